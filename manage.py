@@ -10,9 +10,9 @@ def main() -> None:
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    from tenants.base.scope import process_of_platform
+    from tenants.base.scope import use_platform_scope
 
-    process_of_platform()
+    use_platform_scope()
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:

@@ -31,12 +31,12 @@ from benchmarks.methods import (
 )
 from benchmarks.runs import Runs, bench_dir, made_folder
 from benchmarks.workbench import Converted, Workbench
-from inference.hplm.json_files import read_artifact_json
+from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lower_states import LowerWay
+from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
 COMPUTED = "hBERT, computed lower layers"

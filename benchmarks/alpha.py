@@ -17,11 +17,11 @@ from benchmarks import harness
 from benchmarks.data import DATASETS, Dataset, canonical
 from benchmarks.runs import Runs, bench_dir, made_folder
 from benchmarks.workbench import Converted, Workbench
-from inference.hplm.json_files import read_artifact_json
+from inference.hplm.artifact_files import read_artifact_json
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lower_states import LowerWay
+from workers.training.search import FineTuneSettings
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)
 POLICIES: tuple[LowerWay, ...] = ("fallback", "compute", "auto")

@@ -28,7 +28,7 @@ from demo.tree import demo_build, demo_is_built  # noqa: E402
 from hmi_site.embedded.process import ChildError  # noqa: E402
 from hmi_site.launcher.stack import Stack  # noqa: E402
 from inference.queueing.status import workers_alive  # noqa: E402
-from tenants.base.scope import process_of_platform  # noqa: E402
+from tenants.base.scope import use_platform_scope  # noqa: E402
 
 STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
 LEVELS = ("trigram", "bigram", "unigram", "computed")
@@ -39,7 +39,7 @@ QUICK_REQUESTS = 120
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the demo and print its report; 0 when every model is there and every request was answered."""
     options = harness.arguments(__doc__ or "").parse_args(argv)
-    process_of_platform()
+    use_platform_scope()
     console = Console()
     try:
         report = measure(console, requests=QUICK_REQUESTS if options.quick else REQUESTS)

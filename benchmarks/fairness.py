@@ -36,7 +36,7 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.garbage import spare_garbage_collection
 from inference.hplm.hplm import Hplm
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
@@ -86,7 +86,7 @@ class Desk:
             device=torch.device("cpu"),
             dtype=torch.float32,
             cache_bytes=1 << 30,
-            misses=Misses(policy=MissPolicy.FALLBACK),
+            misses=MissHandling(policy=MissPolicy.FALLBACK),
             pipeline=Pipeline(abreast(Pipelining(), torch.device("cpu"))),
         )
         self._redis.set(keys.worker("desk"), b"{}")

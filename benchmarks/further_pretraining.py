@@ -23,9 +23,9 @@ from benchmarks.workbench import Converted, Workbench
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.precision import arithmetic
+from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
 TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BIOMEDICAL)

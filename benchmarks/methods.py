@@ -13,17 +13,15 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.full_lower import FullLower
-from inference.hplm.heads import Head, Pooling, pooled
-from inference.hplm.upper import UpperLayers
+from inference.hplm.encoder import FullLower, UpperLayers
+from inference.hplm.heads import Head, Pooling, pool
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles, read_examples
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lower_states import LowerWay
 from workers.training.precision import arithmetic
 from workers.training.prepared_split import Backbone, Prepared, answer, prepare
 from workers.training.progress import Reporter
-from workers.training.search import Search
+from workers.training.search import FineTuneSettings, Search
 from workers.training.task_model import NEVER, TaskModel
 from workers.training.tasks.registry import task_kind
 
@@ -49,7 +47,7 @@ class WholeModel(nn.Module):
         states = given if self.lower is None else self.lower(given[:, :, 0].long(), mask)
         last = self.upper(functional.dropout(states, self._dropout, self.training), mask)
         with torch.autocast(given.device.type, enabled=False):
-            features = functional.dropout(pooled(last, mask, self.pooling), self._dropout, self.training)
+            features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
             outputs = Head.from_tensors(dict(self.head.items()), self.pooling).apply(features)
         return outputs.masked_fill(~mask[:, :, None], NEVER) if self.pooling == "token" else outputs
 

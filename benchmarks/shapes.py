@@ -13,7 +13,7 @@ from benchmarks.workbench import Converted, Workbench
 from inference.hplm.fragments import level_name
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
+from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
 QUICK_TOKENS, QUICK_EPOCHS, EPOCHS = 100_000, 3, 5

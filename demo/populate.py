@@ -16,10 +16,10 @@ from inference.hplm.hplm import Hplm as Model
 from tenants.accounts.models import Tenant
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.tree.models import Alias, AliasMove, Artifact, Hplm, Version, VersionArtifact
-from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.services.artifact_refs import artifact_refs_lock
+from versiontree.tree.services.garbage_collection import artifact_refs_lock
 from versiontree.tree.serving_manifest import manifest_publish
 
 

@@ -1,4 +1,4 @@
-"""Who may see a page of a tenant: its members. To strangers there is nothing."""
+"""Access to the pages of a tenant: its members only, by role. To others the pages do not exist."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,65 +22,66 @@ View = Callable[..., HttpResponseBase]
 
 
 @dataclass(frozen=True, slots=True)
-class TenantMember:
-    """Where a signed-in user is: the tenant of the page, the user's role there, and where else to go."""
+class TenantAccess:
+    """The tenant of a page, the user's membership in it, and all tenants of the user."""
 
     tenant: Tenant
     membership: Membership
     tenants: Sequence[Tenant]
 
     @property
-    def may_write(self) -> bool:
-        """Whether the user may start work and change things here."""
+    def can_write(self) -> bool:
+        """Whether the user is a developer or an owner of the tenant."""
         return Role(self.membership.role).includes(Role.DEVELOPER)
 
     @property
-    def owns(self) -> bool:
-        """Whether the user is an owner here."""
+    def is_owner(self) -> bool:
+        """Whether the user is an owner of the tenant."""
         return Role(self.membership.role).includes(Role.OWNER)
 
 
 class TenantRequest(HttpRequest):
-    """A request that has passed `tenant_page`."""
+    """A request that passed `tenant_member_required`."""
 
     user: User
     htmx: HtmxDetails
-    place: TenantMember
+    access: TenantAccess
 
 
-def tenant_page(role: Role = Role.VIEWER) -> Callable[[View], View]:
-    """Wrap a view of `/t/<slug>/...`: it gets `request.place` instead of the slug.
+def tenant_member_required(role: Role = Role.VIEWER) -> Callable[[View], View]:
+    """Decorate a view of `/t/<slug>/...`: it gets `request.access` instead of the slug.
 
-    Anonymous users go to sign in, strangers get not_found, members below `role` get forbidden.
+    Anonymous users are redirected to the login page. Others get not_found if they are not members, and
+    forbidden if their role is below `role`.
     """
 
     def wrap(view: View) -> View:
         @wraps(view)
         def page(request: HttpRequest, slug: str, **kwargs: Any) -> HttpResponseBase:
             if not request.user.is_authenticated:
-                return _sign_in_first(request)
-            placed = cast("TenantRequest", request)
-            placed.place = _place_of(placed.user, slug, role)
-            return view(placed, **kwargs)
+                return _redirect_to_login(request)
+            tenant_request = cast("TenantRequest", request)
+            tenant_request.access = _tenant_access(tenant_request.user, slug, role)
+            return view(tenant_request, **kwargs)
 
         return page
 
     return wrap
 
 
-def _place_of(user: User, slug: str, role: Role) -> TenantMember:
+def _tenant_access(user: User, slug: str, role: Role) -> TenantAccess:
     tenants = tenants_of(user)
     tenant = next((tenant for tenant in tenants if tenant.slug == slug), None)
     if tenant is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such page, or it is not yours to see.")
+        raise HmiError(ErrorCode.NOT_FOUND, "This page does not exist, or you have no access to it.")
     membership = require_role(user, tenant, role)
     enter_tenant(tenant)
     bind_contextvars(tenant=tenant.slug)
-    return TenantMember(tenant, membership, tenants)
+    return TenantAccess(tenant, membership, tenants)
 
 
-def _sign_in_first(request: HttpRequest) -> HttpResponseBase:
-    """A page goes to sign in and comes back; a fragment takes its whole page there."""
+def _redirect_to_login(request: HttpRequest) -> HttpResponseBase:
+    """Redirect to the login page; a fragment redirects the page around it."""
     if getattr(request, "htmx", False):
         return HttpResponseClientRedirect(reverse("account_login"))
     return redirect_to_login(request.get_full_path())

@@ -1,4 +1,4 @@
-"""Files that a browser saves."""
+"""Responses that a browser saves as a file."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,51 +10,50 @@ from django.utils.http import content_disposition_header
 
 from tenants.base.csv_files import csv_chunks
 
-SPOOLED_BYTES: Final = 4 * 1024**2
+MAX_MEMORY_BYTES: Final = 4 * 1024**2
+CSV_TYPE: Final = "text/csv; charset=utf-8"
+BAD_ROW_COLUMNS: Final = ("file", "row", "line", "reason", "content")
 
 
-class Saved(FileResponse):
-    """An attachment, in pieces that are worth a call each."""
+class DownloadResponse(FileResponse):
+    """An attachment, sent in blocks of 1 MiB."""
 
     block_size = 1024**2
 
 
-def table_saved(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Saved:
-    """A table as a file for spreadsheets. All rows are read before the first is sent, on disk where they are
-    many: a slow client holds no connection of the database, and what goes wrong is told and not cut off."""
-    file: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOLED_BYTES)  # noqa: SIM115 - the response closes it
+def csv_response(name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> DownloadResponse:
+    """Return rows as a CSV file, read completely before the first byte is sent.
+
+    A slow client therefore holds no database connection, and an error while reading gives an error page.
+    """
+    file: IO[bytes] = tempfile.SpooledTemporaryFile(MAX_MEMORY_BYTES)  # noqa: SIM115 - the response closes it
     file.writelines(csv_chunks(columns, rows))
     size = file.tell()
     file.seek(0)
-    response = Saved(file, as_attachment=True, filename=name, content_type="text/csv; charset=utf-8")
+    response = DownloadResponse(file, as_attachment=True, filename=name, content_type=CSV_TYPE)
     response.headers["Content-Length"] = str(size)
     return response
 
 
-def table_streamed(
+def csv_stream_response(
     name: str, columns: Sequence[str], rows: Iterable[Sequence[object]]
 ) -> StreamingHttpResponse:
-    """The same, sent while the rows are read; they must hold no connection of the database between two."""
-    return StreamingHttpResponse(
-        csv_chunks(columns, rows),
-        content_type="text/csv; charset=utf-8",
-        headers={"Content-Disposition": str(content_disposition_header(True, name))},
-    )
+    """Return rows as a CSV file, sent while they are read. `rows` must not hold a database connection."""
+    disposition = str(content_disposition_header(True, name))
+    headers = {"Content-Disposition": disposition}
+    return StreamingHttpResponse(csv_chunks(columns, rows), content_type=CSV_TYPE, headers=headers)
 
 
-def file_saved(path: Path, name: str) -> Saved:
-    """A file that lies on disk. Raises FileNotFoundError."""
-    return Saved(path.open("rb"), as_attachment=True, filename=name)
+def file_response(path: Path, name: str) -> DownloadResponse:
+    """Return a file on disk as an attachment. Raises FileNotFoundError."""
+    return DownloadResponse(path.open("rb"), as_attachment=True, filename=name)
 
 
-COLUMNS = ("file", "row", "line", "reason", "content")
-
-
-def bad_rows_csv(faults: Iterable[Mapping[str, Any]]) -> HttpResponse:
-    """One line for each row, to be downloaded; what would be a formula is kept from being one."""
-    rows = ([fault.get(column) for column in COLUMNS] for fault in faults)
+def bad_rows_response(faults: Iterable[Mapping[str, Any]]) -> HttpResponse:
+    """Return the rejected rows of an upload as a CSV file, each with its position and the reason."""
+    rows = ([fault.get(column) for column in BAD_ROW_COLUMNS] for fault in faults)
     return HttpResponse(
-        b"".join(csv_chunks(COLUMNS, rows)),
-        content_type="text/csv; charset=utf-8",
+        b"".join(csv_chunks(BAD_ROW_COLUMNS, rows)),
+        content_type=CSV_TYPE,
         headers={"Content-Disposition": 'attachment; filename="bad-rows.csv"'},
     )

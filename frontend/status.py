@@ -3,13 +3,13 @@
 from dataclasses import dataclass
 
 from inference.batches.models import BATCH_STYLE
-from versiontree.jobs.models import STATUS_STYLE
-from versiontree.tree.models.version import VERSION_STATE_STYLE, VersionState
+from versiontree.jobs.models import JOB_STATE_COLOURS, JobState
+from versiontree.tree.models.version import VERSION_STATE_COLOURS, VersionState
 
-NOT_BEGUN = "not_begun"
-"""A job that the failure of the one before it left out."""
+SKIPPED = "skipped"
+"""The state of a job that was not run because the job before it failed."""
 _HERE = {
-    NOT_BEGUN: ("Not begun", "neutral"),
+    SKIPPED: ("Skipped", "neutral"),
     "active": ("Active", "success"),
     "expired": ("Expired", "warning"),
     "revoked": ("Revoked", "neutral"),
@@ -33,9 +33,10 @@ class Style:
 
 STYLES: dict[str, Style] = {
     **{state.value: Style(label, colour) for state, (label, colour) in BATCH_STYLE.items()},
-    **{state.value: Style(label, colour) for state, (label, colour) in STATUS_STYLE.items()},
+    **{state.value: Style(JobState(state).label, colour) for state, colour in JOB_STATE_COLOURS.items()},
     **{
-        state.value: Style(VersionState(state).label, colour) for state, colour in VERSION_STATE_STYLE.items()
+        state.value: Style(VersionState(state).label, colour)
+        for state, colour in VERSION_STATE_COLOURS.items()
     },
     **{state: Style(label, colour) for state, (label, colour) in _HERE.items()},
 }

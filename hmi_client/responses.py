@@ -117,7 +117,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class JobLine:
+class JobSummary:
     """A job in few words."""
 
     id: str
@@ -140,7 +140,7 @@ class Version:
     digest: str | None = None
     config: Json = field(default_factory=dict)
     metrics: Json = field(default_factory=dict)
-    jobs: tuple[JobLine, ...] = ()
+    jobs: tuple[JobSummary, ...] = ()
     created_at: str = ""
     ready_at: str | None = None
 

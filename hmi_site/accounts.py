@@ -18,10 +18,10 @@ from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
 
 from frontend.invitation_session import open_invitation
-from hmi_site.http.errors import answer
+from hmi_site.http.errors import error_response
 from tenants.accounts.models import User
-from tenants.base.client_address import counted_address
-from tenants.base.encryption import seal, unseal
+from tenants.base.client_address import rate_limit_address
+from tenants.base.encryption import decrypt, encrypt
 from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Accounts(DefaultAccountAdapter):
         """Wrong passwords are counted in one place, by lockout.py; codes still by allauth."""
 
     def get_client_ip(self, request: HttpRequest) -> str:
-        return counted_address(request)
+        return rate_limit_address(request)
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         """A mail server that is away is for the log: the page must not tell whose address exists."""
@@ -71,10 +71,10 @@ class SecondFactors(DefaultMFAAdapter):
 
     def encrypt(self, text: str) -> str:
         """Whoever reads the database, or a backup of it, has no second factor of anybody."""
-        return seal(text)
+        return encrypt(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        return unseal(encrypted_text, lost=FACTOR_LOST)
+        return decrypt(encrypted_text, error_message=FACTOR_LOST)
 
     def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
         """Staff keep theirs where it is required of them."""
@@ -133,7 +133,7 @@ def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
         f" Wait {minutes} {'minute' if minutes == 1 else 'minutes'} and try again, or choose a new password"
         " by e-mail, which ends the wait; so can an administrator."
     )
-    return answer(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60 * minutes))
+    return error_response(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60 * minutes))
 
 
 def _end_wait(user: User, **_: Any) -> None:

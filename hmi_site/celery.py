@@ -10,7 +10,7 @@ from django.conf import settings
 
 from hmi_site.embedded.lifeline import die_with_launcher
 from hmi_site.ready_file import tell_ready
-from tenants.base.scope import process_of_platform
+from tenants.base.scope import use_platform_scope
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 
@@ -30,7 +30,7 @@ def log_as_the_site_does(**_: Any) -> None:
 @celeryd_init.connect
 def work_for_all_tenants(**_: Any) -> None:
     """Before the pool forks, so that its processes do as well."""
-    process_of_platform()
+    use_platform_scope()
 
 
 @worker_process_init.connect

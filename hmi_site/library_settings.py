@@ -140,7 +140,7 @@ AXES_USERNAME_CALLABLE = "hmi_site.accounts.account_name"
 AXES_LOCKOUT_CALLABLE = "hmi_site.accounts.locked_out"
 
 
-AXES_CLIENT_IP_CALLABLE = "tenants.base.client_address.counted_address"
+AXES_CLIENT_IP_CALLABLE = "tenants.base.client_address.rate_limit_address"
 
 
 AXES_FAILURE_LIMIT = HMI_LOCKOUT_FAILURES

@@ -24,7 +24,7 @@ HMI_RUNTIME_DIR = env.path("HMI_RUNTIME_DIR", runtime_dir(HMI_HOME))
 HMI_POSTGRES_BIN = env.optional_path("HMI_POSTGRES_BIN")
 HMI_REDIS_BIN = env.optional_path("HMI_REDIS_BIN")
 
-MOST_A_MINUTE = 2_000_000_000  # what the database's columns hold
+MAX_PER_MINUTE = 2_000_000_000  # what the database's columns hold
 
 # --- serving and training ---------------------------------------------------------------------------------
 HMI_HOST = env.text("HMI_HOST", "127.0.0.1")
@@ -43,8 +43,8 @@ HMI_KEY_CACHE_S = 5.0
 HMI_MODEL_CACHE_S = 1.0
 HMI_USAGE_INTERVAL_S = 1.0
 # A minute, for a tenant whose quota says nothing else; 0 is no limit.
-HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MOST_A_MINUTE)
-HMI_RATE_TOKENS = env.integer("HMI_RATE_TOKENS", 60_000_000, minimum=0, maximum=MOST_A_MINUTE)
+HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MAX_PER_MINUTE)
+HMI_RATE_TOKENS = env.integer("HMI_RATE_TOKENS", 60_000_000, minimum=0, maximum=MAX_PER_MINUTE)
 HMI_RATE_MANAGE = 3_000
 HMI_MAX_INPUTS = 256
 HMI_MAX_INPUT_BYTES = 2 * 1024**2
@@ -55,7 +55,7 @@ HMI_CHECK_INLINE_BYTES = 8 * 1024**2
 HMI_CHECKS_AT_ONCE = 10
 HMI_IMPORT_MAX_BYTES = 16 * 1024**3
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
-HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.trial_load")
+HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.artifact_check")
 HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 # Webhooks: networks that are not public and may be sent to, plain http, and further certificates believed.
@@ -147,7 +147,7 @@ MIDDLEWARE = [
     "hmi_site.http.request_log.RequestLog",
     "hmi_site.metrics.requests.RequestMetrics",
     "django.middleware.security.SecurityMiddleware",
-    "hmi_site.http.middleware.BrowserRules",
+    "hmi_site.http.middleware.SecurityHeaders",
     "inference.api.rates.headers.RateHeaders",
     "hmi_site.http.middleware.RequestGuard",
     "hmi_site.http.download_limit.DownloadLimit",
@@ -295,7 +295,7 @@ REST_FRAMEWORK = {
     "DEFAULT_THROTTLE_CLASSES": ["inference.api.rates.throttles.ManageRate"],
     "DEFAULT_PARSER_CLASSES": [
         "hmi_site.http.rest_framework.StrictJSONParser",
-        "tenants.base.api.inputs.FormParser",
+        "tenants.base.api.inputs.UploadFormParser",
     ],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_SCHEMA_CLASS": "hmi_site.openapi.schema.HmiAutoSchema",

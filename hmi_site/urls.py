@@ -40,5 +40,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
 handler400 = errors.bad_request
 handler403 = errors.forbidden
 handler404 = errors.not_found
-handler429 = errors.too_often
+handler429 = errors.too_many_requests
 handler500 = errors.internal

@@ -12,7 +12,7 @@ from inference.api.question import question
 from inference.api.soon import asker
 from tenants.accounts.authentication import api_key_from
 from tenants.base.errors import HmiError
-from tenants.base.scope import nobodys_scope, platform_scope, tenant_scope
+from tenants.base.scope import empty_scope, platform_scope, tenant_scope
 from tenants.base.upload_concurrency import release_database
 from versiontree.tree.models import Hplm
 
@@ -33,7 +33,7 @@ def warm_up() -> None:
 
 def _ask() -> None:
     try:
-        with nobodys_scope():
+        with empty_scope():
             api_key_from(NOBODYS_KEY)
         _look_up_a_model()
         gateway().look_if_stale()

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from hmi_site.embedded.postgres import ensure_role
 from hmi_site.server_urls import EMBEDDED_ROLE
-from tenants.base.scope import platform_scope, process_of_platform
+from tenants.base.scope import platform_scope, use_platform_scope
 from tests.scheduling import Scheduling, put_in_order
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
@@ -22,7 +22,7 @@ SLOW_FOLDERS = ("e2e",)
 # How long an example takes says more about what else runs on the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
-process_of_platform()
+use_platform_scope()
 
 
 @pytest.hookimpl(optionalhook=True)

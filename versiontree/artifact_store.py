@@ -15,8 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
+from uuid import UUID
 
-from tenants.base.disk import INCOMING, sweep, sync, workspace
+from tenants.base.disk import INCOMING, remove_stale_workspaces, sync, workspace
 from tenants.base.errors import ErrorCode, HmiError
 
 KINDS: Final = ("root", "lower", "plot", "hplm", "answers")
@@ -46,7 +47,7 @@ class StoredArtifact:
     files: Mapping[str, FileEntry]
 
 
-def digest_of(files: Mapping[str, FileEntry]) -> str:
+def files_digest(files: Mapping[str, FileEntry]) -> str:
     """The sha256 (hex) of the canonical JSON of a file table."""
     canonical = json.dumps(files, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(canonical.encode()).hexdigest()
@@ -87,11 +88,11 @@ class ArtifactStore:
             files = _read_files(staged)
             stored = StoredArtifact(
                 kind=kind,
-                digest=digest_of(files),
+                digest=files_digest(files),
                 size=sum(entry["size"] for entry in files.values()),
                 files=files,
             )
-            _seal(staged)
+            _make_durable(staged)
             self._place(staged, stored, aside=staging / "replaced")
         return stored
 
@@ -100,7 +101,7 @@ class ArtifactStore:
         folder = self.path(kind, digest)
         if not folder.is_dir():
             raise ArtifactDamaged(f"Artifact {kind}/{digest[:12]} is not in the store.")
-        found = digest_of(_read_files(folder))
+        found = files_digest(_read_files(folder))
         if found != digest:
             raise ArtifactDamaged(
                 f"Artifact {kind}/{digest[:12]} was changed on disk: it now reads {found[:12]}."
@@ -108,7 +109,7 @@ class ArtifactStore:
 
     def sweep(self, *, older_than_s: float) -> int:
         """Remove workspaces that a killed process left behind and nobody touched since; returns how many."""
-        return sweep(self.root, older_than_s=older_than_s)
+        return remove_stale_workspaces(self.root, older_than_s=older_than_s)
 
     def _place(self, staged: Path, stored: StoredArtifact, *, aside: Path) -> None:
         target = self.path(stored.kind, stored.digest)
@@ -155,10 +156,28 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _seal(folder: Path) -> None:
+def _make_durable(folder: Path) -> None:
     """Make the files read-only and put them and their folders on disk."""
     for path in folder.rglob("*"):
         if not path.is_dir():
             path.chmod(0o444)
         sync(path)
     sync(folder)
+
+
+STAGING: Final = ".staging"
+
+
+def staging_folder(store: Path, job_id: UUID) -> Path:
+    """The staging folder of a job, whether or not it is there."""
+    return store / STAGING / str(job_id)
+
+
+def staged_jobs(store: Path) -> Iterator[tuple[UUID, Path]]:
+    """The jobs that have a staging folder, with it."""
+    folder = store / STAGING
+    for found in sorted(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            yield UUID(found.name), found
+        except ValueError:
+            continue

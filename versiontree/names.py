@@ -1,17 +1,19 @@
-"""The one rule for names of roots, domains, models and aliases."""
+"""The rule for names of roots, domains, models and aliases, as a check and as a database constraint."""
 
 import re
 from typing import Final
 
+from django.db import models
+
 from tenants.base.errors import ErrorCode, HmiError
 
-LONGEST_NAME: Final = 63
+MAX_NAME_LENGTH: Final = 63
 SLUG_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 _SLUG = re.compile(SLUG_PATTERN.removesuffix("$") + r"\Z")
 
 
 def require_slug(name: str, *, param: str = "name") -> str:
-    """The name itself when it is a slug; otherwise a typed error that says the rule."""
+    """Return the name unchanged. Raises ``invalid_field`` if it is not a slug."""
     if not isinstance(name, str) or not _SLUG.match(name):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
@@ -19,3 +21,8 @@ def require_slug(name: str, *, param: str = "name") -> str:
             param=param,
         )
     return name
+
+
+def slug_check(label: str) -> models.CheckConstraint:
+    """The same rule as a database constraint on the field ``name``."""
+    return models.CheckConstraint(condition=models.Q(name__regex=SLUG_PATTERN), name=label)

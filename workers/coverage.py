@@ -9,17 +9,17 @@ from django.conf import settings
 from numpy.typing import NDArray
 
 from inference.hplm import fragments
-from inference.hplm.json_files import read_artifact_json
+from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.root import ROOT_FILE, tokenizer_of
+from inference.hplm.root import ROOT_FILE, load_tokenizer
 from inference.hplm.root_config import RootConfig
-from tenants.datasets.formats.sampling import LinePlace, Texts, corpus_texts, dataset_texts, sample
+from tenants.datasets.formats.sampling import RowLocation, Texts, corpus_texts, dataset_texts, sample
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import upload_by_id
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.coverage import coverage_record, coverages_of
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.tokenizer_fit import upload_parts
 from workers.jobs.files import artifact_folder
 
@@ -54,16 +54,16 @@ def _levels(
     root = artifact_folder(store, inputs.root)
     if root.name not in read:
         read[root.name] = _tokenised(root, upload)
-    found = chain.search(fragments.of_sequences(read[root.name], chain.missing_id, chain.n))
+    found = chain.search(fragments.extract_all(read[root.name], chain.missing_id, chain.n))
     full, part, single = np.bincount(found.level[found.inverse], minlength=3)
     return int(full), int(part), int(single)
 
 
 def _tokenised(root: Path, upload: Corpus | Dataset) -> Sequences:
-    tokenizer = tokenizer_of(root, RootConfig.from_json(read_artifact_json(root / ROOT_FILE)))
+    tokenizer = load_tokenizer(root, RootConfig.from_json(read_artifact_json(root / ROOT_FILE)))
     return [tokenizer.encode(*texts).ids for _, texts in _rows(upload)]
 
 
-def _rows(upload: Corpus | Dataset) -> Iterator[tuple[LinePlace, Texts]]:
+def _rows(upload: Corpus | Dataset) -> Iterator[tuple[RowLocation, Texts]]:
     texts_of: Callable[[str], Texts] = corpus_texts if isinstance(upload, Corpus) else dataset_texts
     return sample(upload_parts(upload), texts_of)

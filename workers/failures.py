@@ -27,7 +27,7 @@ TOO_SMALL: Final = "The corpus is too small to learn from. Upload more text."
 
 _SENTENCES: Final = {
     ErrorCode.OUT_OF_MEMORY: OUT_OF_MEMORY,
-    ErrorCode.OUT_OF_DISK: disk.FULL,
+    ErrorCode.OUT_OF_DISK: disk.DISK_FULL,
     ErrorCode.TRAINING_DIVERGED: DIVERGED,
     ErrorCode.CORPUS_TOO_SMALL: TOO_SMALL,
 }

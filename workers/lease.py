@@ -18,8 +18,8 @@ from uuid import UUID
 from django.db import DatabaseError, InterfaceError, connection
 
 from inference.periodic_thread import PeriodicThread
-from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.services.lifecycle import job_event, job_heartbeat
+from versiontree.jobs.services.transitions import LeaseLost
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,11 @@ from typing import Final
 from uuid import UUID
 
 from tenants.base.child_process import is_stopping, run_in_child
-from versiontree.jobs.services.lease_recovery import job_died_of_memory, job_holder, job_was_short_of_memory
+from versiontree.jobs.services.lease_recovery import (
+    job_end_out_of_memory,
+    job_lease_holder,
+    job_ran_out_of_memory,
+)
 from workers import runner
 from workers.failures import OUT_OF_MEMORY
 from workers.training.batch_parts import begin_in_parts
@@ -31,14 +35,14 @@ def run_job_in_child(job_id: UUID) -> int:
 
     Once it was killed for want of memory it begins with half of each batch; killed so again, it is over.
     """
-    halved, before = job_was_short_of_memory(job_id=job_id), kills_for_memory()
+    halved, before = job_ran_out_of_memory(job_id=job_id), kills_for_memory()
     code = run_in_child(partial(_run, job_id, halved))
     # Somebody's SIGKILL alone says nothing about memory: that job goes on elsewhere as it was.
     if code == -signal.SIGKILL and kills_for_memory() > before and not is_stopping():
         log.error("The kernel killed the process of job %s for want of memory", job_id)
-        worker = job_holder(job_id=job_id)
+        worker = job_lease_holder(job_id=job_id)
         if worker is not None and _is_gone(worker):
-            job_died_of_memory(job_id=job_id, worker=worker, again=halved, message=OUT_OF_MEMORY)
+            job_end_out_of_memory(job_id=job_id, worker=worker, again=halved, message=OUT_OF_MEMORY)
     return code
 
 

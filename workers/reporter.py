@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenants.base.child_process import WorkerStopping, is_stopping
-from versiontree.jobs.errors import LeaseLost
+from versiontree.jobs.services.transitions import LeaseLost
 from workers.jobs.outcome import plain
 from workers.lease import Event, LeaseKeeper, Report
 from workers.training.progress import Cancelled

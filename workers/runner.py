@@ -15,10 +15,15 @@ from django.db import InterfaceError, OperationalError, connection
 from tenants.base.child_process import WorkerStopping, is_stopping
 from tenants.base.machine_lock import machine_lock
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import TERMINAL, Job, JobState
-from versiontree.jobs.services.lifecycle import job_cancelled, job_claim, job_fail, job_release, job_succeed
-from versiontree.jobs.services.transitions import job_set_waiting
+from versiontree.jobs.services.lifecycle import (
+    job_claim,
+    job_confirm_cancel,
+    job_fail,
+    job_release,
+    job_succeed,
+)
+from versiontree.jobs.services.transitions import LeaseLost, job_set_waiting_stage
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
 from workers.lease import LEASE_S, LeaseKeeper
@@ -99,7 +104,7 @@ def _run(job_id: UUID) -> None:
 
 def _still_wanted(job_id: UUID) -> bool:
     """Whether to wait on for this machine's turn; says on the job's row that somebody does."""
-    return not is_stopping() and job_set_waiting(job_id=job_id)
+    return not is_stopping() and job_set_waiting_stage(job_id=job_id)
 
 
 def _store() -> ArtifactStore:
@@ -157,7 +162,7 @@ def _end(job: Job, worker: str, error: Exception) -> None:
                 case LeaseLost():
                     log.warning("Job %s was taken away from %s", job.pk, worker)
                 case Cancelled():
-                    job_cancelled(job_id=job.pk, worker=worker)
+                    job_confirm_cancel(job_id=job.pk, worker=worker)
                     forget_staging(_store(), job.pk)
                 case WorkerStopping():
                     job_release(job_id=job.pk, worker=worker)

@@ -15,19 +15,19 @@ from django.db import DatabaseError, InterfaceError, connection
 from inference.periodic_thread import PeriodicThread
 from tenants.base.child_process import WorkerStopping, is_stopping
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import JobShard, ShardState
 from versiontree.jobs.services.shards import (
     shard_claim,
-    shard_done,
+    shard_complete,
     shard_fail,
-    shard_give_back,
     shard_redo,
+    shard_release,
     shard_renew,
     shards_dispatch,
     shards_plan,
     shards_retry,
 )
+from versiontree.jobs.services.transitions import LeaseLost
 from workers.failures import explain
 from workers.training.disk import read_seal, seal_digest
 from workers.training.progress import Cancelled, Reporter
@@ -177,13 +177,13 @@ def _do(
 
         try:
             report = work(shard, folder, watch)
-            shard_done(shard=shard, worker=worker, result={"seal": seal_digest(folder), **report})
+            shard_complete(shard=shard, worker=worker, result={"seal": seal_digest(folder), **report})
         except (Cancelled, WorkerStopping):
-            shard_give_back(shard=shard, worker=worker)
+            shard_release(shard=shard, worker=worker)
             raise
         except LeaseLost:
             # Another has this shard, or the job is over; a helper sees which at its next claim.
-            shard_give_back(shard=shard, worker=worker)
+            shard_release(shard=shard, worker=worker)
             if told is not None:
                 told(shard, 0)
         except (DatabaseError, InterfaceError):

@@ -10,8 +10,8 @@ from uuid import UUID
 
 from celery import Task, shared_task
 
-from tenants.base.child_process import LONG_TASK_S, run_or_log
-from versiontree.jobs.services.requests import message_is_stale
+from tenants.base.child_process import TASK_TIME_LIMIT_S, run_in_child_or_log
+from versiontree.jobs.services.control import message_is_stale
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK
 from versiontree.jobs.services.transitions import RUN_JOB_TASK
 from versiontree.tree.selectors.coverage import MEASURE_COVERAGE_TASK
@@ -42,13 +42,13 @@ def run_job(task: "Task[Any, Any]", job_id: str) -> None:
 def run_shards(job_id: str) -> None:
     """Help a running job with its parts. What a process that dies over one had, another takes over."""
     load_training()
-    run_or_log(partial(runner.help_job, UUID(job_id)), f"help with job {job_id}")
+    run_in_child_or_log(partial(runner.help_job, UUID(job_id)), f"help with job {job_id}")
 
 
-@shared_task(name=MEASURE_COVERAGE_TASK, soft_time_limit=LONG_TASK_S)
+@shared_task(name=MEASURE_COVERAGE_TASK, soft_time_limit=TASK_TIME_LIMIT_S)
 def measure_coverage(kind: str, upload_id: int) -> None:
     """Find out how much of an upload the tables of each root and domain hold."""
-    run_or_log(partial(measuring, kind, upload_id), f"the coverage of {kind} {upload_id}")
+    run_in_child_or_log(partial(measuring, kind, upload_id), f"the coverage of {kind} {upload_id}")
 
 
 def measuring(kind: str, upload_id: int) -> None:
@@ -66,7 +66,7 @@ def publish_manifest() -> None:
     counts_tidy()
 
 
-TRAINING: Final = ("workers.training.fine_tune", "workers.training.build_plot", "workers.training.convert")
+TRAINING: Final = ("workers.training.fine_tune", "workers.training.plots", "workers.training.convert")
 """What of ours imports, between them, all libraries that trainings need."""
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 from tenants.base.disk import INCOMING
-from versiontree.artifact_store import ArtifactStore
-from versiontree.jobs.errors import staging_folder
+from versiontree.artifact_store import ArtifactStore, staging_folder
 
 
 @contextmanager

@@ -13,12 +13,12 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.devices import pick_device, pick_dtype
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 
 CACHE_BYTES = 1 << 30
-MISSES = Misses(MissPolicy.FALLBACK)
+MISSES = MissHandling(MissPolicy.FALLBACK)
 
 
 class Engine:

@@ -21,7 +21,7 @@ from benchmarks.over_http.site import fill, tokenizer_file
 from benchmarks.serving.world import DEMO
 from demo.populate import statistics_gather
 from tenants.accounts.models import Membership, Tenant, User
-from tenants.base.scope import process_of_platform
+from tenants.base.scope import use_platform_scope
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
@@ -30,9 +30,10 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Artifact, Version
 from versiontree.tree.services.domains import domain_create
-from versiontree.tree.services.evaluations import evaluation_keep
-from versiontree.tree.services.version_create import dataset_check
-from workers.training.evaluation_answers import Judged, write_answers
+from versiontree.tree.services.evaluations import evaluation_record
+from versiontree.tree.services.versions import dataset_check
+from workers.training.evaluate import write_answers
+from workers.training.tasks.base import Judged
 
 PET = "adapter-64"
 TEST_ROWS, WORDS = 20_000, 12
@@ -50,7 +51,7 @@ class Large:
 
 def fill_large(scratch: Path, *, hplms: int, jobs: int, usage: int, data: int) -> Large:
     """A root, a tenant with so many models, jobs, rows of usage, datasets and corpora, and stored answers."""
-    process_of_platform()
+    use_platform_scope()
     texts = Texts(tokenizer_file())
     [call] = fill(scratch, DEMO, PET, texts, 1)
     tenant = Tenant.objects.get(slug=call.tenant)
@@ -134,7 +135,7 @@ def _answers(version: Version, dataset: Dataset) -> None:
     artifact = Artifact.objects.create(
         kind=made.kind, digest=made.digest, size=made.size, files=dict(made.files)
     )
-    evaluation_keep(version=version, artifact=artifact, dataset=about)
+    evaluation_record(version=version, artifact=artifact, dataset=about)
 
 
 def _judged(file: Path) -> Iterator[Judged]:

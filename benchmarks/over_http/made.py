@@ -13,11 +13,11 @@ from transformers import BertConfig, BertModel
 
 from benchmarks.serving.world import CONTEXT_RANK, LONGEST, PETS, VOCAB, Encoder
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, degrade, of_sequence, pack
+from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, extract, pack, shorten
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.pets import PetWeights, Shape
+from inference.hplm.pets import PetWeights, UpperShape
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 
@@ -86,7 +86,7 @@ def write_root(folder: Path, checkpoint: Path, texts: Texts) -> Root:
 def write_hplm(folder: Path, root: Root, pet: str, *, seed: int) -> None:
     """A model that tells three classes apart."""
     generator = torch.Generator().manual_seed(seed)
-    shape = Shape(root.config.upper, root.config.hidden, root.config.architecture.inner)
+    shape = UpperShape(root.config.upper, root.config.hidden, root.config.architecture.inner)
     fresh = PetWeights.initial(PETS[pet], shape, generator=generator)
     learnt = {
         name: value + 0.01 * torch.randn(value.shape, generator=generator)
@@ -98,9 +98,9 @@ def write_hplm(folder: Path, root: Root, pet: str, *, seed: int) -> None:
 
 def _fragments(phrases: Ids, missing: int) -> Ids:
     """The fragments [F, 3] of the phrases and their parts, and all uni-grams, in the order of their keys."""
-    whole = np.concatenate([of_sequence(phrase, missing) for phrase in phrases])
-    parts = [degrade(whole, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
-    single = degrade(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
+    whole = np.concatenate([extract(phrase, missing) for phrase in phrases])
+    parts = [shorten(whole, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
+    single = shorten(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
     found = np.concatenate([whole, *parts, single])
     ordered: Ids = found[np.unique(pack(found), return_index=True)[1]]
     return ordered

@@ -5,7 +5,7 @@ Imported once Django knows its settings.
 
 import io
 
-from inference.batches.services.batches import batch_send
+from inference.batches.services.batches import batch_submit
 from tenants.accounts.models import Membership, Tenant, User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
@@ -25,7 +25,7 @@ def one_of_each(tenant: Tenant, owner: User, hplm: str) -> dict[str, object]:
     text = io.BytesIO(b"some text")
     upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=text, actor=owner)
     check = check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, stores=False)
-    batch = batch_send(
+    batch = batch_submit(
         tenant=tenant, model=hplm, filename="in.jsonl", stream=io.BytesIO(b'"text"'), actor=owner
     )
     takeout = takeout_request(tenant=tenant, actor=owner)

@@ -59,9 +59,9 @@ def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
         # These read the settings, which are known only now.
         from benchmarks.over_http.site import fill, tokenizer_file
         from hmi_site.launcher.stack import Stack
-        from tenants.base.scope import process_of_platform
+        from tenants.base.scope import use_platform_scope
 
-        process_of_platform()
+        use_platform_scope()
         texts = Texts(tokenizer_file())
         cpus = [int(cpu) for cpu in (options.client_cpus or "").split(",") if cpu]
         with Stack(Console(stderr=True)) as stack:

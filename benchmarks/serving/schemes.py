@@ -20,10 +20,9 @@ from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache
 from inference.engine.rows import Row
 from inference.engine.slabs import Slabs
-from inference.hplm.full_lower import FullLower
-from inference.hplm.heads import Head, pooled
-from inference.hplm.pets import Shape
-from inference.hplm.upper import UpperLayers
+from inference.hplm.encoder import FullLower, UpperLayers
+from inference.hplm.heads import Head, pool
+from inference.hplm.pets import UpperShape
 
 Scheme = Callable[[Sequence[Row]], None]
 STORED_DEDICATED = 32
@@ -51,7 +50,7 @@ class Dedicated:
             lower, upper = self._model(tenant)
             ids, mask = padded(own, self._world.device)
             last = upper(lower(ids, mask), mask)
-            self._head.apply(pooled(last, mask, "cls")).cpu()
+            self._head.apply(pool(last, mask, "cls")).cpu()
 
     def _model(self, tenant: int) -> nn.ModuleList:
         model = self._models.pop(tenant, None)
@@ -98,7 +97,7 @@ class Shared:
         """Compute a batch."""
         ids, mask = padded(rows, self._world.device)
         last = self._world.root.upper(self._world.full(ids, mask), mask)
-        self._head.apply(pooled(last, mask, "cls")).cpu()
+        self._head.apply(pool(last, mask, "cls")).cpu()
 
 
 class HbertAdapter:
@@ -106,7 +105,7 @@ class HbertAdapter:
 
     def __init__(self, world: World, *, cache_bytes: int) -> None:
         encoder = world.encoder
-        shape = Shape(encoder.layers - world.lower, encoder.hidden, encoder.inner)
+        shape = UpperShape(encoder.layers - world.lower, encoder.hidden, encoder.inner)
         cache = HplmCache(world.load, Slabs(None, world.dtype, budget_bytes=cache_bytes))
         self._world = world
         self._desk = AdapterDesk(cache, shape, world.device, Pipeline(SYNCHRONISED))

@@ -27,26 +27,25 @@ from inference.engine.rows import ModelIdentity, Row
 from inference.engine.slabs import Slabs
 from inference.hplm.architecture import Architecture
 from inference.hplm.compose import Composition
-from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, degrade, of_sequence, pack
-from inference.hplm.full_lower import FullLower
+from inference.hplm.encoder import FullLower, UpperLayers
+from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, extract, pack, shorten
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.misses import LowerHalf
-from inference.hplm.pets import PetSpec, PetWeights, Shape
+from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 from inference.hplm.root_config import RootConfig
 from inference.hplm.tokenization import TextTokenizer
-from inference.hplm.upper import UpperLayers
 
 VOCAB, LONGEST, CONTEXT_RANK = 30_522, 512, 64
 PHRASES, PHRASE = 20_000, 8
 KNOWN_SHARE = 0.6
 """Of the phrases, those whose fragments the table holds; the rest of a text falls back."""
 ROWS_AT_ONCE = 8192
-FALLBACK: Final = Misses(MissPolicy.FALLBACK)
+FALLBACK: Final = MissHandling(MissPolicy.FALLBACK)
 CHAIN: Final = "chain"
 
 
@@ -117,11 +116,11 @@ class World:
         self._phrases = np.random.default_rng(1).integers(1000, VOCAB, (PHRASES, PHRASE))
 
     @cached_property
-    def half(self) -> LowerHalf:
+    def half(self) -> LowerLayers:
         """The lower half: the table alone."""
         chain = PlotChain([PlotTable.open(self._table())])
         composition = chain.composition.to(self.device).with_context_in(self.dtype)
-        return LowerHalf(chain, composition=composition, device=self.device)
+        return LowerLayers(chain, composition=composition, device=self.device)
 
     def executor(self, pipeline: Pipeline, *, cache_bytes: int, slab: Path | None = None) -> Executor:
         """An engine that loads models from their files on demand, and keeps them in memory or in a folder."""
@@ -159,7 +158,7 @@ class World:
 
     def _hplm(self, number: int) -> Hplm:
         generator = torch.Generator().manual_seed(number)
-        shape = Shape(self.encoder.layers - self.lower, self.encoder.hidden, self.encoder.inner)
+        shape = UpperShape(self.encoder.layers - self.lower, self.encoder.hidden, self.encoder.inner)
         pet = PetWeights.initial(self._spec, shape, generator=generator)
         weights = {
             name: value + 0.01 * torch.randn(value.shape, generator=generator)
@@ -179,9 +178,9 @@ class World:
         shutil.rmtree(folder, ignore_errors=True)
         hidden, missing = self.encoder.hidden, self.root.config.missing_id
         known = self._phrases[: int(KNOWN_SHARE * PHRASES)]
-        full = np.concatenate([of_sequence(phrase, missing) for phrase in known])
-        parts = [degrade(full, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
-        single = degrade(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
+        full = np.concatenate([extract(phrase, missing) for phrase in known])
+        parts = [shorten(full, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
+        single = shorten(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
         fragments = np.concatenate([full, *parts, single])
         keys, first = np.unique(pack(fragments), return_index=True)
         ordered, draw = fragments[first], np.random.default_rng(2)
@@ -204,9 +203,9 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class _OneHalf:
-    only: LowerHalf
+    only: LowerLayers
 
-    def half(self, chain: str, *, computing: bool) -> LowerHalf:
+    def half(self, chain: str, *, computing: bool) -> LowerLayers:
         del chain, computing
         return self.only
 

@@ -8,7 +8,7 @@ from frontend.forms.base import LONGEST_NAME, PickField, PickForm, slug_field
 from frontend.forms.tree import NO_PARENT, offer_parents
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Task
-from versiontree.tree.services.licences import LONGEST_LICENCE
+from versiontree.tree.services.metadata import MAX_LICENSE_LENGTH
 
 
 class ImportForm(forms.Form):
@@ -17,14 +17,14 @@ class ImportForm(forms.Form):
     archive = forms.FileField(
         label="Archive",
         allow_empty_file=True,
-        help_text="The zip file of a version that was exported, here or on another site.",
+        help_text="The zip file of an exported version, from this or another installation.",
         widget=forms.ClearableFileInput({"accept": ".zip,application/zip"}),
     )
     name = forms.CharField(
         label="Name",
         required=False,
         max_length=LONGEST_NAME,
-        help_text="What it is called here. The name it had, unless you say otherwise.",
+        help_text="Leave empty to keep the name in the archive.",
         widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false"}),
     )
 
@@ -35,36 +35,36 @@ class ImportAdapterForm(PickForm):
     archive = forms.FileField(
         label="Adapter",
         allow_empty_file=True,
-        help_text="A zip file of the folder that peft or adapters saved, as safetensors.",
+        help_text="A zip file of the folder that PEFT or AdapterHub saved, with safetensors weights.",
         widget=forms.ClearableFileInput({"accept": ".zip,application/zip"}),
     )
     name = slug_field()
     parent = PickField(
         label="Parent",
-        help_text="The root whose checkpoint it was trained on, or a domain below that root.",
+        help_text="The root whose checkpoint the adapter was trained on, or a domain of that root.",
         need=NO_PARENT,
     )
     labels = forms.CharField(
         label="Labels",
         required=False,
-        help_text="One on each line, in the order of its outputs, unless its folder names them.",
+        help_text="One per line, in the order of the outputs. Leave empty if the folder names them.",
         widget=forms.Textarea({"rows": 3}),
     )
     task = forms.ChoiceField(
         label="Task",
         required=False,
         choices=[
-            ("", "As its folder says"),
+            ("", "Read from the folder"),
             *((task.value, task.label) for task in (Task.CLASSIFICATION, Task.MULTILABEL, Task.REGRESSION)),
         ],
     )
-    pairs = forms.BooleanField(label="Its inputs have two texts", required=False)
+    pairs = forms.BooleanField(label="Inputs are pairs of texts", required=False)
     drop_lower = forms.BooleanField(
-        label="Leave out what it changes in the lower layers",
+        label="Discard changes to the lower layers",
         required=False,
-        help_text="The domain's table replaces them. Such a model answers otherwise than the original.",
+        help_text="The lookup table replaces the lower layers. Answers differ from the original model's.",
     )
-    license = forms.CharField(label="Licence", required=False, max_length=LONGEST_LICENCE)
+    license = forms.CharField(label="Licence", required=False, max_length=MAX_LICENSE_LENGTH)
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -16,8 +16,8 @@ from tenants.datasets.models import Task
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
 from versiontree.tree.selectors.versions import version_visible_to
-from versiontree.tree.services.licences import LONGEST_LICENCE
-from versiontree.tree.training_fields import Knobbed
+from versiontree.tree.services.metadata import MAX_LICENSE_LENGTH
+from versiontree.tree.training_fields import TrainingSettingsForm
 
 
 class CreateStep(StrEnum):
@@ -64,7 +64,7 @@ class RowField(forms.IntegerField):
             raise forms.ValidationError(refusal.message) from refusal
 
 
-class CreateForm(Knobbed, forms.Form):
+class CreateForm(TrainingSettingsForm, forms.Form):
     """Everything that is asked of who makes a model."""
 
     kind: ClassVar[JobKind] = JobKind.FINE_TUNE
@@ -74,8 +74,8 @@ class CreateForm(Knobbed, forms.Form):
     license = forms.CharField(
         label="Licence",
         required=False,
-        max_length=LONGEST_LICENCE,
-        help_text="Under what terms others may use it, such as apache-2.0; its model card says so.",
+        max_length=MAX_LICENSE_LENGTH,
+        help_text="For example apache-2.0. It is shown in the model card.",
     )
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:

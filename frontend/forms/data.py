@@ -11,8 +11,8 @@ from uuid import UUID
 from django import forms
 from django.core.files.uploadedfile import UploadedFile
 
-from tenants.datasets.formats.check import DEFAULT_SEPARATOR
-from tenants.datasets.formats.columns import ColumnsFound, task_columns
+from tenants.datasets.formats.columns import FileColumns, task_columns
+from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import CheckKind, Task, UploadCheck
 
 LABELS = {
@@ -42,13 +42,13 @@ class ColumnsForm(forms.Form):
 
     use_required_attribute = False
 
-    def __init__(self, check: UploadCheck, found: ColumnsFound) -> None:
+    def __init__(self, check: UploadCheck, found: FileColumns) -> None:
         super().__init__()
         given = check.options.get("columns") or {}
         names = task_columns(check.options["task"])
-        paired = "text_pair" in found.usual or "text_pair" in given
+        paired = "text_pair" in found.default_mapping or "text_pair" in given
         for name in names:
-            usual = found.usual.get(name)
+            usual = found.default_mapping.get(name)
             chosen = given.get(name, "")
             self.fields[_field(name)] = forms.CharField(
                 label=(OF_PAIRS if paired else {}).get(name, LABELS[name]),
@@ -143,7 +143,7 @@ class CorpusForm(UploadForm):
     file = _file_field(
         "Text file",
         required=True,
-        help_text="UTF-8, one text (a sentence or a paragraph) per line; or JSON lines with a field text.",
+        help_text="UTF-8, one text (a sentence or a paragraph) per line, or JSON lines with a field text.",
     )
 
 
@@ -160,29 +160,29 @@ class DatasetForm(UploadForm):
     train = _file_field(
         "Training file",
         required=True,
-        help_text="JSON lines, CSV or TSV; CoNLL for tagging, SQuAD answers for questions. The columns are"
-        " text and label, labels or value, and text_pair where there are two texts; tokens and tags; or"
-        " question, context and answers. Where yours have other names, the check lets you choose.",
+        help_text="JSON lines, CSV or TSV; also CoNLL for tagging and SQuAD for questions. Columns: text,"
+        " text_pair (for pairs) and label, labels or value; tokens and tags; or question, context and"
+        " answers. If your columns have other names, choose them after the check.",
     )
     dev = _file_field("Development file")
     test = _file_field(
         "Test file",
-        help_text="What you leave out is set aside from the training file, a tenth each.",
+        help_text="If you leave out a file, a tenth of the training file is used instead.",
     )
     separator = forms.CharField(
-        label="Between several labels in a cell",
+        label="Label separator",
         required=False,
         max_length=3,
-        help_text=f"Multi-label tables only; {DEFAULT_SEPARATOR} unless you say otherwise.",
+        help_text=f"Separates labels in a cell of a multi-label table. Default: {DEFAULT_SEPARATOR}",
     )
     allow_leaks = forms.BooleanField(
-        label="Take it although rows of dev or test stand in train, too",
+        label="Allow overlap between splits",
         required=False,
-        help_text="For published data that cannot be changed. Measures on it flatter, and pages say so.",
+        help_text="For published data that you cannot change. Pages then warn of optimistic metrics.",
     )
 
     more = ("separator", "allow_leaks")
-    more_label = "Several labels in a cell, and leaks"
+    more_label = "More options"
 
     def options(self) -> dict[str, Any]:
         """Task, column mapping and choices as the services take them."""

@@ -36,9 +36,9 @@ FAILING: Final = "failing"
 
 HEALTH: Final = (
     ("", "Any health"),
-    (FAILING, "Requests fail"),
-    ("building", "Being built"),
-    ("failed", "Building failed"),
+    (FAILING, "Failing requests"),
+    ("building", "Building"),
+    ("failed", "Build failed"),
     ("ready", "Ready"),
 )
 
@@ -60,7 +60,7 @@ class ModelsForm(ListForm):
 
     task = forms.ChoiceField(label="Task", required=False, choices=[("", "Any task"), *Task.choices])
     health = forms.ChoiceField(label="Health", required=False, choices=HEALTH)
-    under = forms.ChoiceField(label="Under", required=False)
+    under = forms.ChoiceField(label="Parent", required=False)
     sort = forms.ChoiceField(
         label="Order", required=False, choices=[("", "By name"), ("newest", "Newest first")]
     )

@@ -9,8 +9,8 @@ from django.http import QueryDict
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
-from versiontree.tree.models.alias import DEFAULT_ALIAS
-from versiontree.tree.selectors.callable_hplms import CallableHplm, Reads, callable_hplm, callable_hplms
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind, callable_hplm, callable_hplms
 
 MOST: Final = 4
 """Models side by side."""
@@ -24,9 +24,9 @@ class Choice:
     faults: Sequence[str]
 
     @property
-    def reads(self) -> Reads:
+    def reads(self) -> InputKind:
         """What all of them read."""
-        return self.offers[0].reads if self.offers else Reads.TEXT
+        return self.offers[0].reads if self.offers else InputKind.TEXT
 
     @property
     def full(self) -> bool:
@@ -64,11 +64,11 @@ def _side_by_side(tenant: Tenant, references: Iterable[str]) -> Choice:
             faults.append(f"{reference}: {refusal.message}")
             continue
         if len(offers) == MOST:
-            faults.append(f"{reference} was left out: at most {MOST} models stand side by side.")
+            faults.append(f"{reference} was not added: you can compare at most {MOST} models.")
         elif offers and offer.reads != offers[0].reads:
             faults.append(
                 f"{reference} reads {offer.reads}, {offers[0].reference} reads {offers[0].reads}: "
-                "only models that read the same can stand side by side."
+                "you can compare only models with the same kind of input."
             )
         else:
             offers.append(offer)
@@ -80,15 +80,15 @@ def _text(label: str, hint: str, rows: int = 5) -> forms.CharField:
     return forms.CharField(label=label, strip=False, widget=widget)
 
 
-FIELDS: Final[dict[Reads, dict[str, tuple[str, str]]]] = {
-    Reads.TEXT: {"text": ("Text", "Write or paste a text.")},
-    Reads.PAIR: {
-        "text": ("First text", "Write or paste a text."),
-        "text_pair": ("Second text", "The text that goes with the first."),
+FIELDS: Final[dict[InputKind, dict[str, tuple[str, str]]]] = {
+    InputKind.TEXT: {"text": ("Text", "Type or paste a text.")},
+    InputKind.PAIR: {
+        "text": ("First text", "Type or paste a text."),
+        "text_pair": ("Second text", "The text to compare with the first one."),
     },
-    Reads.QUESTION: {
+    InputKind.QUESTION: {
         "question": ("Question", "What do you want to know?"),
-        "context": ("Context", "The text in which the answer may stand."),
+        "context": ("Context", "The text to search for the answer."),
     },
 }
 """By the names that the infer request has for them: label and hint."""
@@ -102,7 +102,7 @@ class AskForm(forms.Form):
     """What models that read the same are asked. The first text is in `text`, the other in `second`, so that
     neither is lost when models are chosen that read something else."""
 
-    def __init__(self, reads: Reads, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, reads: InputKind, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._names = list(FIELDS[reads])
         for place, (name, (label, hint)) in zip(PLACES, FIELDS[reads].items(), strict=False):
@@ -119,13 +119,13 @@ class BatchForm(forms.Form):
     model = forms.CharField(
         label="Model",
         max_length=256,
-        help_text=f"Its name; with @alias or :version for another than its {DEFAULT_ALIAS} version.",
+        help_text=f"A name, name@alias or name:version. A name alone means @{DEFAULT_ALIAS}.",
         widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false"}),
     )
     file = forms.FileField(
         label="Inputs",
         allow_empty_file=True,
-        help_text="JSON lines, a million at most. On each a text, or an object such as {text, text_pair} or"
-        " {question, context}; an id in it comes back beside its answer.",
+        help_text="JSON lines, at most a million. Each line is a text, or an object such as {text, text_pair}"
+        " or {question, context}. If it has an id, the result has the same id.",
         widget=forms.ClearableFileInput({"accept": ".jsonl,.ndjson,.json,.txt,application/jsonl"}),
     )

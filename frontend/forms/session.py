@@ -10,7 +10,7 @@ from django import forms
 from django.db import transaction
 from django.http import HttpRequest
 
-from frontend.invited import forget, openly_invited
+from frontend.invitation_session import clear_invitation, open_invitation
 from tenants.accounts.models import User
 from tenants.accounts.services.invitations import invitation_accept
 from tenants.base.background_tasks import background_tasks
@@ -21,11 +21,11 @@ LABELS = {
     "email": "E-mail address",
     "oldpassword": "Current password",
     "password1": "New password",
-    "password2": "New password once more",
+    "password2": "Repeat the new password",
     "code": "Code",
 }
 
-CHOOSING = "At least 8 characters, and nothing that others guess: no common password, not your own name."
+CHOOSING = "At least 8 characters. Common passwords and your own name are not allowed."
 
 if TYPE_CHECKING:
     Form = forms.Form
@@ -61,8 +61,8 @@ class SignUpForm(Plain, account.SignupForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["password1"].label = "Password"
-        self.fields["password2"].label = "Password once more"
-        self.invitation = openly_invited(context.request)
+        self.fields["password2"].label = "Repeat the password"
+        self.invitation = open_invitation(context.request)
         if self.invitation is not None:
             self.fields["email"].disabled = True  # whatever is sent, the initial value counts
             self.initial["email"] = self.invitation.email
@@ -73,7 +73,7 @@ class SignUpForm(Plain, account.SignupForm):
             user: User = super().save(request)
             if self.invitation is not None:
                 invitation_accept(invitation=self.invitation, user=user, new_account=True)
-                forget(request)
+                clear_invitation(request)
         return user
 
 
@@ -94,7 +94,7 @@ class ForgottenForm(Plain, account.ResetPasswordForm):
     address."""
 
     def save(self, request: HttpRequest, **kwargs: Any) -> str:
-        background_tasks.do(lambda: super(ForgottenForm, self).save(request, **kwargs))
+        background_tasks.run(lambda: super(ForgottenForm, self).save(request, **kwargs))
         return str(self.cleaned_data["email"])
 
 

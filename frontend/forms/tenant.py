@@ -7,9 +7,9 @@ from django import forms
 from django.utils import timezone
 
 from tenants.accounts.models import Role, Scope
-from tenants.accounts.services.api_keys import MOST_A_MINUTE
-from tenants.webhooks.models import LONGEST_URL, SUBSCRIBABLE
-from tenants.webhooks.services.endpoints import LONGEST_DESCRIPTION
+from tenants.accounts.services.api_keys import MAX_PER_MINUTE
+from tenants.webhooks.models import MAX_URL_LENGTH, SUBSCRIBABLE
+from tenants.webhooks.services.endpoints import MAX_DESCRIPTION_LENGTH
 
 ON_A_DAY = "date"
 
@@ -19,15 +19,15 @@ LIFETIMES = [
     ("30", "In 30 days"),
     ("90", "In 90 days"),
     ("365", "In a year"),
-    (ON_A_DAY, "On the day below"),
+    (ON_A_DAY, "On a date"),
 ]
 
 
 KEY_OVERLAPS = [
-    ("0", "ends at once"),
-    ("3600", "works for another hour"),
-    ("86400", "works for another 24 hours"),
-    ("604800", "works for another 7 days"),
+    ("0", "is revoked now"),
+    ("3600", "stays valid for 1 hour"),
+    ("86400", "stays valid for 24 hours"),
+    ("604800", "stays valid for 7 days"),
 ]
 
 
@@ -38,40 +38,40 @@ class KeyForm(forms.Form):
     """What a key is called, what it may do, and for how long."""
 
     name = forms.CharField(
-        label="Name", max_length=50, help_text="What it is for, such as the program that uses it."
+        label="Name", max_length=50, help_text="For example the program that uses the key."
     )
     scopes = forms.MultipleChoiceField(
-        label="It may", choices=Scope.choices, initial=[Scope.INFER], widget=forms.CheckboxSelectMultiple
+        label="Scopes", choices=Scope.choices, initial=[Scope.INFER], widget=forms.CheckboxSelectMultiple
     )
-    days = forms.ChoiceField(label="It ends", choices=LIFETIMES)
+    days = forms.ChoiceField(label="Expires", choices=LIFETIMES)
     until = forms.DateField(
         label="Last day",
         required=False,
         widget=forms.DateInput({"type": "date"}),
-        help_text="Through the end of that day, in UTC.",
+        help_text="The key works until the end of this day, UTC.",
     )
     requests_per_minute = forms.IntegerField(
-        label="Requests a minute",
+        label="Requests per minute",
         required=False,
         min_value=1,
-        max_value=MOST_A_MINUTE,
-        help_text="Empty: as many as the tenant may send.",
+        max_value=MAX_PER_MINUTE,
+        help_text="Leave empty for the tenant's limit.",
     )
     tokens_per_minute = forms.IntegerField(
-        label="Tokens a minute", required=False, min_value=1, max_value=MOST_A_MINUTE
+        label="Tokens per minute", required=False, min_value=1, max_value=MAX_PER_MINUTE
     )
     more = ("requests_per_minute", "tokens_per_minute")
-    more_label = "Limits of its own"
+    more_label = "Rate limits"
 
     def clean(self) -> dict[str, Any]:
         """A day is there exactly where it counts."""
         cleaned = super().clean() or {}
         if cleaned.get("days") == ON_A_DAY and not cleaned.get("until") and "until" not in self.errors:
-            self.add_error("until", "Choose the last day.")
+            self.add_error("until", "Choose a date.")
         if cleaned.get("days") != ON_A_DAY and cleaned.get("until"):
-            self.add_error("until", "This counts only where “On the day below” is chosen.")
+            self.add_error("until", "To set a date, choose “On a date” above.")
         if (until := cleaned.get("until")) and end_of(until) <= timezone.now():
-            self.add_error("until", "That day is over.")
+            self.add_error("until", "Choose a day in the future.")
         return cleaned
 
     def expires_at(self) -> datetime | None:
@@ -97,8 +97,9 @@ def end_of(day: date) -> datetime:
     return datetime.combine(day + timedelta(days=1), time.min, timezone.get_current_timezone())
 
 
-WHAT_THEY_DO = (
-    "Owners also manage members and API keys; developers make and change things; viewers look and try."
+ROLE_HELP = (
+    "Viewers see everything and can try models. Developers also create and change things."
+    " Owners also manage members and API keys."
 )
 
 
@@ -108,11 +109,9 @@ class InviteForm(forms.Form):
     email = forms.CharField(
         label="E-mail address",
         widget=forms.EmailInput({"autocomplete": "off", "spellcheck": "false"}),
-        help_text="A link goes there, and is shown to you once. It works for 7 days.",
+        help_text="We send a link to this address and show it to you once. It is valid for 7 days.",
     )
-    role = forms.ChoiceField(
-        label="Role", choices=Role.choices, initial=Role.DEVELOPER, help_text=WHAT_THEY_DO
-    )
+    role = forms.ChoiceField(label="Role", choices=Role.choices, initial=Role.DEVELOPER, help_text=ROLE_HELP)
 
 
 class RoleForm(forms.Form):
@@ -125,22 +124,21 @@ class SharingForm(forms.Form):
     """Whether misses are counted."""
 
     shares_fragment_counts = forms.BooleanField(
-        label="Count which fragments the tables lack",
+        label="Count missed fragments",
         required=False,
-        help_text="Tables can then grow by what traffic missed. Of the texts that your models read, the"
-        " fragments that a table lacks (runs of two to five tokens, which can be read back as words) are kept"
-        " with how often they were missed: at most 20,000 for each table, until the table has grown or you"
-        " have missed nothing for 30 days. A domain that all tenants read takes only fragments that several"
-        " tenants missed; your own domains take what you missed. Turned off, nothing is counted, and your"
-        " counts are deleted within a few minutes.",
+        help_text="Lookup tables can then grow from traffic. For each table, HMI stores up to 20,000"
+        " fragments that your requests missed, with their counts. A fragment has two to five tokens. It"
+        " can be read back as words. Counts are deleted when the table has grown, or after 30 days"
+        " without a miss. Domains of the platform use only fragments that several tenants missed; your"
+        " own domains use yours. If you turn this off, your counts are deleted within a few minutes.",
     )
 
 
 SECRET_OVERLAPS = [
-    ("0", "stops signing at once"),
-    ("3600", "signs as well for another hour"),
-    ("86400", "signs as well for another 24 hours"),
-    ("604800", "signs as well for another 7 days"),
+    ("0", "is revoked now"),
+    ("3600", "stays valid for 1 hour"),
+    ("86400", "stays valid for 24 hours"),
+    ("604800", "stays valid for 7 days"),
 ]
 
 
@@ -148,18 +146,18 @@ class WebhookForm(forms.Form):
     """Where to send what."""
 
     url = forms.CharField(
-        label="Address",
-        max_length=LONGEST_URL,
+        label="URL",
+        max_length=MAX_URL_LENGTH,
         widget=forms.URLInput({"placeholder": "https://", "autocomplete": "off"}),
-        help_text="Reached from the public internet, by https. Redirects are not followed.",
+        help_text="A public https URL. Redirects are not followed.",
     )
     kinds = forms.MultipleChoiceField(
-        label="Send there when",
+        label="Events",
         choices=[(kind.value, kind.label) for kind in SUBSCRIBABLE],
         initial=["job.succeeded", "job.failed"],
         widget=forms.CheckboxSelectMultiple,
     )
-    description = forms.CharField(label="Description", max_length=LONGEST_DESCRIPTION, required=False)
+    description = forms.CharField(label="Description", max_length=MAX_DESCRIPTION_LENGTH, required=False)
 
     def asked(self) -> dict[str, Any]:
         """What the service takes."""

@@ -13,22 +13,22 @@ from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.manifest import LONGEST
 from versiontree.tree.models import Hplm
-from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.versions import corpora_usable_by, parents_ready_for, versions_of
-from versiontree.tree.training_fields import AS_BEFORE, Knobbed
+from versiontree.tree.training_fields import INHERITED_LABEL, TrainingSettingsForm
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 
-NO_CORPUS = Need("There is no corpus yet.", "frontend:corpus_new", "Upload a corpus first")
+NO_CORPUS = Need("You have no corpus yet.", "frontend:corpus_new", "Upload a corpus")
 
 
-NO_DATASET = Need("There is no fitting dataset yet.", "frontend:dataset_new", "Upload a dataset first")
+NO_DATASET = Need("You have no dataset for this task yet.", "frontend:dataset_new", "Upload a dataset")
 
 
-NO_PARENT = Need("No root is ready yet; your administrator registers it.")
+NO_PARENT = Need("No root is ready yet. Ask your administrator to register one.")
 
 
-class KnobForm(Knobbed, PickForm):
+class KnobForm(TrainingSettingsForm, PickForm):
     """A form that folds away the settings of the training it starts."""
 
     more_label = "Training settings"
@@ -39,18 +39,16 @@ class TextForm(KnobForm):
 
     kind = JobKind.FURTHER_PRETRAIN
     makes_table = True
-    table_otherwise = "As in the version before"
+    table_empty_label = "Same as the previous version"
 
-    corpus = PickField(
-        label="Corpus", help_text="The text that the domain learns its language from.", need=NO_CORPUS
-    )
+    corpus = PickField(label="Corpus", help_text="The text to train the domain on.", need=NO_CORPUS)
     alpha = forms.FloatField(
-        label="Coverage α in %",
+        label="Coverage α (%)",
         min_value=0,
         max_value=100,
         initial=DEFAULT_ALPHA,
-        help_text="The share of what occurs in the corpus that the domain's table keeps. "
-        "Half of it is well under 1% of the different fragments.",
+        help_text="The share of fragment occurrences in the corpus that the lookup table covers. "
+        "50% takes less than 1% of the distinct fragments.",
     )
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
@@ -62,15 +60,13 @@ class TextForm(KnobForm):
 class DomainForm(TextForm):
     """A new domain."""
 
-    table_otherwise = ""
+    table_empty_label = ""
 
     name = slug_field()
     description = forms.CharField(
         label="Description", required=False, max_length=500, widget=forms.Textarea({"rows": 2})
     )
-    parent = PickField(
-        label="Parent", help_text="The root, or a domain to specialise further.", need=NO_PARENT
-    )
+    parent = PickField(label="Parent", help_text="A root, or a domain to specialise.", need=NO_PARENT)
 
     field_order = ("name", "description", "parent", "corpus", "alpha")
 
@@ -94,10 +90,10 @@ class DataForm(KnobForm):
 class HplmUpdateForm(DataForm):
     """A further version of a model."""
 
-    otherwise = AS_BEFORE
+    empty_label = INHERITED_LABEL
 
     auto_promote = forms.BooleanField(
-        label="Once it is ready, it answers as @default", required=False, initial=True
+        label="Move @default to this version when it is ready", required=False, initial=True
     )
 
 
@@ -111,7 +107,7 @@ class AliasForm(PickForm):
     def __init__(self, hplm: Hplm, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["name"].initial = DEFAULT_ALIAS
-        self.fields["name"].help_text = "default, or a name of your own such as production."
+        self.fields["name"].help_text = "default, or another name such as production."
         ready = versions_of(hplm).filter(state=VersionState.READY)
         self.pick("version").offer((version, f"v{version.number}") for version in ready)
 
@@ -139,6 +135,6 @@ class AboutForm(forms.Form):
         required=False,
         max_length=LONGEST["description"],
         widget=forms.Textarea({"rows": 4}),
-        help_text="What it is for, what it was made from, where it errs.",
+        help_text="Purpose, training data and known limitations.",
     )
     license = forms.CharField(label="Licence", required=False, max_length=LONGEST["license"])

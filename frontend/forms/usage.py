@@ -9,8 +9,8 @@ from django.http import QueryDict
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import audit_actors
-from tenants.audit.selectors import SYSTEM, AuditWish, audit_kinds
-from tenants.usage.selectors import UsageOf
+from tenants.audit.selectors import SYSTEM, AuditFilter, audit_kinds
+from tenants.usage.selectors import UsageFilter
 
 LONGEST_DAYS: Final = 366
 
@@ -26,7 +26,7 @@ PERIODS: Final = [
     ("30", "Last 30 days"),
     ("90", "Last 90 days"),
     (MONTH, "This month"),
-    (RANGE, "From and to"),
+    (RANGE, "Custom range"),
 ]
 
 
@@ -37,7 +37,7 @@ BROWSER_ASKED: Final = "browser"
 """In place of a key's prefix, which is longer: what was asked without a key."""
 
 
-BROWSER: Final = "The browser"
+BROWSER: Final = "Web UI"
 
 
 class Span(NamedTuple):
@@ -85,9 +85,9 @@ class UsageForm(forms.Form):
         if since is None:
             self.add_error("since", "Choose the first day.")
         elif until < since:
-            self.add_error("until", "This is before the first day.")
+            self.add_error("until", "The last day is before the first day.")
         elif (until - since).days >= LONGEST_DAYS:
-            self.add_error("since", f"At most {LONGEST_DAYS} days are shown at once.")
+            self.add_error("since", f"Choose at most {LONGEST_DAYS} days.")
         return cleaned
 
     def span(self) -> Span:
@@ -102,11 +102,11 @@ class UsageForm(forms.Form):
             return Span(today.replace(day=1), today)
         return _last(int(period), today)
 
-    def of(self) -> UsageOf:
+    def of(self) -> UsageFilter:
         """Whose usage; everybody's where what was chosen does not do."""
         chosen = self.cleaned_data if self.is_valid() else {}
         key = chosen.get("key") or None
-        return UsageOf(chosen.get("model") or None, "" if key == BROWSER_ASKED else key)
+        return UsageFilter(chosen.get("model") or None, "" if key == BROWSER_ASKED else key)
 
 
 def _last(days: int, today: date) -> Span:
@@ -143,6 +143,6 @@ class AuditForm(forms.Form):
             label="What", required=False, choices=[("", "Everything"), *kinds]
         )
 
-    def wish(self) -> AuditWish:
+    def filters(self) -> AuditFilter:
         """What was asked for; everything where that makes no sense."""
-        return AuditWish(**self.cleaned_data) if self.is_valid() else AuditWish()
+        return AuditFilter(**self.cleaned_data) if self.is_valid() else AuditFilter()

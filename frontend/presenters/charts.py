@@ -30,8 +30,8 @@ def usage_tiles(
 ) -> list[Tile]:
     """The tiles of the home page."""
     return [
-        Tile("Models ready", f"{ready:,}", f"{hplms:,} of {max_models:,} made"),
-        Tile("Jobs at work", f"{jobs:,}", f"at most {max_jobs:,} at once"),
+        Tile("Models ready", f"{ready:,}", f"{hplms:,} of {max_models:,} created"),
+        Tile("Running jobs", f"{jobs:,}", f"of at most {max_jobs:,}"),
         Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
         Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
     ]

@@ -15,8 +15,8 @@ from tenants.datasets.models import Dataset, Task
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.estimates import Estimate
-from versiontree.tree.selectors.past_jobs import Span
-from versiontree.tree.training_fields import label_of
+from versiontree.tree.selectors.past_jobs import EstimateRange
+from versiontree.tree.training_fields import setting_label
 
 MINUTE, HOUR, DAY = 60, 3600, 86_400
 HARDLY = 0.01
@@ -104,9 +104,9 @@ def estimate_shown(estimate: Estimate, *, holds: str) -> EstimateShown:
     return EstimateShown(
         time=in_words(estimate.seconds),
         basis=(
-            f"from {jobs} job{'' if jobs == 1 else 's'} like this"
+            f"from {jobs} similar job{'' if jobs == 1 else 's'}"
             if jobs
-            else "a rough guess: too few jobs like this have been done here to tell"
+            else "rough estimate: few similar jobs have run here"
         ),
         storage=estimate.storage_bytes,
         storage_is_rough=estimate.storage_is_rough,
@@ -120,12 +120,12 @@ def settings_shown(settings: Mapping[str, Any]) -> dict[str, str]:
     """The settings that were chosen, by their labels."""
     words = {True: "Yes", False: "No"}
     return {
-        label_of(name): words[value] if isinstance(value, bool) else str(value)
+        setting_label(name): words[value] if isinstance(value, bool) else str(value)
         for name, value in settings.items()
     }
 
 
-def in_words(span: Span) -> str:
+def in_words(span: EstimateRange) -> str:
     """About 3 to 6 minutes; about 40 seconds."""
     low, high = _rounded(span.low), _rounded(span.high)
     if low == high:
@@ -146,7 +146,7 @@ def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:
     labels = 0 if dataset.task in UNLABELLED else len(dataset.labels)
     mean = report.get("splits", {}).get("train", {}).get("words_per_row", {}).get("mean")
     about = [f"{labels} label{'' if labels == 1 else 's'}"] if labels else []
-    about += [f"{mean:g} words a row"] if mean is not None else []
+    about += [f"{mean:g} words per row"] if mean is not None else []
     return DataChoice(
         pk=dataset.pk,
         name=dataset.name,
@@ -179,11 +179,11 @@ def _why(ranked: Sequence[Version], known: Mapping[int, Coverage]) -> str:
     """Why the first of them is recommended."""
     shares = [known[one.pk].trigrams / (known[one.pk].fragments or 1) for one in ranked[:2]]
     if len(shares) < 2:
-        return f"its tables hold {shares[0]:.1%} of the fragments of your texts whole"
-    hardly = ", which is hardly less" if shares[0] - shares[1] < HARDLY else ""
+        return f"its lookup tables cover {shares[0]:.1%} of the fragments of your texts"
+    hardly = " (a small difference)" if shares[0] - shares[1] < HARDLY else ""
     return (
-        f"its tables hold {shares[0]:.1%} of the fragments of your texts whole, "
-        f"those of the next best {shares[1]:.1%}{hardly}"
+        f"its lookup tables cover {shares[0]:.1%} of the fragments of your texts, "
+        f"those of the second best {shares[1]:.1%}{hardly}"
     )
 
 

@@ -15,9 +15,9 @@ from frontend.presenters.charts import Bar, counted_bars, doubling_bars, histogr
 from frontend.presenters.tokens import TextPiece, text_pieces
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
-from tenants.datasets.append_file import arrived
 from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
+from tenants.datasets.upload_file import received_bytes
 
 Report = Mapping[str, Any]
 
@@ -36,11 +36,11 @@ class DataRow:
 
 @dataclass(frozen=True, slots=True)
 class UploadRow:
-    """A file that nothing was made of; `arrived` in 0..1, `check` the last one it went through."""
+    """A file that nothing was made of; `uploaded_share` is in 0..1, `check` the last one it went through."""
 
     pk: UUID
     name: str
-    arrived: float
+    uploaded_share: float
     size: int
     until: datetime
     check: UUID | None
@@ -109,7 +109,7 @@ def upload_rows(uploads: Iterable[Upload], checks: Mapping[UUID, UUID]) -> list[
     found = []
     for upload in uploads:
         with suppress(HmiError):
-            here = arrived(upload_store().incoming_path(upload.pk))
+            here = received_bytes(upload_store().incoming_path(upload.pk))
             share = here / upload.size_bytes if upload.size_bytes else 1.0
             about = (upload.filename, share, upload.size_bytes, upload.expires_at)
             found.append(UploadRow(upload.pk, *about, checks.get(upload.pk)))
@@ -151,7 +151,7 @@ def answer_panel(report: Report) -> tuple[str, str, list[Bar]]:
     splits = list(report["splits"].values())
     if report["task"] == Task.REGRESSION:
         train = report["splits"]["train"]["values"]
-        return "Values of train", "rows", histogram_bars(train["min"], train["max"], train["histogram"])
+        return "Values in train", "rows", histogram_bars(train["min"], train["max"], train["histogram"])
     if report["task"] == Task.QUESTION_ANSWERING:
         unanswerable = sum(split.get("unanswerable", 0) for split in splits)
         counts = {"answered by the context": report["rows"] - unanswerable, "without an answer": unanswerable}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from frontend.presenters.tokens import TextPiece, text_pieces
 from tenants.datasets.models import Task
-from versiontree.tree.evaluation_answers import Answered, Change, Changed, mcnemar
+from versiontree.tree.evaluation_answers import AnswerChange, ChangeKind, RowAnswer, mcnemar
 
 Row = Mapping[str, Any]
 TEXTS: Final = ("text", "text_pair", "question", "context")
@@ -21,14 +21,14 @@ LONGEST: Final = 5_000
 """Signs of a text that a page shows; a spreadsheet has them all."""
 NOTHING: Final = {Task.MULTILABEL: "no label", Task.QUESTION_ANSWERING: "no answer", Task.TAGGING: "no span"}
 CHANGES: Final = {
-    Change.FIXED: ("Fixed", "success"),
-    Change.BROKEN: ("Broken", "danger"),
-    Change.CHANGED: ("Changed", "neutral"),
+    ChangeKind.FIXED: ("Fixed", "success"),
+    ChangeKind.BROKEN: ("Broken", "danger"),
+    ChangeKind.CHANGED: ("Changed", "neutral"),
 }
 NUMBER_CHANGES: Final = {
-    Change.FIXED: ("Nearer", "success"),
-    Change.BROKEN: ("Farther", "danger"),
-    Change.CHANGED: ("As far off", "neutral"),
+    ChangeKind.FIXED: ("Closer", "success"),
+    ChangeKind.BROKEN: ("Further off", "danger"),
+    ChangeKind.CHANGED: ("Same error", "neutral"),
 }
 
 
@@ -76,10 +76,10 @@ class Tally:
 
 def mistakes_title(task: str) -> str:
     """What the answers are called that a version should have given otherwise."""
-    return "Farthest off" if task == Task.REGRESSION else "Examples it gets wrong"
+    return "Largest errors" if task == Task.REGRESSION else "Mistakes"
 
 
-def answered_rows(task: str, answered: Iterable[Answered], rows: Iterable[Row | None]) -> list[AnsweredRow]:
+def answered_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row | None]) -> list[AnsweredRow]:
     """Answers beside the rows they are to."""
     return [
         AnsweredRow(one.row, _texts(row), row is None, _gold(task, one, row), _answer(task, one, row))
@@ -87,7 +87,7 @@ def answered_rows(task: str, answered: Iterable[Answered], rows: Iterable[Row | 
     ]
 
 
-def changed_rows(task: str, changed: Iterable[Changed], rows: Iterable[Row | None]) -> list[AnsweredRow]:
+def changed_rows(task: str, changed: Iterable[AnswerChange], rows: Iterable[Row | None]) -> list[AnsweredRow]:
     """Answers of two versions beside the rows they are to."""
     return [
         AnsweredRow(
@@ -103,28 +103,28 @@ def changed_rows(task: str, changed: Iterable[Changed], rows: Iterable[Row | Non
     ]
 
 
-def tallies(task: str, changed: Sequence[Changed]) -> list[Tally]:
+def tallies(task: str, changed: Sequence[AnswerChange]) -> list[Tally]:
     """How many rows were fixed, broken, or changed without either."""
-    counts = {kind: sum(one.change == kind for one in changed) for kind in Change}
-    return [Tally(kind.value, *_named(task)[kind], counts[kind]) for kind in Change]
+    counts = {kind: sum(one.change == kind for one in changed) for kind in ChangeKind}
+    return [Tally(kind.value, *_named(task)[kind], counts[kind]) for kind in ChangeKind]
 
 
-def chance_of(changed: Sequence[Changed]) -> str:
+def chance_of(changed: Sequence[AnswerChange]) -> str:
     """What McNemar's exact test says of the changes, in words."""
-    fixed = sum(one.change == Change.FIXED for one in changed)
-    broken = sum(one.change == Change.BROKEN for one in changed)
+    fixed = sum(one.change == ChangeKind.FIXED for one in changed)
+    broken = sum(one.change == ChangeKind.BROKEN for one in changed)
     if not fixed + broken:
-        return "No answer became better or worse."
+        return "No answer improved or got worse."
     chance = mcnemar(fixed, broken)
-    verdict = "so it is hardly chance" if chance < 0.05 else "so it may well be chance"
+    verdict = "so the difference is significant" if chance < 0.05 else "so the difference may be chance"
     written = "less than 0.1%" if chance < 0.001 else f"{chance:.1%}"
     return (
-        f"Were both equally good, so uneven a change would come about with probability {written}, {verdict} "
-        "(McNemar's exact test)."
+        f"If both versions were equally good, such a difference would occur with probability {written}, "
+        f"{verdict} (McNemar's exact test)."
     )
 
 
-def csv_rows(task: str, answered: Iterable[Answered], rows: Iterable[Row | None]) -> Iterator[list[object]]:
+def csv_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row | None]) -> Iterator[list[object]]:
     """A line of `COLUMNS` for each row."""
     for one, row in zip(answered, rows, strict=True):
         yield [
@@ -137,7 +137,7 @@ def csv_rows(task: str, answered: Iterable[Answered], rows: Iterable[Row | None]
 
 
 def changed_csv_rows(
-    task: str, changed: Iterable[Changed], rows: Iterable[Row | None]
+    task: str, changed: Iterable[AnswerChange], rows: Iterable[Row | None]
 ) -> Iterator[list[object]]:
     """A line of `CHANGED_COLUMNS` for each row that two versions answered differently."""
     for one, row in zip(changed, rows, strict=True):
@@ -152,7 +152,7 @@ def changed_csv_rows(
         ]
 
 
-def _named(task: str) -> dict[Change, tuple[str, str]]:
+def _named(task: str) -> dict[ChangeKind, tuple[str, str]]:
     return NUMBER_CHANGES if task == Task.REGRESSION else CHANGES
 
 
@@ -172,11 +172,11 @@ def _cells(row: Row | None) -> list[str]:
     return [str(found.get(name) or "") for name in TEXTS]
 
 
-def _gold(task: str, one: Answered, row: Row | None) -> Side:
+def _gold(task: str, one: RowAnswer, row: Row | None) -> Side:
     return Side(*_shown(task, one.gold, row))
 
 
-def _answer(task: str, one: Answered, row: Row | None) -> Side:
+def _answer(task: str, one: RowAnswer, row: Row | None) -> Side:
     return Side(*_shown(task, one.answer, row), right=one.right, score=one.score)
 
 

@@ -8,7 +8,7 @@ from frontend.presenters.charts import LineChart, line_chart
 from frontend.presenters.metrics import LEVEL_NAMES
 from frontend.presenters.wording import words
 from versiontree.jobs.models import Job, JobState
-from versiontree.tree.job_reports import is_number
+from versiontree.tree.selectors.versions import is_number
 
 CURVE_POINTS = 120
 UNTOLD = ("stage", "step", "total")
@@ -106,9 +106,7 @@ def by_level(name: str) -> tuple[str, str]:
 def notice_of(job: Job) -> str:
     """What there is to know of an active job beside its bar: that it waits, or goes on after a stop."""
     if job.state == JobState.QUEUED and job.stage:
-        return f"{job.stage.capitalize()}: it begins by itself, on this machine or another."
+        return f"{job.stage.capitalize()}: the job starts automatically, on this machine or another."
     if job.state == JobState.RUNNING and job.attempt > 1:
-        return (
-            "An earlier attempt was cut short: this one goes on from its last checkpoint, to the same result."
-        )
+        return "An earlier attempt was interrupted. This one continues from the last checkpoint."
     return ""

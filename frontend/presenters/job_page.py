@@ -15,12 +15,12 @@ from frontend.presenters.jobs import figures
 from frontend.presenters.wording import plain, words
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
-from versiontree.tree.job_reports import mapping_of
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.readiness import Readiness
+from versiontree.tree.selectors.readiness import TimeUntilReady
+from versiontree.tree.selectors.versions import as_mapping
 from versiontree.tree.training_fields import LABELS
-from versiontree.tree.training_settings import KNOBS, Knob
+from versiontree.tree.training_settings import SETTING_SPECS, SettingSpec
 
 CLONED = {VersionKind.HPLM: JobKind.FINE_TUNE, VersionKind.DOMAIN: JobKind.FURTHER_PRETRAIN}
 """The kind of job whose settings the form of a new one of these takes."""
@@ -92,7 +92,7 @@ def where_of(job: Job) -> Where | None:
     return Where(job.stage or "the start", job.progress, job.attempt, job.max_attempts, job.finished_at)
 
 
-def ready_shown(version: Version, left: Readiness | None) -> Ready | None:
+def ready_shown(version: Version, left: TimeUntilReady | None) -> Ready | None:
     """When it can answer, where that can be told."""
     if left is None:
         return None
@@ -105,8 +105,8 @@ def configuration_of(job: Job) -> list[tuple[str, str]]:
     """What the job was asked to do, in words; defaults of the training code where nothing was said."""
     params = job.params
     rows = [(words(name), _given(value)) for name, value in params.items() if name != "settings"]
-    settings = mapping_of(params.get("settings"))
-    knobs = KNOBS[JobKind(job.kind)]
+    settings = as_mapping(params.get("settings"))
+    knobs = SETTING_SPECS[JobKind(job.kind)]
     rows += [(LABELS.get(name, words(name)), _set(settings, name, knob)) for name, knob in knobs.items()]
     return [(name[:1].upper() + name[1:], value) for name, value in rows if value]
 
@@ -126,7 +126,7 @@ def clone_url(tenant: Tenant, version: Version) -> str:
     filled: dict[str, Any] = {
         "dataset" if kind == VersionKind.HPLM else "corpus": source,
         **{name: config[name] for name in ("alpha", "vectors") if name in config},
-        **{name: _field_value(value) for name, value in mapping_of(config.get("settings")).items()},
+        **{name: _field_value(value) for name, value in as_mapping(config.get("settings")).items()},
     }
     if version.number == 1:
         filled |= {"name": f"{version.name}-2"[:63], "parent": version.parent_id}
@@ -150,11 +150,11 @@ def _field_value(value: Any) -> Any:
 
 def _given(value: Any) -> str:
     """What a job was given, by its name where it has one."""
-    named = mapping_of(value)
+    named = as_mapping(value)
     return str(named["name"]) if "name" in named else plain(value)
 
 
-def _set(settings: Mapping[str, Any], name: str, knob: Knob) -> str:
+def _set(settings: Mapping[str, Any], name: str, knob: SettingSpec) -> str:
     if name in settings:
         return plain(settings[name])
     return f"{plain(knob.default)} (default)" if knob.default is not None else ""

@@ -9,23 +9,23 @@ from django.utils import timezone
 
 from frontend.presenters.metrics import metric_name, written
 from frontend.presenters.wording import metric_words
-from frontend.status import NOT_BEGUN
+from frontend.status import SKIPPED
 from versiontree.jobs.models import Job, JobState
-from versiontree.jobs.selectors import queue_places
+from versiontree.jobs.selectors import queue_positions
 from versiontree.tree.models import Version
 
 ADVICE = {
-    "job_crashed": "The fault is on our side. Try again; if it happens twice, tell your administrator.",
-    "corpus_too_small": "Upload a longer corpus and update the domain with it.",
+    "job_crashed": "This is a bug in HMI. Retry the job. If it fails again, contact your administrator.",
+    "corpus_too_small": "Upload a longer corpus, then update the domain with it.",
     "one_label": "Upload a dataset with at least two labels.",
     "too_few_rows": "Upload a dataset with more rows.",
-    "training_diverged": "Try again with a smaller learning rate.",
-    "out_of_disk": "The platform has no room left: tell your administrator, then try again.",
-    "out_of_memory": "Not even one row fits: use shorter texts, or tell your administrator.",
+    "training_diverged": "Train again with a smaller learning rate.",
+    "out_of_disk": "The server has no disk space left. Contact your administrator, then retry the job.",
+    "out_of_memory": "A single row does not fit in memory. Use shorter texts, or contact your administrator.",
 }
 _HEADLINE = ("metric", "value")
 _ENDED_BADLY = (JobState.FAILED, JobState.CANCELLED)
-ADVICE_OTHERWISE = "Try again; if it happens twice, tell your administrator."
+ADVICE_OTHERWISE = "Retry the job. If it fails again, contact your administrator."
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def jobs_of_version(version: Version) -> list[JobRow]:
 def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
     """The rows of a list, in the order given, each with its place in the queue; one query."""
     listed = list(jobs)
-    places = queue_places(listed)
+    places = queue_positions(listed)
     return [job_row(job, places.get(job.pk)) for job in listed]
 
 
@@ -114,13 +114,13 @@ def _stage(job: Job) -> str:
     """What it is doing; a job that runs but has not said yet is starting, the others wait."""
     if not job.is_active:
         return ""
-    return job.stage or ("starting" if job.state == JobState.RUNNING else "waiting its turn")
+    return job.stage or ("starting" if job.state == JobState.RUNNING else "waiting")
 
 
 def _state(job: Job) -> str:
     """Nobody cancelled what was never begun because the job before it ended badly."""
     broken = job.state == JobState.CANCELLED and job.after is not None and job.after.state in _ENDED_BADLY
-    return NOT_BEGUN if broken and job.started_at is None else job.state
+    return SKIPPED if broken and job.started_at is None else job.state
 
 
 def _is_retriable(job: Job) -> bool:

@@ -46,7 +46,7 @@ def _row(key: ApiKey) -> KeyRow:
         state=state,
         created=key.created,
         maker=maker.get_username() if maker else "",
-        maker_left=maker is not None and not getattr(key, "maker_belongs", True),
+        maker_left=maker is not None and not getattr(key, "creator_is_member", True),
         expires=key.expiry_date,
         ended=ended,
         last_used=key.last_used_at,

@@ -7,17 +7,17 @@ from django.template.defaultfilters import filesizeformat
 
 from frontend.presenters.charts import Bar
 from tenants.accounts.models import Tenant
-from tenants.accounts.selectors import api_keys_working, invitations_made_since
+from tenants.accounts.selectors import api_keys_active, invitations_made_since
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tenants.usage.selectors import Rates, quota_of, rates_of, requests_today
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
-from versiontree.tree.services.quota_reservations import hplms_taken, jobs_taken
+from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_use
 
-AT_MIDNIGHT = "begins anew at midnight UTC"
+AT_MIDNIGHT = "resets at midnight UTC"
 
 
-BY_THE_SECOND = "comes back second by second"
+BY_THE_SECOND = "refills every second"
 
 
 UNLIMITED = "no limit"
@@ -61,12 +61,12 @@ def limits_of(tenant: Tenant) -> list[LimitRow]:
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     used = Used(
         requests=requests_today(tenant),
-        hplms=hplms_taken(tenant),
+        hplms=hplms_in_use(tenant),
         domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
-        jobs=jobs_taken(tenant),
+        jobs=jobs_in_use(tenant),
         uploads=storage_used(tenant),
         artifacts=artifact_bytes(tenant),
-        keys=api_keys_working(tenant).count(),
+        keys=api_keys_active(tenant).count(),
         invitations=invitations_made_since(tenant, midnight),
     )
     return limit_rows(quota_of(tenant), rates_of(tenant), used)
@@ -77,11 +77,13 @@ def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
     return [
         _counted("Infer requests today", used.requests, quota.max_requests_per_day, AT_MIDNIGHT),
         *_rates(rates),
-        _counted("Models", used.hplms, quota.max_models, "free again when one is deleted"),
-        _counted("Domains", used.domains, quota.max_domains, "without those of the platform"),
-        _counted("Jobs at work", used.jobs, quota.max_active_jobs, "free again when one ends"),
+        _counted("Models", used.hplms, quota.max_models, "freed when a model is deleted"),
+        _counted("Domains", used.domains, quota.max_domains, "without domains of the platform"),
+        _counted("Running jobs", used.jobs, quota.max_active_jobs, "freed when a job ends"),
         _stored(used, quota.max_storage_bytes),
-        _counted("API keys", used.keys, quota.max_api_keys, "that work; free again when one ends"),
+        _counted(
+            "API keys", used.keys, quota.max_api_keys, "active keys; freed when one expires or is revoked"
+        ),
         _counted("Invitations today", used.invitations, quota.max_invitations_per_day, AT_MIDNIGHT),
     ]
 
@@ -91,7 +93,7 @@ def quota_bars(quota: Quota, *, hplms: int, domains: int, jobs: int, requests: i
     counted = (
         ("Models", hplms, quota.max_models),
         ("Domains", domains, quota.max_domains),
-        ("Jobs at work", jobs, quota.max_active_jobs),
+        ("Running jobs", jobs, quota.max_active_jobs),
         ("Requests today", requests, quota.max_requests_per_day),
     )
     limit = quota.max_storage_bytes
@@ -107,9 +109,9 @@ def _counted(name: str, used: int, most: int, note: str) -> LimitRow:
 
 def _rates(rates: Rates) -> list[LimitRow]:
     told = (
-        ("Infer requests a minute", rates.requests_per_minute),
-        ("Tokens a minute", rates.tokens_per_minute),
-        ("Other requests to the API a minute", rates.manage_per_minute),
+        ("Infer requests per minute", rates.requests_per_minute),
+        ("Tokens per minute", rates.tokens_per_minute),
+        ("Other API requests per minute", rates.manage_per_minute),
     )
     return [LimitRow(name, f"at most {most:,}" if most else UNLIMITED, BY_THE_SECOND) for name, most in told]
 
@@ -147,9 +149,9 @@ def onboarding(*, data: bool, hplms: bool, ready: bool, keys: bool, asked: bool)
         OnboardingStep(
             "Upload a dataset", "Texts with labels, as JSON lines, CSV, TSV or CoNLL.", "dataset_new", data
         ),
-        OnboardingStep("Create a model", "Choose the dataset and what it grows from.", "model_new", hplms),
-        OnboardingStep("Let it learn", "A few minutes; you can watch, or close the page.", "jobs", ready),
-        OnboardingStep("Make an API key", "It is shown once.", "keys", keys),
-        OnboardingStep("Ask it", "By hand, or from a program.", "try", asked),
+        OnboardingStep("Create a model", "Choose a dataset and a parent.", "model_new", hplms),
+        OnboardingStep("Wait for training", "It takes a few minutes. You can close the page.", "jobs", ready),
+        OnboardingStep("Create an API key", "It is shown once.", "keys", keys),
+        OnboardingStep("Send a request", "In the playground, or from a program.", "try", asked),
     ]
     return [] if all(step.done for step in steps) else steps

@@ -59,7 +59,7 @@ def invitation_rows(invitations: Iterable[Invitation]) -> list[InvitationRow]:
             pk=invitation.pk,
             email=invitation.email,
             role_name=Role(invitation.role).label,
-            state="expired" if invitation.has_run_out else "waiting",
+            state="expired" if invitation.is_expired else "waiting",
             by=invitation.invited_by.get_username() if invitation.invited_by else "",
             sent=invitation.created_at,
             expires=invitation.expires_at,

@@ -6,7 +6,7 @@ from typing import Any
 
 from frontend.presenters.charts import LEVELS, Bar, ChartPart, Curve, counted_bars, curve_of, level_parts
 from frontend.presenters.wording import metric_words, plain, words
-from versiontree.tree.job_reports import is_number, mapping_of
+from versiontree.tree.selectors.versions import as_mapping, is_number
 
 FIGURES = (
     "macro_f1", "exact", "precision", "recall", "word_accuracy", "spearman", "exact_match", "answered",
@@ -172,7 +172,7 @@ def trials_of(report: Mapping[str, Any]) -> list[Trial]:
     trials = [trial for trial in report.get("trials") or [] if isinstance(trial, Mapping)]
     scores = [trial["dev"] for trial in trials if is_number(trial.get("dev"))]
     best = max(scores, default=None)
-    metric = str(mapping_of(report.get("dev")).get("metric", ""))
+    metric = str(as_mapping(report.get("dev")).get("metric", ""))
     ranked = sorted(
         trials, key=lambda trial: trial["dev"] if is_number(trial.get("dev")) else -1.0, reverse=True
     )
@@ -200,7 +200,7 @@ def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
     ]
     more = [
         ("rows", "Test rows", "{:,}"),
-        ("truncated_share", "Cut off at the longest input", "{:.1%}"),
+        ("truncated_share", "Truncated rows", "{:.1%}"),
         *([("imbalance", "Imbalance", "{:,.1f} to 1")] if metrics.get("class_counts") else []),
     ]
     return told + [

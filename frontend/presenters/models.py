@@ -16,8 +16,8 @@ from tenants.usage.models import UsageDay
 from tenants.usage.selectors import UsageTotal
 from versiontree.tree.models import Hplm
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.selectors.browsing import Branch, Brief
-from versiontree.tree.selectors.readiness import ILL_SHARE
+from versiontree.tree.selectors.browsing import Branch, VersionSummary
+from versiontree.tree.selectors.readiness import MAX_FAILED_SHARE
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class HplmRow:
     metric_name: str
 
 
-def hplm_rows(briefs: Iterable[Brief], usage: Iterable[UsageDay] = ()) -> list[HplmRow]:
+def hplm_rows(briefs: Iterable[VersionSummary], usage: Iterable[UsageDay] = ()) -> list[HplmRow]:
     """A row for each model among these versions, in their order; `usage` is what health is judged by."""
-    histories: dict[str, list[Brief]] = defaultdict(list)
+    histories: dict[str, list[VersionSummary]] = defaultdict(list)
     for brief in briefs:
         histories[brief.name].append(brief)
     asked: Counter[str] = Counter()
@@ -54,7 +54,7 @@ def hplm_rows(briefs: Iterable[Brief], usage: Iterable[UsageDay] = ()) -> list[H
     ]
 
 
-def branch_names(seen: Iterable[Brief], grown: Collection[Branch]) -> dict[Branch, str]:
+def branch_names(seen: Iterable[VersionSummary], grown: Collection[Branch]) -> dict[Branch, str]:
     """The roots and domains that models hang on, by name."""
     found = {brief.branch: brief.name for brief in seen if brief.branch in grown}
     return dict(sorted(found.items(), key=lambda item: item[1]))
@@ -66,15 +66,15 @@ def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
     return snippets_of(request.build_absolute_uri("/api/v1/infer"), body).curl
 
 
-def _health(history: Sequence[Brief], asked: int, failed: int) -> Style:
+def _health(history: Sequence[VersionSummary], asked: int, failed: int) -> Style:
     if answering(history) is None:
         return style_of(history[-1].state)
-    if asked and failed / asked >= ILL_SHARE:
+    if asked and failed / asked >= MAX_FAILED_SHARE:
         return Style(f"{failed / asked:.0%} failed", "danger")
     return Style("Healthy", "success") if asked else Style("Ready", "neutral")
 
 
-def _hplm_row(history: Sequence[Brief], health: Style) -> HplmRow:
+def _hplm_row(history: Sequence[VersionSummary], health: Style) -> HplmRow:
     answers, first, newest = answering(history), history[0], history[-1]
     shown = answers or newest
     return HplmRow(

@@ -11,7 +11,7 @@ from frontend.presenters.snippets import Snippets
 from frontend.presenters.tokens import TextPiece, TokenText, text_pieces, token_texts
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Dataset
-from versiontree.tree.selectors.callable_hplms import CallableHplm, Reads
+from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind
 
 TIMES: Final = (
     ("queue", "Queue"),
@@ -25,13 +25,13 @@ REST: Final = "Rest"
 
 
 MEANINGS: Final = (
-    ("Queue", "until its first batch begins; meanwhile its texts are cut into tokens"),
-    ("Retrieval, adapter load, compute", "its share, by tokens, of the time that its batches took"),
+    ("Queue", "until the first batch starts, including tokenization"),
+    ("Retrieval, adapter load, compute", "this request's share of its batches, by tokens"),
     (
         REST,
-        "the shares of others in these batches, waits between their steps, and putting the answer together",
+        "other requests in the same batches, waits between steps, and building the response",
     ),
-    ("Not counted", "the way to the web server and back, and what it does before and after"),
+    ("Not included", "network and web server"),
 )
 
 
@@ -136,8 +136,8 @@ def _headline(result: Mapping[str, Any]) -> str:
 def _nothing(result: Mapping[str, Any]) -> str:
     """What is said where nothing was found."""
     if "labels" in result:
-        return "No label fits"
-    return "The context does not answer this" if "answer" in result else ""
+        return "No label"
+    return "No answer in the context" if "answer" in result else ""
 
 
 def _marked(text: str, result: Mapping[str, Any]) -> list[TextPiece]:
@@ -182,7 +182,7 @@ class TriedWith:
         return dict(zip(PLACES, chosen.texts, strict=False)) if chosen else {}
 
 
-def tried_with(dataset: Dataset | None, rows: Iterable[Mapping[str, Any]], reads: Reads) -> TriedWith:
+def tried_with(dataset: Dataset | None, rows: Iterable[Mapping[str, Any]], reads: InputKind) -> TriedWith:
     """Those rows that have all that is read."""
     names = list(FIELDS[reads])
     given = [(row, {"text": " ".join(row.get("tokens", []))} | dict(row)) for row in rows]

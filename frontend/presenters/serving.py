@@ -65,14 +65,14 @@ def serving_tiles(serving: Serving) -> list[Tile]:
     answered = sum(one.requests for one in recent)
     return [
         Tile("Workers ready", str(ready), f"of {len(serving.workers)}"),
-        Tile("Rows a second", f"{sum(one.rows_per_s for one in recent):,.1f}", "last 30 s"),
+        Tile("Rows per second", f"{sum(one.rows_per_s for one in recent):,.1f}", "last 30 s"),
         Tile(
             "Median latency",
             worst("p50_ms"),
             f"of {answered:,} request{pluralize(answered)}" if answered else "",
         ),
-        Tile("95 of 100 within", worst("p95_ms"), "p95, last 30 s"),
-        Tile("99 of 100 within", worst("p99_ms"), "p99, last 30 s"),
+        Tile("p95 latency", worst("p95_ms"), "last 30 s"),
+        Tile("p99 latency", worst("p99_ms"), "last 30 s"),
         Tile("Outstanding", f"{serving.outstanding:,}", f"of {serving.capacity:,}"),
     ]
 

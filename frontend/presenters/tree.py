@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from frontend.presenters.metrics import written
 from frontend.presenters.wording import metric_words
-from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.browsing import Branch, Brief
+from versiontree.tree.selectors.browsing import Branch, VersionSummary
 
 PER_BRANCH = 25
 VERSIONS_SHOWN = 4
@@ -63,9 +63,9 @@ class Drawing:
     """Lays out what is seen of the tree: `branches` are the versions of roots and domains, `counts` how many
     models hang on each."""
 
-    def __init__(self, branches: Sequence[Brief], counts: dict[Branch, int]) -> None:
+    def __init__(self, branches: Sequence[VersionSummary], counts: dict[Branch, int]) -> None:
         self._counts = counts
-        self._histories: dict[Branch, list[Brief]] = defaultdict(list)
+        self._histories: dict[Branch, list[VersionSummary]] = defaultdict(list)
         for brief in branches:
             self._histories[brief.branch].append(brief)
         self._below: dict[Branch, list[Branch]] = defaultdict(list)
@@ -96,7 +96,7 @@ class Drawing:
             if all(word in history[0].name.lower() for word in wanted)
         }
 
-    def history(self, branch: Branch) -> list[Brief]:
+    def history(self, branch: Branch) -> list[VersionSummary]:
         """Its versions, the oldest first."""
         return self._histories[branch]
 
@@ -172,9 +172,9 @@ def _mark(node: Node, hits: set[tuple[bool, int]]) -> None:
         _mark(child, hits)
 
 
-def hplm_nodes(briefs: Iterable[Brief]) -> dict[Branch, list[Node]]:
+def hplm_nodes(briefs: Iterable[VersionSummary]) -> dict[Branch, list[Node]]:
     """Models by the branch they hang on."""
-    histories: dict[int, list[Brief]] = defaultdict(list)
+    histories: dict[int, list[VersionSummary]] = defaultdict(list)
     for brief in briefs:
         histories[brief.of].append(brief)
     nodes: dict[Branch, list[Node]] = defaultdict(list)
@@ -183,7 +183,7 @@ def hplm_nodes(briefs: Iterable[Brief]) -> dict[Branch, list[Node]]:
     return nodes
 
 
-def node_of(history: Sequence[Brief]) -> Node:
+def node_of(history: Sequence[VersionSummary]) -> Node:
     """The node of something with these versions, the oldest first."""
     first = history[0]
     return Node(
@@ -199,18 +199,18 @@ def node_of(history: Sequence[Brief]) -> Node:
     )
 
 
-def answering(history: Sequence[Brief]) -> Brief | None:
+def answering(history: Sequence[VersionSummary]) -> VersionSummary | None:
     """The version of a model that answers when nobody says which."""
     return next((one for one in history if DEFAULT_ALIAS in one.aliases), None)
 
 
-def measured(brief: Brief | None) -> str:
+def measured(brief: VersionSummary | None) -> str:
     """The figure of a version with its name; empty where there is none."""
     if brief is None or brief.value is None:
         return ""
     return f"{metric_words(brief.metric)} {written(brief.metric, brief.value)}"
 
 
-def _note(history: Sequence[Brief]) -> str:
+def _note(history: Sequence[VersionSummary]) -> str:
     figure = measured(answering(history))
     return ", ".join(part for part in (history[0].task, figure) if part)

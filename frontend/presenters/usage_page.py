@@ -61,7 +61,7 @@ def tiles_of(total: Mapping[str, Any]) -> list[Tile]:
         Tile("Requests", f"{asked:,}", f"{failed:,} failed"),
         Tile("Failed", f"{failed / asked:.2%}" if asked else "–", "of the requests"),
         Tile("Texts", f"{total['inputs']:,}", f"{total['tokens']:,} tokens"),
-        Tile("Machine time", _time(total["busy_ms"]), "that inference workers were busy"),
+        Tile("Machine time", _time(total["busy_ms"]), "of the inference workers"),
     ]
 
 
@@ -87,8 +87,8 @@ def _named(name: Any, by: UsageBy, keys: Mapping[str, str]) -> tuple[str, str]:
     if by == UsageBy.MODEL:
         return name or NO_NAME, ""
     if not name:
-        return BROWSER, "people who were signed in, and what came before keys were told apart"
-    return keys.get(name, "A key that is gone"), f"{name}…"
+        return BROWSER, "requests from the web UI, and requests without a recorded key"
+    return keys.get(name, "Deleted key"), f"{name}…"
 
 
 def _time(milliseconds: float) -> str:

@@ -11,18 +11,18 @@ from frontend.presenters.metrics import LEVEL_NAMES, by_level_order, learning_cu
 from frontend.presenters.wording import plain, words
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import JobKind
-from versiontree.tree.job_reports import mapping_of
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.dependents import LineageStep
-from versiontree.tree.selectors.versions import version_warnings
-from versiontree.tree.table_chains import compacted_by, without_compacted
-from versiontree.tree.training_fields import LABELS, knob_fields
-from versiontree.tree.training_settings import KNOBS
+from versiontree.tree.selectors.lineage import LineageStep, compacted_versions, without_compacted
+from versiontree.tree.selectors.versions import as_mapping, version_warnings
+from versiontree.tree.training_fields import LABELS, setting_fields
+from versiontree.tree.training_settings import SETTING_SPECS
 
 UNTOLD_SETTINGS = {"device", "precision", "lower_way"}
-_KNOBS = (name for kind in (JobKind.FINE_TUNE, *KNOBS) for name in knob_fields(kind) if name != "seed")
+_KNOBS = (
+    name for kind in (JobKind.FINE_TUNE, *SETTING_SPECS) for name in setting_fields(kind) if name != "seed"
+)
 _ASKED = [*dict.fromkeys(_KNOBS), "seed"]
 PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
 
@@ -81,7 +81,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
     return {
         "version": version,
         "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
-        "dev": measured_of(mapping_of(tuned.get("dev"))),
+        "dev": measured_of(as_mapping(tuned.get("dev"))),
         "curves": learning_curves(tuned),
         "trials": trials_of(tuned),
         "stages": stage_tables(converted) or stage_tables(pretrained),
@@ -117,7 +117,7 @@ def ancestors_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Ancestor]
 
 def _source(version: Version) -> str:
     given = version.config.get("dataset") or version.config.get("corpus") or {}
-    return str(mapping_of(given).get("name", ""))
+    return str(as_mapping(given).get("name", ""))
 
 
 def _source_url(tenant: Tenant, version: Version) -> str:
@@ -130,7 +130,7 @@ def _source_url(tenant: Tenant, version: Version) -> str:
 def _seed(version: Version) -> str:
     """That of the job that learned; empty where it told none."""
     reports = (version.metrics.get(name) for name in ("fine_tune", "further_pretrain", "convert"))
-    told = [mapping_of(mapping_of(report).get("settings")) for report in reports if report]
+    told = [as_mapping(as_mapping(report).get("settings")) for report in reports if report]
     found = next((settings["seed"] for settings in told if "seed" in settings), None)
     return "" if found is None else str(found)
 
@@ -147,7 +147,7 @@ def exports_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Export]:
     held = {artifact.pk: artifact.size for step in told for artifact in step.artifacts.values()}
     return [
         Export("Export", url, told[0].size),
-        Export("With all it stands on", f"{url}?branch=1", sum(held.values())),
+        Export("Export with parents", f"{url}?branch=1", sum(held.values())),
         *_adapters(version, url, told[0].size),
     ]
 
@@ -156,12 +156,12 @@ def _adapters(version: Version, url: str, size: int) -> list[Export]:
     """The library that loads a model of this PET, if one does."""
     if version.kind != VersionKind.HPLM:
         return []
-    pet = mapping_of(version.config.get("settings"))
+    pet = as_mapping(version.config.get("settings"))
     bottleneck = bool(pet.get("adapter") or pet.get("output_adapter"))
     if not bottleneck:
-        return [Export("For PEFT", f"{url}?format=peft", size)]
+        return [Export("Export for PEFT", f"{url}?format=peft", size)]
     others = any(pet.get(name, True) for name in ("lora", "biases", "norms"))
-    return [] if others else [Export("For AdapterHub", f"{url}?format=adapterhub", size)]
+    return [] if others else [Export("Export for AdapterHub", f"{url}?format=adapterhub", size)]
 
 
 def version_url(tenant: Tenant, version: Version) -> str:
@@ -196,7 +196,7 @@ def table_rows(steps: Sequence[LineageStep]) -> list[TableRow]:
 def _read(steps: Sequence[LineageStep]) -> list[LineageStep]:
     """The steps whose tables are looked into: not those that a compacted one holds."""
     by_pk = {step.version.pk: step for step in steps}
-    held = {pk: compacted_by(step.version.config) for pk, step in by_pk.items()}
+    held = {pk: compacted_versions(step.version.config) for pk, step in by_pk.items()}
     return [by_pk[pk] for pk in without_compacted(by_pk, held)]
 
 
@@ -207,12 +207,12 @@ def _built(version: Version) -> Mapping[str, Any]:
 
 
 def _covers(found: Any) -> list[tuple[str, float]]:
-    shares = mapping_of(found)
+    shares = as_mapping(found)
     return [(LEVEL_NAMES.get(name, words(name)), shares[name]) for name in sorted(shares, key=by_level_order)]
 
 
 def _levels(found: Any) -> str:
-    counts = mapping_of(found)
+    counts = as_mapping(found)
     return ", ".join(
         f"{counts[name]:,} {LEVEL_NAMES.get(name, words(name))}s"
         for name in sorted(counts, key=by_level_order)
@@ -240,7 +240,7 @@ def _setting_order(name: str) -> tuple[int, str]:
 
 def _imported(config: Mapping[str, Any]) -> dict[str, str]:
     """What an adapter that was trained elsewhere said of itself."""
-    return {words(str(name)): plain(value) for name, value in mapping_of(config.get("imported")).items()}
+    return {words(str(name)): plain(value) for name, value in as_mapping(config.get("imported")).items()}
 
 
 def _artifacts(step: LineageStep) -> list[ArtifactRow]:
@@ -263,6 +263,5 @@ def _leaks(version: Version) -> list[str]:
     worst = max(version.dataset.report.get("leaks", []), key=lambda leak: leak["share"], default=None)
     if worst is None:
         return []
-    return [
-        f"{worst['share']:.1%} of {worst['to']} stand in {worst['from']}, too: the figures flatter the model."
-    ]
+    share = f"{worst['share']:.1%} of the rows of {worst['to']} are also in {worst['from']}"
+    return [f"{share}: metrics are too optimistic."]

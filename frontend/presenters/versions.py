@@ -8,7 +8,7 @@ from uuid import UUID
 
 from frontend.presenters.metrics import metric_name, written
 from versiontree.tree.models import Hplm, Version
-from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import alias_moves_of
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from tenants.webhooks.services.endpoints import host_of
+from tenants.webhooks.services.endpoints import endpoint_host
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def webhook_row(endpoint: Any) -> WebhookRow:
     """One of them."""
     return WebhookRow(
         pk=endpoint.pk,
-        host=host_of(endpoint),
+        host=endpoint_host(endpoint),
         url=endpoint.url,
         description=endpoint.description,
         kinds=endpoint.kinds,

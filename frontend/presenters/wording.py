@@ -12,7 +12,7 @@ METRIC_NAMES: Final = {
     "exact": "all labels right",
     "exact_match": "exact match",
     "answered": "questions answered",
-    "mean_answer_error": "error of always answering the mean",
+    "mean_answer_error": "error of predicting the mean",
 }
 """Where the key itself would not do."""
 

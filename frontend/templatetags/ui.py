@@ -45,7 +45,7 @@ def chosen_theme(context: Context) -> str:
 def nav_link(context: RequestContext, name: str, label: str, also: str = "") -> SafeString:
     """A link of the main navigation; it says so when the page belongs to it, or lies below one of `also`."""
     request = context["request"]
-    slug = request.place.tenant.slug
+    slug = request.access.tenant.slug
     url, home = (reverse(f"frontend:{page}", args=[slug]) for page in (name, "home"))
     below = tuple(f"{home}{part}/" for part in also.split())
     here = request.path == url or (name != "home" and request.path.startswith((url, *below)))

@@ -5,11 +5,11 @@ from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from frontend.access import TenantRequest, tenant_page
-from frontend.downloads import table_saved
+from frontend.access import TenantRequest, tenant_member_required
+from frontend.downloads import csv_response
 from frontend.forms.usage import AuditForm
-from frontend.pages import show
 from frontend.presenters.audit import audit_line, audit_row
+from frontend.shortcuts import render_page
 from tenants.accounts.models import Role
 from tenants.audit.models import AuditEvent
 from tenants.audit.selectors import audit_events_of
@@ -21,23 +21,23 @@ LINES_AT_ONCE = 2_000
 
 @require_GET
 @never_cache
-@tenant_page(Role.OWNER)
+@tenant_member_required(Role.OWNER)
 def page(request: TenantRequest) -> HttpResponse:
     """Events, the newest first, from the one on before which `?before=` ends."""
-    form = AuditForm(request.place.tenant, request.GET)
-    found = list(_before(request, audit_events_of(request.place.tenant, form.wish()))[: ROWS + 1])
+    form = AuditForm(request.access.tenant, request.GET)
+    found = list(_before(request, audit_events_of(request.access.tenant, form.filters()))[: ROWS + 1])
     rows = [audit_row(event) for event in found[:ROWS]]
     older = found[ROWS - 1].pk if len(found) > ROWS else None
-    return show(request, "audit/page.html", form=form, rows=rows, older=older)
+    return render_page(request, "audit/page.html", form=form, rows=rows, older=older)
 
 
 @require_GET
-@tenant_page(Role.OWNER)
+@tenant_member_required(Role.OWNER)
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
     """All events that the page would show."""
-    tenant = request.place.tenant
-    events = audit_events_of(tenant, AuditForm(tenant, request.GET).wish()).iterator(LINES_AT_ONCE)
-    return table_saved(f"audit-{tenant.slug}.csv", COLUMNS, map(audit_line, events))
+    tenant = request.access.tenant
+    events = audit_events_of(tenant, AuditForm(tenant, request.GET).filters()).iterator(LINES_AT_ONCE)
+    return csv_response(f"audit-{tenant.slug}.csv", COLUMNS, map(audit_line, events))
 
 
 def _before(request: TenantRequest, events: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:

@@ -10,9 +10,8 @@ from django.db.models import Model
 from django.http import HttpResponse
 from django.views.decorators.http import require_http_methods
 
-from frontend.access import TenantRequest, tenant_page
+from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.create_model import CreateForm, CreateStep, DataFilter, step_of
-from frontend.pages import attempt, go, show
 from frontend.presenters.create_model import (
     call_of,
     data_choices,
@@ -22,22 +21,24 @@ from frontend.presenters.create_model import (
 )
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.versions import parent_name
+from frontend.shortcuts import redirect_to, render_page, try_write
 from tenants.accounts.models import Role
 from tenants.datasets.models import Dataset
-from tenants.datasets.selectors.previews import uploads_found
+from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.coverage import coverage_ask, coverage_targets, coverages_of
+from versiontree.tree.selectors.coverage import coverage_request, coverage_targets, coverages_of
 from versiontree.tree.selectors.estimates import hplm_estimate
 from versiontree.tree.selectors.versions import parents_ready_for
-from versiontree.tree.services.hplms import hplm_create, hplm_rehearse
+from versiontree.tree.services.dry_run import dry_run
+from versiontree.tree.services.hplms import hplm_create
 
 DATASETS_SHOWN = 12
-HOLDS = "of weights, and a few kB beside them"
+HOLDS = "weights, plus a few kB of metadata"
 
 
 @require_http_methods(["GET", "POST"])
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def new(request: TenantRequest) -> HttpResponse:
     """A step; once all are filled in, POST makes the model, and its first job's page follows.
 
@@ -45,27 +46,31 @@ def new(request: TenantRequest) -> HttpResponse:
     """
     posted = request.method == "POST"
     data = request.POST if posted else request.GET
-    form = CreateForm(request.place.tenant, data)
+    form = CreateForm(request.access.tenant, data)
     asked = CreateStep.REVIEW if posted else step_of(data)
     step = form.faulty(before=asked) or asked
     if step == CreateStep.REVIEW:
         made = _create(request, form) if posted else None
         if made is not None:
-            return go(request, "job", first_job_of(made).pk)
-        config = {} if form.errors else attempt(form, lambda: hplm_rehearse(**_query(request, form))) or {}
+            return redirect_to(request, "job", first_job_of(made).pk)
+        planned = None if form.errors else _create(request, form, dry=True)
+        config = planned.config if planned else {}
         step = form.faulty(before=CreateStep.REVIEW) or step
         if step == CreateStep.REVIEW:
             return _review(request, form, config)
     return _STEPS[step](request, form, faulty=step != asked)
 
 
-def _create(request: TenantRequest, form: CreateForm) -> Version | None:
-    return attempt(form, lambda: hplm_create(**_query(request, form)))
+def _create(request: TenantRequest, form: CreateForm, *, dry: bool = False) -> Version | None:
+    def create() -> Version:
+        return hplm_create(**_query(request, form))
+
+    return try_write(form, lambda: dry_run(create) if dry else create())
 
 
 def _query(request: TenantRequest, form: CreateForm) -> dict[str, Any]:
     """What the services are told."""
-    return {"tenant": request.place.tenant, "actor": request.user, **_chosen(form)}
+    return {"tenant": request.access.tenant, "actor": request.user, **_chosen(form)}
 
 
 def _chosen(form: CreateForm) -> dict[str, Any]:
@@ -87,11 +92,11 @@ def _body(form: CreateForm) -> dict[str, Any]:
 
 
 def _data(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     wanted = DataFilter(request.GET)
     task, words = (wanted.cleaned_data["task"], wanted.cleaned_data["q"]) if wanted.is_valid() else ("", "")
     every = datasets_of(tenant).filter(task=task) if task else datasets_of(tenant)
-    found = uploads_found(every, words=words)
+    found = search_by_name(every, words=words)
     chosen = _chosen_dataset(form)
     context = {
         "filter": wanted,
@@ -103,11 +108,11 @@ def _data(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResp
 
 
 def _parent(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
-    tenant, dataset = request.place.tenant, _chosen_dataset(form)
+    tenant, dataset = request.access.tenant, _chosen_dataset(form)
     assert dataset is not None  # the step before has none of its errors
     measured, waiting = coverages_of(tenant, dataset)
     if waiting:
-        coverage_ask(dataset)
+        coverage_request(dataset)
     targets = coverage_targets(tenant)
     given = str(form.data.get("parent", ""))
     chosen = int(given) if given.isdecimal() else None
@@ -122,7 +127,7 @@ def _parent(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpRe
 def _settings(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
     own = form.of_step(CreateStep.SETTINGS)
     filled = {name: form.data[name] for name in own if name in form.data}
-    blank = CreateForm(request.place.tenant, initial=_named(form) | filled)
+    blank = CreateForm(request.access.tenant, initial=_named(form) | filled)
     return _page(request, form, CreateStep.SETTINGS, faulty=faulty, fields=form if faulty else blank)
 
 
@@ -148,7 +153,7 @@ def _page(
 ) -> HttpResponse:
     steps = list(CreateStep)
     at = steps.index(step)
-    return show(
+    return render_page(
         request,
         f"creating/{step}.html",
         form=form,

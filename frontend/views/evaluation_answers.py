@@ -5,9 +5,8 @@ from typing import Any
 from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_GET, require_POST
 
-from frontend.access import TenantRequest, tenant_page
-from frontend.downloads import table_streamed
-from frontend.pages import act, go, page_of, show
+from frontend.access import TenantRequest, tenant_member_required
+from frontend.downloads import csv_stream_response
 from frontend.presenters.evaluation_answers import (
     CHANGED_COLUMNS,
     COLUMNS,
@@ -19,19 +18,20 @@ from frontend.presenters.evaluation_answers import (
     tallies,
 )
 from frontend.presenters.versions import promotable
+from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import ACTIVE, Job
 from versiontree.jobs.selectors import jobs_of
-from versiontree.tree.evaluation_answers import Answered, answers_changed, answers_chosen, labels_of
+from versiontree.tree.evaluation_answers import RowAnswer, answer_labels, answers_compare, answers_filter
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     datasets_like,
     evaluation_of,
     evaluations_shared,
+    row_source,
     rows_read,
-    source_of,
     versions_evaluable,
 )
 from versiontree.tree.selectors.versions import hplm_of, hplm_version
@@ -42,41 +42,41 @@ DATASETS_OFFERED = 50
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
     """The rows that a version answered wrongly, or all, perhaps of some labels; `?csv` downloads them."""
     version = _version(request, name, number)
-    evaluation = evaluation_of(request.place.tenant, version, test=request.GET.get("test", ""))
+    evaluation = evaluation_of(request.access.tenant, version, test=request.GET.get("test", ""))
     if evaluation is None:
-        return show(request, "versions/answers.html", version=version, **_again(request, version))
-    found, source = answers_of(evaluation), source_of(request.place.tenant, evaluation.test)
+        return render_page(request, "versions/answers.html", version=version, **_again(request, version))
+    found, source = answers_of(evaluation), row_source(request.access.tenant, evaluation.test)
     asked = _query(request)
-    chosen = answers_chosen(found, **asked)
+    chosen = answers_filter(found, **asked)
     if "csv" in request.GET:
         lines = csv_rows(found.task, chosen, rows_read(source, chosen))
-        return table_streamed(f"{name}-v{number}.csv", COLUMNS, lines)
-    page = page_of(request, chosen)
-    shown: list[Answered] = list(page.object_list)
+        return csv_stream_response(f"{name}-v{number}.csv", COLUMNS, lines)
+    page = paginate(request, chosen)
+    shown: list[RowAnswer] = list(page.object_list)
     context: dict[str, Any] = {
         "evaluation": evaluation,
         "answers": found,
         "source": source,
         "asked": asked,
-        "labels": labels_of(found),
+        "labels": answer_labels(found),
         "rows": answered_rows(found.task, shown, rows_read(source, shown)),
         "page": page,
         "others": [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version],
     }
-    return show(request, "versions/answers.html", version=version, **context)
+    return render_page(request, "versions/answers.html", version=version, **context)
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def against(request: TenantRequest, name: str, number: int, other: int) -> HttpResponseBase:
     """The rows that another version of the model answered differently, perhaps only those that were fixed or
     broken; `?csv` downloads them."""
     tenant, version, earlier = (
-        request.place.tenant,
+        request.access.tenant,
         _version(request, name, number),
         _version(request, name, other),
     )
@@ -85,20 +85,20 @@ def against(request: TenantRequest, name: str, number: int, other: int) -> HttpR
         "version": version,
         "other": earlier,
         "hplm": version.hplm,
-        "promotable": promotable([version, earlier]) if request.place.may_write else [],
+        "promotable": promotable([version, earlier]) if request.access.can_write else [],
     }
     if pair is None:
         offers = [_again(request, one, dataset_id) for one, dataset_id in _missing(earlier, version)]
-        return show(request, "versions/against.html", **both, offers=offers)
+        return render_page(request, "versions/against.html", **both, offers=offers)
     before, after = (answers_of(evaluation) for evaluation in pair)
-    every, source = answers_changed(before, after), source_of(tenant, pair[1].test)
+    every, source = answers_compare(before, after), row_source(tenant, pair[1].test)
     kind = request.GET.get("change", "")
     chosen = [one for one in every if not kind or one.change == kind]
     rows = rows_read(source, (one.after for one in chosen))
     if "csv" in request.GET:
         lines = changed_csv_rows(after.task, chosen, rows)
-        return table_streamed(f"{name}-v{other}-v{number}.csv", CHANGED_COLUMNS, lines)
-    page = page_of(request, chosen)
+        return csv_stream_response(f"{name}-v{other}-v{number}.csv", CHANGED_COLUMNS, lines)
+    page = paginate(request, chosen)
     texts = rows_read(source, (one.after for one in page))
     context: dict[str, Any] = {
         "evaluation": pair[1],
@@ -112,28 +112,30 @@ def against(request: TenantRequest, name: str, number: int, other: int) -> HttpR
         "page": page,
         "others": [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version],
     }
-    return show(request, "versions/against.html", **both, **context)
+    return render_page(request, "versions/against.html", **both, **context)
 
 
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def evaluate(request: TenantRequest, name: str, number: int) -> HttpResponse:
     """Have a version answer the test rows of a dataset again; the page of its job follows."""
-    tenant, version = request.place.tenant, _version(request, name, number)
+    tenant, version = request.access.tenant, _version(request, name, number)
     given = request.POST.get("dataset", "")
     dataset = dataset_of(tenant, int(given) if given.isdecimal() and len(given) < 18 else 0)
     made: list[Job] = []
-    refused = act(
+    queued = run_action(
         request,
         lambda: made.append(
             evaluation_request(version=version, dataset=dataset, tenant=tenant, actor=request.user)
         ),
     )
-    return go(request, "answers", name, number) if refused else go(request, "job", made[0].pk)
+    return (
+        redirect_to(request, "job", made[0].pk) if queued else redirect_to(request, "answers", name, number)
+    )
 
 
 def _version(request: TenantRequest, name: str, number: int) -> Version:
-    return hplm_version(hplm_of(request.place.tenant, name), number)
+    return hplm_version(hplm_of(request.access.tenant, name), number)
 
 
 def _query(request: TenantRequest) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def _query(request: TenantRequest) -> dict[str, Any]:
 def _again(request: TenantRequest, version: Version, dataset: int | None = None) -> dict[str, Any]:
     """What is needed to offer that a version is evaluated again: on what, or the job that does it."""
     assert version.hplm is not None
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     job = jobs_of(tenant).filter(version=version, state__in=ACTIVE).first()
     datasets = datasets_like(tenant, version, limit=DATASETS_OFFERED)
     return {"again": version, "job": job, "datasets": datasets, "chosen": dataset or version.dataset_id}

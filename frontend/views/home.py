@@ -9,14 +9,14 @@ from django.shortcuts import redirect, render
 from django.templatetags.static import static
 from django.views.decorators.http import require_GET
 
-from frontend.access import TenantRequest, tenant_page
-from frontend.invited import openly_invited
-from frontend.pages import show
+from frontend.access import TenantRequest, tenant_member_required
+from frontend.invitation_session import open_invitation
 from frontend.presenters.charts import Bar, usage_tiles
 from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
 from frontend.presenters.limits import onboarding, quota_bars
 from frontend.presenters.models import hplm_rows
 from frontend.presenters.usage_page import share_bars
+from frontend.shortcuts import render_page
 from frontend.views.jobs import at_work
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_of, tenants_of
@@ -31,9 +31,9 @@ from tenants.usage.selectors import (
     requests_today,
     usage_total,
 )
-from versiontree.tree.models.alias import DEFAULT_ALIAS
-from versiontree.tree.selectors.browsing import hplm_briefs, hplms_found
-from versiontree.tree.selectors.readiness import usage_of_late
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.browsing import hplm_summaries, hplms_search
+from versiontree.tree.selectors.readiness import recent_usage
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
 
 RECENT = 5
@@ -47,7 +47,7 @@ def start(request: HttpRequest) -> HttpResponse:
     """Go to the user's tenant, or to the administration; who has neither is told so."""
     if mine := tenants_of(request.user):
         return redirect("frontend:home", mine[0].slug)
-    if openly_invited(request) is not None:
+    if open_invitation(request) is not None:
         return redirect("frontend:invitation")
     if getattr(request.user, "is_staff", False):
         return redirect("admin:index")
@@ -61,11 +61,11 @@ def favicon(request: HttpRequest) -> HttpResponse:  # noqa: ARG001
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def home(request: TenantRequest) -> HttpResponse:
     """What is still to be set up, running jobs, the newest models, usage against the quota, new data."""
-    tenant = request.place.tenant
-    hplms, found = hplms_found(tenant), at_work(tenant)
+    tenant = request.access.tenant
+    hplms, found = hplms_search(tenant), at_work(tenant)
     newest = list(hplms.order_by("-created_at")[:HPLMS_SHOWN])
     counts = {"hplms": hplms.count(), "ready": hplms.filter(aliases__name=DEFAULT_ALIAS).count()}
     month = month_of(datetime.now(UTC).date())
@@ -80,7 +80,7 @@ def home(request: TenantRequest) -> HttpResponse:
             keys=api_keys_of(tenant).exists(),
             asked=usage.requests > 0 or has_usage(tenant),
         ),
-        "hplms": hplm_rows(hplm_briefs(tenant, newest), usage_of_late(tenant, newest)),
+        "hplms": hplm_rows(hplm_summaries(tenant, newest), recent_usage(tenant, newest)),
         "at_work": found,
         "usage": share_bars(most_asked, UsageBy.MODEL, {}, usage.requests),
         "data": data,
@@ -88,7 +88,7 @@ def home(request: TenantRequest) -> HttpResponse:
     }
     most = {"max_models": quota.max_models, "max_jobs": quota.max_active_jobs}
     tiles = usage_tiles(usage, **counts, **most, jobs=len(found.active))
-    return show(request, "home.html", tiles=tiles, **context)
+    return render_page(request, "home.html", tiles=tiles, **context)
 
 
 def _quota(tenant: Tenant, quota: Quota, *, hplms: int, jobs: int) -> list[Bar]:

@@ -8,10 +8,10 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from frontend.invited import forget, invited, remember
+from frontend.invitation_session import clear_invitation, session_invitation, store_invitation
 from tenants.accounts.models import Invitation, User
 from tenants.accounts.permissions import require_active
-from tenants.accounts.selectors import has_address, membership_of
+from tenants.accounts.selectors import has_verified_email, membership_of
 from tenants.accounts.services.invitations import invitation_accept, invitation_check_open
 from tenants.base.errors import ErrorCode, HmiError
 
@@ -21,7 +21,7 @@ from tenants.base.errors import ErrorCode, HmiError
 def link(request: HttpRequest, token: str) -> HttpResponse:
     """The link of a message: leads on to where the token is in no address. It changes nothing, as programs
     open links, too."""
-    remember(request, token)
+    store_invitation(request, token)
     return redirect("frontend:invitation")
 
 
@@ -29,14 +29,14 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
 @never_cache
 def page(request: HttpRequest) -> HttpResponseBase:
     """Who invites to what; a button accepts for whoever is signed in and has the address."""
-    invitation = invited(request)
+    invitation = session_invitation(request)
     if invitation is None:
         raise HmiError(
             ErrorCode.NOT_FOUND,
-            "There is no such invitation. Open its link again, and mind that it is whole.",
+            "Invitation not found. Open its link again, and check that the link is complete.",
         )
     if membership_of(request.user, invitation.tenant) is not None:
-        forget(request)
+        clear_invitation(request)
         return redirect("frontend:home", invitation.tenant.slug)
     invitation_check_open(invitation=invitation)
     require_active(invitation.tenant)
@@ -45,12 +45,12 @@ def page(request: HttpRequest) -> HttpResponseBase:
     if not isinstance(request.user, User):
         return redirect_to_login(reverse("frontend:invitation"))
     membership = invitation_accept(invitation=invitation, user=request.user)
-    forget(request)
-    messages.success(request, f"You are {membership.role} of {invitation.tenant.name} now.")
+    clear_invitation(request)
+    messages.success(request, f"You joined {invitation.tenant.name} as {membership.role}.")
     return redirect("frontend:home", invitation.tenant.slug)
 
 
 def _context(request: HttpRequest, invitation: Invitation) -> dict[str, object]:
     user = request.user
-    fits = isinstance(user, User) and has_address(user, invitation.email)
+    fits = isinstance(user, User) and has_verified_email(user, invitation.email)
     return {"invitation": invitation, "fits": fits, "page": reverse("frontend:invitation")}

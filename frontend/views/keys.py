@@ -8,19 +8,19 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from frontend.access import TenantRequest, tenant_page
+from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tenant import KEY_OVERLAPS, USUAL_OVERLAP, KeyForm, KeyRotateForm
-from frontend.pages import act, attempt, go, show
 from frontend.presenters.keys import key_rows
+from frontend.shortcuts import redirect_to, render_page, run_action, try_write
 from tenants.accounts.models import Role
-from tenants.accounts.selectors import api_key_of, api_keys_ended, api_keys_working
+from tenants.accounts.selectors import api_key_of, api_keys_active, api_keys_ended
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 
 ENDED_SHOWN = timedelta(days=30)
 
 
 @require_GET
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def index(request: TenantRequest) -> HttpResponse:
     """The keys that work, those that ended of late, and a form for a new one."""
     return _page(request, KeyForm())
@@ -28,11 +28,11 @@ def index(request: TenantRequest) -> HttpResponse:
 
 @require_POST
 @never_cache
-@tenant_page(Role.OWNER)
+@tenant_member_required(Role.OWNER)
 def create(request: TenantRequest) -> HttpResponse:
     """Create a key; this one answer shows its plaintext, and nothing ever does again."""
     form = KeyForm(request.POST)
-    made = attempt(form, lambda: _create(request, form)) if form.is_valid() else None
+    made = try_write(form, lambda: _create(request, form)) if form.is_valid() else None
     if made is None:
         return _page(request, form)
     return _page(request, KeyForm(), plaintext=made)
@@ -40,33 +40,33 @@ def create(request: TenantRequest) -> HttpResponse:
 
 @require_POST
 @never_cache
-@tenant_page(Role.OWNER)
+@tenant_member_required(Role.OWNER)
 def rotate(request: TenantRequest, prefix: str) -> HttpResponse:
     """Make the successor of a key; this one answer shows its plaintext."""
-    key, form, made = api_key_of(request.place.tenant, prefix), KeyRotateForm(request.POST), list[str]()
+    key, form, made = api_key_of(request.access.tenant, prefix), KeyRotateForm(request.POST), list[str]()
     if not form.is_valid():
-        messages.error(request, "Choose for how long the old key goes on.")
-        return go(request, "keys")
+        messages.error(request, "Choose how long the old key stays valid.")
+        return redirect_to(request, "keys")
 
     def make() -> None:
         made.append(api_key_rotate(api_key=key, overlap=form.overlap_time(), actor=request.user)[1])
 
-    if act(request, make):
-        return go(request, "keys")
-    return _page(request, KeyForm(), plaintext=made[0], old=key.prefix)
+    if run_action(request, make):
+        return _page(request, KeyForm(), plaintext=made[0], old=key.prefix)
+    return redirect_to(request, "keys")
 
 
 @require_POST
-@tenant_page(Role.OWNER)
+@tenant_member_required(Role.OWNER)
 def revoke(request: TenantRequest, prefix: str) -> HttpResponse:
     """Make a key useless for ever."""
-    api_key_revoke(api_key=api_key_of(request.place.tenant, prefix), actor=request.user)
-    return go(request, "keys", said="The key is revoked.")
+    api_key_revoke(api_key=api_key_of(request.access.tenant, prefix), actor=request.user)
+    return redirect_to(request, "keys", message="API key revoked.")
 
 
 def _create(request: TenantRequest, form: KeyForm) -> str:
     _, plaintext = api_key_create(
-        tenant=request.place.tenant,
+        tenant=request.access.tenant,
         name=form.cleaned_data["name"],
         scopes=form.cleaned_data["scopes"],
         created_by=request.user,
@@ -78,11 +78,11 @@ def _create(request: TenantRequest, form: KeyForm) -> str:
 
 
 def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str = "") -> HttpResponse:
-    tenant = request.place.tenant
-    return show(
+    tenant = request.access.tenant
+    return render_page(
         request,
         "keys/index.html",
-        keys=key_rows(api_keys_working(tenant)),
+        keys=key_rows(api_keys_active(tenant)),
         ended=key_rows(api_keys_ended(tenant, timezone.now() - ENDED_SHOWN)),
         form=form,
         plaintext=plaintext,

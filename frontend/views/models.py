@@ -8,10 +8,9 @@ from django.db import transaction
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from frontend.access import TenantRequest, tenant_page
+from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import ModelsForm
 from frontend.forms.tree import AboutForm, AliasForm, HplmUpdateForm
-from frontend.pages import act, attempt, go, page_of, show
 from frontend.presenters.charts import curve_of
 from frontend.presenters.comparison import comparison_of
 from frontend.presenters.jobs import first_job_of
@@ -19,19 +18,20 @@ from frontend.presenters.metrics import label_rows
 from frontend.presenters.models import branch_names, curl_snippet, daily_requests, hplm_rows, summed
 from frontend.presenters.version_page import ancestors_of, exports_of
 from frontend.presenters.versions import measurements, rollback_target, version_rows
+from frontend.shortcuts import paginate, redirect_to, render_page, run_action, try_write
 from tenants.accounts.models import Role, Tenant
 from tenants.base.errors import not_found
 from tenants.usage.selectors import usage_of
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
-from versiontree.tree.models.alias import DEFAULT_ALIAS
-from versiontree.tree.selectors.browsing import branches_seen_by, hplm_briefs, hplm_counts, hplms_found
-from versiontree.tree.selectors.dependents import lineage_of
-from versiontree.tree.selectors.readiness import failing, usage_of_late
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
+from versiontree.tree.selectors.lineage import lineage_of
+from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
 from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, versions_of
 from versiontree.tree.services.aliases import alias_move, alias_remove
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
-from versiontree.tree.services.licences import hplm_describe, hplm_licence
+from versiontree.tree.services.metadata import hplm_set_description, hplm_set_license
 
 MOVES_SHOWN = 20
 
@@ -43,82 +43,86 @@ USAGE_DAYS = 30
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
     """The tenant's models, a page at a time, perhaps only those that the form above them chooses."""
-    tenant = request.place.tenant
-    form = ModelsForm(branch_names(branches_seen_by(tenant), hplm_counts(tenant)), request.GET)
+    tenant = request.access.tenant
+    form = ModelsForm(branch_names(branch_summaries(tenant), hplm_counts(tenant)), request.GET)
     asked = form.asked()
-    found = hplms_found(tenant, **asked.chosen)
+    found = hplms_search(tenant, **asked.chosen)
     if asked.failing:
-        found = found.filter(pk__in=failing(tenant).values("pk"))
-    page = page_of(request, found.order_by(*asked.order))
-    rows = hplm_rows(hplm_briefs(tenant, page), usage_of_late(tenant, page))
-    return show(request, "models/index.html", hplms=rows, page=page, form=form, words=bool(request.GET))
+        found = found.filter(pk__in=hplms_failing(tenant).values("pk"))
+    page = paginate(request, found.order_by(*asked.order))
+    rows = hplm_rows(hplm_summaries(tenant, page), recent_usage(tenant, page))
+    return render_page(
+        request, "models/index.html", hplms=rows, page=page, form=form, words=bool(request.GET)
+    )
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def model(request: TenantRequest, name: str) -> HttpResponse:
     """Versions with their metrics, aliases with their history, and how a program asks."""
-    model = hplm_of(request.place.tenant, name)
-    form = AliasForm(model) if request.place.may_write else None
+    model = hplm_of(request.access.tenant, name)
+    form = AliasForm(model) if request.access.can_write else None
     return _page(request, model, form)
 
 
 @require_http_methods(["GET", "POST"])
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def update(request: TenantRequest, name: str) -> HttpResponse:
     """A further version of a model from new data; its first job's page follows."""
-    model = hplm_of(request.place.tenant, name)
+    model = hplm_of(request.access.tenant, name)
     filled = request.GET.dict()
-    form = HplmUpdateForm(request.place.tenant, request.POST or None, task=model.task, initial=filled)
-    version = attempt(form, lambda: _update(request, model, form)) if form.is_valid() else None
+    form = HplmUpdateForm(request.access.tenant, request.POST or None, task=model.task, initial=filled)
+    version = try_write(form, lambda: _update(request, model, form)) if form.is_valid() else None
     if version is None:
-        return show(request, "models/update.html", form=form, hplm=model)
-    return go(request, "job", first_job_of(version).pk)
+        return render_page(request, "models/update.html", form=form, hplm=model)
+    return redirect_to(request, "job", first_job_of(version).pk)
 
 
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def move_alias(request: TenantRequest, name: str) -> HttpResponse:
     """Point an alias at another version: promotion and rollback."""
-    model = hplm_of(request.place.tenant, name)
+    model = hplm_of(request.access.tenant, name)
     form = AliasForm(model, request.POST)
-    moved = attempt(form, lambda: _move(request, model, form)) if form.is_valid() else None
+    moved = try_write(form, lambda: _move(request, model, form)) if form.is_valid() else None
     if moved is None:
         return _page(request, model, form)
-    return go(request, "model", model.name, said=f"@{moved.name} now means version {moved.version.number}.")
+    return redirect_to(
+        request, "model", model.name, message=f"@{moved.name} now points to version {moved.version.number}."
+    )
 
 
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
     """Take an alias away; its history stays, with the reason."""
-    model, reason = hplm_of(request.place.tenant, name), request.POST.get("reason", "").strip()
+    model, reason = hplm_of(request.access.tenant, name), request.POST.get("reason", "").strip()
     if not reason:
-        messages.error(request, f"@{alias} is not removed: say why, for its history.")
-        return go(request, "model", model.name)
-    act(
+        messages.error(request, f"@{alias} was not removed: a reason is required.")
+        return redirect_to(request, "model", model.name)
+    run_action(
         request,
         lambda: alias_remove(hplm=model, name=alias, actor=request.user, reason=reason),
-        said=f"@{alias} is removed.",
+        message=f"@{alias} removed.",
     )
-    return go(request, "model", model.name)
+    return redirect_to(request, "model", model.name)
 
 
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def delete(request: TenantRequest, name: str) -> HttpResponse:
     """Stop serving a model and free its name, once that was typed."""
-    model = hplm_of(request.place.tenant, name)
+    model = hplm_of(request.access.tenant, name)
     if request.POST.get("name") != model.name:
-        messages.error(request, f"Nothing was deleted: type the model's name, {model.name}, to delete it.")
-        return go(request, "model", model.name)
-    refused = act(
-        request, lambda: hplm_delete(hplm=model, actor=request.user), said=f"{model.name} is deleted."
+        messages.error(request, f"The model was not deleted. To delete it, type its name: {model.name}.")
+        return redirect_to(request, "model", model.name)
+    deleted = run_action(
+        request, lambda: hplm_delete(hplm=model, actor=request.user), message=f"Model {model.name} deleted."
     )
-    return go(request, "model", model.name) if refused else go(request, "home")
+    return redirect_to(request, "home") if deleted else redirect_to(request, "model", model.name)
 
 
 def _update(request: TenantRequest, model: Hplm, form: HplmUpdateForm) -> Version:
@@ -145,8 +149,8 @@ def _move(request: TenantRequest, model: Hplm, form: AliasForm) -> Alias:
 
 
 def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpResponse:
-    tenant = request.place.tenant
-    page = page_of(request, versions_of(model).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
+    tenant = request.access.tenant
+    page = paginate(request, versions_of(model).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
     versions, aliases = list(page.object_list), list(aliases_of(model))
     default = next((alias.version for alias in aliases if alias.name == DEFAULT_ALIAS), None)
     moves = list(alias_moves_of(model)[:MOVES_SHOWN])
@@ -155,7 +159,7 @@ def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpRe
         "hplm": model,
         "ready": bool(aliases),
         "default": default,
-        "back": rollback_target(model, default) if request.place.may_write else None,
+        "back": rollback_target(model, default) if request.access.can_write else None,
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions),
         "page": page,
@@ -169,7 +173,7 @@ def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpRe
         "curl": curl_snippet(request, model),
         "form": form,
     }
-    return show(request, "models/model.html", **context)
+    return render_page(request, "models/model.html", **context)
 
 
 def _usage(tenant: Tenant, model: Hplm) -> dict[str, Any]:
@@ -181,26 +185,25 @@ def _usage(tenant: Tenant, model: Hplm) -> dict[str, Any]:
 
 
 @require_http_methods(["GET", "POST"])
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def about(request: TenantRequest, name: str) -> HttpResponse:
     """Say what it is for, and how it may be used."""
-    hplm = hplm_of(request.place.tenant, name)
-    said = {"description": hplm.description, "license": hplm.license}
-    form = AboutForm(request.POST or None, initial=said)
-    if not form.is_valid() or attempt(form, lambda: _describe(request, hplm, form)) is None:
-        return show(request, "models/about.html", hplm=hplm, form=form)
-    return go(request, "model", hplm.name, said="That is what is told of it now.")
+    hplm = hplm_of(request.access.tenant, name)
+    form = AboutForm(request.POST or None, initial={"description": hplm.description, "license": hplm.license})
+    if not form.is_valid() or try_write(form, lambda: _describe(request, hplm, form)) is None:
+        return render_page(request, "models/about.html", hplm=hplm, form=form)
+    return redirect_to(request, "model", hplm.name, message="Description saved.")
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def card(request: TenantRequest, name: str, number: int) -> HttpResponse:
     """The model card of a version, as its archive has it."""
-    hplm = hplm_of(request.place.tenant, name)
+    hplm = hplm_of(request.access.tenant, name)
     version = versions_of(hplm).filter(number=number).first()
     if version is None:
         raise not_found("version")
-    return show(request, "models/card.html", hplm=hplm, version=version, card=version_card(version))
+    return render_page(request, "models/card.html", hplm=hplm, version=version, card=version_card(version))
 
 
 @transaction.atomic
@@ -208,7 +211,7 @@ def _describe(request: TenantRequest, hplm: Hplm, form: AboutForm) -> Hplm:
     """What was changed, and only that."""
     cleaned = form.cleaned_data
     if "description" in form.changed_data:
-        hplm_describe(hplm=hplm, description=cleaned["description"], actor=request.user)
+        hplm_set_description(hplm=hplm, description=cleaned["description"], actor=request.user)
     if "license" in form.changed_data:
-        hplm_licence(hplm=hplm, license=cleaned["license"], actor=request.user)
+        hplm_set_license(hplm=hplm, license=cleaned["license"], actor=request.user)
     return hplm

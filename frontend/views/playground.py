@@ -11,33 +11,33 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 from structlog.contextvars import bind_contextvars, get_contextvars
 
-from frontend.access import TenantRequest, tenant_page
+from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.playground import PLACES, AskForm, Choice, choice_of
-from frontend.pages import show
 from frontend.presenters.playground import Column, TriedWith, column_of, tried_with
 from frontend.presenters.snippets import snippets_of
+from frontend.shortcuts import render_page
 from inference.api.infer import infer
 from inference.api.question import question
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Split
 from tenants.datasets.selectors.previews import dataset_first_rows
-from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hplms, dataset_behind
+from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hplms, training_dataset
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
     """The texts to fill in, with the models that the address names."""
-    choice = choice_of(request.place.tenant, request.GET)
+    choice = choice_of(request.access.tenant, request.GET)
     return _page(request, choice, AskForm(choice.reads))
 
 
 @require_POST
-@tenant_page()
+@tenant_member_required()
 def choose(request: TenantRequest) -> HttpResponse:
     """One model more or less, while what was written stays; or a row of its dataset in place of that."""
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     choice = choice_of(tenant, request.POST)
     tried = _tried_with(tenant, choice)
     kept = {name: request.POST.get(name, "") for name in PLACES}
@@ -48,43 +48,45 @@ def choose(request: TenantRequest) -> HttpResponse:
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def models(request: TenantRequest) -> HttpResponse:
     """What could be meant by the beginning of a name, and reads what those read that are chosen already."""
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     offers = _offers_beside(tenant, choice_of(tenant, _named(request)), request.GET.get("add", ""))
-    return show(request, "playground/offers.html", offers=offers)
+    return render_page(request, "playground/offers.html", offers=offers)
 
 
 @require_POST
-@tenant_page()
+@tenant_member_required()
 def answer(request: TenantRequest) -> HttpResponse:
     """Ask all at the same time; the answers, or typed refusals, replace those that stood there."""
-    choice = choice_of(request.place.tenant, request.POST)
+    choice = choice_of(request.access.tenant, request.POST)
     form = AskForm(choice.reads, request.POST)
-    said: dict[str, Any] = {}
+    context: dict[str, Any] = {}
     if not form.is_valid() or not choice.offers:
-        said["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
+        context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
     else:
-        columns = said["columns"] = _ask_all(request, choice.offers, form.given())
+        columns = context["columns"] = _ask_all(request, choice.offers, form.given())
         if codes := [str(column.refusal.code) for column in columns if column.refusal]:
             bind_contextvars(code=codes[0])
     if request.htmx:
-        return show(request, "playground/answers.html", **said)
-    return _page(request, choice, form, **said)
+        return render_page(request, "playground/answers.html", **context)
+    return _page(request, choice, form, **context)
 
 
 def _page(
-    request: TenantRequest, choice: Choice, form: AskForm, tried: TriedWith | None = None, **said: Any
+    request: TenantRequest, choice: Choice, form: AskForm, tried: TriedWith | None = None, **context: Any
 ) -> HttpResponse:
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     tried, offers = tried or _tried_with(tenant, choice), _offers_beside(tenant, choice)
-    return show(request, "playground/page.html", choice=choice, form=form, offers=offers, tried=tried, **said)
+    return render_page(
+        request, "playground/page.html", choice=choice, form=form, offers=offers, tried=tried, **context
+    )
 
 
 def _tried_with(tenant: Tenant, choice: Choice) -> TriedWith:
     """Rows of the dataset that the first model learned from, of its test split."""
-    dataset = dataset_behind(tenant, choice.offers[0]) if choice.offers else None
+    dataset = training_dataset(tenant, choice.offers[0]) if choice.offers else None
     return tried_with(dataset, dataset_first_rows(dataset, Split.TEST) if dataset else [], choice.reads)
 
 
@@ -103,9 +105,9 @@ def _named(request: TenantRequest) -> QueryDict:
 
 def _missing(form: AskForm, choice: Choice) -> str:
     if not choice.offers:
-        return " ".join(choice.faults) or "Choose a model to ask."
+        return " ".join(choice.faults) or "Choose a model."
     labels = [str(form.fields[name].label) for name in form.errors]
-    return f"Nothing to read yet: fill in {' and '.join(labels)}."
+    return f"Fill in {' and '.join(labels)}."
 
 
 def _ask_all(request: TenantRequest, offers: Sequence[CallableHplm], given: dict[str, str]) -> list[Column]:
@@ -129,7 +131,7 @@ def _ask_all(request: TenantRequest, offers: Sequence[CallableHplm], given: dict
 
 def _ask(request: TenantRequest, offer: CallableHplm, given: dict[str, str], number: int) -> Column:
     """The answer of one; a refusal is its own alone."""
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     input_ = given if len(given) > 1 else given["text"]
     body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]}
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)

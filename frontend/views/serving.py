@@ -23,7 +23,7 @@ def staff_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
     @wraps(view)
     def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:
         if not getattr(request.user, "is_staff", False):
-            raise HmiError(ErrorCode.NOT_FOUND, "There is no such page, or it is not yours to see.")
+            raise HmiError(ErrorCode.NOT_FOUND, "This page does not exist, or you have no access to it.")
         return view(request, **kwargs)
 
     return never_cache(require_GET(login_required(page)))
@@ -50,6 +50,6 @@ def trace(request: HttpRequest, worker: str) -> HttpResponse:  # noqa: ARG001 - 
     except RedisError:
         raise HmiError(ErrorCode.WORKER_UNAVAILABLE, "The queue cannot be reached.") from None
     if told is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "No inference worker with this name answers.")
+        raise HmiError(ErrorCode.NOT_FOUND, "No running inference worker has this name.")
     name = content_disposition_header(True, f"trace-{worker}.json")
     return HttpResponse(told, content_type="application/json", headers={"Content-Disposition": name})

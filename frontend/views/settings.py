@@ -8,11 +8,11 @@ from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
-from frontend.access import TenantRequest, tenant_page
-from frontend.downloads import file_saved
+from frontend.access import TenantRequest, tenant_member_required
+from frontend.downloads import file_response
 from frontend.forms.tenant import SharingForm
-from frontend.pages import act, go, show
 from frontend.presenters.limits import quota_bars
+from frontend.shortcuts import redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import require_role
 from tenants.accounts.services.tenants import tenant_set_sharing
@@ -22,58 +22,58 @@ from tenants.usage.selectors import quota_of, requests_today
 from versiontree.transfer.selectors import takeout_of, takeouts_of
 from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path, takeout_request
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
-from versiontree.tree.services.quota_reservations import hplms_taken, jobs_taken
+from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_use
 
 
 @require_http_methods(["GET", "POST"])
-@tenant_page()
+@tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
     """Quota, sharing, and all data in one file; an owner changes and takes these."""
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     if request.method == "POST":
         require_role(request.user, tenant, Role.OWNER)
         form = SharingForm(request.POST)
         if form.is_valid():
             shares = form.cleaned_data["shares_fragment_counts"]
             tenant_set_sharing(tenant=tenant, shares=shares, actor=request.user)
-            return go(request, "settings", said="The settings are stored.")
+            return redirect_to(request, "settings", message="Settings saved.")
     form = SharingForm(initial={"shares_fragment_counts": tenant.shares_fragment_counts})
     quota = quota_bars(
         quota_of(tenant),
-        hplms=hplms_taken(tenant),
+        hplms=hplms_in_use(tenant),
         domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
-        jobs=jobs_taken(tenant),
+        jobs=jobs_in_use(tenant),
         requests=requests_today(tenant),
         stored=storage_used(tenant) + artifact_bytes(tenant),
     )
-    takeouts = takeouts_of(tenant) if request.place.owns else ()
+    takeouts = takeouts_of(tenant) if request.access.is_owner else ()
     context: dict[str, Any] = {"takeouts": takeouts, "contact": settings.HMI_CONTACT}
-    return show(request, "settings.html", form=form, quota=quota, **context)
+    return render_page(request, "settings.html", form=form, quota=quota, **context)
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@tenant_page(Role.OWNER)
+@tenant_member_required(Role.OWNER)
 def panel(request: TenantRequest) -> HttpResponse:
     """What there is, as a part of the settings; POST asks for a new one."""
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     if request.method == "POST":
-        act(request, lambda: takeout_request(tenant=tenant, actor=request.user))
-        return go(request, "settings")
+        run_action(request, lambda: takeout_request(tenant=tenant, actor=request.user))
+        return redirect_to(request, "settings")
     takeouts = takeouts_of(tenant)
-    return show(request, "settings/takeouts.html", takeouts=takeouts, contact=settings.HMI_CONTACT)
+    return render_page(request, "settings/takeouts.html", takeouts=takeouts, contact=settings.HMI_CONTACT)
 
 
 @require_GET
-@tenant_page(Role.OWNER)
+@tenant_member_required(Role.OWNER)
 def file(request: TenantRequest, pk: UUID) -> HttpResponseBase:
     """The file; who fetched it is written down."""
-    takeout = takeout_of(request.place.tenant, pk)
+    takeout = takeout_of(request.access.tenant, pk)
     try:
-        response = file_saved(
-            takeout_path(takeout), f"{request.place.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
+        response = file_response(
+            takeout_path(takeout), f"{request.access.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
         )
     except FileNotFoundError as error:
-        raise HmiError(ErrorCode.NOT_FOUND, "This file is gone; ask for a new one.") from error
+        raise HmiError(ErrorCode.NOT_FOUND, "This file no longer exists. Export the data again.") from error
     takeout_fetch(takeout=takeout, actor=request.user)
     return response

@@ -8,14 +8,14 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRedirect
 
-from frontend.access import TenantRequest, tenant_page
-from frontend.downloads import bad_rows_csv
+from frontend.access import TenantRequest, tenant_member_required
+from frontend.downloads import bad_rows_response
 from frontend.forms.data import ColumnsForm, CorpusForm, DatasetForm, UploadForm, form_of
-from frontend.pages import attempt, go, show
 from frontend.presenters.data import found_context
+from frontend.shortcuts import redirect_to, render_page, try_write
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
-from tenants.base.upload_concurrency import takes_files
+from tenants.base.upload_concurrency import accepts_uploads
 from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
 from tenants.datasets.selectors.previews import check_columns
 from tenants.datasets.selectors.uploads import check_of, upload_of
@@ -23,64 +23,64 @@ from tenants.datasets.services.checks import check_create, check_refusal
 from tenants.datasets.services.uploads import upload_delete, upload_receive
 
 
-@takes_files
+@accepts_uploads
 @require_http_methods(["GET", "POST"])
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def corpus_new(request: TenantRequest) -> HttpResponse:
     """The form of a corpus, perhaps as `?check=` had it; POST stores it."""
     return _new(request, CheckKind.CORPUS, CorpusForm)
 
 
-@takes_files
+@accepts_uploads
 @require_http_methods(["GET", "POST"])
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def dataset_new(request: TenantRequest) -> HttpResponse:
     """The form of a dataset, perhaps as `?check=` had it; POST stores it."""
     return _new(request, CheckKind.DATASET, DatasetForm)
 
 
-@takes_files
+@accepts_uploads
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def corpus_check(request: TenantRequest) -> HttpResponse:
     """What is in the file: counts, first rows, warnings, or what is wrong with it. Nothing is stored."""
     return _check(request, CheckKind.CORPUS, CorpusForm(request.POST, request.FILES))
 
 
-@takes_files
+@accepts_uploads
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def dataset_check(request: TenantRequest) -> HttpResponse:
     """What is in the files: counts, labels, first rows, warnings; or what is wrong. Nothing is stored."""
     return _check(request, CheckKind.DATASET, DatasetForm(request.POST, request.FILES))
 
 
 @require_POST
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def upload_remove(request: TenantRequest, pk: UUID) -> HttpResponse:
     """Throw away a file that came in, or half of it."""
-    upload = upload_of(request.place.tenant, request.user, pk)
+    upload = upload_of(request.access.tenant, request.user, pk)
     upload_delete(upload=upload)
-    return go(request, "data", said=f"{upload.filename} is thrown away.")
+    return redirect_to(request, "data", message=f"Upload {upload.filename} discarded.")
 
 
 @require_GET
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def check(request: TenantRequest, pk: UUID) -> HttpResponse:
     """Where a check is, and what it found; as a page, or as the fragment that follows it."""
-    found = check_of(request.place.tenant, pk)
+    found = check_of(request.access.tenant, pk)
     if found.state == CheckState.STORED:
         return _to_what_is_stored(request, found)
     if request.htmx:
-        return show(request, "data/check.html", full="full" in request.GET, **_context(found))
-    return show(request, "data/check_page.html", full=True, **_context(found))
+        return render_page(request, "data/check.html", full="full" in request.GET, **_context(found))
+    return render_page(request, "data/check_page.html", full=True, **_context(found))
 
 
 @require_GET
-@tenant_page(Role.DEVELOPER)
+@tenant_member_required(Role.DEVELOPER)
 def check_bad_rows(request: TenantRequest, pk: UUID) -> HttpResponse:
     """The rows that were refused, each with its place and the reason, as CSV."""
-    return bad_rows_csv(check_of(request.place.tenant, pk).faults)
+    return bad_rows_response(check_of(request.access.tenant, pk).faults)
 
 
 def _new(request: TenantRequest, kind: CheckKind, blank: type[UploadForm]) -> HttpResponse:
@@ -88,42 +88,42 @@ def _new(request: TenantRequest, kind: CheckKind, blank: type[UploadForm]) -> Ht
         return _store(request, kind, blank(request.POST, request.FILES))
     before = _check_before(request, kind)
     if before is None:
-        return show(request, f"data/{kind}_new.html", form=blank())
-    return show(request, f"data/{kind}_new.html", form=form_of(before), columns=_columns(before))
+        return render_page(request, f"data/{kind}_new.html", form=blank())
+    return render_page(request, f"data/{kind}_new.html", form=form_of(before), columns=_columns(before))
 
 
 def _store(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpResponse:
-    check = attempt(form, lambda: _begin(request, kind, form, stores=True)) if form.is_valid() else None
+    check = try_write(form, lambda: _begin(request, kind, form, stores=True)) if form.is_valid() else None
     if check is None:
-        return show(request, f"data/{kind}_new.html", form=form)
+        return render_page(request, f"data/{kind}_new.html", form=form)
     if check.state == CheckState.REFUSED:
         _show_refusal(form, check_refusal(check))
         columns = _columns(check)
         _forget_what_came_along(request, check)
-        return show(request, f"data/{kind}_new.html", form=form, columns=columns)
+        return render_page(request, f"data/{kind}_new.html", form=form, columns=columns)
     if check.is_active:
-        return go(request, "check", check.pk)
+        return redirect_to(request, "check", check.pk)
     return _to_what_is_stored(request, check)
 
 
 def _check_before(request: TenantRequest, kind: CheckKind) -> UploadCheck | None:
     """The check whose files and choices the form begins with."""
     try:
-        check = check_of(request.place.tenant, UUID(request.GET.get("check", "")))
+        check = check_of(request.access.tenant, UUID(request.GET.get("check", "")))
     except ValueError:
         return None
     return check if check.kind == kind else None
 
 
 def _check(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpResponse:
-    check = attempt(form, lambda: _begin(request, kind, form, stores=False)) if form.is_valid() else None
+    check = try_write(form, lambda: _begin(request, kind, form, stores=False)) if form.is_valid() else None
     if check is None:
-        return show(request, "data/refused.html", form=form)
-    return show(request, "data/check.html", **_context(check))
+        return render_page(request, "data/refused.html", form=form)
+    return render_page(request, "data/check.html", **_context(check))
 
 
 def _begin(request: TenantRequest, kind: CheckKind, form: UploadForm, *, stores: bool) -> UploadCheck:
-    tenant, actor = request.place.tenant, request.user
+    tenant, actor = request.access.tenant, request.user
 
     def upload(file: "UploadedFile[Any] | UUID") -> Upload:
         if isinstance(file, UUID):
@@ -156,7 +156,7 @@ def _columns(check: UploadCheck) -> ColumnsForm | None:
 def _forget_what_came_along(request: TenantRequest, check: UploadCheck) -> None:
     """Files that a form brought must be chosen again, so they need not be kept."""
     for purpose in check.files.keys() & request.FILES.keys():
-        upload_delete(upload=upload_of(request.place.tenant, request.user, check.files[purpose]))
+        upload_delete(upload=upload_of(request.access.tenant, request.user, check.files[purpose]))
 
 
 def _context(check: UploadCheck) -> dict[str, Any]:
@@ -170,5 +170,7 @@ def _context(check: UploadCheck) -> dict[str, Any]:
 
 def _to_what_is_stored(request: TenantRequest, check: UploadCheck) -> HttpResponse:
     made = check.corpus_id or check.dataset_id
-    response = go(request, check.kind, made, said=f"The {check.kind} {check.name} is stored.")
+    response = redirect_to(
+        request, check.kind, made, message=f"{check.get_kind_display()} {check.name} saved."
+    )
     return HttpResponseClientRedirect(response["Location"]) if request.htmx else response

@@ -9,15 +9,15 @@ from django.http import HttpResponse, HttpResponseBase
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from frontend.access import TenantRequest, tenant_page
-from frontend.downloads import table_streamed
+from frontend.access import TenantRequest, tenant_member_required
+from frontend.downloads import csv_stream_response
 from frontend.forms.usage import UsageForm
-from frontend.pages import page_of, show
 from frontend.presenters.limits import limits_of
 from frontend.presenters.usage_page import requests_chart, share_bars, sum_of, tiles_of, usage_row
+from frontend.shortcuts import paginate, render_page
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_of
-from tenants.usage.selectors import EVERYTHING, UsageBy, busiest, usage_by, usage_parts
+from tenants.usage.selectors import ALL_USAGE, UsageBy, busiest, usage_batches, usage_by
 
 BUSIEST_SHOWN = 10
 KEYS_OFFERED = 200
@@ -29,10 +29,10 @@ LINES_AT_ONCE = 1_000
 
 @require_GET
 @never_cache
-@tenant_page()
+@tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
     """Usage of a period by day, model and key, perhaps of one of them alone, and the limits."""
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     form = _form(request)
     since, until = form.span()
     by, of = _by(request), form.of()
@@ -42,14 +42,14 @@ def page(request: TenantRequest) -> HttpResponse:
         one: busiest(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN, of=of)
         for one in (UsageBy.MODEL, UsageBy.KEY)
     }
-    rows = page_of(request, days if by == UsageBy.DAY else list(asked[by]))
+    rows = paginate(request, days if by == UsageBy.DAY else list(asked[by]))
     listed = list(rows.object_list)
     shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, only=listed, of=of)
     models, keys = (dict(islice(found.items(), BUSIEST_SHOWN)) for found in asked.values())
     names = _key_names(tenant, {*keys, *(listed if by == UsageBy.KEY else ())})
     context: dict[str, Any] = {
         "form": form,
-        "narrowed": of != EVERYTHING,
+        "narrowed": of != ALL_USAGE,
         "asked": list(models),
         "since": since,
         "until": until,
@@ -66,23 +66,23 @@ def page(request: TenantRequest) -> HttpResponse:
         "limits": limits_of(tenant),
         "contact": settings.HMI_CONTACT,
     }
-    return show(request, "usage/page.html", **context)
+    return render_page(request, "usage/page.html", **context)
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
     """The period day by day, each model and key on a line of its own."""
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     form = _form(request)
     since, until = form.span()
-    parts = usage_parts(tenant, since, until, READ, at_once=LINES_AT_ONCE, of=form.of())
+    parts = usage_batches(tenant, since, until, READ, at_once=LINES_AT_ONCE, of=form.of())
     name = f"usage-{tenant.slug}-{since}-{until}.csv"
-    return table_streamed(name, COLUMNS, chain.from_iterable(parts))
+    return csv_stream_response(name, COLUMNS, chain.from_iterable(parts))
 
 
 def _form(request: TenantRequest) -> UsageForm:
-    keys = api_keys_of(request.place.tenant).values_list("prefix", "name")
+    keys = api_keys_of(request.access.tenant).values_list("prefix", "name")
     return UsageForm(request.GET, dict(keys[:KEYS_OFFERED]))
 
 

@@ -5,26 +5,26 @@ from typing import Any
 from django.http import HttpResponse
 from django.views.decorators.http import require_GET
 
-from frontend.access import TenantRequest, tenant_page
-from frontend.pages import show
+from frontend.access import TenantRequest, tenant_member_required
 from frontend.presenters.evaluation_answers import answered_rows, mistakes_title
 from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable, rollback_target
+from frontend.shortcuts import render_page
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found
-from versiontree.tree.evaluation_answers import answers_chosen
+from versiontree.tree.evaluation_answers import answers_filter
 from versiontree.tree.models import Domain, Hplm, Root, Version
-from versiontree.tree.models.alias import DEFAULT_ALIAS
-from versiontree.tree.selectors.dependents import lineage_of
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
-    own_test,
+    own_test_digest,
+    row_source,
     rows_read,
-    source_of,
     versions_evaluable,
 )
+from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import domain_visible_to, hplm_of, roots_all, versions_of
 
 MISTAKES_SHOWN = 3
@@ -32,23 +32,23 @@ VERSIONS_OFFERED = 20
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def of_hplm(request: TenantRequest, name: str, number: int) -> HttpResponse:
     """One version of a model: how good it is, what it was made from, and what it stands on."""
-    hplm = hplm_of(request.place.tenant, name)
+    hplm = hplm_of(request.access.tenant, name)
     return _page(request, hplm, number, hplm=hplm)
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def of_domain(request: TenantRequest, pk: int, number: int) -> HttpResponse:
     """One version of a domain: what it learned, and its tables."""
-    domain = domain_visible_to(request.place.tenant, pk)
+    domain = domain_visible_to(request.access.tenant, pk)
     return _page(request, domain, number, domain=domain)
 
 
 @require_GET
-@tenant_page()
+@tenant_member_required()
 def of_root(request: TenantRequest, name: str, number: int) -> HttpResponse:
     """One version of a root: how faithful its conversion is."""
     root = roots_all().filter(name=name).first()
@@ -65,13 +65,13 @@ def _page(
     hplm: Hplm | None = None,
     domain: Domain | None = None,
 ) -> HttpResponse:
-    tenant = request.place.tenant
+    tenant = request.access.tenant
     versions = versions_of(owner).prefetch_related("aliases", "jobs__after")
     found = versions.filter(number=number).first()
     if found is None:
         raise not_found("version")
     context = version_context(tenant, lineage_of(found))
-    return show(
+    return render_page(
         request,
         "versions/version.html",
         owner=owner,
@@ -79,7 +79,7 @@ def _page(
         domain=domain,
         aliases=found.aliases.all(),
         jobs=jobs_of_version(found) if _is_own(found, tenant) else [],
-        **(_choices(hplm, found) if hplm and request.place.may_write else {}),
+        **(_choices(hplm, found) if hplm and request.access.can_write else {}),
         **(_answers(tenant, found) if hplm else {}),
         **context,
     )
@@ -95,11 +95,11 @@ def _choices(hplm: Hplm, version: Version) -> dict[str, Any]:
 def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:
     """Its surest mistakes, and what it can be compared with."""
     others = [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version]
-    evaluation = evaluation_of(tenant, version, test=own_test(version))
+    evaluation = evaluation_of(tenant, version, test=own_test_digest(version))
     if evaluation is None:
         return {"others": others}
-    answers, source = answers_of(evaluation), source_of(tenant, evaluation.test)
-    wrong = answers_chosen(answers, wrong=True)
+    answers, source = answers_of(evaluation), row_source(tenant, evaluation.test)
+    wrong = answers_filter(answers, wrong=True)
     shown = wrong[:MISTAKES_SHOWN]
     rows = answered_rows(answers.task, shown, rows_read(source, shown))
     return {

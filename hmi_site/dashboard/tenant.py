@@ -15,7 +15,7 @@ from frontend.presenters.limits import limits_of
 from hmi_site.dashboard.navigation import list_item
 from tenants.accounts.admin.people import TenantAdmin
 from tenants.accounts.models import Tenant
-from tenants.base.admin.base import staff_user, changelist_link
+from tenants.base.admin.base import changelist_link, staff_user
 from tenants.usage.models import UsageSum
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import takeout_request

@@ -87,7 +87,9 @@ def tell(request: HttpRequest, worker: str, what: str) -> HttpResponse:
     """Tell one worker. To drain the last that takes requests asks for its name."""
     others = [name for name in _ready() if name != worker]
     if what == DRAIN and not others and not is_name_typed(request, worker):
-        confirmation = Confirmation("drain", "Drain the last worker?", worker, f"No other takes requests. {LAST}")
+        confirmation = Confirmation(
+            "drain", "Drain the last worker?", worker, f"No other takes requests. {LAST}"
+        )
         return _confirmation(request, confirmation, [worker])
     _send_orders(request, [worker], what)
     return redirect(WORKERS)
@@ -125,7 +127,9 @@ def _send_orders(request: HttpRequest, names: list[str], what: str) -> None:
 
 def _confirmation(request: HttpRequest, confirmation: Confirmation, names: list[str]) -> HttpResponse:
     context = {**admin.site.each_context(request), "back": reverse(WORKERS)}
-    return confirmation_response(request, confirmation, rows=[AffectedRow(name) for name in names], hidden=[], context=context)
+    return confirmation_response(
+        request, confirmation, rows=[AffectedRow(name) for name in names], hidden=[], context=context
+    )
 
 
 def board(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - unfold's signature

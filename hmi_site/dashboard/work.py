@@ -11,7 +11,7 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from tenants.usage.models import UsageSum
-from versiontree.jobs.models import STATUS_STYLE, Job, JobState
+from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobState
 
 DAYS: Final = 14
 RUNNING_SHOWN: Final = 8
@@ -87,8 +87,10 @@ def jobs_by_day() -> list[Bar]:
     return [
         Bar(
             f"{day:%-d %b}",
-            tuple(ChartPart(found[state] / top, STATUS_STYLE[state][1]) for state in states if found[state]),
-            _day_title(day, {STATUS_STYLE[state][0].lower(): found[state] for state in states}),
+            tuple(
+                ChartPart(found[state] / top, JOB_STATE_COLOURS[state]) for state in states if found[state]
+            ),
+            _day_title(day, {state.label.lower(): found[state] for state in states}),
         )
         for day, found in counts.items()
     ]

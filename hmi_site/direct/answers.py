@@ -13,8 +13,8 @@ from django.middleware.security import SecurityMiddleware
 from django.utils.cache import patch_vary_headers
 from rest_framework.renderers import JSONRenderer
 
-from hmi_site.http.errors import headers_of
-from hmi_site.http.middleware import BrowserRules
+from hmi_site.http.errors import error_headers
+from hmi_site.http.middleware import SecurityHeaders
 from hmi_site.http.request_log import INFER_PATH, log_infer
 from hmi_site.metrics.requests import count_answer
 from inference.api.answer_headers import answer_headers
@@ -47,7 +47,7 @@ class DirectAnswer:
 
     def refusal(self, error: HmiError) -> None:
         """It is an error."""
-        self._code, self.headers = str(error.code), headers_of(error)
+        self._code, self.headers = str(error.code), error_headers(error)
         self.status, body = rendered(error, INFER_PATH)
         self.content = JSONRenderer().render(body)
 
@@ -84,7 +84,7 @@ def common_headers(secure: bool, staff_by_factor: bool) -> dict[str, str]:
     response = HttpResponse(
         content_type=JSONRenderer.media_type, headers=InferView().default_response_headers
     )
-    for middleware in (SecurityMiddleware, XFrameOptionsMiddleware, BrowserRules):
+    for middleware in (SecurityMiddleware, XFrameOptionsMiddleware, SecurityHeaders):
         response = cast("HttpResponse", middleware(partial(_given, response))(request))
     if staff_by_factor:
         patch_vary_headers(response, ["Cookie"])

@@ -15,15 +15,15 @@ from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from hmi_site.direct.answers import DirectAnswer
 from hmi_site.direct.plain import PlainCall, plain
-from hmi_site.http.errors import unexpected
-from hmi_site.http.request_body import BODY, DISCONNECT, take_body
+from hmi_site.http.errors import internal_error
+from hmi_site.http.request_body import BODY, DISCONNECT, receive_body
 from inference.api.infer import conclude
 from inference.api.question import Question
 from inference.api.rates.shares import Limit
 from inference.api.rates.spending import shares, spend
 from inference.api.soon import Call, asker
 from tenants.base.errors import HmiError
-from tenants.base.scope import nobodys_scope
+from tenants.base.scope import empty_scope
 from tenants.base.ttl_cache import CacheMiss, cached_only
 from tenants.base.upload_concurrency import release_database
 
@@ -54,8 +54,8 @@ class Direct:
             await self._others(scope, receive, send)
             return
         answer = DirectAnswer(call.request_id or uuid.uuid4().hex)
-        body = await take_body(scope, receive)
-        if body.refusal is None and await self._answer(call, body.content, answer, receive):
+        body = await receive_body(scope, receive)
+        if body.error is None and await self._answer(call, body.content, answer, receive):
             for message in answer.messages():
                 await send(message)
         else:
@@ -86,7 +86,7 @@ class Direct:
             answer.refusal(error)
         except Exception:
             log.exception("an infer request failed")
-            answer.refusal(unexpected())
+            answer.refusal(internal_error())
         finally:
             caller.cancel()
             if counted:
@@ -143,7 +143,7 @@ class Direct:
 
 
 def _look_up(call: PlainCall, body: bytes, request_id: str) -> Question | None:
-    with nobodys_scope():
+    with empty_scope():
         try:
             return call.question(body, request_id)
         finally:

@@ -12,7 +12,7 @@ from hmi_site.http.request_log import INFER_PATH
 from inference.api.parsers import parse_json
 from inference.api.question import Question, question
 from inference.api.validation import parse_call, usable_request_id
-from tenants.accounts.authentication import api_key_lately
+from tenants.accounts.authentication import api_key_cached
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import require_scope
 from tenants.base.scope import tenant_scope
@@ -37,7 +37,7 @@ class PlainCall:
     def question(self, body: bytes, request_id: str) -> Question | None:
         """What it asks. None for what only the view can answer. Raises HmiError for what is to be refused,
         and Forgotten where ``cached_only`` is in force."""
-        key = api_key_lately(self.key)
+        key = api_key_cached(self.key)
         if key is None:
             return None
         require_scope(key, Scope.INFER)

@@ -1,4 +1,4 @@
-"""Where every error becomes an answer: JSON for programs (`rendered`), a page for people."""
+"""Turns every error into a response: JSON for the APIs (`rendered`), a page elsewhere."""
 
 import logging
 import sys
@@ -14,19 +14,17 @@ from rest_framework.response import Response
 from rest_framework.views import set_rollback
 from structlog.contextvars import bind_contextvars
 
-from hmi_site.http.request_body import too_slow
+from hmi_site.http.request_body import timeout_error
 from inference.api.errors import rendered, speaks_json
 from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 
-RETRY_AFTER_NO_DATABASE_S = 5
-RAISED_ANYWHERE = (HmiError, OperationalError, InterfaceError, UnreadablePostError)
-"""In middleware too, by whatever looks into the body first or needs the database."""
-LONGEST_HOST_SHOWN = 64
-STANDING = {409, 429}
-"""Where there is no use in sending the same again, unless a time is named; clients of the OpenAI conventions
-would."""
+DATABASE_RETRY_AFTER_S = 5
+EXPECTED_IN_MIDDLEWARE = (HmiError, OperationalError, InterfaceError, UnreadablePostError)
+MAX_HOST_LENGTH = 64
+NOT_RETRYABLE = {409, 429}
+"""Statuses with ``x-should-retry: false`` unless they have Retry-After: OpenAI's clients would retry."""
 TITLES = {
     400: "That request could not be read",
     401: "Sign in first",
@@ -46,25 +44,25 @@ PLAIN_PAGE = "<!doctype html><title>{title}</title><h1>{title}</h1><p>{message}<
 
 
 def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """DRF's exception handler: every expected error in the product's shape; others (None) become a 500."""
+    """DRF's exception handler: renders expected errors; None makes a 500 of any other."""
     known = as_hmi_error(error)
     if known is None:
         return None
     view = context["view"]
     if isinstance(error, exceptions.UnsupportedMediaType):
         kinds = dict.fromkeys(parser.media_type for parser in view.parser_classes)
-        known.message += f" It is sent here as {' or '.join(kinds)}."
+        known.message += f" Accepted here: {', '.join(kinds)}."
     if isinstance(error, exceptions.NotAcceptable):
         kinds = dict.fromkeys(renderer.media_type for renderer in view.renderer_classes)
-        known.message += f" There is {' or '.join(kinds)}."
+        known.message += f" Available: {', '.join(kinds)}."
     set_rollback()
     bind_contextvars(code=str(known.code))
     status, body = rendered(known, context["request"].path)
-    return Response(body, status=status, headers=headers_of(known, context))
+    return Response(body, status=status, headers=error_headers(known, context))
 
 
 def as_hmi_error(error: Exception) -> HmiError | None:
-    """The typed error that says the same, or None for one that nobody expected."""
+    """The HmiError for an exception of Django or DRF; None for an unexpected one."""
     match error:
         case HmiError():
             return error
@@ -94,13 +92,13 @@ def as_hmi_error(error: Exception) -> HmiError | None:
         case RequestDataTooBig():
             return HmiError(ErrorCode.BODY_TOO_LARGE, "The body is too large.")
         case UnreadablePostError():
-            return too_slow()
+            return timeout_error()
         case OperationalError() | InterfaceError():
             log.error("The database cannot be used: %s", error)
             return HmiError(
                 ErrorCode.DATABASE_UNAVAILABLE,
                 "The database cannot be reached; try again in a moment.",
-                retry_after=RETRY_AFTER_NO_DATABASE_S,
+                retry_after=DATABASE_RETRY_AFTER_S,
             )
         case SuspiciousOperation():
             log.warning("Django refused a request: %s", error)
@@ -109,7 +107,7 @@ def as_hmi_error(error: Exception) -> HmiError | None:
 
 
 def validation_error(detail: Any) -> HmiError:
-    """The first complaint of a serializer, with the path of its field: `inputs.3`, `settings.alpha`."""
+    """The first error of a serializer, with the path of its field: `inputs.3`, `settings.alpha`."""
     path: list[str] = []
     while isinstance(detail, dict | list) and detail:
         if isinstance(detail, dict):
@@ -124,10 +122,10 @@ def validation_error(detail: Any) -> HmiError:
     return HmiError(code, str(detail or "The request is not valid."), param=".".join(path) or None)
 
 
-def answer(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
-    """The error as JSON under the addresses of the APIs, as a page elsewhere."""
+def error_response(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
+    """The error as JSON under the paths of the APIs, as a page elsewhere."""
     bind_contextvars(code=str(error.code))
-    headers = headers_of(error)
+    headers = error_headers(error)
     if speaks_json(request.path):
         status, body = rendered(error, request.path)
         return JsonResponse(body, status=status, headers=headers)
@@ -135,72 +133,68 @@ def answer(request: HttpRequest, error: HmiError, template: str = "error.html") 
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """A request that Django itself refused (a bad host, a broken form)."""
+    """400: Django itself refused the request (a bad host, a broken form)."""
     if isinstance(exception, DisallowedHost):
-        return answer(request, unknown_host(request), "400.html")
+        return error_response(request, unknown_host(request), "400.html")
     refused = as_hmi_error(exception) or HmiError(ErrorCode.INVALID_FIELD, "The request could not be read.")
-    return answer(request, refused, "400.html")
+    return error_response(request, refused, "400.html")
 
 
 def unknown_host(request: HttpRequest) -> HmiError:
-    """That the request is for a host which is not one of HMI_ALLOWED_HOSTS."""
-    host = ascii(request._get_raw_host()[:LONGEST_HOST_SHOWN])  # type: ignore[attr-defined]
-    message = (
-        f"This server does not answer for the host {host}. If people shall reach it by that name, the "
-        "operator adds the name to HMI_ALLOWED_HOSTS."
-    )
+    """``unknown_host``: the Host header is not in HMI_ALLOWED_HOSTS."""
+    host = ascii(request._get_raw_host()[:MAX_HOST_LENGTH])  # type: ignore[attr-defined]
+    message = f"The host {host} is not served here. To serve it, the operator adds it to HMI_ALLOWED_HOSTS."
     return HmiError(ErrorCode.UNKNOWN_HOST, message, param="Host")
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403."""
-    return answer(
+    return error_response(
         request, HmiError(ErrorCode.FORBIDDEN, str(exception) or "You may not do that."), "403.html"
     )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature
-    """404: also for what belongs to another tenant."""
+    """404: also for objects of another tenant."""
     message = f"There is nothing at {request.path}."
     if speaks_json(request.path):
-        is_folder = request.path.endswith("/")
-        message += " Addresses here end without a slash." if is_folder else " /api/docs/ says what there is."
-    return answer(request, HmiError(ErrorCode.NOT_FOUND, message), "404.html")
+        has_slash = request.path.endswith("/")
+        message += " Paths here end without a slash." if has_slash else " /api/docs/ lists the paths."
+    return error_response(request, HmiError(ErrorCode.NOT_FOUND, message), "404.html")
 
 
 def internal(request: HttpRequest) -> HttpResponse:
-    """500: the details are in the log only. What is known although no view raised it is told, such as that
-    the database is away."""
-    failed = sys.exception()
-    if isinstance(failed, RAISED_ANYWHERE) and (known := as_hmi_error(failed)):
-        return answer(request, known)
-    return answer(request, unexpected(), "500.html")
+    """500, or the status of an expected error of middleware. The log has the details."""
+    error = sys.exception()
+    if isinstance(error, EXPECTED_IN_MIDDLEWARE) and (known := as_hmi_error(error)):
+        return error_response(request, known)
+    return error_response(request, internal_error(), "500.html")
 
 
-def unexpected() -> HmiError:
-    """What is told of an error that nobody foresaw, once it is in the log."""
+def internal_error() -> HmiError:
+    """``internal``: an unexpected error, which is in the log."""
     return HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
 
 
-def too_often(request: HttpRequest) -> HttpResponse:
-    """429: what django-allauth answers to whoever sends the forms of accounts again and again."""
-    message = "That was asked too often from here. Wait a minute and try again."
-    return answer(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60))
+def too_many_requests(request: HttpRequest) -> HttpResponse:
+    """429: django-allauth's rate limit on forms of accounts."""
+    message = "Too many requests from this address. Wait a minute and try again."
+    return error_response(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60))
 
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """A form whose protection token is missing or old."""
+    """403: the CSRF token of a form is missing or old."""
     message = "The page was open too long or came from elsewhere; go back, reload it and try again."
     log.warning("CSRF check failed at %s: %s", request.path, reason)
-    return answer(request, HmiError(ErrorCode.FORBIDDEN, message))
+    return error_response(request, HmiError(ErrorCode.FORBIDDEN, message))
 
 
-def headers_of(error: HmiError, context: dict[str, Any] | None = None) -> dict[str, str]:
-    """Those that go with it; ``context`` is that of a view, whose methods a caller may need to know."""
-    headers = {"Cache-Control": "no-store"}  # else browsers keep a 410 for good
+def error_headers(error: HmiError, context: dict[str, Any] | None = None) -> dict[str, str]:
+    """The headers of an error response. ``context`` is DRF's, for the methods of ``Allow``."""
+    headers = {"Cache-Control": "no-store"}  # browsers would cache a 410 forever
     if error.retry_after is not None:
         headers["Retry-After"] = str(error.retry_after)
-    elif error.status in STANDING:
+    elif error.status in NOT_RETRYABLE:
         headers["x-should-retry"] = "false"
     if error.code is ErrorCode.UNSUPPORTED_TYPE and error.param == "Content-Encoding":
         headers["Accept-Encoding"] = ", ".join((error.details or {}).get("accepted", ()))
@@ -212,14 +206,14 @@ def headers_of(error: HmiError, context: dict[str, Any] | None = None) -> dict[s
 
 
 def _page(error: HmiError, template: str) -> str:
-    """The page needs no database, so that it can tell that the database is down."""
-    known = {
+    """Render without the database, which may be down."""
+    context = {
         "status": error.status,
         "code": str(error.code),
         "title": TITLES.get(error.status, "That did not work"),
         "message": error.message,
     }
     try:
-        return render_to_string(template, known)
+        return render_to_string(template, context)
     except TemplateDoesNotExist:
-        return PLAIN_PAGE.format_map({**known, "message": known["code"]})
+        return PLAIN_PAGE.format_map({**context, "message": context["code"]})

@@ -1,4 +1,4 @@
-"""Guards in front of every view, and the pages of errors that views raise."""
+"""Middleware: request checks, security headers, second factors, error pages and the tenant scope."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,38 +13,33 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from hmi_site.accounts import second_factor_required
-from hmi_site.http.body_limits import FORM, REFUSAL, SENDER, check_size, keeps_part
-from hmi_site.http.errors import answer
+from hmi_site.http.body_limits import BODY_ERROR, BODY_SENDER, FORM, check_size, keeps_partial
+from hmi_site.http.errors import error_response
 from inference.api.errors import speaks_json
 from inference.open_inference.bodies import speaks_oip
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.scope import enter_platform, nobodys_scope
+from tenants.base.scope import empty_scope, enter_platform
 from tenants.base.upload_concurrency import release_database, upload_slot
 
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
-
 ADMIN_PATH = "/admin/"
-
-
+ADMIN_NAMESPACE = "admin"
 IDENTITY = "identity"
-
-
-PERMISSIONS = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
-
-
-BROKEN_OFF = {ErrorCode.BODY_TRUNCATED, ErrorCode.BODY_TOO_SLOW}
-
-
-STAYS_OPEN = ("account_", "mfa_", "health-")
-
-
-FACTOR_FIRST = "Staff of this installation sign in with a second factor: set yours up on the site first."
+PERMISSIONS_POLICY = "camera=(), display-capture=(), geolocation=(), microphone=(), payment=(), usb=()"
+INCOMPLETE_BODY = {ErrorCode.BODY_TRUNCATED, ErrorCode.BODY_TOO_SLOW}
+EXEMPT_VIEWS = ("account_", "mfa_", "health-")
+"""Views that staff without a second factor may use: it is set up there. Health checks query no database."""
+SECOND_FACTOR_REQUIRED = (
+    "Staff of this installation sign in with a second factor: set yours up on the site first."
+)
 
 
 class RequestGuard:
-    """Refuses what no view can use, before anything reads it: bodies beyond the limit or not whole, NUL in
-    addresses. Large forms of people who are signed in are read before anything looks for their CSRF token."""
+    """Refuses bodies that are too large, incomplete or compressed, and addresses with NUL characters.
+
+    Reads large forms of signed-in users before the CSRF middleware looks for their token.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -55,13 +50,15 @@ class RequestGuard:
             _check_encoding(request)
             _check_address(request)
         except HmiError as error:
-            return answer(request, error)
+            return error_response(request, error)
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Any, *_: Any) -> HttpResponse | None:
-        """Without a connection to the database, in one of the sender's places. Views of the API, which are
-        exempt from the middleware of CSRF, do the same themselves."""
-        sender = request.META.get(SENDER)
+        """Read a large form without a database connection, in one of the sender's upload slots.
+
+        Views that are exempt from CSRF (the API) do this themselves.
+        """
+        sender = request.META.get(BODY_SENDER)
         if sender is None or request.content_type != FORM or getattr(view, "csrf_exempt", False):
             return None
         try:
@@ -69,32 +66,31 @@ class RequestGuard:
                 release_database()
                 request.POST  # noqa: B018 - it is read here
         except HmiError as error:
-            return answer(request, error)
+            return error_response(request, error)
         return None
 
 
-class BrowserRules:
-    """What a browser may do with a page: the content policy of settings.py, and no sensors or payments.
+class SecurityHeaders:
+    """Sets ``Content-Security-Policy`` (from settings.py) and ``Permissions-Policy``.
 
-    The pages of the administration are unfold's, whose Alpine.js makes functions of attributes. So they, and
-    no others, may do that.
+    The administration is unfold's, whose Alpine.js needs ``unsafe-eval``; no other page has it.
     """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
         self._policy = build_policy()
-        self._looser = build_policy(update={"script-src": [SELF, UNSAFE_EVAL]})
+        self._admin_policy = build_policy(update={"script-src": [SELF, UNSAFE_EVAL]})
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        looser = request.path.startswith(ADMIN_PATH)
-        response.headers[HEADER] = self._looser if looser else self._policy
-        response.headers["Permissions-Policy"] = PERMISSIONS
+        is_admin = request.path.startswith(ADMIN_PATH)
+        response.headers[HEADER] = self._admin_policy if is_admin else self._policy
+        response.headers["Permissions-Policy"] = PERMISSIONS_POLICY
         return response
 
 
 class StaffSecondFactor:
-    """Leads staff who have no second factor to the page that sets one up, if HMI_STAFF_TOTP asks for it."""
+    """Redirects staff without a second factor to the page that sets one up, if HMI_STAFF_TOTP is set."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -103,22 +99,21 @@ class StaffSecondFactor:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, *_: Any) -> HttpResponse | None:
-        """The pages of one's own account stay open: the factor is set up there. Health asks no database."""
         match, user = request.resolver_match, request.user
-        if not settings.HMI_STAFF_TOTP or (match and match.view_name.startswith(STAYS_OPEN)):
+        if not settings.HMI_STAFF_TOTP or (match and match.view_name.startswith(EXEMPT_VIEWS)):
             return None
         if not user.is_authenticated or not second_factor_required(user):
             return None
         if is_mfa_enabled(user, [Authenticator.Type.TOTP]):
             return None
         if speaks_json(request.path):
-            return answer(request, HmiError(ErrorCode.FORBIDDEN, FACTOR_FIRST))
-        messages.warning(request, FACTOR_FIRST)
+            return error_response(request, HmiError(ErrorCode.FORBIDDEN, SECOND_FACTOR_REQUIRED))
+        messages.warning(request, SECOND_FACTOR_REQUIRED)
         return redirect("mfa_activate_totp")
 
 
 class ErrorPages:
-    """Renders the typed errors of views that DRF does not handle."""
+    """Renders an HmiError that a Django view raises."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -127,27 +122,27 @@ class ErrorPages:
         return self.get_response(request)
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """None leaves 404, 403 and the unexpected to Django's own handlers (see errors.py)."""
-        return answer(request, exception) if isinstance(exception, HmiError) else None
+        """Other exceptions go to Django's handlers, which are in errors.py."""
+        return error_response(request, exception) if isinstance(exception, HmiError) else None
 
 
 def _check_body(request: HttpRequest) -> None:
-    refusal: HmiError | None = request.META.get(REFUSAL)
-    if refusal is not None and not (refusal.code in BROKEN_OFF and keeps_part(request)):
+    refusal: HmiError | None = request.META.get(BODY_ERROR)
+    if refusal is not None and not (refusal.code in INCOMPLETE_BODY and keeps_partial(request)):
         raise refusal
     declared = request.META.get("CONTENT_LENGTH") or ""
     if not declared and "Transfer-Encoding" in request.headers:
-        raise HmiError(ErrorCode.INVALID_LENGTH, "This server needs to be told Content-Length.")
+        raise HmiError(ErrorCode.INVALID_LENGTH, "Content-Length is missing.")
     if declared and not declared.isdecimal():
         raise HmiError(ErrorCode.INVALID_LENGTH, "Content-Length is not a number.", param="Content-Length")
     check_size(int(declared or 0), request)
 
 
 def _check_encoding(request: HttpRequest) -> None:
-    """Only the Open Inference Protocol takes packed bodies, and unpacks them itself."""
+    """Only the Open Inference Protocol accepts compressed bodies, and decompresses them itself."""
     encoding = request.headers.get("Content-Encoding", IDENTITY).strip().lower()
     if encoding not in ("", IDENTITY) and not speaks_oip(request.path):
-        message = "Send the body as it is: packed ones are not taken here."
+        message = "Compressed bodies are not accepted here. Send the body without Content-Encoding."
         details = {"accepted": [IDENTITY]}
         raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Encoding", details=details)
 
@@ -160,22 +155,20 @@ def _check_address(request: HttpRequest) -> None:
         raise HmiError(ErrorCode.INVALID_FIELD, "The query string holds a NUL character.", param="query")
 
 
-ADMIN_NAMESPACE = "admin"
-
-
 class RequestScope:
-    """Outermost. Each request begins in nobody's scope; who finds out whose it is enters that one: pages of
-    a tenant, the API and, for the administration, this."""
+    """Outermost. Starts each request in the empty scope: it sees no tenant's rows.
+
+    Authentication enters the scope of a tenant. For staff in the administration, this enters the platform's.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        with nobodys_scope():
+        with empty_scope():
             return self.get_response(request)
 
     def process_view(self, request: HttpRequest, *_: Any) -> None:
-        """The administration is for staff, who see all; who may do what there, it asks itself."""
         match, user = request.resolver_match, request.user
         if match and ADMIN_NAMESPACE in match.app_names and user.is_active and user.is_staff:
             enter_platform()

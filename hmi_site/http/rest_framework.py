@@ -1,4 +1,4 @@
-"""JSON bodies of the API: strict, bounded, and free of characters that nothing behind can store."""
+"""DRF's parser and metadata for this API: strict JSON of bounded size."""
 
 from collections.abc import Iterable, Mapping
 from typing import IO, Any, Final
@@ -12,17 +12,18 @@ from inference.api.parsers import read_json
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES, release_database
 
-LONGEST_NAME_SHOWN: Final = 64
+MAX_KEY_LENGTH: Final = 64
+"""Longer keys are shortened in error messages."""
 
-
-Place = tuple[Any, object]
-"""The place around it (None at the top), and the key or the number there: a path is written out only for an
-error."""
+Path = tuple[Any, object]
+"""The path of the parent (None at the top), and a key or index. Joined to a string only for an error."""
 
 
 class StrictJSONParser(BaseParser):
-    """Reads without a connection to the database: a client may take minutes over a body. Raises
-    `invalid_json`, `invalid_encoding` or `body_too_large`, saying where."""
+    """Parses a body without holding a database connection: a slow client may take minutes.
+
+    Raises `invalid_json`, `invalid_encoding` or `body_too_large`, with the path of the error.
+    """
 
     media_type = "application/json"
 
@@ -32,49 +33,50 @@ class StrictJSONParser(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """The parsed body."""
         release_database()
         data = read_json(stream, most_bytes=min(SMALL_BODY_BYTES, settings.HMI_MAX_BODY_BYTES))
-        refuse_bad_characters(data)
+        check_characters(data)
         return data
 
 
-def refuse_bad_characters(data: object) -> None:
-    """Raise `invalid_encoding` for a NUL or half of a surrogate pair in any text, naming its place: of a name
-    that no answer could hold, the object that has it."""
-    waiting: list[tuple[Place | None, object]] = [(None, data)]
-    while waiting:
-        place, value = waiting.pop()
+def check_characters(data: object) -> None:
+    """Raise `invalid_encoding` for a NUL character or an unpaired surrogate in any string.
+
+    ``param`` is the path of the string. For a key that no response can hold, it is the path of its object.
+    """
+    stack: list[tuple[Path | None, object]] = [(None, data)]
+    while stack:
+        path, value = stack.pop()
         if isinstance(value, str):
-            if not _storable(value):
-                raise _bad_text(place)
+            if not _is_storable(value):
+                raise _encoding_error(path)
         elif isinstance(value, dict):
             for key in value:
-                if not _storable(key):
-                    raise _bad_text((place, key) if _encodable(key) else place)
-            waiting += _within(place, value.items())
+                if not _is_storable(key):
+                    raise _encoding_error((path, key) if _is_encodable(key) else path)
+            stack += _children(path, value.items())
         elif isinstance(value, list):
-            waiting += _within(place, enumerate(value))
+            stack += _children(path, enumerate(value))
 
 
-def _within(place: Place | None, items: Iterable[tuple[object, object]]) -> Iterable[tuple[Place, object]]:
-    return (((place, key), value) for key, value in items if isinstance(value, str | dict | list))
+def _children(path: Path | None, items: Iterable[tuple[object, object]]) -> Iterable[tuple[Path, object]]:
+    return (((path, key), value) for key, value in items if isinstance(value, str | dict | list))
 
 
-def _bad_text(place: Place | None) -> HmiError:
-    path: list[str] = []
-    while place is not None:
-        place, key = place
-        path.insert(0, str(key)[:LONGEST_NAME_SHOWN])
-    message = "The text holds a NUL character or half of a surrogate pair."
-    return HmiError(ErrorCode.INVALID_ENCODING, message, param=".".join(path) or None)
+def _encoding_error(path: Path | None) -> HmiError:
+    keys: list[str] = []
+    while path is not None:
+        path, key = path
+        keys.insert(0, str(key)[:MAX_KEY_LENGTH])
+    message = "The text contains a NUL character or an unpaired surrogate."
+    return HmiError(ErrorCode.INVALID_ENCODING, message, param=".".join(keys) or None)
 
 
-def _storable(text: str) -> bool:
-    return "\0" not in text and _encodable(text)
+def _is_storable(text: str) -> bool:
+    return "\0" not in text and _is_encodable(text)
 
 
-def _encodable(value: str) -> bool:
+def _is_encodable(value: str) -> bool:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -83,9 +85,10 @@ def _encodable(value: str) -> bool:
 
 
 class AllowedMethods(SimpleMetadata):
-    """What the address is for and, in the header ``Allow``, which methods it has. What they take is in the
-    description of the API; to find it out here, things would have to be looked up that may not be there."""
+    """OPTIONS: the description and the methods. Fields are in the OpenAPI schema only.
+
+    DRF would look up the object to list its fields, and it may not exist.
+    """
 
     def determine_actions(self, request: Request, view: Any) -> dict[str, Any]:
-        """None: then nothing is said of them."""
         return {}

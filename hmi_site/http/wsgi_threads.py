@@ -1,8 +1,8 @@
-"""A WSGI application behind an ASGI server: each request in a thread, as under a WSGI server.
+"""A WSGI application behind an ASGI server: one thread for each request, as under a WSGI server.
 
-Only by ASGI does the web server tell that a caller has hung up. Django's own ASGI handler would change
-threads several times in each request. A thread holds a request only while there is something to do: bodies
-are read before (but for large files), and answers that are streams are sent from the event loop.
+ASGI is needed because it reports a client's disconnect. Django's own ASGI handler would change threads
+several times in each request. Bodies are received on the event loop before a thread starts (except uploads
+of files), and streamed responses are sent from the event loop, so slow clients hold no thread.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from urllib.parse import unquote_to_bytes
 
 from django.http import FileResponse, HttpResponse
 
-from hmi_site.http.body_limits import REFUSAL, SENDER, Permit
+from hmi_site.http.body_limits import BODY_ERROR, BODY_SENDER, BodyPermit
 from hmi_site.http.download_limit import SMALL_FILE_BYTES, is_small_file
 from hmi_site.http.request_body import (
     BODY,
     DISCONNECT,
     Body,
     BodyTimeout,
-    take_body,
-    take_rest,
-    too_large,
-    too_slow,
-    truncated,
+    receive_body,
+    receive_rest,
+    timeout_error,
+    too_large_error,
+    truncated_error,
 )
 from inference.api.hang_ups import ON_HANG_UP
 from tenants.base.errors import HmiError
@@ -41,218 +41,234 @@ Send = Callable[[Message], Awaitable[None]]
 Environ = dict[str, Any]
 Application = Callable[[Environ, Callable[..., Any]], Iterable[bytes]]
 
-OF_THE_BODY: Final = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+CONTENT_HEADERS: Final = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
+"""The headers whose WSGI variables have no prefix ``HTTP_``."""
 
 
-class Threaded:
-    """The application, in so many threads; a request that finds none free waits for one. ``permit`` says, in
-    a thread, who may send a body that is not small. ``at_start`` is called when the server
-    starts, ``at_end`` when it stops, after its last request."""
+class ThreadedWsgiApp:
+    """An ASGI application that runs a WSGI application in a pool of ``threads``.
+
+    A request waits while all threads are busy. ``body_permit`` runs in a thread and says how large a body
+    the client may send. ``on_startup`` and ``on_shutdown`` follow ASGI's lifespan; the latter runs after the
+    last request.
+    """
 
     def __init__(
         self,
         application: Application,
         *,
-        permit: Callable[[Environ], Permit],
+        body_permit: Callable[[Environ], BodyPermit],
         threads: int,
-        at_start: Callable[[], object] = lambda: None,
-        at_end: Callable[[], object] = lambda: None,
+        on_startup: Callable[[], object] = lambda: None,
+        on_shutdown: Callable[[], object] = lambda: None,
     ) -> None:
-        self._application, self._permit = application, permit
-        self._at_start, self._at_end = at_start, at_end
+        self._application, self._body_permit = application, body_permit
+        self._on_startup, self._on_shutdown = on_startup, on_shutdown
         self._threads = ThreadPoolExecutor(threads, "web")
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            await self._handle_request(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         else:
-            raise NotImplementedError(f"no {scope['type']} here")
+            raise NotImplementedError(f"ASGI scope {scope['type']!r} is not supported")
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        self._at_start()
+        self._on_startup()
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        await asyncio.get_running_loop().run_in_executor(self._threads, self._at_end)
+        await asyncio.get_running_loop().run_in_executor(self._threads, self._on_shutdown)
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        caller = Caller(asyncio.get_running_loop(), receive, send)
+    async def _handle_request(self, scope: Message, receive: Receive, send: Send) -> None:
+        client = ClientConnection(asyncio.get_running_loop(), receive, send)
         context = contextvars.copy_context()
-        body = scope.get(BODY) or await take_body(scope, receive)
-        environ = environment(scope, caller)
+        body = scope.get(BODY) or await receive_body(scope, receive)
+        environ = wsgi_environ(scope, client)
         try:
-            if body.goes_on:
-                await self._take_large(environ, body, caller, context)
+            if body.more_body:
+                await self._receive_large_body(environ, body, client, context)
             else:
-                take_whole(environ, body)
-            answer = await self._in_thread(context, respond, self._application, environ, caller)
-            if answer.pieces is not None:
-                await self._send_stream(answer, caller, context)
-            elif not caller.hung_up:
-                await caller.send_all(answer.messages)
+                set_body(environ, body)
+            response = await self._in_thread(context, run_application, self._application, environ, client)
+            if response.chunks is not None:
+                await self._send_stream(response, client, context)
+            elif not client.disconnected:
+                await client.send_all(response.messages)
         finally:
-            caller.forget()
+            client.stop_watching()
 
-    async def _take_large(
-        self, environ: Environ, body: Body, caller: "Caller", context: contextvars.Context
+    async def _receive_large_body(
+        self, environ: Environ, body: Body, client: "ClientConnection", context: contextvars.Context
     ) -> None:
-        """Who may not send it is refused before more of it is read."""
+        """Ask for a permit before more of the body is read."""
         try:
-            permit = await self._in_thread(context, self._permit, environ)
+            permit = await self._in_thread(context, self._body_permit, environ)
             if permit.is_streamed:
-                stream = StreamedBody(caller, body.content, permit)
-                environ.setdefault("CONTENT_LENGTH", str(permit.limit))  # chunked, and no longer
-                environ.update({"wsgi.input": io.BufferedReader(stream), SENDER: permit.sender})
+                stream = StreamedBody(client, body.content, permit)
+                environ.setdefault("CONTENT_LENGTH", str(permit.limit))  # a chunked body has none
+                environ.update({"wsgi.input": io.BufferedReader(stream), BODY_SENDER: permit.sender})
                 return
             size = int(environ["CONTENT_LENGTH"]) if "CONTENT_LENGTH" in environ else None
-            await take_rest(body, caller.receive, size=size, most=permit.limit, sender=lambda: permit.sender)
-            if body.goes_on:
-                raise too_large(permit.limit)
-        except HmiError as refusal:
-            body.refusal, body.content = refusal, b""
-        take_whole(environ, body)
+            await receive_rest(
+                body, client.receive, size=size, limit=permit.limit, sender=lambda: permit.sender
+            )
+            if body.more_body:
+                raise too_large_error(permit.limit)
+        except HmiError as error:
+            body.error, body.content = error, b""
+        set_body(environ, body)
 
     async def _send_stream(
-        self, answer: "WsgiResponse", caller: "Caller", context: contextvars.Context
+        self, response: "WsgiResponse", client: "ClientConnection", context: contextvars.Context
     ) -> None:
-        """A thread makes each piece; none waits until the caller has taken it."""
-        unsent = answer.messages
+        """Make each chunk in a thread, and send it from the event loop."""
+        unsent = response.messages
         try:
-            caller.watch(lambda: None)
+            client.watch_disconnect(lambda: None)
             while (
-                not caller.hung_up
-                and (piece := await self._in_thread(context, answer.next_piece)) is not None
+                not client.disconnected
+                and (chunk := await self._in_thread(context, response.next_chunk)) is not None
             ):
-                await caller.send_all([*unsent, _piece(piece, more=True)])
+                await client.send_all([*unsent, _body_message(chunk, more_body=True)])
                 unsent = []
-            if not caller.hung_up:
-                await caller.send_all([*unsent, _piece(b"")])
+            if not client.disconnected:
+                await client.send_all([*unsent, _body_message(b"")])
         finally:
-            await self._in_thread(context, answer.close)
+            await self._in_thread(context, response.close)
 
-    async def _in_thread(self, context: contextvars.Context, step: Callable[..., Any], *given: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, context.run, step, *given)
+    async def _in_thread(self, context: contextvars.Context, function: Callable[..., Any], *args: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, context.run, function, *args)
 
 
-class Caller:
-    """Whoever waits for the answer."""
+class ClientConnection:
+    """The ASGI connection to the client, for the event loop and for the request's thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, receive: Receive, send: Send) -> None:
-        self.hung_up = False
+        self.disconnected = False
         self.receive = receive
         self._loop, self._send = loop, send
-        self._watch: asyncio.Task[None] | None = None
-        self._patience = BodyTimeout()
+        self._watcher: asyncio.Task[None] | None = None
+        self._timeout = BodyTimeout()
 
     def next_message(self) -> Message:
-        """For the thread that reads a body. Raises ``body_too_slow`` where a caller sends nothing more, or
-        too slowly; no OSError, which Django would take for a connection that broke, and pass over in places.
+        """Return the next message of the body, for the thread that reads it.
+
+        Raises ``body_too_slow``. That is no OSError: Django would take one for a broken connection, and
+        ignore it in places.
         """
-        if not self._patience.left_s:  # what has come just now comes too late
-            raise too_slow()
-        coming, begun = asyncio.run_coroutine_threadsafe(self._next(), self._loop), time.monotonic()
+        if not self._timeout.left_s:
+            raise timeout_error()
+        pending, started = asyncio.run_coroutine_threadsafe(self._receive(), self._loop), time.monotonic()
         try:
-            message = coming.result(self._patience.left_s)
+            message = pending.result(self._timeout.left_s)
         except TimeoutError:
-            coming.cancel()
-            raise too_slow() from None
-        self._patience.came(len(message.get("body", b"")), after_s=time.monotonic() - begun)
+            pending.cancel()
+            raise timeout_error() from None
+        self._timeout.received(len(message.get("body", b"")), after_s=time.monotonic() - started)
         return message
 
-    def on_hang_up(self, react: Callable[[], None]) -> None:
-        """Have this called, in another thread, if the caller hangs up before the answer. Once a request, when
-        its body is read. For the thread that makes the answer."""
-        self._loop.call_soon_threadsafe(self.watch, react)
+    def on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` in another thread if the client disconnects before the response.
 
-    def watch(self, react: Callable[[], None]) -> None:
-        """`on_hang_up`, from within the loop."""
-        if self._watch is None:
-            self._watch = self._loop.create_task(self._until_hung_up(react))
+        For the request's thread. Once a request, after its body is read.
+        """
+        self._loop.call_soon_threadsafe(self.watch_disconnect, callback)
+
+    def watch_disconnect(self, callback: Callable[[], None]) -> None:
+        """`on_disconnect`, for the event loop."""
+        if self._watcher is None:
+            self._watcher = self._loop.create_task(self._wait_for_disconnect(callback))
 
     async def send_all(self, messages: list[Message]) -> None:
-        """Returns when there is room for more."""
+        """Send the messages, and return when the server takes more."""
         for message in messages:
             await self._send(message)
 
-    def forget(self) -> None:
-        """There is nothing to wait for any more."""
-        if self._watch is not None:
-            self._watch.cancel()
+    def stop_watching(self) -> None:
+        """Do not wait for a disconnect any more."""
+        if self._watcher is not None:
+            self._watcher.cancel()
 
-    async def _until_hung_up(self, react: Callable[[], None]) -> None:
-        while (await self._next())["type"] != DISCONNECT:
+    async def _wait_for_disconnect(self, callback: Callable[[], None]) -> None:
+        while (await self.receive())["type"] != DISCONNECT:
             continue
-        self.hung_up = True
-        await self._loop.run_in_executor(None, react)
+        self.disconnected = True
+        await self._loop.run_in_executor(None, callback)
 
-    async def _next(self) -> Message:
+    async def _receive(self) -> Message:
         return await self.receive()
 
 
 class StreamedBody(io.RawIOBase):
-    """A large body, of which more is taken from the caller only as it is read."""
+    """A large body as ``wsgi.input``: received from the client only as the view reads it."""
 
-    def __init__(self, caller: Caller, begun: bytes, permit: Permit) -> None:
-        self._caller, self._permit = caller, permit
-        self._piece, self._more = memoryview(begun), True
-        self._left = permit.limit - len(begun)
+    def __init__(self, client: ClientConnection, received: bytes, permit: BodyPermit) -> None:
+        self._client, self._permit = client, permit
+        self._chunk, self._more_body = memoryview(received), True
+        self._left = permit.limit - len(received)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """What there is, up to the buffer's length; 0 at the end. Raises ``body_truncated`` where it breaks
-        off, unless what came is kept, ``body_too_slow`` and ``body_too_large``."""
-        while not self._piece and self._more:
-            self._take()
-        size = min(len(buffer), len(self._piece))
-        buffer[:size], self._piece = self._piece[:size], self._piece[size:]
+        """Fill the buffer with what is there, and return how many bytes that is; 0 at the end.
+
+        Raises ``body_too_slow``, ``body_too_large`` and, unless the view keeps partial bodies,
+        ``body_truncated``.
+        """
+        while not self._chunk and self._more_body:
+            self._receive_chunk()
+        size = min(len(buffer), len(self._chunk))
+        buffer[:size], self._chunk = self._chunk[:size], self._chunk[size:]
         return size
 
-    def _take(self) -> None:
-        message = self._caller.next_message()
-        if message["type"] == DISCONNECT and not self._permit.keeps_part:
-            raise truncated()
-        self._piece, self._more = memoryview(message.get("body", b"")), bool(message.get("more_body"))
-        self._left -= len(self._piece)
+    def _receive_chunk(self) -> None:
+        message = self._client.next_message()
+        if message["type"] == DISCONNECT and not self._permit.keeps_partial:
+            raise truncated_error()
+        self._chunk, self._more_body = memoryview(message.get("body", b"")), bool(message.get("more_body"))
+        self._left -= len(self._chunk)
         if self._left < 0:
-            raise too_large(self._permit.limit)
+            raise too_large_error(self._permit.limit)
 
 
 @dataclass(slots=True)
 class WsgiResponse:
-    """What is to be sent: messages, and the pieces of a stream."""
+    """ASGI messages to send and, for a stream, the chunks that follow."""
 
     messages: list[Message]
-    pieces: Iterator[bytes] | None = None
+    chunks: Iterator[bytes] | None = None
     close: Callable[[], object] = field(default=lambda: None)
 
-    def next_piece(self) -> bytes | None:
-        """None at the end. Holds no connection to the database afterwards."""
-        assert self.pieces is not None
+    def next_chunk(self) -> bytes | None:
+        """Return the next chunk; None at the end. Releases the thread's database connection."""
+        assert self.chunks is not None
         try:
-            return next(self.pieces, None)
+            return next(self.chunks, None)
         finally:
             release_database()
 
 
-def take_whole(environ: Environ, body: Body) -> None:
-    """Let the application read a body that is here, or learn why it is not."""
+def set_body(environ: Environ, body: Body) -> None:
+    """Give the application a complete body, or the error that kept it from being complete."""
     environ["wsgi.input"] = io.BytesIO(body.content)
-    if body.refusal is not None:
-        environ[REFUSAL] = body.refusal
+    if body.error is not None:
+        environ[BODY_ERROR] = body.error
     if body.content or "CONTENT_LENGTH" in environ or "HTTP_TRANSFER_ENCODING" in environ:
         environ["CONTENT_LENGTH"] = str(len(body.content))
 
 
-def environment(scope: Message, caller: Caller) -> Environ:
-    """PEP 3333's variables, but for the body. A header whose name has an underscore could pass for another,
-    and is left out."""
+def wsgi_environ(scope: Message, client: ClientConnection) -> Environ:
+    """PEP 3333's variables of an ASGI scope, without the body.
+
+    Headers with an underscore in their name are left out: they could pass for another header.
+    """
     host, port = scope["server"]
-    variables = {
+    environ = {
         "REQUEST_METHOD": scope["method"],
         "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(scope["raw_path"]).decode("latin-1"),
@@ -268,38 +284,37 @@ def environment(scope: Message, caller: Caller) -> Environ:
         "wsgi.multithread": True,
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
-        ON_HANG_UP: caller.on_hang_up,
+        ON_HANG_UP: client.on_disconnect,
     }
     for name, value in scope["headers"]:
         if b"_" not in name:
-            key = OF_THE_BODY.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
+            key = CONTENT_HEADERS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
             text = value.decode("latin-1")
-            glue = "; " if name == b"cookie" else ","
-            variables[key] = f"{variables[key]}{glue}{text}" if key in variables else text
-    return variables
+            separator = "; " if name == b"cookie" else ","
+            environ[key] = f"{environ[key]}{separator}{text}" if key in environ else text
+    return environ
 
 
-def respond(application: Application, environ: Environ, caller: Caller) -> WsgiResponse:
-    """Make the answer. Where it is a stream, nothing of that is made yet, and the connection to the database
-    is given back."""
+def run_application(application: Application, environ: Environ, client: ClientConnection) -> WsgiResponse:
+    """Call the WSGI application. For a stream, release the database connection; no chunk is made yet."""
     start: Message = {}
 
     def start_response(status: str, headers: list[tuple[str, str]], _: object = None) -> None:
         encoded = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         start.update(type="http.response.start", status=int(status[:3]), headers=encoded)
 
-    answer = application(environ, start_response)
-    close = getattr(answer, "close", lambda: None)
-    if isinstance(answer, FileResponse):
-        answer.block_size = SMALL_FILE_BYTES
-    if isinstance(answer, HttpResponse) or is_small_file(answer) or caller.hung_up:
+    response = application(environ, start_response)
+    close = getattr(response, "close", lambda: None)
+    if isinstance(response, FileResponse):
+        response.block_size = SMALL_FILE_BYTES
+    if isinstance(response, HttpResponse) or is_small_file(response) or client.disconnected:
         try:
-            return WsgiResponse([start, _piece(b"" if caller.hung_up else b"".join(answer))])
+            return WsgiResponse([start, _body_message(b"" if client.disconnected else b"".join(response))])
         finally:
             close()
     release_database()
-    return WsgiResponse([start], iter(answer), close)
+    return WsgiResponse([start], iter(response), close)
 
 
-def _piece(content: bytes, *, more: bool = False) -> Message:
-    return {"type": "http.response.body", "body": content, "more_body": more}
+def _body_message(content: bytes, *, more_body: bool = False) -> Message:
+    return {"type": "http.response.body", "body": content, "more_body": more_body}

@@ -13,7 +13,7 @@ from inference.api.errors import API_PREFIX
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import IdempotentView
 from tenants.base.api import conditional
-from tenants.base.api.conditional import KNOWN, ConditionalView
+from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import ErrorCode, HmiError
 
 Json = dict[str, Any]
@@ -65,9 +65,10 @@ COMMON_HEADERS: Final[dict[str, str]] = {
 }
 
 
-def _parameter(name: str, description: str, response: list[int] | None = None) -> OpenApiParameter:
-    options = {} if response is None else {"response": response}
-    return OpenApiParameter(name, location=OpenApiParameter.HEADER, description=description, **options)
+def _parameter(name: str, description: str, response: bool | list[int | str] = False) -> OpenApiParameter:
+    return OpenApiParameter(
+        name, location=OpenApiParameter.HEADER, description=description, response=response
+    )
 
 
 IDEMPOTENCY_KEY: Final = _parameter(
@@ -77,10 +78,11 @@ REPLAYED: Final = _parameter(
     idempotency.REPLAYED, "`true` if this is the stored response of an earlier request.", [200, 201, 202]
 )
 IF_MATCH: Final = _parameter(
-    conditional.HEADER, "The `ETag` of a GET. If the object has changed since, nothing happens (412)."
+    conditional.IF_MATCH, "The `ETag` of a GET. If the object has changed since, nothing happens (412)."
 )
 IF_NONE_MATCH: Final = _parameter(
-    KNOWN, "The `ETag` of an earlier response. If it still matches, the response is 304 without a body."
+    conditional.IF_NONE_MATCH,
+    "The `ETag` of an earlier response. If it still matches, the response is 304 without a body.",
 )
 ETAG: Final = _parameter("ETag", "The version of the object in this response.", [200])
 
@@ -90,14 +92,18 @@ class HmiAutoSchema(AutoSchema):
 
     def get_override_parameters(self) -> list[Any]:
         headers = []
-        if self.method == "POST" and isinstance(self.view, IdempotentView) and self.view.makes:
+        if (
+            self.method == "POST"
+            and isinstance(self.view, IdempotentView)
+            and self.view.takes_idempotency_key
+        ):
             headers += [IDEMPOTENCY_KEY, REPLAYED]
         if isinstance(self.view, ConditionalView):
-            if self.method in self.view.conditional:
+            if self.method in self.view.conditional_methods:
                 headers.append(IF_MATCH)
-            if self.method in conditional.READS and not self.view.volatile:
+            if self.method in conditional.READ_METHODS and not self.view.volatile_fields:
                 headers.append(IF_NONE_MATCH)
-            if self.method in conditional.SHOWS:
+            if self.method in conditional.ETAG_METHODS:
                 headers.append(ETAG)
         return [*super().get_override_parameters(), *headers]
 
@@ -119,8 +125,9 @@ def add_common_responses(result: Json, **_: Any) -> Json:
         responses = operation["responses"]
         for status in _error_statuses(path, method, operation):
             responses.setdefault(str(status), {"$ref": f"#/components/responses/Error{status}"})
-        if any(parameter.get("name") == KNOWN for parameter in operation.get("parameters", ())):
-            responses["304"] = {"description": f"The object still matches `{KNOWN}`."}
+        names = {parameter.get("name") for parameter in operation.get("parameters", ())}
+        if conditional.IF_NONE_MATCH in names:
+            responses["304"] = {"description": f"The object still matches `{conditional.IF_NONE_MATCH}`."}
         for response in responses.values():
             if "$ref" not in response:
                 response["headers"] = _header_refs(*COMMON_HEADERS) | response.get("headers", {})

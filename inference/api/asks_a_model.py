@@ -15,16 +15,16 @@ from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
 from inference.api.validation import tenant_in
-from tenants.accounts.authentication import LateApiKeyAuthentication
+from tenants.accounts.authentication import CachedApiKeyAuthentication
 from tenants.accounts.models import Tenant
-from tenants.base.upload_concurrency import INFERENCE
+from tenants.base.upload_concurrency import INFER_BODY_LIMIT
 
 
 class AsksAModel(APIView):
     """``request_id`` is the name that the log has, too, and by which the request can be cancelled."""
 
-    largest_body = INFERENCE
-    authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
+    body_limit_setting = INFER_BODY_LIMIT
+    authentication_classes = (CachedApiKeyAuthentication, SessionAuthentication)
     parser_classes: Any = (InferBodyParser,)
     permission_classes = (IsIdentified,)
     throttle_classes = (InferRate,)

@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from inference.api.client import gateway, reaching_the_queue
 from inference.queueing.kept_answers import InFlight, KeptAnswers, OtherBody, Turn
-from tenants.accounts.api.idempotency import in_flight, other_body
+from tenants.accounts.api.idempotency import key_in_use, key_reused
 
 log = logging.getLogger(__name__)
 
@@ -46,9 +46,9 @@ def _begin(kept: KeptAnswers, tenant: str, key: str, body: object, seconds: floa
     try:
         return kept.begin(tenant, key, body=_digest(body), seconds=seconds)
     except OtherBody:
-        raise other_body() from None
+        raise key_reused() from None
     except InFlight:
-        raise in_flight() from None
+        raise key_in_use() from None
 
 
 def _digest(body: object) -> str:

@@ -16,7 +16,7 @@ from inference.queueing.messages import InferInput, ModelRef
 from inference.queueing.replies import How
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.usage.services.quotas import quota_check_requests
-from versiontree.tree.resolution import resolve_model_lately
+from versiontree.tree.resolution import resolve_model_cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def question(
     request_id = request_id or uuid.uuid4().hex
     reference, seconds = check_reference(reference), check_timeout(timeout_s)
     given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
-    resolved = resolve_model_lately(tenant, reference)
+    resolved = resolve_model_cached(tenant, reference)
     texts = fit_inputs(given, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
     quota_check_requests(tenant=tenant)
     model = ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest)

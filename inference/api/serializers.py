@@ -6,7 +6,7 @@ from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_fiel
 from rest_framework import serializers
 
 from inference.queueing.messages import MISS_POLICIES
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode
 
 
@@ -28,7 +28,7 @@ class InputField(serializers.JSONField):
 
 
 @extend_schema_serializer(component_name="Infer")
-class InferRequestSerializer(StrictInput):
+class InferRequestSerializer(StrictSerializer):
     """What a client sends."""
 
     model = serializers.CharField(help_text="`model`, `tenant/model`, with `@alias` or `:version`.")

@@ -1,4 +1,8 @@
-"""How a line of a batch is read, and how its answer is written."""
+"""How the lines of a batch are parsed, and how their results are formatted.
+
+A batch has one of two formats: an input a line, or an OpenAI-style request a line. Requests are for one
+endpoint, which parses their bodies; other apps register endpoints here.
+"""
 
 import json
 import uuid
@@ -8,115 +12,167 @@ from typing import Any, Final, Protocol
 
 from inference.api.errors import rendered
 from inference.api.inputs import check_inputs, fit_inputs, invalid
-from inference.batches.endpoints import Endpoint
-from inference.batches.input_lines import LONGEST_LINE_BYTES, BatchInput, Line
-from inference.batches.outputs import ERRORS, RESULTS
+from inference.batches.files import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
+from inference.batches.inference_client import InputResult
+from inference.batches.models import INFER
 from inference.queueing.messages import InferInput
 from tenants.base.errors import ErrorCode, HmiError
 
-LONGEST_NAME: Final = 200
-FIRST: Final = "inputs[0]"
-Answer = dict[str, Any] | HmiError
+MAX_ID_LENGTH: Final = 200
+
+
+class Endpoint(Protocol):
+    """Parses and formats requests to one URL in batches. ``embeds``: the results are embeddings."""
+
+    embeds: bool
+
+    def parse_body(self, body: Mapping[str, Any]) -> tuple[object, object]:
+        """Return the inputs of a request body, and options for ``response_body``. Raises HmiError."""
+        ...
+
+    def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
+        """Return the body of the response. Raises HmiError if the options do not fit the results."""
+        ...
+
+
+class InferEndpoint:
+    """``/api/v1/infer`` with bodies of ``{"model", "inputs"}``."""
+
+    embeds = False
+
+    def parse_body(self, body: Mapping[str, Any]) -> tuple[object, object]:
+        for name in body.keys() - {"model", "inputs"}:
+            raise invalid(None, f"The body of a request has the fields model and inputs, not {name[:64]!r}.")
+        return body.get("inputs"), None
+
+    def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
+        return {"model": model, "results": list(results)}
+
+
+_endpoints: dict[str, Endpoint] = {INFER: InferEndpoint()}
+
+
+def register_endpoint(url: str, endpoint: Endpoint) -> None:
+    """Allow requests to this URL in batches. Called while Django starts."""
+    _endpoints[url] = endpoint
+
+
+def endpoint_of(url: str) -> Endpoint:
+    """The endpoint registered for this URL, one of ``ENDPOINTS``."""
+    return _endpoints[url]
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
-    """What the model takes: inputs of this task, of one text or two."""
+class InputSchema:
+    """Which inputs the model accepts: those of its task, with one text or a pair."""
 
     task: str
     pairs: bool
 
-    def inputs(self, given: object) -> tuple[InferInput, ...]:
-        """A list of inputs, once each is what the model takes. Raises HmiError."""
-        return fit_inputs(check_inputs(given), task=self.task, pairs=self.pairs)
+    def validate(self, inputs: object) -> tuple[InferInput, ...]:
+        """Return the inputs. Raises HmiError for the first that the model does not accept."""
+        return fit_inputs(check_inputs(inputs), task=self.task, pairs=self.pairs)
 
 
-class Form(Protocol):
-    """One way to write the lines of a batch and their answers."""
+class LineFormat(Protocol):
+    """A format of the lines of a batch."""
 
-    def read(self, line: Line) -> BatchInput:
-        """What the line asks."""
+    def parse(self, line: InputLine) -> ParsedLine:
+        """Parse a line. What is wrong with it is in ``error``."""
         ...
 
-    def written(self, asked: BatchInput, answers: Sequence[Answer]) -> tuple[str, bytes]:
-        """The line's answer as a line, and which file it goes to."""
+    def format_results(self, line: ParsedLine, results: Sequence[InputResult]) -> tuple[str, bytes]:
+        """Return RESULTS or ERRORS, and the output line with the results of the line's inputs."""
         ...
 
 
-class Inputs:
+class InputLineFormat:
     """An input a line, a JSON string or object; an object may have an ``id`` beside its texts."""
 
-    def __init__(self, taking: Taking) -> None:
-        self._taking = taking
+    def __init__(self, schema: InputSchema) -> None:
+        self._schema = schema
 
-    def read(self, line: Line) -> BatchInput:
-        asked = BatchInput(line.number)
+    def parse(self, line: InputLine) -> ParsedLine:
+        parsed = ParsedLine(line.number)
         try:
-            value = parsed(line)
+            value = parse_json_line(line)
             if isinstance(value, dict) and "id" in value:
-                asked = replace(asked, name=checked_name(value.pop("id"), "id"))
-            return replace(asked, inputs=self._taking.inputs([value]))
+                parsed = replace(parsed, custom_id=_check_id(value.pop("id"), "id"))
+            return replace(parsed, inputs=self._schema.validate([value]))
         except HmiError as error:
-            return replace(asked, refusal=_of_one(error))
+            return replace(parsed, error=_without_index(error))
 
-    def written(self, asked: BatchInput, answers: Sequence[Answer]) -> tuple[str, bytes]:
-        (answer,) = [asked.refusal] if asked.refusal else answers
-        told: dict[str, Any] = {"line": asked.number}
-        if asked.name is not None:
-            told["id"] = asked.name
-        if isinstance(answer, HmiError):
-            return ERRORS, as_line(told | answer.to_json())
-        return RESULTS, as_line(told | {"result": answer})
+    def format_results(self, line: ParsedLine, results: Sequence[InputResult]) -> tuple[str, bytes]:
+        (result,) = [line.error] if line.error else results
+        output: dict[str, Any] = {"line": line.number}
+        if line.custom_id is not None:
+            output["id"] = line.custom_id
+        if isinstance(result, HmiError):
+            return ERRORS, _json_line(output | result.to_json())
+        return RESULTS, _json_line(output | {"result": result})
 
 
-class Requests:
-    """A request a line, as the OpenAI conventions have it: ``custom_id``, ``method``, ``url``, ``body``. All
-    of a batch are for one address and one model."""
+class RequestLineFormat:
+    """An OpenAI-style request a line: ``custom_id``, ``method``, ``url``, ``body``.
 
-    def __init__(self, taking: Taking, *, endpoint: Endpoint, url: str, model: str, answered_by: str) -> None:
-        self._taking, self._endpoint, self._url = taking, endpoint, url
-        self._model, self._answered_by = model, answered_by
+    All requests of a batch have the same ``url`` and ``model``. ``version`` is the model's name in responses.
+    """
 
-    def read(self, line: Line) -> BatchInput:
-        asked = BatchInput(line.number)
+    def __init__(
+        self, schema: InputSchema, *, endpoint: Endpoint, url: str, model: str, version: str
+    ) -> None:
+        self._schema, self._endpoint, self._url = schema, endpoint, url
+        self._model, self._version = model, version
+
+    def parse(self, line: InputLine) -> ParsedLine:
+        parsed = ParsedLine(line.number)
         try:
-            request = request_in(parsed(line))
-            asked = replace(asked, name=checked_name(request.get("custom_id"), "custom_id"))
+            request = _request_object(parse_json_line(line))
+            parsed = replace(parsed, custom_id=_check_id(request.get("custom_id"), "custom_id"))
             if request.get("method") != "POST" or request.get("url") != self._url:
                 raise invalid("url", f"Each request of this batch is a POST to {self._url}.")
-            body = body_in(request)
+            body = _request_body(request)
             if body.get("model") != self._model:
                 raise invalid("model", f"All requests of a batch are for one model, here {self._model}.")
-            inputs, how = self._endpoint.read(body)
-            return replace(asked, inputs=self._taking.inputs(inputs), how=how)
+            inputs, options = self._endpoint.parse_body(body)
+            return replace(parsed, inputs=self._schema.validate(inputs), options=options)
         except HmiError as error:
-            return replace(asked, refusal=error)
+            return replace(parsed, error=error)
 
-    def written(self, asked: BatchInput, answers: Sequence[Answer]) -> tuple[str, bytes]:
-        failure = asked.refusal or next((one for one in answers if isinstance(one, HmiError)), None)
+    def format_results(self, line: ParsedLine, results: Sequence[InputResult]) -> tuple[str, bytes]:
+        error = line.error or next((one for one in results if isinstance(one, HmiError)), None)
         status, body = 200, {}
-        if failure is None:
-            good = [one for one in answers if isinstance(one, dict)]
+        if error is None:
+            predictions = [one for one in results if isinstance(one, dict)]
             try:
-                body = self._endpoint.body(good, self._answered_by, asked.how)
-            except HmiError as error:
-                failure = error
-        if failure is not None:
-            status, body = rendered(failure, self._url)
-        name = uuid.uuid4().hex
-        told = {
-            "id": f"batch_req_{name}",
-            "custom_id": asked.name,
-            "response": {"status_code": status, "request_id": name, "body": body},
+                body = self._endpoint.response_body(predictions, self._version, line.options)
+            except HmiError as failure:
+                error = failure
+        if error is not None:
+            status, body = rendered(error, self._url)
+        request_id = uuid.uuid4().hex
+        output = {
+            "id": f"batch_req_{request_id}",
+            "custom_id": line.custom_id,
+            "response": {"status_code": status, "request_id": request_id, "body": body},
             "error": None,
         }
-        return (ERRORS if failure else RESULTS), as_line(told)
+        return (ERRORS if error else RESULTS), _json_line(output)
 
 
-def parsed(line: Line) -> Any:
+def model_of_request(line: InputLine) -> str:
+    """The model that a request line is for. Raises HmiError."""
+    model = _request_body(_request_object(parse_json_line(line))).get("model")
+    if not isinstance(model, str):
+        message = 'The first request of the file has no "model" in its body.'
+        raise HmiError(ErrorCode.MISSING_FIELD, message, param="model")
+    return model[:256]
+
+
+def parse_json_line(line: InputLine) -> Any:
     """The line's JSON value. Raises ``line_too_long``, ``invalid_json``."""
     if line.content is None:
-        message = f"The line is longer than {LONGEST_LINE_BYTES:,} bytes."
+        message = f"The line is longer than {MAX_LINE_BYTES:,} bytes."
         raise HmiError(ErrorCode.LINE_TOO_LONG, message)
     try:
         return json.loads(line.content)
@@ -127,34 +183,31 @@ def parsed(line: Line) -> Any:
         raise HmiError(ErrorCode.INVALID_JSON, message) from error
 
 
-def request_in(value: Any) -> dict[str, Any]:
-    """A line's value, which must be an object."""
+def _request_object(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     raise invalid(None, "Each line is an object with custom_id, method, url and body.")
 
 
-def body_in(request: Mapping[str, Any]) -> dict[str, Any]:
-    """A request's body, which must be an object."""
+def _request_body(request: Mapping[str, Any]) -> dict[str, Any]:
     body = request.get("body")
     if isinstance(body, dict):
         return body
     raise invalid("body", "The body of a request is an object.")
 
 
-def checked_name(name: Any, param: str) -> str:
-    """What a line is called by its sender."""
-    if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME:
-        return name
-    raise invalid(param, f"{param} is a text of 1 to {LONGEST_NAME} characters.")
+def _check_id(value: Any, param: str) -> str:
+    if isinstance(value, str) and 0 < len(value) <= MAX_ID_LENGTH:
+        return value
+    raise invalid(param, f"{param} is a text of 1 to {MAX_ID_LENGTH} characters.")
 
 
-def as_line(value: dict[str, Any]) -> bytes:
-    """ASCII JSON, so that half a surrogate pair in what was sent harms nothing."""
+def _json_line(value: dict[str, Any]) -> bytes:
+    """ASCII JSON, since a text may hold half of a surrogate pair."""
     return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
 
 
-def _of_one(error: HmiError) -> HmiError:
-    """The same of a line's only input: its number says nothing."""
-    param = (error.param or "").removeprefix(FIRST).removeprefix(".") or None
+def _without_index(error: HmiError) -> HmiError:
+    """The error of a line's only input, without the input's index."""
+    param = (error.param or "").removeprefix("inputs[0]").removeprefix(".") or None
     return HmiError(error.code, error.message.replace("Input 0", "The input", 1), param=param)

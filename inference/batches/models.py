@@ -1,6 +1,7 @@
-"""Batches: files of inputs that a model answers when nothing else waits."""
+"""Batches: files of inputs that a model answers with low priority."""
 
 import uuid
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 
@@ -11,15 +12,17 @@ from django.db.models.functions import Now
 
 from tenants.base.managers import TenantScopedManager
 
-MOST_LINES: Final = 1_000_000
+MAX_LINES: Final = 1_000_000
+RETENTION: Final = timedelta(days=30)
+"""How long an ended batch and its files are kept."""
 INFER: Final = "/api/v1/infer"
 EMBEDDINGS: Final = "/v1/embeddings"
 ENDPOINTS: Final = (INFER, EMBEDDINGS)
-"""Where the requests of a batch may be for."""
+"""URLs that requests in a batch may be for."""
 
 
 class BatchState(models.TextChoices):
-    """Where a batch stands."""
+    """The states of a batch; see ``Batch`` for their transitions."""
 
     WAITING = "waiting", "Waiting"
     RUNNING = "running", "Running"
@@ -29,8 +32,8 @@ class BatchState(models.TextChoices):
     EXPIRED = "expired", "Expired"
 
 
-class BatchForm(models.TextChoices):
-    """How its lines are written: an input each, or a request each, as the OpenAI conventions have it."""
+class BatchFormat(models.TextChoices):
+    """The format of the lines: an input each, or an OpenAI-style request each."""
 
     INPUTS = "inputs", "An input a line"
     REQUESTS = "requests", "A request a line"
@@ -48,25 +51,24 @@ BATCH_STYLE: Final[dict[BatchState, tuple[str, str]]] = {
 
 
 class Batch(models.Model):
-    """A file of inputs, one a line, for one version of a model. This row is the truth; a message is only a
-    nudge.
+    """A file of inputs, one a line, for one version of a model. The row is the truth, and a Celery message
+    only a nudge.
 
     ::
 
-        waiting -> running    somebody works at it: whoever holds the lock of its name
-        running -> waiting    it makes room for others, or its worker stops
-                -> completed  every line is answered, in one file or the other
-                -> failed     it cannot go on
+        waiting -> running    a worker runs it while it holds the batch's advisory lock
+        running -> waiting    paused: other batches wait, or the worker stops
+                -> completed  every line has a result or an error
+                -> failed     it cannot continue
         both    -> cancelled | expired
 
-    How far it is: ``read_bytes`` of the input, which are ``read_lines``, are answered and on disk, in
-    ``results_bytes`` of one file and ``errors_bytes`` of another; what those have beyond that is written
-    again. ``lines`` are those that were not empty, of ``total_lines`` once these were counted. What was done
-    by its end can be fetched, however it ended.
+    Progress: the first ``read_bytes`` of the input, which are ``read_lines``, are processed. Their output is
+    the first ``results_bytes`` and ``errors_bytes`` of the two output files; bytes beyond are overwritten.
+    ``lines`` counts processed lines that are not empty, of ``total_lines`` once those are counted. However
+    the batch ended, its output until then can be fetched.
     """
 
     State = BatchState
-    Form = BatchForm
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="batches")
@@ -74,7 +76,7 @@ class Batch(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     key_prefix = models.CharField(max_length=8, blank=True, default="")
-    form = models.CharField(max_length=8, choices=BatchForm.choices, default=BatchForm.INPUTS)
+    form = models.CharField(max_length=8, choices=BatchFormat.choices, default=BatchFormat.INPUTS)
     endpoint = models.CharField(max_length=50, blank=True, default="")
     model = models.CharField(max_length=256, blank=True, default="")
     model_name = models.CharField(max_length=100, blank=True, default="")
@@ -117,7 +119,7 @@ class Batch(models.Model):
         ordering = ("-created_at", "-id")
         constraints = (
             models.CheckConstraint(condition=Q(state__in=BatchState.values), name="batch_state_is_known"),
-            models.CheckConstraint(condition=Q(form__in=BatchForm.values), name="batch_form_is_known"),
+            models.CheckConstraint(condition=Q(form__in=BatchFormat.values), name="batch_form_is_known"),
             models.CheckConstraint(
                 condition=Q(lines=F("succeeded") + F("failed")), name="batch_lines_are_answered_once"
             ),
@@ -135,21 +137,21 @@ class Batch(models.Model):
 
     @property
     def is_active(self) -> bool:
-        """Whether its end is still to come."""
+        """Whether it has not ended."""
         return self.state in ACTIVE_BATCHES
 
     @property
     def share(self) -> float:
-        """How much of it is done, 0 to 1."""
+        """The share of lines that are processed, 0 to 1."""
         return min(1.0, self.lines / self.total_lines) if self.total_lines else 0.0
 
     @property
     def files_ready(self) -> bool:
-        """Whether it has ended, and all that was answered by then can be fetched."""
-        filed = (not self.results_bytes or self.results_id) and (not self.errors_bytes or self.errors_id)
-        return not self.is_active and bool(filed or not self.folder.exists())
+        """Whether it has ended and its output files can be fetched."""
+        stored = (not self.results_bytes or self.results_id) and (not self.errors_bytes or self.errors_id)
+        return not self.is_active and bool(stored or not self.folder.exists())
 
     @property
     def folder(self) -> Path:
-        """Where what it answers is put together."""
+        """Folder of the output files until they are stored."""
         return Path(settings.HMI_UPLOAD_ROOT) / ".batches" / str(self.pk)

@@ -1,4 +1,4 @@
-"""Working at a batch, from what its row says to the files that are kept."""
+"""Runs a batch in a Celery worker: one time slice of it, and at its end the storing of its output files."""
 
 import errno
 import logging
@@ -12,149 +12,145 @@ from uuid import UUID
 
 from django.conf import settings
 
-from inference.batches.endpoints import endpoint_of
-from inference.batches.input_lines import lines_of
-from inference.batches.line_formats import Inputs, Requests, Taking, body_in, parsed, request_in
-from inference.batches.models import MOST_LINES, Batch, BatchForm
-from inference.batches.outputs import KINDS, path_in
-from inference.batches.services.batches import (
-    KEPT_FOR,
-    batch_begin,
+from inference.batches.files import OUTPUT_KINDS, output_path, read_lines
+from inference.batches.line_formats import (
+    InputLineFormat,
+    InputSchema,
+    RequestLineFormat,
+    endpoint_of,
+    model_of_request,
+)
+from inference.batches.models import MAX_LINES, RETENTION, Batch, BatchFormat
+from inference.batches.processor import BatchModel, BatchPaused, BatchProcessor, BatchStopped
+from inference.batches.services.lifecycle import (
+    batch_attach_file,
     batch_complete,
     batch_dispatch,
     batch_expire,
     batch_fail,
-    batch_file,
-    batch_name,
-    batch_note,
-    batch_rest,
+    batch_pause,
+    batch_save_progress,
+    batch_set_model,
+    batch_start,
 )
-from inference.batches.work_unit import Interrupted, Model, Unwanted, Work
 from inference.queueing.replies import InferClient
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, FilePurpose
-from tenants.datasets.services.files import file_create, file_kept
-from tenants.datasets.storage import Kept, measure, verify
-from tenants.usage.services.usage import usage_write
+from tenants.datasets.models import FilePurpose
+from tenants.datasets.services.files import file_create, stored_file
+from tenants.datasets.storage import StoredFile, digest_file, verify_file
+from tenants.usage.services.usage import usage_flush
 from versiontree.tree.resolution import resolve_model
 
 log = logging.getLogger(__name__)
 
-CAPACITY: Final = 64
-"""Places of the background, of all batches."""
-SLICE_S: Final = 30.0
-"""For so long a batch is worked at while others wait."""
-NEVER_REFUSED: Final = 1 << 62
-"""Bytes: what was computed is kept, whatever the quota."""
+BACKGROUND_CAPACITY: Final = 64
+"""Requests of all batches that may be queued for one root."""
+TIME_SLICE_S: Final = 30.0
+"""A batch runs for this time while others wait."""
+UNLIMITED_BYTES: Final = 1 << 62
+"""Output files are stored whatever the quota: their results are computed already."""
 
 
-def batch_run(*, batch_id: UUID, slice_s: float = SLICE_S) -> None:
-    """Work at a batch, unless it is gone, has ended, or somebody is at it. Others that wait have their turn
-    after ``slice_s``."""
-    with advisory_lock(f"batch {batch_id}") as ours:
-        batch = batch_begin(batch_id=batch_id) if ours else None
-        soon = batch is not None and _turn(batch, slice_s)
-    if soon:
+def batch_run(*, batch_id: UUID, time_slice_s: float = TIME_SLICE_S) -> None:
+    """Run a batch, unless it is gone, has ended, or another worker runs it.
+
+    If others wait, it is paused after ``time_slice_s``.
+    """
+    with advisory_lock(f"batch {batch_id}") as acquired:
+        batch = batch_start(batch_id=batch_id) if acquired else None
+        requeue = batch is not None and _run_time_slice(batch, time_slice_s)
+    if requeue:
         batch_dispatch(batch_id=batch_id)
 
 
-def _turn(batch: Batch, slice_s: float) -> bool:
-    """Whether it is to be gone on with as soon as somebody can."""
+def _run_time_slice(batch: Batch, time_slice_s: float) -> bool:
+    """Run an active batch and store the output of one that has ended. Whether to dispatch it again now."""
     try:
         if batch.is_active:
-            _go_on(batch, slice_s)
-    except Interrupted as interrupted:
-        batch_rest(batch=batch)
-        return interrupted.soon
-    except Unwanted:
+            _process(batch, time_slice_s)
+    except BatchPaused as paused:
+        batch_pause(batch=batch)
+        return paused.requeue
+    except BatchStopped:
         if not batch_expire(batch=batch) and Batch.unscoped.get(pk=batch.pk).is_active:
-            batch_rest(batch=batch)  # of a tenant that is suspended
+            batch_pause(batch=batch)  # of a tenant that is suspended
             return False
     except (HmiError, OSError) as error:
         batch_fail(batch=batch, error=_as_hmi_error(error))
     finally:
-        usage_write()
-    _keep(batch)
+        usage_flush()
+    _store_outputs(batch)
     batch_complete(batch=batch)
     shutil.rmtree(batch.folder, ignore_errors=True)
     return False
 
 
-def _go_on(batch: Batch, slice_s: float) -> None:
-    """Answer its lines. Returns when there are no more."""
-    source = _source(batch)
+def _process(batch: Batch, time_slice_s: float) -> None:
+    """Process all lines that are left."""
+    source = _verified_input(batch)
     if batch.total_lines is None:
-        _count(batch, source)
-    model = _model(batch, source)
-    client = InferClient(settings.REDIS_URL, capacity=CAPACITY, background=True)
+        _count_lines(batch, source)
+    model = _resolve_model(batch, source)
+    client = InferClient(settings.REDIS_URL, capacity=BACKGROUND_CAPACITY, background=True)
     try:
-        Work(batch, model, client, time.monotonic() + slice_s).through(source)
+        BatchProcessor(batch, model, client, time.monotonic() + time_slice_s).run(source)
     finally:
         client.close()
 
 
-def _source(batch: Batch) -> Path:
-    """The file that it is of. Raises ``not_found``, ``corrupt_artifact`` (it is not what was sent)."""
+def _verified_input(batch: Batch) -> Path:
+    """The input file. Raises ``not_found``, and ``corrupt_artifact`` if it was changed since it was sent."""
     if batch.input is None:
         raise HmiError(ErrorCode.NOT_FOUND, "The file of the batch was deleted.")
-    kept = file_kept(batch.input)
-    verify(kept, name=batch.filename)
-    return kept.path
+    stored = stored_file(batch.input)
+    verify_file(stored, name=batch.filename)
+    return stored.path
 
 
-def _count(batch: Batch, source: Path) -> None:
-    """Raises ``empty_file`` and ``too_many_inputs``."""
+def _count_lines(batch: Batch, source: Path) -> None:
+    """Save the number of lines. Raises ``empty_file`` and ``too_many_inputs``."""
     total = 0
     with source.open("rb") as stream:
-        for _ in lines_of(stream):
+        for _ in read_lines(stream):
             total += 1
-            if total > MOST_LINES:
-                message = f"The file has more than {MOST_LINES:,} lines; part it."
+            if total > MAX_LINES:
+                message = f"The file has more than {MAX_LINES:,} lines. Split it into several batches."
                 raise HmiError(ErrorCode.TOO_MANY_INPUTS, message)
     if not total:
-        raise HmiError(ErrorCode.EMPTY_FILE, "The file has no line that says anything.")
-    batch_note(batch=batch, total_lines=total)
+        raise HmiError(ErrorCode.EMPTY_FILE, "The file has only empty lines.")
+    batch_save_progress(batch=batch, total_lines=total)
 
 
-def _model(batch: Batch, source: Path) -> Model:
-    """Which version answers, and how the lines are read. Raises HmiError when nothing can answer."""
+def _resolve_model(batch: Batch, source: Path) -> BatchModel:
+    """The version that answers, and the format of the lines. Raises HmiError if none is ready."""
     tenant = batch.tenant
-    if batch.form == BatchForm.REQUESTS and batch.version_number is None:
-        model = _first_model(source)
-        batch_name(batch=batch, model=model, resolved=resolve_model(tenant, model))
+    if batch.form == BatchFormat.REQUESTS and batch.version_number is None:
+        with source.open("rb") as stream:
+            model = model_of_request(next(read_lines(stream)))
+        batch_set_model(batch=batch, model=model, resolved=resolve_model(tenant, model))
     resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
-    taking = Taking(resolved.task, resolved.pairs)
-    if batch.form == BatchForm.INPUTS:
-        return Model(resolved, Inputs(taking))
+    schema = InputSchema(resolved.task, resolved.pairs)
+    if batch.form == BatchFormat.INPUTS:
+        return BatchModel(resolved, InputLineFormat(schema))
     endpoint = endpoint_of(batch.endpoint)
-    form = Requests(
-        Taking("", False) if endpoint.embeds else taking,
+    line_format = RequestLineFormat(
+        InputSchema("", pairs=False) if endpoint.embeds else schema,
         endpoint=endpoint,
         url=batch.endpoint,
         model=batch.model,
-        answered_by=f"{tenant.slug}/{resolved.model_name}:{resolved.version_number}",
+        version=f"{tenant.slug}/{resolved.model_name}:{resolved.version_number}",
     )
-    return Model(resolved, form, endpoint.embeds)
+    return BatchModel(resolved, line_format, endpoint.embeds)
 
 
-def _first_model(source: Path) -> str:
-    """What the first request is for, as all others must be."""
-    with source.open("rb") as stream:
-        model = body_in(request_in(parsed(next(lines_of(stream))))).get("model")
-    if not isinstance(model, str):
-        message = "The first request of the file does not say which model it is for."
-        raise HmiError(ErrorCode.MISSING_FIELD, message, param="model")
-    return model[:256]
-
-
-def _keep(batch: Batch) -> None:
-    """Make files of what was noted as written. What is kept already stays, so this may be done twice."""
+def _store_outputs(batch: Batch) -> None:
+    """Store the output files up to their saved sizes. Skips those that are stored, so it may run twice."""
     batch.refresh_from_db()
     stem = Path(batch.filename).stem
-    for kind in KINDS:
+    for kind in OUTPUT_KINDS:
         size: int = getattr(batch, f"{kind}_bytes")
-        path = path_in(batch.folder, kind)
+        path = output_path(batch.folder, kind)
         if not size or getattr(batch, f"{kind}_id") is not None or not path.exists():
             continue
         os.truncate(path, size)
@@ -162,23 +158,19 @@ def _keep(batch: Batch) -> None:
             tenant=batch.tenant,
             purpose=FilePurpose.BATCH_OUTPUT,
             filename=f"{stem}-{kind}.jsonl",
-            stream=Kept(path, measure(path)),
+            stream=StoredFile(path, digest_file(path)),
             actor=None,
-            life=KEPT_FOR,
-            frees_bytes=NEVER_REFUSED,
-            then=partial(_filed, batch, kind),
+            life=RETENTION,
+            released_bytes=UNLIMITED_BYTES,
+            on_stored=partial(batch_attach_file, batch, kind),
         )
 
 
-def _filed(batch: Batch, kind: str, file: File) -> None:
-    batch_file(batch=batch, **{kind: file})
-
-
 def _as_hmi_error(error: HmiError | OSError) -> HmiError:
-    """Raises what is nobody's to hear."""
+    """A full disk as ``out_of_disk``; other OSErrors are raised."""
     if isinstance(error, HmiError):
         return error
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         raise error
-    log.error("There is no room on the disk for what a batch answers")
+    log.error("The disk is full: the results of a batch cannot be written")
     return HmiError(ErrorCode.OUT_OF_DISK, "The server's disk has no room for the results.")

@@ -12,7 +12,7 @@ from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import BatchedHeads
 from inference.hplm.pet_batch import BatchedPets
-from inference.hplm.pets import Shape
+from inference.hplm.pets import UpperShape
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class Adapters:
 class AdapterDesk:
     """Lends the models of one root's batches."""
 
-    def __init__(self, cache: HplmCache, shape: Shape, device: torch.device, pipeline: Pipeline) -> None:
+    def __init__(self, cache: HplmCache, shape: UpperShape, device: torch.device, pipeline: Pipeline) -> None:
         self._cache, self._shape = cache, shape
         self._device, self._pipeline = device, pipeline
 

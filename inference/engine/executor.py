@@ -23,9 +23,9 @@ from inference.engine.residency import HplmCache, SlotMismatchError
 from inference.engine.retrieval import LowerHalves, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import pooled
-from inference.hplm.misses import filled
-from inference.hplm.pets import Shape
+from inference.hplm.heads import pool
+from inference.hplm.lower_states import finish_lower_states
+from inference.hplm.pets import UpperShape
 from inference.hplm.plot_lookup import LookupResult
 from inference.hplm.root import Root
 
@@ -65,7 +65,7 @@ class Executor:
         self._lead = Lead(config.upper)
         self._halves = halves
         self._pipeline = pipeline or Pipeline(SYNCHRONISED)
-        shape = Shape(config.upper, config.hidden, config.architecture.inner)
+        shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
         self._desk = AdapterDesk(cache, shape, root.upper.device, self._pipeline)
 
     @property
@@ -211,7 +211,7 @@ class Executor:
     @torch.inference_mode()
     def _compute(self, rows: list[Row], sought: LookupResult, adapters: Adapters, aside: Aside) -> Computed:
         assert adapters.heads is not None
-        upper, states = self.root.upper, filled(sought, self.root.upper.dtype)
+        upper, states = self.root.upper, finish_lower_states(sought, self.root.upper.dtype)
         last = upper(states.states, states.mask, adapters.feed, aside.before)
         lengths = [len(ids) for ids in sought.texts.ids]
         logits = adapters.heads.to(upper.device).apply(last, states.mask)
@@ -257,7 +257,7 @@ def _means(rows: list[Row], last: Tensor, mask: Tensor) -> dict[int, NDArray[np.
     if not asking:
         return {}
     at = torch.tensor(asking, dtype=torch.int64, device=last.device)
-    both = pooled(last.index_select(0, at), mask.index_select(0, at), "cls_mean")
+    both = pool(last.index_select(0, at), mask.index_select(0, at), "cls_mean")
     means = both[:, last.shape[2] :].cpu().numpy()
     return dict(zip(asking, means, strict=True))
 

@@ -13,8 +13,7 @@ from inference.engine.slab import DamagedSlotError
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm, Task
-from inference.hplm.pet_layout import PackedPet, PetLayout
-from inference.hplm.pets import Shape
+from inference.hplm.pets import PackedPet, PetLayout, UpperShape
 
 ALIGNED = 64
 _LENGTH = np.dtype("<u4")
@@ -38,7 +37,7 @@ class PackedHplm:
         return cls(hplm.task, hplm.labels, hplm.threshold, pet, hplm.head.to("cpu"))
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> UpperShape:
         """Of the upper layers that it was made for."""
         return self.pet.layout.shape
 

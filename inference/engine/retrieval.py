@@ -4,15 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from inference.engine.rows import Hits, Row
-from inference.hplm.lower_half import LowerHalf
 from inference.hplm.miss_policy import MissPolicy
-from inference.hplm.plot_lookup import Counts, LookupResult, lookup
+from inference.hplm.plot_lookup import HitCounts, LookupResult, LowerLayers, lookup
 
 
 class LowerHalves(Protocol):
     """What the engine is given to look up and compute with."""
 
-    def half(self, chain: str, *, computing: bool) -> LowerHalf:
+    def half(self, chain: str, *, computing: bool) -> LowerLayers:
         """The lower half behind a chain; with the means to compute what it lacks where they are wanted and
         can be had. KeyError for an unknown chain."""
 
@@ -36,6 +35,6 @@ def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], LookupRe
     return lambda: lookup(ids, own, misses, types, explain)
 
 
-def hits_of(counts: Counts) -> Hits:
+def hits_of(counts: HitCounts) -> Hits:
     """A text's counts, as the engine tells them."""
     return Hits(counts.full, counts.part, counts.single, counts.computed, int(counts.whole))

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.hplm.hplm import Task
-from inference.hplm.miss_policy import Misses
+from inference.hplm.miss_policy import MissHandling
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Row:
     types: NDArray[np.int64]
     model: ModelIdentity
     chain: str
-    misses: Misses
+    misses: MissHandling
     explain: bool = False
     embed: bool = False
 

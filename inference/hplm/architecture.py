@@ -44,7 +44,7 @@ class Architecture:
                 "unsupported_checkpoint",
                 f"config.json: a hidden size of {self.hidden} cannot be shared by {self.heads} heads",
             )
-        if not is_activation(self.activation):
+        if not is_known_activation(self.activation):
             raise HplmError("unsupported_checkpoint", f"config.json: unknown activation {self.activation!r}")
 
     @property
@@ -65,21 +65,23 @@ class Architecture:
 
 
 # What encoders have. To ask transformers takes longer than to import torch, at each start and in each job.
-USUAL = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU, "swish": nn.SiLU, "tanh": nn.Tanh}
+_COMMON_ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU, "swish": nn.SiLU, "tanh": nn.Tanh}
 
 
-def is_activation(name: str) -> bool:
+def is_known_activation(name: str) -> bool:
     """Whether there is one of this name."""
-    return name in USUAL or name in _all()
+    return name in _COMMON_ACTIVATIONS or name in _transformers_activations()
 
 
-def activation(name: str) -> nn.Module:
+def make_activation(name: str) -> nn.Module:
     """The one of this name; KeyError if there is none."""
-    made: nn.Module = USUAL[name]() if name in USUAL else _all()[name]
+    made: nn.Module = (
+        _COMMON_ACTIVATIONS[name]() if name in _COMMON_ACTIVATIONS else _transformers_activations()[name]
+    )
     return made
 
 
-def _all() -> "dict[str, nn.Module]":
+def _transformers_activations() -> "dict[str, nn.Module]":
     from transformers.activations import ACT2FN
 
     return ACT2FN

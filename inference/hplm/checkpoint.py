@@ -10,11 +10,9 @@ from pathlib import Path, PurePosixPath
 from torch import Tensor
 
 from inference.hplm.architecture import Architecture
+from inference.hplm.artifact_files import read_json, read_weights, to_float32
 from inference.hplm.errors import HplmError
-from inference.hplm.families.base import Family
-from inference.hplm.families.registry import family_of
-from inference.hplm.json_files import read_json
-from inference.hplm.weights import read_weights, widen
+from inference.hplm.families import Family, family_for
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 
@@ -46,9 +44,9 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
     pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint
     (another family, no tokenizer.json, damaged or not finite weights).
     """
-    folder = _locate(str(source))
+    folder = _checkpoint_folder(str(source))
     raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
-    family = family_of(raw)
+    family = family_for(raw)
     architecture = family.parse(raw)
     files = _weight_files(folder)
     tokenizer_file = folder / "tokenizer.json"
@@ -61,11 +59,11 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
     for file in files:
         weights |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
     name = folder.resolve().name if Path(source).is_dir() else str(source)
-    found = widen(family.canonical(weights))
+    found = to_float32(family.canonical(weights))
     return Checkpoint(folder, family, architecture, tokenizer_file, found, name, _sha256(files))
 
 
-def _locate(source: str) -> Path:
+def _checkpoint_folder(source: str) -> Path:
     path = Path(source).expanduser()
     if path.is_dir():
         return path
@@ -75,7 +73,7 @@ def _locate(source: str) -> Path:
         raise HplmError("checkpoint_not_found", f"{source} is a file; a checkpoint is a folder")
     if not _HUB_ID.fullmatch(source) or ".." in source:
         raise HplmError("checkpoint_not_found", f"there is no folder {source}")
-    return fetch(source, pickled=PICKLED_SUFFIXES)
+    return download_checkpoint(source, pickled=PICKLED_SUFFIXES)
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -112,13 +110,13 @@ def _sha256(files: list[Path]) -> str:
     return digest.hexdigest()
 
 
-_WANTED = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
+_ALLOW_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
 
 
-_UNWANTED = ["*/*"]
+_IGNORE_PATTERNS = ["*/*"]
 
 
-def fetch(hub_id: str, *, pickled: Collection[str]) -> Path:
+def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
     """The local folder of hub id `hub_id`: JSON and safetensors of its top level, downloaded when needed.
 
     Raises HplmError(pickled_checkpoint) before anything is downloaded when the weights come only in files
@@ -131,7 +129,9 @@ def fetch(hub_id: str, *, pickled: Collection[str]) -> Path:
     if ".safetensors" not in suffixes and suffixes & set(pickled):
         raise HplmError("pickled_checkpoint", f"{hub_id} has only pickled weights; reading them runs code")
     try:
-        return Path(snapshot_download(hub_id, allow_patterns=_WANTED, ignore_patterns=_UNWANTED))
+        return Path(
+            snapshot_download(hub_id, allow_patterns=_ALLOW_PATTERNS, ignore_patterns=_IGNORE_PATTERNS)
+        )
     except Exception as error:  # the client raises many types; each means it is not to be had
         message = f"there is no folder {hub_id!r}, and fetching it from the hub failed: {error}"
         raise HplmError("checkpoint_not_found", message) from error

@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-N: Final = 3
-SMALLEST_N: Final = 2
-LARGEST_N: Final = 5
+DEFAULT_N: Final = 3
+MIN_N: Final = 2
+MAX_N: Final = 5
 LEVEL_TRI: Final = 0
 LEVEL_LEFT: Final = 1
 """Of three: left bi-gram, the right neighbour is missing."""
@@ -32,35 +32,35 @@ _STEP, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB13311
 Ids = NDArray[np.int64]
 
 
-def reach(n: int) -> tuple[int, int]:
+def window_extent(n: int) -> tuple[int, int]:
     """How many neighbours a window of n has on the left and on the right."""
     return n // 2, n - 1 - n // 2
 
 
 def level_count(n: int) -> int:
     """How many levels fragments of n can have; 0 is the complete one, the last the centre alone."""
-    left, right = reach(n)
+    left, right = window_extent(n)
     return (left + 1) * (right + 1)
 
 
-def extent(level: int, n: int) -> tuple[int, int]:
+def level_extent(level: int, n: int) -> tuple[int, int]:
     """How many neighbours a fragment of that level has on the left and on the right."""
-    left, right = reach(n)
+    left, right = window_extent(n)
     lost_left, lost_right = divmod(level, right + 1)
     return left - lost_left, right - lost_right
 
 
 def level_size(level: int, n: int) -> int:
     """How many tokens a fragment of that level shows."""
-    return sum(extent(level, n)) + 1
+    return sum(level_extent(level, n)) + 1
 
 
-def search_order(n: int) -> list[int]:
+def fallback_order(n: int) -> list[int]:
     """The levels from the most telling to the centre alone; of equal size the more even one first, then the
     one that sees more of what came before."""
 
     def rank(level: int) -> tuple[int, int, int]:
-        left, right = extent(level, n)
+        left, right = level_extent(level, n)
         return -(left + right), abs(left - right), -left
 
     return sorted(range(level_count(n)), key=rank)
@@ -69,7 +69,7 @@ def search_order(n: int) -> list[int]:
 def level_name(level: int, n: int) -> str:
     """What people call it: "trigram", "left_bigram", "unigram", "5-gram", "4-gram_2_1" (two before, one
     after)."""
-    left, right = extent(level, n)
+    left, right = level_extent(level, n)
     size = left + right + 1
     if size == 1:
         return "unigram"
@@ -89,7 +89,7 @@ def pack(fragments: Ids) -> Ids:
     """Keys [...] of fragments [..., n], not negative. Exact for n up to 3 (`left << 42 | centre << 21 |
     right`); for longer ones 63 bits of a hash, which a hundred million fragments share once in a thousand
     builds. Ids must fit 21 bits."""
-    if fragments.shape[-1] <= N:
+    if fragments.shape[-1] <= DEFAULT_N:
         keys = np.zeros(fragments.shape[:-1], dtype=np.int64)
         for place in range(fragments.shape[-1]):
             keys = (keys << ID_BITS) | fragments[..., place]
@@ -97,19 +97,19 @@ def pack(fragments: Ids) -> Ids:
     mixed = np.zeros(fragments.shape[:-1], dtype=np.uint64)
     with np.errstate(over="ignore"):
         for place in range(fragments.shape[-1]):
-            mixed = _scattered((mixed ^ fragments[..., place].astype(np.uint64)) + np.uint64(_STEP))
+            mixed = _splitmix64((mixed ^ fragments[..., place].astype(np.uint64)) + np.uint64(_STEP))
     return (mixed >> np.uint64(1)).astype(np.int64)
 
 
-def _scattered(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _splitmix64(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     value = (value ^ (value >> np.uint64(30))) * np.uint64(_FIRST)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(_SECOND)
     return value ^ (value >> np.uint64(31))
 
 
-def unpack(keys: Ids, n: int = N) -> Ids:
+def unpack(keys: Ids, n: int = DEFAULT_N) -> Ids:
     """Fragments [..., n] of keys [...]; the inverse of `pack` for n up to 3."""
-    assert n <= N, "the keys of longer fragments are hashes"
+    assert n <= DEFAULT_N, "the keys of longer fragments are hashes"
     shifts = np.arange(n - 1, -1, -1, dtype=np.int64) * ID_BITS
     return (keys[..., None] >> shifts) & MAX_ID
 
@@ -121,18 +121,18 @@ def unique(fragments: Ids) -> tuple[Ids, Ids, Ids]:
     return keys, fragments[first], inverse
 
 
-def of_sequence(ids: Ids, missing: int, n: int = N) -> Ids:
+def extract(ids: Ids, missing: int, n: int = DEFAULT_N) -> Ids:
     """The fragments [T, n] around each token of one sequence [T]; nothing stands before the first or after
     the last."""
-    left, right = reach(n)
+    left, right = window_extent(n)
     padded = np.full(len(ids) + left + right, missing, dtype=np.int64)
     padded[left : left + len(ids)] = ids
     return np.lib.stride_tricks.sliding_window_view(padded, n).copy()
 
 
-def of_sequences(sequences: Sequence[Ids], missing: int, n: int = N) -> Ids:
-    """What `of_sequence` gives of several, one after the other [N, n]."""
-    left, right = reach(n)
+def extract_all(sequences: Sequence[Ids], missing: int, n: int = DEFAULT_N) -> Ids:
+    """What `extract` gives of several, one after the other [N, n]."""
+    left, right = window_extent(n)
     lengths = [len(ids) for ids in sequences]
     apart = left + right
     at = np.arange(sum(lengths)) + left + np.repeat(np.arange(len(lengths)) * apart, lengths)
@@ -142,10 +142,10 @@ def of_sequences(sequences: Sequence[Ids], missing: int, n: int = N) -> Ids:
     return windows
 
 
-def level_of(fragments: Ids, missing: int) -> NDArray[np.uint8]:
+def fragment_levels(fragments: Ids, missing: int) -> NDArray[np.uint8]:
     """The level [...] of fragments [..., n]."""
     n = fragments.shape[-1]
-    left, right = reach(n)
+    left, right = window_extent(n)
     absent = fragments == missing
     lost_left = absent[..., :left].sum(axis=-1)
     lost_right = absent[..., left + 1 :].sum(axis=-1)
@@ -153,11 +153,11 @@ def level_of(fragments: Ids, missing: int) -> NDArray[np.uint8]:
     return level
 
 
-def degrade(fragments: Ids, level: int, missing: int) -> Ids:
+def shorten(fragments: Ids, level: int, missing: int) -> Ids:
     """A copy of fragments [..., n] without the neighbours that `level` lacks."""
     n = fragments.shape[-1]
     centre = n // 2
-    left, right = extent(level, n)
+    left, right = level_extent(level, n)
     degraded = fragments.copy()
     degraded[..., : centre - left] = missing
     degraded[..., centre + right + 1 :] = missing

@@ -23,7 +23,7 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class HeadLayer:
     """The layer that heads trained elsewhere have before their outputs: weight [d, d], bias [d], then an
     activation."""
 
@@ -57,7 +57,7 @@ class Head:
     weight: Tensor
     bias: Tensor
     pooling: Pooling = "cls"
-    inner: Inner | None = None
+    inner: HeadLayer | None = None
 
     def __post_init__(self) -> None:
         if self.weight.dim() != 2 or tuple(self.bias.shape) != (self.weight.shape[0],):
@@ -105,7 +105,7 @@ class Head:
         expected = {"weight", "bias"} | ({"inner_weight", "inner_bias"} if activation else set())
         if expected - tensors.keys():
             raise HplmError("corrupt_artifact", "the head lacks its weight or its bias")
-        inner = Inner(tensors["inner_weight"], tensors["inner_bias"], activation) if activation else None
+        inner = HeadLayer(tensors["inner_weight"], tensors["inner_bias"], activation) if activation else None
         return cls(tensors["weight"], tensors["bias"], pooling, inner)
 
     @property
@@ -119,21 +119,21 @@ class Head:
         return Head.from_tensors(moved, self.pooling, self.activation)
 
     def apply(self, features: Tensor) -> Tensor:
-        """Outputs [..., C] fp32 of what it reads [..., w] (see `pooled`)."""
+        """Outputs [..., C] fp32 of what it reads [..., w] (see `pool`)."""
         read = self.inner.apply(features.float()) if self.inner else features.float()
         return functional.linear(read, self.weight, self.bias)
 
 
-def pooled(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
+def pool(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
     """What a head reads of final states [B, T, d], fp32: [B, w], or for "token" the states as they are.
     mask [B, T] bool says where a token is."""
     if pooling == "token":
         return hidden.float()
     first = hidden[:, 0].float()
-    return first if pooling == "cls" else torch.cat([first, _mean(hidden, mask)], dim=-1)
+    return first if pooling == "cls" else torch.cat([first, _token_mean(hidden, mask)], dim=-1)
 
 
-def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
+def _token_mean(hidden: Tensor, mask: Tensor) -> Tensor:
     # Where no token is, nothing is promised of a state, not even that it is finite.
     kept = hidden.masked_fill(~mask[:, :, None], 0)
     return kept.sum(1, dtype=torch.float32) / mask.sum(1, keepdim=True)
@@ -149,7 +149,7 @@ class BatchedHeads:
     widths: tuple[int, ...]
     poolings: tuple[Pooling, ...]
     row_index: tuple[int, ...]
-    inners: Mapping[int, Inner] = field(default_factory=dict)
+    inners: Mapping[int, HeadLayer] = field(default_factory=dict)
 
     @classmethod
     def stack(cls, heads: Sequence[Head], row_index: Sequence[int]) -> "BatchedHeads":
@@ -192,9 +192,9 @@ class BatchedHeads:
         """[Bc, 1, C] of the rows whose heads read one vector of the text."""
         at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
         if self.weight.shape[1] > hidden.shape[2]:
-            features = pooled(hidden.index_select(0, at), mask.index_select(0, at), "cls_mean")
+            features = pool(hidden.index_select(0, at), mask.index_select(0, at), "cls_mean")
         else:
-            features = pooled(hidden[:, :1].index_select(0, at), mask, "cls")
+            features = pool(hidden[:, :1].index_select(0, at), mask, "cls")
         return self._outputs(features[:, None], rows, self.weight)
 
     def _of_tokens(self, hidden: Tensor, rows: list[int]) -> Tensor:
@@ -205,14 +205,14 @@ class BatchedHeads:
 
     def _outputs(self, features: Tensor, rows: list[int], weight: Tensor) -> Tensor:
         for number, inner in self.inners.items():
-            features = _through(
+            features = _apply_inner(
                 inner, features, [at for at, b in enumerate(rows) if self.row_index[b] == number]
             )
         heads = torch.tensor([self.row_index[b] for b in rows], dtype=torch.int64, device=features.device)
         return torch.baddbmm(self.bias.index_select(0, heads), features, weight.index_select(0, heads))
 
 
-def _through(inner: Inner, features: Tensor, rows: list[int]) -> Tensor:
+def _apply_inner(inner: HeadLayer, features: Tensor, rows: list[int]) -> Tensor:
     """The features [B, T, w], those of `rows` behind a layer that reads the first d of them."""
     if not rows:
         return features

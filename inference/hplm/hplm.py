@@ -1,4 +1,4 @@
-"""One hPLM as it is stored: task, labels, PET and head (a few MB)."""
+"""One hPLM as it is stored: task, labels, PET and head (a few MB); and how large one may be."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -6,11 +6,17 @@ from typing import Any, Final, Literal, cast
 
 import torch
 
+from inference.hplm.artifact_files import (
+    FORMAT,
+    read_artifact_json,
+    read_weights,
+    select_prefix,
+    write_json,
+    write_weights,
+)
 from inference.hplm.errors import HplmError
 from inference.hplm.heads import Activation, Head, Pooling
-from inference.hplm.json_files import FORMAT, read_artifact_json, write_json
 from inference.hplm.pets import PetWeights
-from inference.hplm.weights import read_weights, select, write_weights
 
 Task = Literal["classification", "multilabel", "regression", "tagging", "question_answering"]
 CLASSIFICATION: Final = "classification"
@@ -24,7 +30,7 @@ FIXED_LABELS: Final[dict[str, tuple[str, ...]]] = {
     REGRESSION: ("value",),
     QUESTION_ANSWERING: ("start", "end"),
 }
-USUAL_THRESHOLD: Final = 0.5
+DEFAULT_THRESHOLD: Final = 0.5
 JSON_FILE = "hplm.json"
 WEIGHTS_FILE = "hplm.safetensors"
 
@@ -44,7 +50,7 @@ class Hplm:
     pet: PetWeights
     head: Head
     pairs: bool = False
-    threshold: float = USUAL_THRESHOLD
+    threshold: float = DEFAULT_THRESHOLD
     about: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -120,10 +126,10 @@ class Hplm:
         threshold = about.get("threshold")
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: threshold must be a number from 0 to 1")
-        pet = PetWeights.from_json(spec, shape, select(weights, "pet."))
+        pet = PetWeights.from_json(spec, shape, select_prefix(weights, "pet."))
         pooling, activation = about.get("pooling"), about.get("activation")
         head = Head.from_tensors(
-            select(weights, "head."), cast("Pooling", pooling), cast("Activation | None", activation)
+            select_prefix(weights, "head."), cast("Pooling", pooling), cast("Activation | None", activation)
         )
         hplm = cls(
             cast("Task", about.get("task")),
@@ -135,3 +141,26 @@ class Hplm:
             about,
         )
         return hplm.to(device, dtype)
+
+
+MAX_RANK: Final = 256
+MAX_ADAPTER_WIDTH: Final = 1024
+MAX_OUTPUTS: Final = 2048
+
+
+def check_output_count(outputs: int) -> None:
+    """Raise HplmError(corrupt_artifact) for a head of more outputs than are served."""
+    if outputs > MAX_OUTPUTS:
+        raise HplmError(
+            "corrupt_artifact", f"a head of {outputs:,} outputs; at most {MAX_OUTPUTS:,} are served"
+        )
+
+
+def check_sizes(hplm: Hplm) -> None:
+    """As `check_output_count`, and for wider adapters and higher ranks than are served."""
+    check_output_count(hplm.head.labels)
+    spec = hplm.pet.spec
+    if spec.lora > MAX_RANK:
+        raise HplmError("corrupt_artifact", f"a rank of {spec.lora:,}; at most {MAX_RANK} is served")
+    if (width := max(spec.adapter, spec.output_adapter)) > MAX_ADAPTER_WIDTH:
+        raise HplmError("corrupt_artifact", f"an adapter of width {width:,}; at most {MAX_ADAPTER_WIDTH:,}")

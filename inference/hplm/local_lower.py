@@ -8,14 +8,22 @@ import torch
 from torch import Tensor, nn
 
 from inference.hplm.architecture import Architecture
-from inference.hplm.block import Embeddings, build_blocks
+from inference.hplm.artifact_files import (
+    FORMAT,
+    build_uninitialized,
+    freeze,
+    load_weights,
+    read_artifact_json,
+    read_weights,
+    to_float32,
+    write_json,
+    write_weights,
+)
 from inference.hplm.compose import CONTEXT_PARTS, Composition
+from inference.hplm.encoder import Embeddings, FullLower, build_blocks
 from inference.hplm.errors import HplmError
-from inference.hplm.fragments import N, extent, level_count, reach
-from inference.hplm.full_lower import FullLower
-from inference.hplm.json_files import FORMAT, read_artifact_json, write_json
+from inference.hplm.fragments import DEFAULT_N, level_count, level_extent, window_extent
 from inference.hplm.root_config import RootConfig
-from inference.hplm.weights import fill, freeze, read_weights, unfilled, widen, write_weights
 
 JSON_FILE = "lower.json"
 WEIGHTS_FILE = "lower.safetensors"
@@ -35,7 +43,7 @@ class LocalLower(nn.Module):
         *,
         max_tokens: int,
         missing_id: int,
-        n: int = N,
+        n: int = DEFAULT_N,
         context_rank: int = 0,
     ) -> None:
         super().__init__()
@@ -102,7 +110,7 @@ class LocalLower(nn.Module):
 
     def _by_level(self, fragments: Tensor) -> tuple[Tensor, list[tuple[int, Tensor]]]:
         """(level, H [k, n, d]) of every level that occurs, and the order [F] in which its rows were taken."""
-        left, right = reach(self.n)
+        left, right = window_extent(self.n)
         absent = fragments == self.missing_id
         level = absent[:, :left].sum(1) * (right + 1) + absent[:, left + 1 :].sum(1)
         order = torch.argsort(level, stable=True)
@@ -112,8 +120,8 @@ class LocalLower(nn.Module):
 
     def _of_level(self, fragments: Tensor, level: int) -> Tensor:
         """States [k, n, d] of fragments [k, n] of one level."""
-        before, after = extent(level, self.n)
-        centre = reach(self.n)[0]
+        before, after = level_extent(level, self.n)
+        centre = window_extent(self.n)[0]
         first, end = centre - before, centre + after + 1
         hidden: Tensor = self.embeddings(fragments[:, first:end], first=first)
         for layer in self.layers:
@@ -154,13 +162,13 @@ class LocalLower(nn.Module):
                 context_rank=int(about["context_rank"]),
             )
         )
-        fill(module, widen(read_weights(folder / WEIGHTS_FILE)), WEIGHTS_FILE)
+        load_weights(module, to_float32(read_weights(folder / WEIGHTS_FILE)), WEIGHTS_FILE)
         freeze(module)
         return module.to(device=device, dtype=dtype)
 
 
 def _built(build: Callable[[], LocalLower]) -> LocalLower:
     try:
-        return unfilled(build)
+        return build_uninitialized(build)
     except (KeyError, TypeError, ValueError) as error:
         raise HplmError("corrupt_artifact", f"{JSON_FILE} lacks or garbles {error}") from error

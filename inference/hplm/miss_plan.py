@@ -10,21 +10,21 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from inference.hplm.full_lower import FullLower
+from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 
-FRAGMENTS_TIMED = 256
-TOKENS_TIMED = 64
-TIMES = 3
+TIMED_FRAGMENTS = 256
+TIMED_TOKENS = 64
+TIMED_RUNS = 3
 # Shares of variance left unexplained at the cut, for a root whose report names none.
-USUAL_FULL, USUAL_PART, USUAL_SINGLE = 0.14, 0.25, 0.30
+DEFAULT_FULL_ERROR, DEFAULT_PART_ERROR, DEFAULT_UNIGRAM_ERROR = 0.14, 0.25, 0.30
 # What conversions call their measurements: of text read as a table gives it, before those of one level
 # throughout, newest first.
 STAGES = ("mixed", "unexplained", "distilled", "closed_form")
 
 
-class Way(IntEnum):
+class FillMethod(IntEnum):
     """How the states of one text at the cut are made."""
 
     LOOK_UP = 0
@@ -37,9 +37,9 @@ class LevelErrors:
     """Share of variance that a state at the cut leaves unexplained when its text was read at one level:
     the fragment itself, a part of it, its centre alone."""
 
-    full: float = USUAL_FULL
-    part: float = USUAL_PART
-    single: float = USUAL_SINGLE
+    full: float = DEFAULT_FULL_ERROR
+    part: float = DEFAULT_PART_ERROR
+    single: float = DEFAULT_UNIGRAM_ERROR
 
     @classmethod
     def from_reports(cls, *reports: Mapping[str, Any]) -> "LevelErrors":
@@ -50,8 +50,8 @@ class LevelErrors:
         found = next((levels for levels in measured if levels), None)
         if found is None:
             return cls()
-        single = found.pop("unigram", USUAL_SINGLE)
-        full = found.pop(max(found, key=_size), USUAL_FULL) if found else USUAL_FULL
+        single = found.pop("unigram", DEFAULT_UNIGRAM_ERROR)
+        full = found.pop(max(found, key=_size), DEFAULT_FULL_ERROR) if found else DEFAULT_FULL_ERROR
         return cls(full, float(np.mean([*found.values()])) if found else (full + single) / 2, single)
 
 
@@ -100,15 +100,15 @@ class CostModel:
         device = full.word_embeddings.device
         vocabulary = len(full.word_embeddings)
         draw = torch.Generator().manual_seed(0)
-        fragments = torch.randint(vocabulary, (FRAGMENTS_TIMED, n), generator=draw).to(device)
-        length = min(tokens, TOKENS_TIMED)
-        ids = torch.randint(vocabulary, (FRAGMENTS_TIMED * n // length + 1, length), generator=draw)
+        fragments = torch.randint(vocabulary, (TIMED_FRAGMENTS, n), generator=draw).to(device)
+        length = min(tokens, TIMED_TOKENS)
+        ids = torch.randint(vocabulary, (TIMED_FRAGMENTS * n // length + 1, length), generator=draw)
         ids = ids.to(device)
         mask = torch.ones_like(ids, dtype=torch.bool)
         local(fragments), full(ids, mask)  # the first time is slower
-        fragment_s = min(_seconds(lambda: local(fragments), device) for _ in range(TIMES))
-        token_s = min(_seconds(lambda: full(ids, mask), device) for _ in range(TIMES))
-        return cls(1000 * fragment_s / FRAGMENTS_TIMED, 1000 * token_s / ids.numel())
+        fragment_s = min(_seconds(lambda: local(fragments), device) for _ in range(TIMED_RUNS))
+        token_s = min(_seconds(lambda: full(ids, mask), device) for _ in range(TIMED_RUNS))
+        return cls(1000 * fragment_s / TIMED_FRAGMENTS, 1000 * token_s / ids.numel())
 
 
 def _seconds(work: Any, device: torch.device) -> float:
@@ -119,16 +119,16 @@ def _seconds(work: Any, device: torch.device) -> float:
     return time.perf_counter() - begun
 
 
-def plan(
+def choose_methods(
     counts: NDArray[np.int64],
-    policies: Sequence[Misses],
+    policies: Sequence[MissHandling],
     errors: LevelErrors,
     costs: CostModel,
     *,
     has_local: bool = True,
     has_full: bool = True,
 ) -> NDArray[np.int8]:
-    """The `Way` [B] of each text, from how many of its fragments were answered by themselves, by parts and by
+    """The `FillMethod` [B] of each text, from how many of its fragments were found whole, by parts and by
     uni-grams (counts [B, 3]) and the policy that holds for it."""
     lengths = counts.sum(axis=1)
     missed = counts[:, 1] + counts[:, 2]
@@ -141,7 +141,7 @@ def plan(
     whole = computing & auto & (cheaper | (errors.full > tolerance)) & has_full
     if not has_local:
         whole |= computing & has_full
-    ways = np.full(len(counts), Way.LOOK_UP, dtype=np.int8)
-    ways[computing & has_local] = Way.FRAGMENTS
-    ways[whole] = Way.WHOLE
+    ways = np.full(len(counts), FillMethod.LOOK_UP, dtype=np.int8)
+    ways[computing & has_local] = FillMethod.FRAGMENTS
+    ways[whole] = FillMethod.WHOLE
     return ways

@@ -17,7 +17,7 @@ class MissPolicy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Misses:
+class MissHandling:
     """A policy, and the share of unexplained variance above which `auto` computes."""
 
     policy: MissPolicy = MissPolicy.AUTO

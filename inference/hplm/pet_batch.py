@@ -9,12 +9,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.hplm.bucketed_linear import linear
-from inference.hplm.pet_layout import PackedPet, PetLayout
+from inference.hplm.pets import PackedPet, PetLayout
 
 # From so many times more tokens in a batch than a map is wide, adding a low-rank update to the weights costs
 # less than making it beside them: a training step on a CPU of 16 texts of 128 tokens, 384 wide, takes 71% of
 # the time, of 64 tokens as much as before.
-MERGED_FROM = 4
+MERGE_THRESHOLD = 4
 
 
 class LayerPets(Protocol):
@@ -59,7 +59,7 @@ class SharedLayer:
         if a is None:
             return linear(hidden, module.weight, bias)
         b = self.weights[f"lora.{place}.b"]
-        if hidden.shape[:-1].numel() >= MERGED_FROM * min(module.weight.shape):
+        if hidden.shape[:-1].numel() >= MERGE_THRESHOLD * min(module.weight.shape):
             return functional.linear(hidden, module.weight + b @ a, bias)
         update = functional.linear(functional.linear(hidden, a), b)
         return functional.linear(hidden, module.weight, bias) + update

@@ -1,12 +1,8 @@
-"""What an hPLM changes in the upper layers: its PET (parameter-efficient transformer delta).
-
-Adapters (paper, equation 1) behind the attention block and behind the feed-forward block, low-rank updates of
-the six linear maps of a layer (LoRA), and shifts of their biases and of both normalisations. Any of these may
-be absent. A fresh PET changes nothing.
-"""
+"""What an hPLM changes in the upper layers: its PET (parameter-efficient transformer delta)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import torch
@@ -46,7 +42,7 @@ class PetSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class UpperShape:
     """Of the upper layers: how many, their width, and that of their feed-forward block."""
 
     layers: int
@@ -70,7 +66,7 @@ class PetWeights:
     """
 
     spec: PetSpec
-    shape: Shape
+    shape: UpperShape
     weights: dict[str, Tensor]
 
     def __post_init__(self) -> None:
@@ -85,7 +81,7 @@ class PetWeights:
 
     @classmethod
     def initial(
-        cls, spec: PetSpec, shape: Shape, *, generator: torch.Generator | None = None
+        cls, spec: PetSpec, shape: UpperShape, *, generator: torch.Generator | None = None
     ) -> "PetWeights":
         """The identity, ready to learn: one factor of every product is random, the other zero."""
         weights = {}
@@ -125,12 +121,12 @@ class PetWeights:
         """From what was stored; HplmError(corrupt_artifact) when it contradicts itself."""
         try:
             parts = {**spec, "lora_places": tuple(spec.get("lora_places", PLACES))}
-            return cls(PetSpec(**parts), Shape(**shape), weights)
+            return cls(PetSpec(**parts), UpperShape(**shape), weights)
         except TypeError as error:
             raise HplmError("corrupt_artifact", f"PET: {error}") from error
 
 
-def tensor_shapes(spec: PetSpec, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple[int, ...]]]:
     """The names of the tensors of such a PET, with their shapes [L, ...]."""
     layers, hidden = shape.layers, shape.hidden
     for part, width in (("adapter", spec.adapter), ("output_adapter", spec.output_adapter)):
@@ -151,3 +147,69 @@ def tensor_shapes(spec: PetSpec, shape: Shape) -> Iterator[tuple[str, tuple[int,
         for norm in NORMS:
             yield f"norm.{norm}.weight", (layers, hidden)
             yield f"norm.{norm}.bias", (layers, hidden)
+
+
+@dataclass(frozen=True)
+class PetLayout:
+    """Where in a layer's row each tensor of such a PET lies, as the right-hand side of a product: adapters
+    and LoRA factors [in, out], everything else [1, width]."""
+
+    spec: PetSpec
+    shape: UpperShape
+
+    @cached_property
+    def places(self) -> dict[str, tuple[int, int, int]]:
+        """By name: the first element, and the two sizes."""
+        found, start = {}, 0
+        for name, (_, *size) in tensor_shapes(self.spec, self.shape):
+            rows, columns = (size[1], size[0]) if len(size) == 2 else (1, size[0])
+            found[name] = (start, rows, columns)
+            start += rows * columns
+        return found
+
+    @cached_property
+    def width(self) -> int:
+        """Elements of a layer's row."""
+        return sum(rows * columns for _, rows, columns in self.places.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """What `from_json` reads."""
+        return {"pet": self.spec.to_json(), "shape": asdict(self.shape)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "PetLayout":
+        """HplmError, TypeError or KeyError for what `to_json` has not given."""
+        spec = {**stored["pet"], "lora_places": tuple(stored["pet"]["lora_places"])}
+        return _shared_layout(PetSpec(**spec), UpperShape(**stored["shape"]))
+
+    def views(self, flat: Tensor) -> dict[str, Tensor]:
+        """By name [A, in, out], of rows [A, width] of one layer; no copies."""
+        return {
+            name: torch.unflatten(flat[:, start : start + rows * columns], 1, (rows, columns))
+            for name, (start, rows, columns) in self.places.items()
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedPet:
+    """One PET in its layout: rows [L, width], on the host."""
+
+    layout: PetLayout
+    rows: Tensor
+
+    @classmethod
+    def of(cls, pet: PetWeights, dtype: torch.dtype) -> "PackedPet":
+        """A copy of the PET in that type."""
+        layout = _shared_layout(pet.spec, pet.shape)
+        rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype)
+        for name, (start, into, out) in layout.places.items():
+            value = pet.weights[name]
+            turned = value.transpose(1, 2) if value.dim() == 3 else value[:, None]
+            torch.unflatten(rows[:, start : start + into * out], 1, (into, out)).copy_(turned)
+        return cls(layout, rows)
+
+
+@lru_cache(1024)
+def _shared_layout(spec: PetSpec, shape: UpperShape) -> PetLayout:
+    """One object for all PETs of a kind, since a machine holds thousands of each."""
+    return PetLayout(spec, shape)

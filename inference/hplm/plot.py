@@ -10,23 +10,22 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.hplm.artifact_files import read_artifact_json, read_weights, to_float32
 from inference.hplm.compose import Composition
 from inference.hplm.errors import HplmError
 from inference.hplm.fragments import (
-    LARGEST_N,
-    SMALLEST_N,
-    degrade,
+    MAX_N,
+    MIN_N,
+    fallback_order,
+    fragment_levels,
     level_count,
     level_names,
-    level_of,
     pack,
-    search_order,
+    shorten,
     unique,
 )
-from inference.hplm.json_files import read_artifact_json
-from inference.hplm.quantise import DTYPES, gather, row_type
-from inference.hplm.row_gather import Found, gathered
-from inference.hplm.weights import read_weights, widen
+from inference.hplm.quantization import DTYPES, read_rows, row_dtype
+from inference.hplm.row_cache import SearchResult, gather_rows
 
 JSON_FILE = "plot.json"
 INDEX_FILE = "index.lmdb"
@@ -34,13 +33,13 @@ VECTORS_FILE = "vectors.bin"
 COMPOSITION_FILE = "composition.safetensors"
 KEY_TYPE = np.dtype(">i8")
 
-HIT_TRI, HIT_BI, HIT_UNI = 0, 1, 2
+HIT_FULL, HIT_PART, HIT_UNIGRAM = 0, 1, 2
 """The fragment itself, a shorter part of it, its centre alone."""
 
 
 class PlotTable:
     """One immutable table. `keys` [R] int64 ascending; row i of `rows` [R] (mapped, read-only, see
-    `row_type`) holds the vectors of `keys[i]`; `composition`, fp32, belongs to the lower layers it was built
+    `row_dtype`) holds the vectors of `keys[i]`; `composition`, fp32, belongs to the lower layers it was built
     from."""
 
     def __init__(
@@ -72,7 +71,7 @@ class PlotTable:
         _require_size(folder / INDEX_FILE, about.get("index_bytes"))
         keys = _read_index(folder / INDEX_FILE, count)
         rows = _map_rows(folder / VECTORS_FILE, count, row)
-        composition = Composition.from_tensors(widen(read_weights(folder / COMPOSITION_FILE)))
+        composition = Composition.from_tensors(to_float32(read_weights(folder / COMPOSITION_FILE)))
         if composition.hidden != row["values"].shape[1]:
             raise HplmError("corrupt_artifact", f"{COMPOSITION_FILE} is of width {composition.hidden}")
         return cls(keys, rows, composition, about)
@@ -96,7 +95,7 @@ class PlotTable:
     def read(self, at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
         """Write the vectors [k, n, d] of rows `at` [k] to `out`."""
         if len(at):
-            gather(self.rows, at, out)
+            read_rows(self.rows, at, out)
 
     def vectors(self) -> NDArray[np.float16]:
         """All vectors [R, n, d], as a copy."""
@@ -127,7 +126,7 @@ class PlotTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class ChainLookup:
     """What a chain answered for N fragments, U of them different.
 
     unique [U, n, d] fp16 with inverse [N] (fragment k has row inverse[k]); level [N] uint8 (0 the fragment
@@ -174,14 +173,14 @@ class PlotChain:
     def missing_id(self) -> int:
         return self.tables[0].missing_id
 
-    def lookup(self, fragments: NDArray[np.int64]) -> Lookup:
+    def lookup(self, fragments: NDArray[np.int64]) -> ChainLookup:
         """Find fragments [N, n] int64 as `search` does, and read the rows once per different fragment."""
         found = self.search(fragments)
-        own = gathered(self.tables, found)
+        own = gather_rows(self.tables, found)
         inverse = found.inverse
-        return Lookup(own.rows.numpy(), own.place[inverse], found.level[inverse], found.table[inverse])
+        return ChainLookup(own.rows.numpy(), own.place[inverse], found.level[inverse], found.table[inverse])
 
-    def search(self, fragments: NDArray[np.int64]) -> Found:
+    def search(self, fragments: NDArray[np.int64]) -> SearchResult:
         """Find fragments [N, n] int64 with fall-back.
 
         Level by level, each fragment itself first and its uni-gram last, and each in every table, nearest
@@ -199,26 +198,26 @@ class PlotChain:
                 break
             if sought == single:
                 found = self.tables[number].find_singles(wanted[left, self.n // 2])
-                kind = np.full(len(left), HIT_UNI)
+                kind = np.full(len(left), HIT_UNIGRAM)
             elif sought:
-                parts = degrade(wanted[left], sought, self.missing_id)
+                parts = shorten(wanted[left], sought, self.missing_id)
                 found = self.tables[number].find(pack(parts))
                 # At the ends of a text a fragment lacks neighbours already: its part may be its uni-gram.
-                kind = np.where(level_of(parts, self.missing_id) == single, HIT_UNI, HIT_BI)
+                kind = np.where(fragment_levels(parts, self.missing_id) == single, HIT_UNIGRAM, HIT_PART)
             else:
                 found = self.tables[number].find(keys[left])
-                kind = np.full(len(left), HIT_TRI)
+                kind = np.full(len(left), HIT_FULL)
             hit = found >= 0
             at = left[hit]
             row[at], table[at], level[at] = found[hit], number, kind[hit]
         self._check_found(row, wanted)
-        return Found(table, row, level, inverse)
+        return SearchResult(table, row, level, inverse)
 
     def _steps(self) -> list[tuple[int, int]]:
         """(table, level sought), in the order of the search."""
         return [
             (number, level)
-            for level in search_order(self.n)
+            for level in fallback_order(self.n)
             for number, table in enumerate(self.tables)
             # Any table may hold fragments of the ends of texts, which are complete at any level.
             if not level or table.has_level(level)
@@ -240,11 +239,11 @@ def _shape(about: dict[str, Any]) -> tuple[int, np.dtype[np.void]]:
     rows, hidden, _, n = (value if isinstance(value, int) else -1 for value in numbers)
     if min(value if isinstance(value, int) else -1 for value in numbers) < 0 or hidden < 1:
         raise HplmError("corrupt_artifact", f"{JSON_FILE}: rows, hidden, missing_id and n must be numbers")
-    if not SMALLEST_N <= n <= LARGEST_N:
+    if not MIN_N <= n <= MAX_N:
         raise HplmError("corrupt_artifact", f"{JSON_FILE}: fragments of {n} tokens are not known")
     if about.get("dtype") not in DTYPES:
         raise HplmError("corrupt_artifact", f"{JSON_FILE}: vectors are {' or '.join(DTYPES)}")
-    return rows, row_type(about["dtype"], n, hidden)
+    return rows, row_dtype(about["dtype"], n, hidden)
 
 
 def _read_index(path: Path, rows: int) -> NDArray[np.int64]:

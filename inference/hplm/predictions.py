@@ -1,4 +1,4 @@
-"""From logits to what a client is told."""
+"""From logits to predictions, and the IOB2 tags and spans among them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,11 +7,64 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.hplm import USUAL_THRESHOLD, Task
-from inference.hplm.iob2 import best_tags, iob2_spans
+from inference.hplm.hplm import DEFAULT_THRESHOLD, Task
 from inference.hplm.tokenization import Encoding
 
-LONGEST_ANSWER = 30
+# What an illegal step costs, in log-probability: more than any legal one, and still a number, for labels
+# among which there is no legal sequence.
+_ILLEGAL = -1e4
+
+
+def best_tags(labels: Sequence[str], log_probabilities: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """The likeliest legal sequence, as indices [W] of `labels`, from log-probabilities [W, C] of each word's
+    tag (or logits: what a word's row adds to all its tags does not matter)."""
+    best: NDArray[np.int64] = log_probabilities.argmax(axis=-1)
+    # The best of all sequences is nearly always legal, and then the best of the legal ones.
+    if _is_legal([labels[index] for index in best]):
+        return best
+    first, steps = _transition_costs(labels)
+    score = log_probabilities[0].astype(np.float64) + first
+    came_from = np.zeros(log_probabilities.shape, dtype=np.int64)
+    for word in range(1, len(log_probabilities)):
+        through = score[:, None] + steps
+        came_from[word] = through.argmax(axis=0)
+        score = through.max(axis=0) + log_probabilities[word]
+    best[-1] = score.argmax()
+    for word in range(len(best) - 1, 0, -1):
+        best[word - 1] = came_from[word, best[word]]
+    return best
+
+
+def iob2_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """(label, first, end) of each span in a sequence of tags; end is exclusive. An illegal I-x is nothing."""
+    spans: list[tuple[str, int, int]] = []
+    label, first = "", 0
+    for at, tag in enumerate([*tags, "O"]):
+        prefix, _, name = tag.partition("-")
+        if label and not (prefix == "I" and name == label):
+            spans.append((label, first, at))
+            label = ""
+        if prefix == "B":
+            label, first = name, at
+    return spans
+
+
+def _is_legal(tags: Sequence[str]) -> bool:
+    return not any(_is_illegal(before, tag) for before, tag in zip(["O", *tags], tags, strict=False))
+
+
+def _is_illegal(before: str, tag: str) -> bool:
+    return tag.startswith("I-") and (before[:2] not in ("B-", "I-") or before[2:] != tag[2:])
+
+
+def _transition_costs(labels: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """[C] of beginning with a tag, [C, C] of going from one to another."""
+    first = np.array([_ILLEGAL * _is_illegal("O", tag) for tag in labels])
+    steps = np.array([[_ILLEGAL * _is_illegal(before, tag) for tag in labels] for before in labels])
+    return first, steps
+
+
+MAX_ANSWER_TOKENS = 30
 """Tokens of an answer at most; longer spans are never what was asked for."""
 _DIGITS = 6
 
@@ -114,7 +167,7 @@ def predict(
     text: str,
     pair: str | None = None,
     *,
-    threshold: float = USUAL_THRESHOLD,
+    threshold: float = DEFAULT_THRESHOLD,
 ) -> Prediction:
     """What an hPLM's outputs say: [C] of a text, [T, C] of its tokens. Question answering has one of them,
     and one encoding, for each window over the context `pair`; the others have one."""
@@ -132,7 +185,7 @@ def predict(
 
 
 def label_set_prediction(
-    labels: Sequence[str], logits: Outputs, threshold: float = USUAL_THRESHOLD
+    labels: Sequence[str], logits: Outputs, threshold: float = DEFAULT_THRESHOLD
 ) -> LabelSetPrediction:
     """The logistic function of logits [C]; labels hold from `threshold` on."""
     scores = [float(score) for score in 1 / (1 + np.exp(-logits.astype(np.float64).clip(-500, 500)))]
@@ -162,7 +215,7 @@ def _best_span(logits: Outputs, encoding: Encoding) -> tuple[float, float, int, 
         return -np.inf, 0.0, 0, 0
     sums = scores[inside, 0][:, None] + scores[inside, 1][None, :]
     lengths = np.arange(len(inside))[None, :] - np.arange(len(inside))[:, None]
-    sums[(lengths < 0) | (lengths >= LONGEST_ANSWER)] = -np.inf
+    sums[(lengths < 0) | (lengths >= MAX_ANSWER_TOKENS)] = -np.inf
     first, last = (int(at) for at in np.unravel_index(int(sums.argmax()), sums.shape))
     nothing = scores[0, 0] + scores[0, 1]
     every = np.append(sums[np.isfinite(sums)], nothing)

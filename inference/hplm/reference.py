@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.architecture import activation
+from inference.hplm.architecture import make_activation
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
@@ -22,15 +22,17 @@ from inference.hplm.root import Root
 Tensors = dict[str, Tensor]
 
 
-def predict_alone(root: Root, chain: PlotChain, hplm: Hplm, text: str, pair: str | None = None) -> Prediction:
+def predict_reference(
+    root: Root, chain: PlotChain, hplm: Hplm, text: str, pair: str | None = None
+) -> Prediction:
     """What `hplm` says about `text` when nothing else is in the batch."""
     encoding = root.tokenizer.encode(text, pair)
-    outputs = outputs_alone(root, chain, hplm, encoding.ids, encoding.types)
+    outputs = reference_outputs(root, chain, hplm, encoding.ids, encoding.types)
     return predict(hplm.task, hplm.labels, [outputs], [encoding], text, pair, threshold=hplm.threshold)
 
 
 @torch.no_grad()
-def outputs_alone(
+def reference_outputs(
     root: Root,
     chain: PlotChain,
     hplm: Hplm,
@@ -39,11 +41,11 @@ def outputs_alone(
 ) -> NDArray[np.float32]:
     """Outputs of one sequence of ids [T]: [C] of the text, or [T, C] of its tokens."""
     given = np.zeros_like(ids) if types is None else types
-    return outputs_from(root, hplm, states_looked_up(chain, ids, given))
+    return outputs_from_states(root, hplm, lookup_states(chain, ids, given))
 
 
 @torch.no_grad()
-def outputs_from(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
+def outputs_from_states(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
     """Outputs from token states [T, d] at the cut, however they were made."""
     hidden = states
     for index, layer in enumerate(root.upper.layers):
@@ -54,14 +56,14 @@ def outputs_from(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
         hidden = torch.cat([hidden[0], hidden.mean(0)])
     if inner := hplm.head.inner:
         hidden = functional.linear(hidden, _plain(inner.weight), _plain(inner.bias))
-        hidden = activation(inner.activation)(hidden)
+        hidden = make_activation(inner.activation)(hidden)
     outputs = functional.linear(hidden, _plain(hplm.head.weight), _plain(hplm.head.bias))
     result: NDArray[np.float32] = outputs.numpy()
     return result
 
 
 @torch.no_grad()
-def states_looked_up(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.int64]) -> Tensor:
+def lookup_states(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.int64]) -> Tensor:
     """Token states [T, d] at the cut, of ids and types [T]."""
     n, missing = chain.n, chain.missing_id
     before = n // 2
@@ -88,7 +90,7 @@ def states_looked_up(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np
 
 def _row(chain: PlotChain, fragment: tuple[int, ...]) -> Tensor:
     """The vectors [n, d] of one fragment, or of what stands in for it."""
-    for shown in _parts(fragment, chain.missing_id):
+    for shown in _fallback_fragments(fragment, chain.missing_id):
         key = int(pack(np.array(shown, dtype=np.int64)))
         for table in chain.tables:
             vectors = _find(table, key)
@@ -97,7 +99,7 @@ def _row(chain: PlotChain, fragment: tuple[int, ...]) -> Tensor:
     raise LookupError(f"no table holds the uni-gram of token {fragment[len(fragment) // 2]}")
 
 
-def _parts(fragment: tuple[int, ...], missing: int) -> list[tuple[int, ...]]:
+def _fallback_fragments(fragment: tuple[int, ...], missing: int) -> list[tuple[int, ...]]:
     """The fragment itself, then with ever fewer neighbours: more tokens first, then as many on both sides,
     then more of what came before."""
     n, centre = len(fragment), len(fragment) // 2
@@ -130,7 +132,7 @@ def _layer(root: Root, layer: nn.Module, hidden: Tensor, hplm: Hplm, index: int)
     attended = _linear(weights, pet, "output", _attention(weights, pet, hidden, shape.heads))
     states = _normalised(weights, pet, "attention", attended + hidden, shape.eps)
     states = _adapter(pet, "adapter", states)
-    inner = activation(shape.activation)(_linear(weights, pet, "expand", states))
+    inner = make_activation(shape.activation)(_linear(weights, pet, "expand", states))
     outer = _linear(weights, pet, "contract", inner)
     return _adapter(pet, "output_adapter", _normalised(weights, pet, "output", outer + states, shape.eps))
 

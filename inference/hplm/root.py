@@ -10,17 +10,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.architecture import Architecture, activation
+from inference.hplm.architecture import Architecture, make_activation
+from inference.hplm.artifact_files import (
+    load_weights,
+    read_artifact_json,
+    read_weights,
+    select_prefix,
+    to_float32,
+    write_json,
+    write_weights,
+)
 from inference.hplm.checkpoint import Checkpoint
+from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.errors import HplmError
-from inference.hplm.families.registry import FAMILIES
-from inference.hplm.fragments import N
-from inference.hplm.full_lower import FullLower
-from inference.hplm.json_files import read_artifact_json, write_json
+from inference.hplm.families import FAMILIES
+from inference.hplm.fragments import DEFAULT_N
 from inference.hplm.root_config import RootConfig
 from inference.hplm.tokenization import TextTokenizer
-from inference.hplm.upper import UpperLayers
-from inference.hplm.weights import fill, read_weights, select, widen, write_weights
 
 
 class LmHead(nn.Module):
@@ -29,7 +35,7 @@ class LmHead(nn.Module):
     def __init__(self, shape: Architecture) -> None:
         super().__init__()
         self.dense = nn.Linear(shape.hidden, shape.embedding)
-        self.activation = activation(shape.activation)
+        self.activation = make_activation(shape.activation)
         self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
         self.bias = nn.Parameter(torch.zeros(shape.vocab))
 
@@ -41,11 +47,11 @@ class LmHead(nn.Module):
     @classmethod
     def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor]) -> "LmHead | None":
         """The checkpoint's own head, or None when its weights hold none."""
-        found = select(weights, "head.")
+        found = select_prefix(weights, "head.")
         if "dense.weight" not in found:
             return None
         module = cls(shape)
-        fill(module, found, "the checkpoint's language model head", "unsupported_checkpoint")
+        load_weights(module, found, "the checkpoint's language model head", "unsupported_checkpoint")
         return module
 
     def save(self, path: Path) -> None:
@@ -56,7 +62,7 @@ class LmHead(nn.Module):
     def load(cls, path: Path, shape: Architecture, device: torch.device | str = "cpu") -> "LmHead":
         """Read what `save` wrote, fp32."""
         module = cls(shape)
-        fill(module, widen(read_weights(path)), path.name)
+        load_weights(module, to_float32(read_weights(path)), path.name)
         return module.to(device)
 
 
@@ -99,7 +105,7 @@ class Root:
         *,
         lower: int | None = None,
         max_tokens: int | None = None,
-        n: int = N,
+        n: int = DEFAULT_N,
         name: str | None = None,
     ) -> "Root":
         """Split `checkpoint` after `lower` layers (default: half), for texts of at most `max_tokens` tokens
@@ -130,7 +136,7 @@ class Root:
             tokenizer,
             _lower=FullLower.from_checkpoint(shape, weights, count),
             _lm_head=LmHead.from_checkpoint(shape, weights),
-            _pooler=_pooler(shape, select(weights, "pooler.")),
+            _pooler=_pooler(shape, select_prefix(weights, "pooler.")),
         )
 
     def checkpoint_lower(self) -> FullLower:
@@ -183,7 +189,7 @@ class Root:
         """
         config = RootConfig.from_json(read_artifact_json(folder / ROOT_FILE))
         shape = config.architecture
-        tokenizer = tokenizer_of(folder, config)
+        tokenizer = load_tokenizer(folder, config)
         upper = UpperLayers.load(folder / UPPER_FILE, shape, config.upper, torch.device(device), dtype)
         return cls(config, upper, tokenizer, folder)
 
@@ -212,7 +218,7 @@ def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> Tex
     return tokenizer
 
 
-def tokenizer_of(folder: Path, config: RootConfig) -> TextTokenizer:
+def load_tokenizer(folder: Path, config: RootConfig) -> TextTokenizer:
     """The tokenizer of the stored root in `folder`; HplmError(corrupt_artifact) when it is gone."""
     if not (folder / TOKENIZER_FILE).is_file():
         raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")

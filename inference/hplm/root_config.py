@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inference.hplm.architecture import Architecture
+from inference.hplm.artifact_files import FORMAT
 from inference.hplm.errors import HplmError
-from inference.hplm.fragments import LARGEST_N, MAX_ID, SMALLEST_N, N
-from inference.hplm.json_files import FORMAT
+from inference.hplm.fragments import DEFAULT_N, MAX_ID, MAX_N, MIN_N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class RootConfig:
     mask_id: int
     unk_id: int
     source_sha256: str
-    n: int = N
+    n: int = DEFAULT_N
     format: int = FORMAT
     report: dict[str, Any] = field(default_factory=dict)
 
@@ -34,9 +34,9 @@ class RootConfig:
             raise HplmError(
                 "unsupported_checkpoint", f"{self.lower} lower layers of {self.layers}: need one on each side"
             )
-        if not SMALLEST_N <= self.n <= LARGEST_N:
+        if not MIN_N <= self.n <= MAX_N:
             raise HplmError(
-                "unsupported_checkpoint", f"fragments have {SMALLEST_N} to {LARGEST_N} tokens, not {self.n}"
+                "unsupported_checkpoint", f"fragments have {MIN_N} to {MAX_N} tokens, not {self.n}"
             )
         if self.max_tokens < max(self.n, 3):
             raise HplmError("unsupported_checkpoint", f"max_tokens {self.max_tokens} leaves no room for text")

@@ -9,8 +9,8 @@ import tokenizers
 from numpy.typing import NDArray
 
 from inference.hplm.errors import HplmError
-from inference.hplm.families.base import BERT_SPECIALS, Specials
-from inference.hplm.word_token_cache import Tokens, WordMemory, reads_words_apart
+from inference.hplm.families import BERT_SPECIAL_TOKENS, SpecialTokens
+from inference.hplm.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 
 # Characters read for each token that fits, before it is known whether the rest of a long text matters.
 _CHARS_PER_TOKEN = 16
@@ -54,7 +54,7 @@ class Encoding:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
+class _Segment:
     """The tokens of one text that are taken."""
 
     tokens: Tokens
@@ -63,8 +63,8 @@ class _Piece:
     def __len__(self) -> int:
         return len(self.tokens.ids)
 
-    def first(self, count: int) -> "_Piece":
-        return _Piece(self.tokens.part(0, count), self.truncated or count < len(self))
+    def first(self, count: int) -> "_Segment":
+        return _Segment(self.tokens.part(0, count), self.truncated or count < len(self))
 
 
 class TextTokenizer:
@@ -78,7 +78,7 @@ class TextTokenizer:
         tokenizer: tokenizers.Tokenizer,
         *,
         max_tokens: int,
-        specials: Specials = BERT_SPECIALS,
+        specials: SpecialTokens = BERT_SPECIAL_TOKENS,
         types: bool = True,
     ) -> None:
         # Checkpoints bake in truncation and padding of their own.
@@ -94,11 +94,11 @@ class TextTokenizer:
         self._begin, self._end = _special([self.cls_id]), _special([self.sep_id])
         self._between = _special([self.sep_id] * specials.separators)
         self._types = types
-        self._memory = WordMemory(self._read_together) if reads_words_apart(tokenizer) else None
+        self._memory = WordTokenCache(self._read_together) if encodes_words_independently(tokenizer) else None
 
     @classmethod
     def from_file(
-        cls, path: Path, max_tokens: int, *, specials: Specials = BERT_SPECIALS, types: bool = True
+        cls, path: Path, max_tokens: int, *, specials: SpecialTokens = BERT_SPECIAL_TOKENS, types: bool = True
     ) -> "TextTokenizer":
         """Read a tokenizer.json; HplmError(unsupported_checkpoint) when it is none."""
         try:
@@ -132,7 +132,7 @@ class TextTokenizer:
             return self._framed([self._piece(text, room)])
         room -= len(self._between)
         first, second = self._piece(text, room), self._piece(pair, room)
-        sizes = _fitted(len(first), len(second), room)
+        sizes = _truncated_lengths(len(first), len(second), room)
         return self._framed([first.first(sizes[0]), second.first(sizes[1])])
 
     def encode_all(self, texts: Sequence[str]) -> list[Encoding]:
@@ -144,7 +144,7 @@ class TextTokenizer:
         room = self.max_tokens - 2
         return [
             self._framed(
-                [_Piece(next(found)).first(room) if len(text) <= self._window else self._piece(text, room)]
+                [_Segment(next(found)).first(room) if len(text) <= self._window else self._piece(text, room)]
             )
             for text in texts
         ]
@@ -160,26 +160,26 @@ class TextTokenizer:
         width = max(1, room - len(first))
         step = max(1, width - overlap)
         starts = range(0, max(1, len(whole) - overlap), step) if len(whole) > width else [0]
-        return [self._framed([first, _Piece(whole.part(at, at + width), first.truncated)]) for at in starts]
+        return [self._framed([first, _Segment(whole.part(at, at + width), first.truncated)]) for at in starts]
 
-    def _piece(self, text: str, room: int) -> _Piece:
+    def _piece(self, text: str, room: int) -> _Segment:
         window = self._window
         encoded = self._tokens(text[:window])
         # The end of a cut text may be half a word: only what stands before its last word is known for good.
-        while window < len(text) and _settled(encoded.word_ids) <= room:
+        while window < len(text) and _stable_token_count(encoded.word_ids) <= room:
             window *= 4
             encoded = self._tokens(text[:window])
-        return _Piece(_read(text, encoded)).first(room)
+        return _Segment(_to_tokens(text, encoded)).first(room)
 
     def _whole(self, text: str) -> Tokens:
-        return _read(text, self._tokens(text))
+        return _to_tokens(text, self._tokens(text))
 
     def _read_together(self, texts: Sequence[str]) -> list[Tokens]:
         try:
             encoded = self._tokenizer.encode_batch(list(texts), add_special_tokens=False)
         except TypeError as error:
             raise _not_unicode() from error
-        return [_read(text, each) for text, each in zip(texts, encoded, strict=True)]
+        return [_to_tokens(text, each) for text, each in zip(texts, encoded, strict=True)]
 
     def encode_words(self, words: Sequence[str]) -> Encoding:
         """Encode text that is already cut into words, as tagged data is.
@@ -197,7 +197,7 @@ class TextTokenizer:
         offsets = [
             (int(starts[w]) + s, int(starts[w]) + e) for w, (s, e) in zip(index, encoded.offsets, strict=True)
         ]
-        return self._framed([_Piece(_arrays(encoded.ids, offsets, index)).first(room)])
+        return self._framed([_Segment(_arrays(encoded.ids, offsets, index)).first(room)])
 
     def _tokens(self, text: str) -> tokenizers.Encoding:
         try:
@@ -205,7 +205,7 @@ class TextTokenizer:
         except TypeError as error:
             raise _not_unicode() from error
 
-    def _framed(self, pieces: Sequence[_Piece]) -> Encoding:
+    def _framed(self, pieces: Sequence[_Segment]) -> Encoding:
         """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; some families part the texts by two."""
         parts, numbers = [self._begin], [-1]
         for number, piece in enumerate(pieces):
@@ -234,11 +234,11 @@ def _special(ids: list[int]) -> Tokens:
     return _arrays(ids, [(0, 0)] * len(ids), [-1] * len(ids))
 
 
-def _read(text: str, encoded: tokenizers.Encoding) -> Tokens:
+def _to_tokens(text: str, encoded: tokenizers.Encoding) -> Tokens:
     return _arrays(encoded.ids, encoded.offsets, _joined_words(text, encoded.offsets, encoded.word_ids))
 
 
-def _fitted(first: int, second: int, room: int) -> tuple[int, int]:
+def _truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
     """How much of two texts fits: the longer gives way until both are of one length."""
     over = max(0, first + second - room)
     longer_gives = min(over, abs(first - second))
@@ -254,7 +254,7 @@ def _not_unicode() -> HplmError:
     return HplmError("invalid_encoding", "the text holds a lone surrogate, which is not Unicode text")
 
 
-def _settled(word_ids: list[int | None]) -> int:
+def _stable_token_count(word_ids: list[int | None]) -> int:
     """How many leading tokens stand before the last word."""
     return word_ids.index(word_ids[-1]) if word_ids else 0
 

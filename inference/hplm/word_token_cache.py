@@ -11,9 +11,9 @@ import tokenizers
 from numpy.typing import NDArray
 from tokenizers import models, normalizers, pre_tokenizers
 
-MOST_WORDS: Final = 1 << 16
-MOST_TOKENS: Final = 1 << 18
-MOST_CHARACTERS: Final = 1 << 22
+MAX_WORDS: Final = 1 << 16
+MAX_TOKENS: Final = 1 << 18
+MAX_CHARACTERS: Final = 1 << 22
 _BLANKS: Final = str.maketrans("\t\n\r", "   ")
 
 Ints = NDArray[np.int64]
@@ -36,10 +36,10 @@ class Tokens:
         return Tokens(self.ids[start:end], self.offsets[start:end], self.words[start:end])
 
 
-Read = Callable[[Sequence[str]], Sequence[Tokens]]
+EncodeTexts = Callable[[Sequence[str]], Sequence[Tokens]]
 
 
-def reads_words_apart(tokenizer: tokenizers.Tokenizer) -> bool:
+def encodes_words_independently(tokenizer: tokenizers.Tokenizer) -> bool:
     """Whether what it makes of a word between blanks depends on nothing around it, as BERT's does. Special
     tokens are taken for text."""
     return (
@@ -50,11 +50,11 @@ def reads_words_apart(tokenizer: tokenizers.Tokenizer) -> bool:
     )
 
 
-class WordMemory:
+class WordTokenCache:
     """What a tokenizer that reads words apart makes of texts; ``read`` asks it. Safe to share between
     threads; when it is full it begins anew."""
 
-    def __init__(self, read: Read) -> None:
+    def __init__(self, read: EncodeTexts) -> None:
         self._read = read
         self._table = _Table()
         self._lock = Lock()
@@ -89,24 +89,24 @@ class _Table:
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
-        self._first, self._count, self._joined = np.zeros((3, MOST_WORDS + 1), np.int64)
-        self._ids, self._words = np.zeros((2, MOST_TOKENS), np.int64)
-        self._offsets = np.zeros((MOST_TOKENS, 2), np.int64)
+        self._first, self._count, self._joined = np.zeros((3, MAX_WORDS + 1), np.int64)
+        self._ids, self._words = np.zeros((2, MAX_TOKENS), np.int64)
+        self._offsets = np.zeros((MAX_TOKENS, 2), np.int64)
         self._tokens = self._characters = 0
 
     def numbers(self, words: Sequence[str]) -> Ints:
         """Of each word its number, or 0."""
         return np.fromiter(map(self.known.get, words, repeat(0)), np.int64, len(words))
 
-    def learn(self, words: Sequence[str], read: Read) -> bool:
+    def learn(self, words: Sequence[str], read: EncodeTexts) -> bool:
         """Add words; False, with nothing added, where there is no room."""
         characters = self._characters + sum(map(len, words))
-        if len(self.known) + len(words) > MOST_WORDS or characters > MOST_CHARACTERS:
+        if len(self.known) + len(words) > MAX_WORDS or characters > MAX_CHARACTERS:
             return False
         (found,) = read([" ".join(words)])  # in one piece: a text of one word takes as long as one of three
-        if self._tokens + len(found) > MOST_TOKENS:
+        if self._tokens + len(found) > MAX_TOKENS:
             return False
-        starts = _before(_lengths(words) + 1)
+        starts = _exclusive_cumsum(_lengths(words) + 1)
         firsts = np.searchsorted(found.offsets[:, 0], starts)
         counts = np.diff(np.append(firsts, len(found)))
         word_of = np.repeat(np.arange(len(words)), counts)
@@ -127,10 +127,10 @@ class _Table:
         firsts = np.cumsum([0, *parts[:-1]])
         word_of = np.repeat(np.arange(len(numbers)), counts)
         text_of = np.repeat(np.arange(len(parts)), parts)
-        at = np.arange(len(word_of)) - _before(counts)[word_of] + self._first[numbers][word_of]
-        starts = _before(_lengths(words) + 1)
+        at = np.arange(len(word_of)) - _exclusive_cumsum(counts)[word_of] + self._first[numbers][word_of]
+        starts = _exclusive_cumsum(_lengths(words) + 1)
         starts -= starts[firsts][text_of]
-        before = _before(joined)
+        before = _exclusive_cumsum(joined)
         before -= before[firsts][text_of]
         every = Tokens(
             self._ids[at],
@@ -145,7 +145,7 @@ def _lengths(words: Sequence[str]) -> Ints:
     return np.fromiter(map(len, words), np.int64, len(words))
 
 
-def _before(sizes: Ints) -> Ints:
+def _exclusive_cumsum(sizes: Ints) -> Ints:
     """The sum of all that stand before each."""
     sums: Ints = np.cumsum(sizes) - sizes
     return sums

@@ -30,10 +30,10 @@ from inference.open_inference.serializers import (
     OipServerSerializer,
 )
 from inference.open_inference.signatures import signature_of
-from tenants.accounts.authentication import LateApiKeyAuthentication
+from tenants.accounts.authentication import CachedApiKeyAuthentication
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.resolution import resolve_model_lately
+from versiontree.tree.resolution import resolve_model_cached
 from versiontree.tree.selectors.versions import hplm_of, versions_of
 
 EXTENSIONS: Final = ["binary_tensor_data"]
@@ -50,7 +50,7 @@ def _errors(*statuses: int) -> dict[int, Any]:
 class OipView(APIView):
     """Whom those answer that only tell something."""
 
-    authentication_classes = (LateApiKeyAuthentication, SessionAuthentication)
+    authentication_classes = (CachedApiKeyAuthentication, SessionAuthentication)
     permission_classes: Any = (IsIdentified,)
 
 
@@ -75,7 +75,7 @@ class ModelView(OipView):
         """Which tensors a model takes and gives, and which of its versions can be asked."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
-        found = resolve_model_lately(tenant, reference)
+        found = resolve_model_cached(tenant, reference)
         versions = versions_of(hplm_of(tenant, found.model_name)).filter(state=VersionState.READY)
         numbers = [str(number) for number in versions.order_by("number").values_list("number", flat=True)]
         about = {
@@ -102,7 +102,7 @@ class ModelReadyView(OipView):
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
         try:
-            found = resolve_model_lately(tenant, reference)
+            found = resolve_model_cached(tenant, reference)
             with reaching_the_queue():
                 ready = bool(serving_root(found.root_digest, gateway().standing.workers))
         except HmiError as error:
@@ -152,7 +152,7 @@ class ModelInferView(AsksAModel):
         tenant = self.enter_tenant_of(request, reference)
         sent: object = request.data
         body = sent if isinstance(sent, Body) else Body({}, memoryview(b""))
-        found = resolve_model_lately(tenant, reference)
+        found = resolve_model_cached(tenant, reference)
         signature = signature_of(found.task, pairs=found.pairs)
         call = read_call(body, signature, model=model)
         require_choice_of_policy(request, call.miss_policy)

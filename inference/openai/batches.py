@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.batches.models import ENDPOINTS, Batch, BatchForm, BatchState
+from inference.batches.models import ENDPOINTS, Batch, BatchFormat, BatchState
 from inference.batches.selectors import batch_of, batches_of
 from inference.batches.services.batches import batch_cancel, batch_create
 from inference.openai.errors import OpenAiView, errors
@@ -24,10 +24,10 @@ from inference.openai.lists import (
 from inference.openai.serializers import MetadataField
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
-from versiontree.jobs.api.jobs import asked as body_of
+from versiontree.jobs.api.jobs import validated_body as body_of
 
 WINDOW = "24h"
 EXAMPLE = {
@@ -37,7 +37,7 @@ EXAMPLE = {
 }
 
 
-class BatchAskedSerializer(StrictInput):
+class BatchAskedSerializer(StrictSerializer):
     """A file of requests, all to one address and for one model."""
 
     input_file_id = serializers.CharField(help_text="Of a file that was sent with the purpose `batch`.")
@@ -108,7 +108,7 @@ class OpenAiBatchesView(OpenAiBatchView):
     )
     def get(self, request: Request, **_: Any) -> Response:
         """List batches."""
-        rows = batches_of(self.tenant).filter(form=BatchForm.REQUESTS)
+        rows = batches_of(self.tenant).filter(form=BatchFormat.REQUESTS)
         read = lambda given: read_id(BATCH, given, param="after")  # noqa: E731
         return Response(listed(rows, request, shown_batch, read=read))
 
@@ -125,7 +125,7 @@ class OpenAiBatchesView(OpenAiBatchView):
         batch = batch_create(
             tenant=self.tenant,
             file=file_of(self.tenant, file_id, param="input_file_id"),
-            form=BatchForm.REQUESTS,
+            line_format=BatchFormat.REQUESTS,
             endpoint=asked["endpoint"],
             metadata=asked.get("metadata"),
             actor=request_actor(request),

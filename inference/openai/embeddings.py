@@ -1,4 +1,4 @@
-"""`/v1/embeddings`: texts as vectors, in the eyes of a model."""
+"""`/v1/embeddings`: texts as vectors."""
 
 import math
 import sys
@@ -22,16 +22,16 @@ from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
 FLOAT, BASE64 = "float", "base64"
-FORMATS: Final = (FLOAT, BASE64)
+ENCODINGS: Final = (FLOAT, BASE64)
 FIELDS: Final = ("model", "input", "encoding_format", "dimensions", "user")
 
 
-class EmbeddingsAskedSerializer(serializers.Serializer[Any]):
-    """Texts, and the model that reads them, for the schema; `read_asked` does the checking."""
+class EmbeddingsRequestSerializer(serializers.Serializer[Any]):
+    """Texts and a model. For the OpenAPI schema only; `parse_embeddings_request` validates."""
 
     model = serializers.CharField()
     input = serializers.JSONField(help_text="A text, or a list of texts.")
-    encoding_format = serializers.ChoiceField(FORMATS, required=False, default=FLOAT)
+    encoding_format = serializers.ChoiceField(ENCODINGS, required=False, default=FLOAT)
     dimensions = serializers.IntegerField(required=False, min_value=1)
     user = serializers.CharField(required=False)
 
@@ -57,13 +57,20 @@ class EmbeddingsSerializer(serializers.Serializer[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class StrictInput:
-    """A well-formed request."""
+class EmbeddingOptions:
+    """How a client wants its vectors."""
+
+    encoding: str
+    dimensions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingsRequest:
+    """A validated request."""
 
     model: str
     texts: tuple[str, ...]
-    encoding: str
-    dimensions: int | None
+    options: EmbeddingOptions
 
 
 class EmbeddingsView(AsksAModel):
@@ -73,7 +80,7 @@ class EmbeddingsView(AsksAModel):
 
     @extend_schema(
         operation_id="openai_embeddings",
-        request={"application/json": EmbeddingsAskedSerializer},
+        request={"application/json": EmbeddingsRequestSerializer},
         responses={200: EmbeddingsSerializer, **errors(400, 408, 409, 413, 504)},
         parameters=IN_THE_SCHEMA,
         examples=[
@@ -82,14 +89,30 @@ class EmbeddingsView(AsksAModel):
     )
     def post(self, request: Request) -> Response:
         """Turn texts into vectors."""
-        asked = read_asked(request.data)
-        tenant = self.enter_tenant_of(request, asked.model)
-        answer = self.ask(request, tenant=tenant, reference=asked.model, inputs=asked.texts, embed=True)
-        return Response(_shown(answer, asked), headers=answer_headers(answer))
+        wanted = parse_embeddings_request(request.data)
+        tenant = self.enter_tenant_of(request, wanted.model)
+        answer = self.ask(request, tenant=tenant, reference=wanted.model, inputs=wanted.texts, embed=True)
+        model, tokens = answer["model"], answer["usage"]["tokens"]
+        body = _embeddings_json(answer["results"], f"{model['name']}:{model['version']}", wanted.options)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return Response(body | {"usage": usage}, headers=answer_headers(answer))
 
 
-def read_asked(body: object) -> StrictInput:
-    """What the JSON value asks for. Raises `missing_field`, `invalid_field`, `empty_text`,
+class EmbeddingsEndpoint:
+    """`/v1/embeddings` in batches. Responses lack `usage`: tokens are not counted per text."""
+
+    embeds = True
+
+    def parse_body(self, body: Mapping[str, Any]) -> tuple[object, object]:
+        request = parse_embeddings_request(body)
+        return list(request.texts), request.options
+
+    def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
+        return _embeddings_json(results, model, options)
+
+
+def parse_embeddings_request(body: object) -> EmbeddingsRequest:
+    """Validate the JSON value of a request. Raises `missing_field`, `invalid_field`, `empty_text`,
     `invalid_encoding`, `too_many_inputs`."""
     if not isinstance(body, Mapping):
         raise invalid(None, 'The body must be a JSON object: {"model": "...", "input": ["..."]}.')
@@ -100,90 +123,65 @@ def read_asked(body: object) -> StrictInput:
         if body.get(name) is None:
             raise HmiError(ErrorCode.MISSING_FIELD, f"The field {name!r} is missing.", param=name)
     encoding = body.get("encoding_format")
-    if encoding is not None and encoding not in FORMATS:
-        raise invalid("encoding_format", f"The format is {' or '.join(FORMATS)}.")
+    if encoding is not None and encoding not in ENCODINGS:
+        raise invalid("encoding_format", f"The format is {' or '.join(ENCODINGS)}.")
     dimensions = body.get("dimensions")
     if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
         raise invalid("dimensions", "This is a whole number above 0.")
-    return StrictInput(check_reference(body["model"]), _texts(body["input"]), encoding or FLOAT, dimensions)
-
-
-def shortened(vector: str, dimensions: int | None) -> str:
-    """The first numbers of a vector, at length 1 again; `invalid_field` where it has not so many."""
-    if dimensions is None:
-        return vector
-    numbers = numbers_of(vector)
-    if dimensions > len(numbers):
-        raise invalid("dimensions", f"This model gives {len(numbers)} dimensions.")
-    kept = numbers[:dimensions]
-    length = math.sqrt(math.fsum(number * number for number in kept)) or 1.0
-    shorter = array("f", (number / length for number in kept))
-    return b64encode(_little_endian(shorter).tobytes()).decode()
-
-
-def numbers_of(vector: str) -> list[float]:
-    """What base64 of little-endian fp32 stands for."""
-    numbers = array("f")
-    numbers.frombytes(b64decode(vector))
-    return _little_endian(numbers).tolist()
+    options = EmbeddingOptions(encoding or FLOAT, dimensions)
+    return EmbeddingsRequest(check_reference(body["model"]), _texts(body["input"]), options)
 
 
 def _texts(given: object) -> tuple[str, ...]:
-    listed = given if isinstance(given, list) else [given]
-    if listed and all(isinstance(part, int | list) and not isinstance(part, bool) for part in listed):
+    texts = given if isinstance(given, list) else [given]
+    if texts and all(isinstance(part, int | list) and not isinstance(part, bool) for part in texts):
         raise invalid("input", "Send texts: tokens of another tokenizer mean nothing to this model.")
-    for index, text in enumerate(listed):
+    for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise invalid(f"input[{index}]", f"Input {index} is not a string.")
     try:
-        return tuple(one.texts["text"] for one in check_inputs(listed))
+        return tuple(one.texts["text"] for one in check_inputs(texts))
     except HmiError as error:
         error.param = error.param and error.param.replace("inputs", "input", 1)
         raise
 
 
-def _shown(answer: Mapping[str, Any], asked: StrictInput) -> dict[str, Any]:
-    vectors = [shortened(result["embedding"], asked.dimensions) for result in answer["results"]]
-    model, tokens = answer["model"], answer["usage"]["tokens"]
-    return {
-        "object": "list",
-        "data": [
-            {
-                "object": "embedding",
-                "index": index,
-                "embedding": vector if asked.encoding == BASE64 else numbers_of(vector),
-            }
-            for index, vector in enumerate(vectors)
-        ],
-        "model": f"{model['name']}:{model['version']}",
-        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
-    }
+def _embeddings_json(
+    results: Sequence[Mapping[str, Any]], model: str, options: EmbeddingOptions
+) -> dict[str, Any]:
+    vectors = [_truncate(result["embedding"], options.dimensions) for result in results]
+    data = [
+        {
+            "object": "embedding",
+            "index": index,
+            "embedding": vector if options.encoding == BASE64 else _decode(vector),
+        }
+        for index, vector in enumerate(vectors)
+    ]
+    return {"object": "list", "data": data, "model": model}
+
+
+def _truncate(vector: str, dimensions: int | None) -> str:
+    """The first dimensions of a vector, scaled to length 1. `invalid_field` if it has fewer."""
+    if dimensions is None:
+        return vector
+    numbers = _decode(vector)
+    if dimensions > len(numbers):
+        raise invalid("dimensions", f"This model gives {len(numbers)} dimensions.")
+    kept = numbers[:dimensions]
+    length = math.sqrt(math.fsum(number * number for number in kept)) or 1.0
+    scaled = array("f", (number / length for number in kept))
+    return b64encode(_little_endian(scaled).tobytes()).decode()
+
+
+def _decode(vector: str) -> list[float]:
+    """The numbers in base64 of little-endian fp32."""
+    numbers = array("f")
+    numbers.frombytes(b64decode(vector))
+    return _little_endian(numbers).tolist()
 
 
 def _little_endian(numbers: "array[float]") -> "array[float]":
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
-
-
-class Embeddings:
-    """That of the OpenAI conventions; how many tokens each text had is not told."""
-
-    embeds = True
-
-    def read(self, body: Mapping[str, Any]) -> tuple[object, object]:
-        asked = read_asked(body)
-        return list(asked.texts), (asked.encoding, asked.dimensions)
-
-    def body(self, results: Sequence[dict[str, Any]], model: str, how: Any) -> dict[str, Any]:
-        encoding, dimensions = how
-        vectors = [shortened(result["embedding"], dimensions) for result in results]
-        data = [
-            {
-                "object": "embedding",
-                "index": index,
-                "embedding": vector if encoding == BASE64 else numbers_of(vector),
-            }
-            for index, vector in enumerate(vectors)
-        ]
-        return {"object": "list", "data": data, "model": model}

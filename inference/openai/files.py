@@ -18,9 +18,9 @@ from inference.openai.serializers import (
     shown_file,
 )
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import FormParser
+from tenants.base.api.inputs import UploadFormParser
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.upload_concurrency import FILES
+from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.models import File, FilePurpose
 from tenants.datasets.selectors.files import file_of, files_of
 from tenants.datasets.services.files import file_create, file_delete
@@ -32,8 +32,8 @@ MOST_AT_ONCE = 10_000
 class OpenAiFilesView(OpenAiView):
     """The tenant's files."""
 
-    largest_body = FILES
-    parser_classes = (FormParser,)
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = (UploadFormParser,)
     serializer_class = OpenAiFileSerializer
     queryset = File.unscoped.none()
 

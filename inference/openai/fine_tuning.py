@@ -27,13 +27,13 @@ from inference.openai.lists import FILE, FINE_TUNING, ListQuerySerializer, as_li
 from inference.openai.serializers import OpenAiFileSerializer
 from tenants.accounts.permissions import request_actor
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.api.jobs import asked as body_of
+from versiontree.jobs.api.jobs import validated_body as body_of
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.fine_tunings import (
     SUCCEEDED,
     fine_tuning_of,
+    fine_tuning_status,
     fine_tunings_of,
-    standing_of,
     training_events,
 )
 from versiontree.tree.services.fine_tunings import fine_tuning_cancel, fine_tuning_create
@@ -167,7 +167,7 @@ class ResultsView(FineTuningView):
     def finished(self, key: UUID) -> FineTuning:
         """The fine-tuning, if it has results; else ``not_found``."""
         found = fine_tuning_of(self.tenant, key)
-        if standing_of(found).status != SUCCEEDED:
+        if fine_tuning_status(found).status != SUCCEEDED:
             raise HmiError(ErrorCode.NOT_FOUND, "This fine-tuning has no results yet.", param="file_id")
         return found
 

@@ -7,13 +7,13 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.openai.serializers import MetadataField
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.api.serializers import ColumnsField
-from tenants.datasets.formats.check import DEFAULT_SEPARATOR
+from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import Task
 from versiontree.jobs.models import JobKind
-from versiontree.tree.training_settings import KNOBS, Setting, settings_check
+from versiontree.tree.training_settings import SETTING_SPECS, SettingValue, settings_check
 
 AUTO: Final = "auto"
 SUPERVISED: Final = "supervised"
@@ -40,7 +40,7 @@ class AutoField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
-class HyperparametersSerializer(StrictInput):
+class HyperparametersSerializer(StrictSerializer):
     """How it is trained."""
 
     n_epochs = AutoField(whole=True)
@@ -48,20 +48,20 @@ class HyperparametersSerializer(StrictInput):
     learning_rate_multiplier = AutoField(whole=False)
 
 
-class SupervisedSerializer(StrictInput):
+class SupervisedSerializer(StrictSerializer):
     """Of the method that there is."""
 
     hyperparameters = HyperparametersSerializer(required=False)
 
 
-class MethodSerializer(StrictInput):
+class MethodSerializer(StrictSerializer):
     """Learning from examples is the one method."""
 
     type = serializers.ChoiceField([SUPERVISED])
     supervised = SupervisedSerializer(required=False)
 
 
-class HmiOptionsSerializer(StrictInput):
+class HmiOptionsSerializer(StrictSerializer):
     """What the product takes besides."""
 
     task = serializers.ChoiceField(Task.choices, required=False)
@@ -71,7 +71,7 @@ class HmiOptionsSerializer(StrictInput):
     settings = serializers.DictField(required=False, help_text="Those of POST models; they go before.")
 
 
-class FineTuningAskedSerializer(StrictInput):
+class FineTuningAskedSerializer(StrictSerializer):
     """A fine-tuning job to be."""
 
     model = serializers.CharField(max_length=200, help_text="root, root/domain, tenant/domain or a model.")
@@ -104,21 +104,21 @@ def hyperparameters_of(asked: Mapping[str, Any]) -> dict[str, Any]:
 def settings_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of the training that this stands for. A number of epochs is kept to exactly. Raises
     `invalid_field`."""
-    knobs, chosen = KNOBS[JobKind.FINE_TUNE], hyperparameters_of(asked)
-    settings: dict[str, Setting] = {}
+    knobs, chosen = SETTING_SPECS[JobKind.FINE_TUNE], hyperparameters_of(asked)
+    settings: dict[str, SettingValue] = {}
     if (epochs := chosen["n_epochs"]) != AUTO:
-        settings["epochs"] = knobs["epochs"].read(epochs, "hyperparameters.n_epochs")
+        settings["epochs"] = knobs["epochs"].validate(epochs, "hyperparameters.n_epochs")
     if (batch := chosen["batch_size"]) != AUTO:
-        settings["batch"] = knobs["batch"].read(batch, "hyperparameters.batch_size")
+        settings["batch"] = knobs["batch"].validate(batch, "hyperparameters.batch_size")
     if (factor := chosen["learning_rate_multiplier"]) != AUTO:
         rate, usual = knobs["learning_rate"], float(knobs["learning_rate"].default or 0)
-        settings["learning_rate"] = _rate(rate.least / usual, rate.most / usual, factor) * usual
+        settings["learning_rate"] = _rate(rate.min_value / usual, rate.max_value / usual, factor) * usual
     if asked.get("seed") is not None:
         settings["seed"] = asked["seed"]
     return settings | _own_settings(asked.get("hmi", {}).get("settings"))
 
 
-def _own_settings(given: Mapping[str, Any] | None) -> dict[str, Setting]:
+def _own_settings(given: Mapping[str, Any] | None) -> dict[str, SettingValue]:
     try:
         return settings_check(JobKind.FINE_TUNE, given)
     except HmiError as error:

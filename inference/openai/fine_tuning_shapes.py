@@ -10,7 +10,13 @@ from rest_framework import serializers
 from inference.openai.lists import FILE, FINE_TUNING, unix, written_id
 from versiontree.jobs.models import JobEvent, JobKind
 from versiontree.tree.models import FineTuning
-from versiontree.tree.selectors.fine_tunings import METRICS, STATUSES, SUCCEEDED, standing_of, training_curve
+from versiontree.tree.selectors.fine_tunings import (
+    METRICS,
+    STATUSES,
+    SUCCEEDED,
+    fine_tuning_status,
+    training_curve,
+)
 
 EVENT, CHECKPOINT, RESULTS = "ftevent", "ftckpt", "file-results"
 ERRORS: Final = frozenset({"failed"})
@@ -79,7 +85,7 @@ class CheckpointSerializer(serializers.Serializer[Any]):
 
 def shown_job(fine_tuning: FineTuning) -> dict[str, Any]:
     """A fine-tuning job as JSON."""
-    standing, asked, version = standing_of(fine_tuning), fine_tuning.asked, fine_tuning.version
+    standing, asked, version = fine_tuning_status(fine_tuning), fine_tuning.asked, fine_tuning.version
     done, chosen = standing.status == SUCCEEDED, asked.get("hyperparameters", {})
     jobs = sorted(version.jobs.all(), key=lambda job: job.created_at) if version else []
     return {
@@ -125,7 +131,7 @@ def shown_event(event: JobEvent) -> dict[str, Any]:
 def shown_checkpoints(fine_tuning: FineTuning) -> list[dict[str, Any]]:
     """The one version, once it is ready."""
     version = fine_tuning.version
-    if version is None or standing_of(fine_tuning).status != SUCCEEDED:
+    if version is None or fine_tuning_status(fine_tuning).status != SUCCEEDED:
         return []
     curve = _steps(fine_tuning)
     step = curve[-1].get("step", 0) if curve else 0
@@ -157,7 +163,7 @@ def results_csv(fine_tuning: FineTuning) -> bytes:
 
 def shown_results(fine_tuning: FineTuning) -> dict[str, Any]:
     """The file with the results, as JSON."""
-    finished = standing_of(fine_tuning).finished_at
+    finished = fine_tuning_status(fine_tuning).finished_at
     return {
         "id": f"{RESULTS}-{fine_tuning.pk.hex}",
         "object": "file",

@@ -13,12 +13,11 @@ from inference.openai.lists import as_list, list_of, unix
 from inference.openai.serializers import DeletedSerializer
 from tenants.accounts.models import ApiKey, Scope
 from tenants.accounts.permissions import request_actor, require_scope
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.hooks import has_dependents
+from tenants.base.errors import ErrorCode, HmiError, has_dependents
 from versiontree.tree.models import Domain, Hplm, Version
-from versiontree.tree.models.alias import DEFAULT_ALIAS
-from versiontree.tree.selectors.bases import Base, base_named, base_version, bases_visible_to, name_of
-from versiontree.tree.selectors.fine_tunings import fine_tunings_at_work
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.bases import Base, base_by_name, base_name, base_version, bases_visible_to
+from versiontree.tree.selectors.fine_tunings import fine_tunings_running
 from versiontree.tree.services.hplms import hplm_delete
 
 PLATFORM = "hmi"
@@ -86,7 +85,7 @@ class OpenAiModelView(ModelsAccess):
     )
     def get(self, request: Request, model: str, **_: Any) -> Response:
         """About a model, or about the version of it that is named."""
-        base, number = base_named(self.tenant, model)
+        base, number = base_by_name(self.tenant, model)
         version = _version(base, number)
         about = {"version": version.number, "state": version.state, "digest": version.digest}
         shown = _shown(base)
@@ -101,17 +100,17 @@ class OpenAiModelView(ModelsAccess):
         """Delete a model with all its versions."""
         if isinstance(request.auth, ApiKey):
             require_scope(request.auth, Scope.MANAGE)
-        base, number = base_named(self.tenant, model)
+        base, number = base_by_name(self.tenant, model)
         if not isinstance(base, Hplm):
             raise HmiError(ErrorCode.FORBIDDEN, "Only models are deleted here.", param="model")
         if number is not None:
-            message = f"A model is deleted whole: {name_of(base)}."
+            message = f"A model is deleted whole: {base_name(base)}."
             raise HmiError(ErrorCode.INVALID_FIELD, message, param="model")
-        if at_work := fine_tunings_at_work(base):
-            message = f"{name_of(base)} is still being fine-tuned; cancel that first, or wait"
+        if at_work := fine_tunings_running(base):
+            message = f"{base_name(base)} is still being fine-tuned; cancel that first, or wait"
             raise has_dependents(message, at_work, param="model")
         hplm_delete(hplm=base, actor=request_actor(request))
-        return Response({"id": name_of(base), "object": "model", "deleted": True})
+        return Response({"id": base_name(base), "object": "model", "deleted": True})
 
 
 def _version(base: Base, number: int | None) -> Version:
@@ -126,7 +125,7 @@ def _version(base: Base, number: int | None) -> Version:
 def _shown(base: Base) -> dict[str, Any]:
     owner = base.tenant.slug if isinstance(base, Hplm | Domain) and base.tenant else PLATFORM
     return {
-        "id": name_of(base),
+        "id": base_name(base),
         "object": "model",
         "created": unix(base.created_at),
         "owned_by": owner,

@@ -6,10 +6,10 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from inference.openai.lists import FILE, UPLOAD, unix, written_id
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, PartedFile
-from tenants.datasets.models.file import SENT
+from tenants.datasets.models.file import UPLOADABLE_PURPOSES
 
 SHORTEST_LIFE_S: Final = 3600
 LONGEST_LIFE_S: Final = 30 * 24 * 3600
@@ -46,11 +46,11 @@ class OpenAiFileSerializer(serializers.Serializer[Any]):
     status = serializers.ChoiceField(["processed"])
 
 
-class FileUploadSerializer(StrictInput):
+class FileUploadSerializer(StrictSerializer):
     """A file and what it is for."""
 
     file = serializers.FileField(allow_empty_file=True)
-    purpose = serializers.ChoiceField([str(purpose) for purpose in SENT])
+    purpose = serializers.ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
 
     def get_fields(self) -> dict[str, Any]:
         """With two whose names are how the conventions write an object in a form."""
@@ -62,30 +62,30 @@ class FileUploadSerializer(StrictInput):
         return super().get_fields() | life
 
 
-class ExpiresAfterSerializer(StrictInput):
+class ExpiresAfterSerializer(StrictSerializer):
     """How long a file is kept."""
 
     anchor = serializers.ChoiceField(["created_at"])
     seconds = serializers.IntegerField(min_value=SHORTEST_LIFE_S, max_value=LONGEST_LIFE_S)
 
 
-class UploadAskedSerializer(StrictInput):
+class UploadAskedSerializer(StrictSerializer):
     """A file that will come in parts."""
 
     bytes = serializers.IntegerField(min_value=1, max_value=2**53)
     filename = serializers.CharField(max_length=500)
     mime_type = serializers.CharField(max_length=200, required=False)
-    purpose = serializers.ChoiceField([str(purpose) for purpose in SENT])
+    purpose = serializers.ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
     expires_after = ExpiresAfterSerializer(required=False)
 
 
-class OpenAiPartSerializer(StrictInput):
+class OpenAiPartSerializer(StrictSerializer):
     """A part of a file."""
 
     data = serializers.FileField(allow_empty_file=True)  # type: ignore[assignment]  # their name
 
 
-class CompletedSerializer(StrictInput):
+class CompletedSerializer(StrictSerializer):
     """Which parts, in their order, and what they should have together."""
 
     part_ids = serializers.ListField(child=serializers.CharField(max_length=100), max_length=100)

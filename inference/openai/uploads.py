@@ -19,15 +19,15 @@ from inference.openai.serializers import (
     shown_upload,
 )
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import FormParser
-from tenants.base.upload_concurrency import FILES
+from tenants.base.api.inputs import UploadFormParser
+from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.models import PartedFile
-from tenants.datasets.selectors.files import parted_file_of
-from tenants.datasets.services.parted_files import (
-    part_add,
-    parted_file_cancel,
-    parted_file_complete,
-    parted_file_create,
+from tenants.datasets.selectors.files import multipart_upload_of
+from tenants.datasets.services.multipart_uploads import (
+    multipart_upload_cancel,
+    multipart_upload_complete,
+    multipart_upload_create,
+    part_create,
 )
 
 
@@ -37,7 +37,7 @@ class _UploadView(OpenAiView):
 
     def upload(self, given: str) -> PartedFile:
         """The file in parts with this id, or ``not_found``."""
-        return parted_file_of(self.tenant, read_id(UPLOAD, given, param="upload_id"))
+        return multipart_upload_of(self.tenant, read_id(UPLOAD, given, param="upload_id"))
 
 
 class OpenAiUploadsView(_UploadView):
@@ -54,7 +54,7 @@ class OpenAiUploadsView(_UploadView):
         body.is_valid(raise_exception=True)
         asked = body.validated_data
         after = asked.get("expires_after")
-        parted = parted_file_create(
+        multipart_upload = multipart_upload_create(
             tenant=self.tenant,
             purpose=asked["purpose"],
             filename=asked["filename"],
@@ -62,14 +62,14 @@ class OpenAiUploadsView(_UploadView):
             actor=request_actor(request),
             life=timedelta(seconds=after["seconds"]) if after else None,
         )
-        return Response(shown_upload(parted))
+        return Response(shown_upload(multipart_upload))
 
 
 class OpenAiPartsView(_UploadView):
     """The parts of one."""
 
-    largest_body = FILES
-    parser_classes = (FormParser,)
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = (UploadFormParser,)
     serializer_class = ShownPartSerializer
 
     @extend_schema(
@@ -79,17 +79,19 @@ class OpenAiPartsView(_UploadView):
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
         """Add a part."""
-        parted = self.upload(openai_upload_id)
+        multipart_upload = self.upload(openai_upload_id)
         form = OpenAiPartSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         data = form.validated_data["data"]
-        part = part_add(parted=parted, stream=data, size=data.size, actor=request_actor(request))
+        part = part_create(
+            multipart_upload=multipart_upload, stream=data, size=data.size, actor=request_actor(request)
+        )
         return Response(
             {
                 "id": written_id(PART, part.pk),
                 "object": "upload.part",
                 "created_at": unix(part.created_at),
-                "upload_id": written_id(UPLOAD, parted.pk),
+                "upload_id": written_id(UPLOAD, multipart_upload.pk),
             }
         )
 
@@ -104,13 +106,13 @@ class OpenAiUploadCompleteView(_UploadView):
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
         """Make a file of the parts."""
-        parted = self.upload(openai_upload_id)
+        multipart_upload = self.upload(openai_upload_id)
         body = CompletedSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         asked = body.validated_data
-        parted_file_complete(
-            parted=parted,
-            parts=[read_id(PART, part, param="part_ids") for part in asked["part_ids"]],
+        multipart_upload_complete(
+            multipart_upload=multipart_upload,
+            part_ids=[read_id(PART, part, param="part_ids") for part in asked["part_ids"]],
             actor=request_actor(request),
             md5=asked.get("md5") or "",
         )
@@ -127,5 +129,5 @@ class OpenAiUploadCancelView(_UploadView):
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
         """Throw the parts away."""
-        parted_file_cancel(parted=self.upload(openai_upload_id))
+        multipart_upload_cancel(multipart_upload=self.upload(openai_upload_id))
         return Response(shown_upload(self.upload(openai_upload_id)))

@@ -19,7 +19,7 @@ from inference.engine.rows import ModelIdentity, Row
 from inference.engine.slab_room import SlabRoom
 from inference.engine.slabs import open_slabs
 from inference.hplm.errors import HplmError
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
@@ -85,7 +85,7 @@ class Catalogue:
         cache_bytes: int,
         slab: SlabRoom | None = None,
         lower_bytes: int = LOWER_BYTES,
-        misses: Misses | None = None,
+        misses: MissHandling | None = None,
         pipeline: Pipeline | None = None,
         metrics: WorkerMetrics | None = None,
         profile_s: float = PROFILE_S,
@@ -97,7 +97,7 @@ class Catalogue:
         for, beside what is served."""
         self.device = device
         self.dtype = dtype
-        self.misses = misses or Misses()
+        self.misses = misses or MissHandling()
         self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
         self._refusals = Refusals()
         self.cache = HplmCache(self._load_hplm, open_slabs(dtype, slab, memory_bytes=cache_bytes))
@@ -199,7 +199,7 @@ class Catalogue:
         route = self.route(identity_of(hplm))
         encoding = route.executor.root.tokenizer.encode(WARM_UP_TEXT)
         rows = [
-            Row(policy, encoding.ids, encoding.types, identity_of(hplm), route.chain, Misses(policy))
+            Row(policy, encoding.ids, encoding.types, identity_of(hplm), route.chain, MissHandling(policy))
             for policy in (self.misses.policy, MissPolicy.FALLBACK)
         ]
         executor = Executor(route.executor.root, self.halves, self.cache, pipeline=self.pipeline)

@@ -12,7 +12,7 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.costs import PROFILE_S
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.slab_room import SlabRoom
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.serving.pace import Pace
 
 Value = TypeVar("Value", int, float)
@@ -57,7 +57,7 @@ class WorkerSettings:
     slab: SlabRoom | None
     lower_bytes: int
     device_bytes: int
-    misses: Misses
+    misses: MissHandling
     pipelining: Pipelining
     profile_s: float
     life_s: float
@@ -87,7 +87,7 @@ class WorkerSettings:
             slab=_slab(env, read.number("HMI_SLAB_MB", 24576, int, least=0) * MIB),
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
-            misses=Misses(policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy]))),
+            misses=MissHandling(policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy]))),
             pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
             profile_s=read.number("HMI_PROFILE_S", PROFILE_S, float, least=0.0),
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),

@@ -10,14 +10,14 @@ from typing import Any
 
 import torch
 
+from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.compose import Composition
+from inference.hplm.encoder import FullLower
 from inference.hplm.errors import HplmError
-from inference.hplm.full_lower import FullLower
-from inference.hplm.json_files import read_artifact_json
 from inference.hplm.local_lower import JSON_FILE, LocalLower
 from inference.hplm.miss_plan import CostModel, LevelErrors
-from inference.hplm.misses import LowerHalf
 from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ServedHplm
@@ -43,7 +43,7 @@ class _Link:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Lent(LowerHalf):
+class _Lent(LowerLayers):
     """A lower half whose layers stay in memory until the batch lets go of it."""
 
     use: Use = field(default_factory=Use)
@@ -124,14 +124,14 @@ class Halves:
             self._local(now, link.lower, Use(), wait=True)
             self._full(now, link.root, Use(), wait=True)
 
-    def half(self, chain: str, *, computing: bool) -> LowerHalf:
+    def half(self, chain: str, *, computing: bool) -> LowerLayers:
         """The lower half behind the chain, with what computes where it is wanted, loaded, and there is room
         for it. KeyError for an unknown chain."""
         now = self._now
         link = now.links[chain]
         hot = self.hot.of(link.tables)
         if not computing:
-            return LowerHalf(link.chain, composition=link.composition, device=self._device, hot=hot)
+            return LowerLayers(link.chain, composition=link.composition, device=self._device, hot=hot)
         use = Use()
         local, full = self._local(now, link.lower, use), self._full(now, link.root, use)
         costs = now.costs.get(link.root)

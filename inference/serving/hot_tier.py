@@ -7,9 +7,9 @@ from typing import Final
 import torch
 
 from inference.engine.batcher import BatchLimits
-from inference.hplm.hot_rows import HotRows
 from inference.hplm.plot import PlotTable
 from inference.hplm.root_config import RootConfig
+from inference.hplm.row_cache import RowCache
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class HotTier:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._hot: dict[str, HotRows] = {}
+        self._hot: dict[str, RowCache] = {}
 
     @property
     def bytes(self) -> int:
@@ -57,7 +57,7 @@ class HotTier:
                     hot.resize(capacity[digest])
                 self._hot = {
                     **self._hot,
-                    digest: hot or HotRows(tables[digest], capacity[digest], self._device),
+                    digest: hot or RowCache(tables[digest], capacity[digest], self._device),
                 }
         except torch.OutOfMemoryError as error:
             log.warning("no rows of tables are kept on the device: %s", error)
@@ -65,14 +65,14 @@ class HotTier:
         if self.bytes != before:
             log.info("%d MiB of %d tables lie on the device", self.bytes >> 20, len(self._hot))
 
-    def of(self, digests: Sequence[str]) -> tuple[HotRows, ...]:
+    def of(self, digests: Sequence[str]) -> tuple[RowCache, ...]:
         """The tiers of a chain's tables; none where there is no room for anything."""
         now = self._hot
         hot = tuple(now[digest] for digest in digests if digest in now)
         return hot if len(hot) == len(digests) and any(some.capacity for some in hot) else ()
 
 
-def _hardly_differs(hot: HotRows, capacity: int | None) -> bool:
+def _hardly_differs(hot: RowCache, capacity: int | None) -> bool:
     return capacity is not None and abs(hot.capacity - capacity) <= HARDLY * hot.capacity
 
 

@@ -39,7 +39,7 @@ def verify(folder: Path, files: Mapping[str, str], sha256: Callable[[Path], str]
 
 def verify_artifact(folder: Path, sha256: Callable[[Path], str] = sha256_of) -> None:
     """HplmError(corrupt_artifact) unless the folder's files are the ones that its name, the artifact's
-    digest, was made from (``versiontree.artifact_store.digest_of``)."""
+    digest, was made from (``versiontree.artifact_store.files_digest``)."""
     files = {
         path.relative_to(folder).as_posix(): {"sha256": sha256(path), "size": stamp_of(path)[0]}
         for path in sorted(folder.rglob("*"))

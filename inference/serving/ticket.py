@@ -5,7 +5,7 @@ from typing import Any
 
 from inference.engine.residency import SlotMismatchError
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
-from inference.hplm.miss_policy import Misses
+from inference.hplm.miss_policy import MissHandling
 from inference.queueing.consumer import Entry
 from inference.queueing.messages import BatchInfo, InferReply, ModelRef, PlotCounts, TimingsMs, Usage
 from inference.serving.catalogue import Route
@@ -18,7 +18,7 @@ class Ticket:
     a request gets all its results or one error."""
 
     def __init__(
-        self, entry: Entry, model: ModelIdentity, route: Route, readings: list[Reading], misses: Misses
+        self, entry: Entry, model: ModelIdentity, route: Route, readings: list[Reading], misses: MissHandling
     ) -> None:
         self.entry = entry
         self.route = route

@@ -21,7 +21,7 @@ KEY_PATTERN = re.compile(r"[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}")
 
 
 class TenantRequest(Request):
-    """A request of which it is known whose it is."""
+    """A request with its tenant."""
 
     tenant: Tenant
 
@@ -49,29 +49,30 @@ class ApiKeyAuthentication(BaseAuthentication):
         return "Bearer"
 
     def find(self, plaintext: str) -> ApiKey | None:
-        """The usable key with this plaintext, whose use is noted."""
-        return api_key_used(plaintext)
+        """Return the usable key with this plaintext and record its use, or None."""
+        return api_key_authenticate(plaintext)
 
 
-class LateApiKeyAuthentication(ApiKeyAuthentication):
-    """For what is asked many times a second: a key and its tenant are taken as they were at most
-    HMI_KEY_CACHE_S ago. A key that is revoked and a tenant that is suspended are refused that much later.
+class CachedApiKeyAuthentication(ApiKeyAuthentication):
+    """Caches keys and their tenants for HMI_KEY_CACHE_S, for endpoints with many requests a second.
+
+    A revoked key or a suspended tenant is refused that much later.
     """
 
     def find(self, plaintext: str) -> ApiKey | None:
-        return api_key_lately(plaintext)
+        return api_key_cached(plaintext)
 
 
-def api_key_lately(plaintext: str) -> ApiKey | None:
-    """`api_key_used`, as it was at most HMI_KEY_CACHE_S ago."""
-    # Who has read the memory of this process has no key yet.
+def api_key_cached(plaintext: str) -> ApiKey | None:
+    """`api_key_authenticate`, as it was at most HMI_KEY_CACHE_S ago."""
+    # The cache has a digest, so that a memory dump reveals no key.
     name = f"api-key:{sha256(plaintext.encode()).hexdigest()}"
-    key = cached(name, lambda: api_key_used(plaintext), settings.HMI_KEY_CACHE_S)
+    key = cached(name, lambda: api_key_authenticate(plaintext), settings.HMI_KEY_CACHE_S)
     return None if key is None or key.has_expired else key
 
 
-def api_key_used(plaintext: str) -> ApiKey | None:
-    """The usable key with this plaintext, whose use is noted."""
+def api_key_authenticate(plaintext: str) -> ApiKey | None:
+    """Return the usable key with this plaintext and record its use, or None."""
     key = api_key_from(plaintext)
     if key is not None:
         api_key_touch(api_key=key)

@@ -43,7 +43,7 @@ def membership_of(user: User | AnonymousUser, tenant: Tenant) -> Membership | No
         return Membership.objects.for_tenant(tenant).filter(user=user).first()
 
 
-def memberships_alive(ids: Iterable[int]) -> set[int]:
+def active_membership_ids(ids: Iterable[int]) -> set[int]:
     """For system code: those of these memberships, of any tenant, by which somebody may still look."""
     members = Membership.unscoped.filter(user__is_active=True, tenant__suspended_at=None, pk__in=list(ids))
     with platform_scope():
@@ -53,7 +53,7 @@ def memberships_alive(ids: Iterable[int]) -> set[int]:
 def members_of(tenant: Tenant) -> QuerySet[Membership]:
     """The members with their people, owners first; ``keys`` counts the working keys that each has made."""
     ranked = Case(*(When(role=role, then=-role.rank) for role in Role))
-    made = api_keys_working(tenant).filter(created_by=OuterRef("user")).order_by().values("created_by")
+    made = api_keys_active(tenant).filter(created_by=OuterRef("user")).order_by().values("created_by")
     keys = Coalesce(Subquery(made.annotate(count=Count("pk")).values("count")), 0)
     members = Membership.objects.for_tenant(tenant).select_related("user").annotate(keys=keys)
     return members.order_by(ranked, "user__username")
@@ -67,7 +67,7 @@ def member_of(tenant: Tenant, member_id: int) -> Membership:
     return member
 
 
-def has_address(user: User, email: str) -> bool:
+def has_verified_email(user: User, email: str) -> bool:
     """Whether the address is one that the user has confirmed. What an account only says of itself anybody
     can say."""
     confirmed = User.objects.filter(emailaddress__email__iexact=email, emailaddress__verified=True)
@@ -109,14 +109,13 @@ def audit_actors(tenant: Tenant) -> list[str]:
 
 
 def api_keys_of(tenant: Tenant) -> QuerySet[ApiKey]:
-    """The tenant's keys, revoked and expired ones too, newest first; ``maker_belongs`` says whether who made
-    it is still a member."""
+    """Return the tenant's keys, newest first; ``creator_is_member``: is its creator a member."""
     makers = Membership.objects.for_tenant(tenant).filter(user=OuterRef("created_by"))
     keys = ApiKey.objects.for_tenant(tenant).select_related("created_by", "replaced_by")
-    return keys.annotate(maker_belongs=Exists(makers)).order_by("-created")
+    return keys.annotate(creator_is_member=Exists(makers)).order_by("-created")
 
 
-def api_keys_working(tenant: Tenant) -> QuerySet[ApiKey]:
+def api_keys_active(tenant: Tenant) -> QuerySet[ApiKey]:
     """Those that are neither revoked nor expired."""
     return api_keys_of(tenant).filter(Q(expiry_date=None) | Q(expiry_date__gt=Now()), revoked=False)
 

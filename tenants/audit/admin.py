@@ -9,11 +9,11 @@ from django.utils.text import Truncator
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.audit.models import AuditEvent
-from tenants.base.admin.base import ReadOnly, pretty_json, to_the_second
+from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp, pretty_json
 
 
 @admin.register(AuditEvent)
-class AuditEventAdmin(ReadOnly):
+class AuditEventAdmin(ReadOnlyAdmin):
     """Who did what, when."""
 
     list_display = ("moment", "verb", "subject", "tenant", "by", "address", "told")
@@ -29,7 +29,7 @@ class AuditEventAdmin(ReadOnly):
     @admin.display(description="At (UTC)", ordering="at")
     def moment(self, event: AuditEvent) -> str:
         """To the second."""
-        return to_the_second(event.at)
+        return format_timestamp(event.at)
 
     @admin.display(description="By", ordering="actor__username")
     def by(self, event: AuditEvent) -> str:

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.audit.models import AuditEvent
-from tenants.audit.selectors import AuditWish, audit_events_of
+from tenants.audit.selectors import AuditFilter, audit_events_of
 
 
 class AuditQuerySerializer(serializers.Serializer[Any]):
@@ -49,5 +49,5 @@ class AuditView(TenantView):
     def get(self, request: Request, **_: Any) -> Response:
         query = AuditQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
-        page = self.paginate_queryset(audit_events_of(self.tenant, AuditWish(**query.validated_data)))
+        page = self.paginate_queryset(audit_events_of(self.tenant, AuditFilter(**query.validated_data)))
         return self.get_paginated_response(AuditEventSerializer(page, many=True).data)

@@ -1,4 +1,4 @@
-"""Reading what was written down about who did what."""
+"""Reads of the audit log."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ SYSTEM: Final = "system"
 
 
 @dataclass(frozen=True, slots=True)
-class AuditWish:
-    """Which events somebody wants: of an actor (a user name, the prefix of a key, or ``system``), of a kind
-    (``dataset``, or exactly ``dataset.upload``), about what has these letters in its name, of these days."""
+class AuditFilter:
+    """Filters audit events.
+
+    ``actor`` is a user name, a key prefix, or ``system``; ``kind`` is a prefix such as ``dataset`` or a verb
+    such as ``dataset.upload``; ``words`` occur in the subject; ``since`` and ``until`` are days (UTC).
+    """
 
     actor: str = ""
     kind: str = ""
@@ -29,34 +32,34 @@ class AuditWish:
     until: date | None = None
 
 
-def audit_events_of(tenant: Tenant, wish: AuditWish = AuditWish()) -> QuerySet[AuditEvent]:
+def audit_events_of(tenant: Tenant, filters: AuditFilter = AuditFilter()) -> QuerySet[AuditEvent]:
     """The tenant's events, the newest first, with who did them."""
-    rows = AuditEvent.objects.for_tenant(tenant).filter(_which(wish))
+    rows = AuditEvent.objects.for_tenant(tenant).filter(_condition(filters))
     return rows.select_related("actor", "api_key").order_by("-pk")
 
 
 def audit_kinds(tenant: Tenant) -> list[str]:
-    """What there are events of: the first part of each verb, in order."""
+    """Return the first parts of all verbs in the log, sorted."""
     # A walk from one to the next by the index would not pay: there are few kinds, and the planner hashes.
     verbs = AuditEvent.objects.for_tenant(tenant).order_by().values_list("verb", flat=True).distinct()
     return sorted({verb.partition(".")[0] for verb in verbs})
 
 
-def _which(wish: AuditWish) -> Q:
+def _condition(filters: AuditFilter) -> Q:
     which = Q()
-    if wish.actor == SYSTEM:
+    if filters.actor == SYSTEM:
         which &= Q(actor=None, api_key=None)
-    elif wish.actor:
-        people = get_user_model().objects.filter(username__iexact=wish.actor).values("pk")
-        which &= Q(actor__in=people) | Q(api_key=wish.actor)
-    if wish.kind:
-        which &= Q(verb=wish.kind) | Q(verb__startswith=f"{wish.kind}.")
-    if wish.words:
-        which &= Q(subject__icontains=wish.words)
-    if wish.since:
-        which &= Q(at__gte=_midnight(wish.since))
-    if wish.until:
-        which &= Q(at__lt=_midnight(wish.until + timedelta(days=1)))
+    elif filters.actor:
+        people = get_user_model().objects.filter(username__iexact=filters.actor).values("pk")
+        which &= Q(actor__in=people) | Q(api_key=filters.actor)
+    if filters.kind:
+        which &= Q(verb=filters.kind) | Q(verb__startswith=f"{filters.kind}.")
+    if filters.words:
+        which &= Q(subject__icontains=filters.words)
+    if filters.since:
+        which &= Q(at__gte=_midnight(filters.since))
+    if filters.until:
+        which &= Q(at__lt=_midnight(filters.until + timedelta(days=1)))
     return which
 
 

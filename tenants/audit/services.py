@@ -1,4 +1,4 @@
-"""Writing down who did what."""
+"""Writes of the audit log."""
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -8,7 +8,7 @@ from django.contrib.auth import get_user_model
 from structlog.contextvars import get_contextvars
 
 from tenants.audit.models import AuditEvent
-from tenants.base.client_address import asking_address
+from tenants.base.client_address import current_client_address
 from tenants.base.scope import platform_scope
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ def person(actor: Actor) -> "User | None":
 def audit_record(
     *, verb: str, subject: str, tenant: "Tenant | None", actor: Actor, detail: dict[str, Any] | None = None
 ) -> AuditEvent:
-    """Write one audit event; call it inside the transaction of what it tells of. From where and in which
-    request it was asked for goes with it."""
+    """Write an audit event. Call it inside the transaction of the change.
+
+    The event also has the client's address and the request id.
+    """
     event = AuditEvent(
         tenant=tenant,
         actor=person(actor),
@@ -35,7 +37,7 @@ def audit_record(
         verb=verb,
         subject=subject[:200],
         detail=detail or {},
-        address=asking_address(),
+        address=current_client_address(),
         request_id=get_contextvars().get("request_id", ""),
     )
     # A tenant's request may do what is the platform's to note, such as to export a version of a root.

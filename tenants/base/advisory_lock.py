@@ -1,4 +1,4 @@
-"""One at a time, on however many machines."""
+"""PostgreSQL advisory locks: mutual exclusion among the processes of all machines."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,33 +7,36 @@ from uuid import UUID, uuid5
 
 from django.db import connection
 
-_OURS: Final = UUID("9d0cf1c5-5bd0-4a3c-9a4b-5b5f4c1f2c11")
+_NAMESPACE: Final = UUID("9d0cf1c5-5bd0-4a3c-9a4b-5b5f4c1f2c11")
 
 
 @contextmanager
 def advisory_lock(name: str) -> Iterator[bool]:
-    """Whether this process, and no other, may do what this names in here.
+    """Try to hold the lock of this name in the block, without waiting; yields whether it is held.
 
-    It holds a lock of the database session, which ends with the process: whoever is killed leaves the way
-    free, and no clock has to be trusted.
+    The lock belongs to the database session. PostgreSQL releases it when the process ends, however it ends.
     """
     key = _key(name)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [key])
-        ours = bool(cursor.fetchone()[0])
+        acquired = bool(cursor.fetchone()[0])
     try:
-        yield ours
+        yield acquired
     finally:
-        if ours:
+        if acquired:
             with connection.cursor() as cursor:
                 cursor.execute("SELECT pg_advisory_unlock(%s)", [key])
 
 
-def advisory_xact_lock(name: str) -> None:
-    """Wait until nobody else holds what this names, and hold it until the transaction ends."""
+def advisory_xact_lock(name: str, *, shared: bool = False) -> None:
+    """Wait for the lock of this name, and hold it until the transaction ends.
+
+    Any number of transactions may hold a ``shared`` lock at once; an exclusive one waits for all of them.
+    """
+    function = "pg_advisory_xact_lock_shared" if shared else "pg_advisory_xact_lock"
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_key(name)])
+        cursor.execute(f"SELECT {function}(%s)", [_key(name)])
 
 
 def _key(name: str) -> int:
-    return uuid5(_OURS, name).int & (2**63 - 1)
+    return uuid5(_NAMESPACE, name).int & (2**63 - 1)

@@ -1,12 +1,11 @@
-"""What is done beside the answer, so that nobody learns from how long the answer takes."""
+"""Work done in threads after the response, so that the response time does not reveal what it was."""
 
 import logging
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
-from typing import Any
 
 from django.db import connection
 
@@ -16,33 +15,33 @@ THREADS = 2
 
 
 class BackgroundTasks:
-    """Does what it is given in threads of its own, in the context of whoever gave it."""
+    """A thread pool that runs each task in the caller's context. It is created anew after a fork."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pool: ThreadPoolExecutor | None = None
-        self._made_by = 0
-        self._open: set[Any] = set()
+        self._pid = 0
+        self._pending: set[Future[None]] = set()
 
-    def do(self, act: Callable[[], object]) -> None:
-        """Returns at once; what goes wrong is for the log."""
+    def run(self, task: Callable[[], object]) -> None:
+        """Schedule a task and return at once. Its exceptions are logged."""
         with self._lock:
-            if self._pool is None or self._made_by != os.getpid():
-                self._pool, self._made_by = ThreadPoolExecutor(THREADS, "afterwards"), os.getpid()
-            doing = self._pool.submit(copy_context().run, _do, act)
-            self._open.add(doing)
-            doing.add_done_callback(self._open.discard)
+            if self._pool is None or self._pid != os.getpid():
+                self._pool, self._pid = ThreadPoolExecutor(THREADS, "background-tasks"), os.getpid()
+            future = self._pool.submit(copy_context().run, _run, task)
+            self._pending.add(future)
+            future.add_done_callback(self._pending.discard)
 
-    def finish(self, seconds: float | None = None) -> None:
-        """Wait for what was given so far, so long at most."""
-        wait(list(self._open), timeout=seconds)
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for all scheduled tasks, at most ``timeout`` seconds."""
+        wait(list(self._pending), timeout=timeout)
 
 
-def _do(act: Callable[[], object]) -> None:
+def _run(task: Callable[[], object]) -> None:
     try:
-        act()
+        task()
     except Exception:
-        log.exception("What was to be done after an answer failed")
+        log.exception("A background task failed")
     finally:
         connection.close()
 

@@ -1,13 +1,11 @@
-"""Celery tasks that run in a process of their own.
+"""Celery tasks that run in a child process.
 
-Each is forked off the Celery pool process that took it, and when it ends, every byte it took goes back to the
-system, the allocator's leftovers too. A fork costs milliseconds, and a task killed for want of memory takes
-nothing else with it.
+The Celery pool process forks a child for each task. When the child ends, all its memory returns to the
+system, and an out-of-memory kill hits only the child. A fork takes milliseconds.
 
-Stopping. A warm shutdown waits for the running task, which may take hours. So the worker's main process
-raises a flag that its descendants share, and a task hands its work back at its next check. The flag is one
-byte of anonymous shared memory, made before the pool forks: nothing to deliver, no race with Celery's own
-handlers.
+Shutdown: a warm shutdown waits for the running task, which may take hours. So the worker's main process sets
+a flag, and the task hands its work back at its next check. The flag is one byte of anonymous shared memory,
+created before the pool forks: no message to deliver, no race with Celery's own signal handlers.
 """
 
 import logging
@@ -23,40 +21,39 @@ from django.db import connections
 
 log = logging.getLogger(__name__)
 
-LONG_TASK_S: Final = 1800
-"""What reads uploads may not hold its queue for ever. The limit raises in the pool process, which then kills
-the process it waits for."""
-VERY_LONG_TASK_S: Final = 4 * 3600
-"""All data of a tenant may be much."""
+TASK_TIME_LIMIT_S: Final = 1800
+"""For tasks that read uploads. The limit raises in the pool process, which then kills the child."""
+LONG_TASK_TIME_LIMIT_S: Final = 4 * 3600
+"""For tasks that read or delete all data of a tenant."""
 
-_flag = mmap.mmap(-1, 1)
+_stop_flag = mmap.mmap(-1, 1)
 
 
 class WorkerStopping(Exception):
-    """The worker shuts down: the work must stop here and go on elsewhere."""
+    """The worker is shutting down: stop here, and let another worker continue."""
 
 
 def is_stopping() -> bool:
-    """Whether this worker was asked to stop."""
-    return _flag[0] == 1
+    """Return whether this worker is shutting down."""
+    return _stop_flag[0] == 1
 
 
 @signals.worker_shutting_down.connect
-def announce_stop(**_: Any) -> None:
-    """Tell every process of this worker to hand its work back."""
-    _flag[0] = 1
+def request_stop(**_: Any) -> None:
+    """Make every process of this worker hand its work back."""
+    _stop_flag[0] = 1
 
 
-def run_or_log(work: Callable[[], None], what: str) -> None:
-    """`run_in_child`, with a line in the log when the process ends badly."""
+def run_in_child_or_log(work: Callable[[], None], what: str) -> None:
+    """Call `run_in_child` and log a non-zero exit code."""
     if code := run_in_child(work):
-        log.error("The process of %s ended with %d", what, code)
+        log.error("The child process of %s exited with code %d", what, code)
 
 
 def run_in_child(work: Callable[[], None]) -> int:
-    """Call `work` in a process of its own and wait; returns its exit code, negative for a signal.
+    """Run `work` in a child process, wait, and return its exit code, negative for a signal.
 
-    The process does not outlive this one, however that ends.
+    The child is killed when this process ends.
     """
     connections.close_all()
     parent = os.getpid()
@@ -77,14 +74,14 @@ def _run_and_exit(work: Callable[[], None], parent: int) -> NoReturn:
     try:
         set_pdeathsig("SIGKILL")
         for connection in connections.all(initialized_only=True):
-            connection.connection = None  # inherited and another's: not even to be closed from here
+            connection.connection = None  # the parent's: closing it here would break it there
         if os.getppid() == parent:
             work()
             code = 0
     except BaseException:
-        log.exception("A task's process ends early")
+        log.exception("A task failed in its child process")
     finally:
-        # Not sys.exit: what the pool process would do at its own end is not for this one to do.
+        # Not sys.exit: the exit handlers are the pool process's.
         connections.close_all()
         logging.shutdown()
         os._exit(code)

@@ -1,4 +1,4 @@
-"""From where a request comes."""
+"""The IP address of the client of a request."""
 
 from contextvars import ContextVar
 from ipaddress import IPv6Address, IPv6Network, ip_address
@@ -6,18 +6,17 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from django.conf import settings
 from django.http import HttpRequest
 
-_asking: ContextVar[HttpRequest | None] = ContextVar("asking", default=None)
+_current_request: ContextVar[HttpRequest | None] = ContextVar("current_request", default=None)
 
 
-def answering(request: HttpRequest | None) -> None:
-    """What is done from here on is done for this request; None: for none."""
-    _asking.set(request)
+def set_current_request(request: HttpRequest | None) -> None:
+    """Set the request that this thread or coroutine handles, or None."""
+    _current_request.set(request)
 
 
-def asking_address() -> str | None:
-    """The address of the client whose request is being answered; None where there is none, or it is not an IP
-    address."""
-    request = _asking.get()
+def current_client_address() -> str | None:
+    """Return the client's address of the current request, or None if there is none or it is no IP address."""
+    request = _current_request.get()
     try:
         return str(ip_address(client_address(request))) if request is not None else None
     except ValueError:
@@ -25,8 +24,8 @@ def asking_address() -> str | None:
 
 
 def client_address(request: HttpRequest) -> str:
-    """The address of the client: the connection's, or, behind HMI_TRUSTED_PROXIES proxies, the one that the
-    outermost of them wrote into `X-Forwarded-For`. What stands left of it anybody may have made up.
+    """Return the client's address: that of the connection or, behind HMI_TRUSTED_PROXIES proxies, the one
+    that the outermost proxy wrote into `X-Forwarded-For`. Entries left of it may be forged.
     """
     return forwarded_address(
         request.META.get("REMOTE_ADDR") or "", request.headers.get("X-Forwarded-For", "")
@@ -34,26 +33,24 @@ def client_address(request: HttpRequest) -> str:
 
 
 def forwarded_address(connected: str, forwarded_for: str) -> str:
-    """`client_address`, from the address of the connection and the value of `X-Forwarded-For`."""
-    told = forwarded_for.split(",")
+    """Return `client_address`, given the connection's address and the value of `X-Forwarded-For`."""
+    hops = forwarded_for.split(",")
     count = settings.HMI_TRUSTED_PROXIES
-    if not 0 < count <= len(told):
+    if not 0 < count <= len(hops):
         return connected
     try:
-        return str(ip_address(told[-count].strip()))
+        return str(ip_address(hops[-count].strip()))
     except ValueError:
         return connected
 
 
-def counted_address(request: HttpRequest) -> str:
-    """`client_address` for counting tries (`address_to_count`)."""
-    return address_to_count(client_address(request))
+def rate_limit_address(request: HttpRequest) -> str:
+    """Return the client's address as rate limits count it (`rate_limit_network`)."""
+    return rate_limit_network(client_address(request))
 
 
-def address_to_count(address: str) -> str:
-    """The address itself; of IPv6 the first 64 bits, since whoever has one such address has all that begin
-    alike.
-    """
+def rate_limit_network(address: str) -> str:
+    """Return an IPv4 address unchanged, and the /64 network of an IPv6 address, which one client controls."""
     try:
         parsed = ip_address(address)
     except ValueError:

@@ -1,35 +1,34 @@
-"""Tables as files that open in a spreadsheet."""
+"""CSV files that open safely in a spreadsheet."""
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-FORMULA_SIGNS: Final = ("=", "+", "-", "@", "\t", "\r")
+FORMULA_PREFIXES: Final = ("=", "+", "-", "@", "\t", "\r")
 BYTE_ORDER_MARK: Final = "\ufeff"
-"""Spreadsheets take the file for UTF-8 then."""
-LINES_AT_ONCE: Final = 500
+"""Makes spreadsheets read the file as UTF-8."""
+ROWS_PER_CHUNK: Final = 500
 
 
 def csv_chunks(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[bytes]:
-    """The file, piece by piece; what would be a formula is kept from being one."""
+    """Yield the file in chunks. Cells that a spreadsheet would run as formulas are escaped."""
     sink = io.StringIO()
     writer = csv.writer(sink)
     sink.write(BYTE_ORDER_MARK)
     writer.writerow(columns)
     for number, row in enumerate(rows, start=1):
-        writer.writerow([plain(value) for value in row])
-        if number % LINES_AT_ONCE == 0:
-            yield _taken(sink)
-    yield _taken(sink)
+        writer.writerow([_escape_formula(value) for value in row])
+        if number % ROWS_PER_CHUNK == 0:
+            yield _drain(sink)
+    yield _drain(sink)
 
 
-def plain(value: object) -> object:
-    """A value that no spreadsheet computes."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_SIGNS) else value
+def _escape_formula(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA_PREFIXES) else value
 
 
-def _taken(sink: io.StringIO) -> bytes:
+def _drain(sink: io.StringIO) -> bytes:
     text = sink.getvalue()
     sink.seek(0)
     sink.truncate()

@@ -1,4 +1,4 @@
-"""Copies of files, files that nobody writes to any more, and disks that are full. No Django in here."""
+"""Copying and syncing files, temporary folders, and full disks. Does not use Django."""
 
 import errno
 import math
@@ -14,46 +14,44 @@ from typing import Final
 from tenants.base.errors import ErrorCode, HmiError
 
 READ_ONLY: Final = 0o444
-"""The mode of a file whose bytes do not change any more."""
+"""The mode of a file whose content is final."""
+RESERVED_BYTES: Final = 256 * 1024**2
+"""Always left free on the disk."""
+COPY_CHUNK_BYTES: Final = 1 << 30
+COPY_RANGE_UNSUPPORTED: Final = frozenset(
+    {errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM}
+)
+INCOMING: Final = ".incoming"
+"""The folder of workspaces in a store."""
 
 
-SPARED_BYTES: Final = 256 * 1024**2
-"""What stays free on the disk."""
-
-
-AT_ONCE_BYTES: Final = 1 << 30
-
-
-NOT_HERE: Final = frozenset({errno.EXDEV, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EPERM})
-
-
-def copy(source: Path, target: Path) -> None:
-    """Make a new file with the same bytes; where the file system can, they share their place on the disk.
+def copy_file(source: Path, target: Path) -> None:
+    """Copy a file to a new one. On file systems that support it, both share their blocks.
 
     Raises ``FileExistsError``, and ``OSError`` of a full disk.
     """
     with source.open("rb", buffering=0) as old, target.open("xb", buffering=0) as new:
         try:
-            while os.copy_file_range(old.fileno(), new.fileno(), AT_ONCE_BYTES):
+            while os.copy_file_range(old.fileno(), new.fileno(), COPY_CHUNK_BYTES):
                 continue
         except OSError as error:
-            if error.errno not in NOT_HERE:
+            if error.errno not in COPY_RANGE_UNSUPPORTED:
                 raise
-            shutil.copyfileobj(old, new)  # goes on where the other stopped
+            shutil.copyfileobj(old, new)  # continues where copy_file_range stopped
 
 
 def free_space_check(folder: Path, size: int) -> None:
-    """Raises ``out_of_disk`` where the disk of `folder`, or of where it will be, has no room for so many
-    bytes beside what others need to go on."""
+    """Raise ``out_of_disk`` unless ``size`` bytes and ``RESERVED_BYTES`` are free on the folder's disk. The
+    folder need not exist yet."""
     while not folder.exists():
         folder = folder.parent
-    if shutil.disk_usage(folder).free < size + SPARED_BYTES:
+    if shutil.disk_usage(folder).free < size + RESERVED_BYTES:
         raise _disk_full()
 
 
 @contextmanager
 def disk_full_errors() -> Iterator[None]:
-    """Raises ``out_of_disk`` in place of the system's error for a full disk."""
+    """Turn the system's errors for a full disk into ``out_of_disk``."""
     try:
         yield
     except OSError as error:
@@ -67,12 +65,9 @@ def _disk_full() -> HmiError:
     return HmiError(ErrorCode.OUT_OF_DISK, message)
 
 
-INCOMING = ".incoming"
-
-
 @contextmanager
 def workspace(store: Path, *, prefix: str = "") -> Iterator[Path]:
-    """An empty folder on the store's own disk; it is gone afterwards, whatever happens."""
+    """Yield an empty temporary folder on the store's disk, and remove it afterwards."""
     folder = store / INCOMING / f"{prefix}{uuid.uuid4().hex}"
     folder.mkdir(parents=True)
     try:
@@ -81,20 +76,20 @@ def workspace(store: Path, *, prefix: str = "") -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def sweep(store: Path, *, older_than_s: float) -> int:
-    """Remove workspaces that killed processes left behind and nobody touched since; returns how many."""
+def remove_stale_workspaces(store: Path, *, older_than_s: float) -> int:
+    """Remove the workspaces of killed processes, which nobody touched for so long. Returns how many."""
     incoming = store / INCOMING
     if not incoming.is_dir():
         return 0
     limit = time.time() - older_than_s
-    abandoned = [folder for folder in incoming.iterdir() if _last_touched(folder) < limit]
-    for folder in abandoned:
+    stale = [folder for folder in incoming.iterdir() if _last_modified(folder) < limit]
+    for folder in stale:
         shutil.rmtree(folder, ignore_errors=True)
-    return len(abandoned)
+    return len(stale)
 
 
 def sync(path: Path) -> None:
-    """Put a file or the entries of a folder on disk."""
+    """Flush a file, or the entries of a folder, to disk (fsync)."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -102,11 +97,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _last_touched(folder: Path) -> float:
-    """When, in seconds since the epoch; infinitely late where its owner finishes while we look."""
+def _last_modified(folder: Path) -> float:
+    """Return the newest modification time in a folder, or infinity if the folder disappears meanwhile."""
     times: list[float] = []
-    for place, _, files in os.walk(folder):
-        for path in (Path(place), *(Path(place) / name for name in files)):
+    for parent, _, files in os.walk(folder):
+        for path in (Path(parent), *(Path(parent) / name for name in files)):
             try:
                 times.append(path.lstat().st_mtime)
             except FileNotFoundError:

@@ -1,6 +1,7 @@
-"""Texts in the database that nobody may read there: sealed by the installation's secret key."""
+"""Encryption of secrets in the database with the installation's secret key."""
 
 from base64 import urlsafe_b64encode
+from typing import Final
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
@@ -8,30 +9,33 @@ from django.utils.crypto import salted_hmac
 
 from tenants.base.errors import ErrorCode, HmiError
 
-SEALED = "sealed:"
-PURPOSE = "hmi_site.sealing"
-LOST = "This was sealed under another secret key of the installation."
+ENCRYPTED_PREFIX: Final = "sealed:"
+KEY_SALT: Final = "hmi_site.sealing"
+KEY_CHANGED: Final = "This was encrypted with another secret key of the installation."
 
 
-def seal(text: str) -> str:
-    """The text, to be read with the key alone."""
-    return SEALED + _keys().encrypt(text.encode()).decode()
+def encrypt(text: str) -> str:
+    """Return the text encrypted with SECRET_KEY."""
+    return ENCRYPTED_PREFIX + _fernet().encrypt(text.encode()).decode()
 
 
-def unseal(stored: str, *, lost: str = LOST) -> str:
-    """What was sealed, also with one of HMI_SECRET_KEY_FALLBACKS; what never was is taken as it stands.
-    Another key: ``forbidden``, with the sentence ``lost``."""
-    if not stored.startswith(SEALED):
+def decrypt(stored: str, *, error_message: str = KEY_CHANGED) -> str:
+    """Return the plain text, using SECRET_KEY or one of HMI_SECRET_KEY_FALLBACKS.
+
+    Text that was never encrypted is returned as it is. Raises ``forbidden`` with ``error_message`` if no key
+    fits.
+    """
+    if not stored.startswith(ENCRYPTED_PREFIX):
         return stored
     try:
-        return _keys().decrypt(stored.removeprefix(SEALED)).decode()
+        return _fernet().decrypt(stored.removeprefix(ENCRYPTED_PREFIX)).decode()
     except InvalidToken:
-        raise HmiError(ErrorCode.FORBIDDEN, lost) from None
+        raise HmiError(ErrorCode.FORBIDDEN, error_message) from None
 
 
-def _keys() -> MultiFernet:
-    return MultiFernet([_key(secret) for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
-
-
-def _key(secret: str) -> Fernet:
-    return Fernet(urlsafe_b64encode(salted_hmac(PURPOSE, "", secret=secret, algorithm="sha256").digest()))
+def _fernet() -> MultiFernet:
+    keys = [
+        salted_hmac(KEY_SALT, "", secret=secret, algorithm="sha256").digest()
+        for secret in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    ]
+    return MultiFernet([Fernet(urlsafe_b64encode(key)) for key in keys])

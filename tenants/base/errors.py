@@ -1,14 +1,21 @@
-"""Every expected error of the product: one enum, one table to HTTP, one JSON shape.
+"""Every expected error of the product: an enum of codes, their HTTP statuses, and one JSON shape.
 
 Standard library only, so that each package may raise and render the same errors.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from django.db.models import Model
+
+MAX_DEPENDENTS_NAMED: Final = 3
+MAX_DEPENDENTS_LISTED: Final = 20
 
 
 class ErrorCode(StrEnum):
-    """What went wrong, in one word a program can act upon."""
+    """The machine-readable code of an error."""
 
     INVALID_JSON = "invalid_json"
     INVALID_FIELD = "invalid_field"
@@ -78,13 +85,13 @@ class ErrorCode(StrEnum):
     LEASE_LOST = "lease_lost"
 
 
-_NOT_422: dict[ErrorCode, int] = {
+_STATUS_OTHER_THAN_422: dict[ErrorCode, int] = {
     ErrorCode.BODY_TOO_LARGE: 413,
     ErrorCode.BODY_TOO_SLOW: 408,
     ErrorCode.BODY_TRUNCATED: 400,
     ErrorCode.INVALID_LENGTH: 400,
     ErrorCode.FILE_TOO_LARGE: 413,
-    ErrorCode.CHECKSUM_MISMATCH: 460,  # as the tus protocol has it
+    ErrorCode.CHECKSUM_MISMATCH: 460,  # from the tus protocol
     ErrorCode.UNAUTHENTICATED: 401,
     ErrorCode.FORBIDDEN: 403,
     ErrorCode.NOT_FOUND: 404,
@@ -115,7 +122,7 @@ _NOT_422: dict[ErrorCode, int] = {
     ErrorCode.INTERNAL: 500,
 }
 
-HTTP_STATUS: dict[ErrorCode, int] = {code: _NOT_422.get(code, 422) for code in ErrorCode}
+HTTP_STATUS: dict[ErrorCode, int] = {code: _STATUS_OTHER_THAN_422.get(code, 422) for code in ErrorCode}
 
 _TYPE_OF_STATUS: dict[int, str] = {
     401: "authentication",
@@ -132,7 +139,7 @@ _TYPE_OF_STATUS: dict[int, str] = {
 
 
 class HmiError(Exception):
-    """An expected failure: what (code), in words a user understands, and where.
+    """An expected failure, with a code for programs and a message for people.
 
     ``param`` names the offending field of the request; ``details`` holds JSON values only;
     ``retry_after`` is in seconds.
@@ -161,11 +168,11 @@ class HmiError(Exception):
 
     @property
     def type(self) -> str:
-        """The class of error, coarser than the code."""
+        """The category of the error, coarser than its code."""
         return _TYPE_OF_STATUS.get(self.status, "invalid_request")
 
     def to_json(self) -> dict[str, Any]:
-        """The body every door of the product answers with."""
+        """The JSON body of the error response."""
         error: dict[str, Any] = {
             "type": self.type,
             "code": str(self.code),
@@ -178,5 +185,27 @@ class HmiError(Exception):
 
 
 def not_found(what: str, *, param: str | None = None) -> HmiError:
-    """The same words whether the thing is absent or somebody else's."""
+    """Return a ``not_found`` error, the same whether the object is absent or another tenant's."""
     return HmiError(ErrorCode.NOT_FOUND, f"There is no such {what}.", param=param)
+
+
+def has_dependents(message: str, rows: "Sequence[Model]", *, param: str | None = None) -> HmiError:
+    """Return a ``has_dependents`` error for the rows that prevent a deletion.
+
+    ``details`` has their ``count`` and the first 20 as ``dependents``; the message names the first three.
+    """
+    listed = [_dependent(row) for row in rows[:MAX_DEPENDENTS_LISTED]]
+    names = ", ".join(one["name"] for one in listed[:MAX_DEPENDENTS_NAMED])
+    more = f" and {len(rows) - MAX_DEPENDENTS_NAMED} more" if len(rows) > MAX_DEPENDENTS_NAMED else ""
+    return HmiError(
+        ErrorCode.HAS_DEPENDENTS,
+        f"{message}: {names}{more}.",
+        param=param,
+        details={"count": len(rows), "dependents": listed},
+    )
+
+
+def _dependent(row: "Model") -> dict[str, Any]:
+    key = row.pk if isinstance(row.pk, int) else str(row.pk)
+    kind = str(row._meta.verbose_name).replace(" ", "").lower()  # the name users know: an Hplm is a "model"
+    return {"type": kind, "id": key, "name": str(row)}

@@ -1,6 +1,6 @@
-"""Hooks: functions that applications register so that those below them can call them without knowing them.
+"""Hooks: functions that an application registers so that lower layers can call it without importing it.
 
-Each application registers its own in the ``ready`` of its ``AppConfig``.
+Each application registers its functions in the ``ready`` of its ``AppConfig``.
 """
 
 import logging
@@ -13,38 +13,31 @@ from django.db.models import Model
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
     from tenants.datasets.models import File, UploadCheck
-    from tenants.datasets.services.check_results import Checked
-from collections.abc import Sequence
-from typing import Final
-
-from tenants.base.errors import ErrorCode, HmiError
+    from tenants.datasets.services.check_results import CheckResult
 
 log = logging.getLogger(__name__)
 
-
 P = ParamSpec("P")
-
-
 R = TypeVar("R")
 
 
 class Hook(Generic[P, R]):
-    """The functions that were registered for one purpose, in the order of registration."""
+    """The functions registered for one purpose, in order of registration."""
 
     def __init__(self) -> None:
         self._functions: list[Callable[P, R]] = []
 
     def register(self, function: Callable[P, R]) -> None:
-        """Have the function called each time; registering it again changes nothing."""
+        """Add a function. Registering it again changes nothing."""
         if function not in self._functions:
             self._functions.append(function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> list[R]:
-        """Call all and return what they returned. The first exception is raised."""
+        """Call all functions and return their results. The first exception is raised."""
         return [function(*args, **kwargs) for function in self._functions]
 
     def call_each(self, *args: P.args, **kwargs: P.kwargs) -> list[R]:
-        """The same, but an exception is logged, and the others are called nevertheless."""
+        """Call all functions and return their results. Exceptions are logged, and the others still run."""
         results = []
         for function in self._functions:
             try:
@@ -56,66 +49,32 @@ class Hook(Generic[P, R]):
 
 @dataclass(frozen=True, slots=True)
 class TakeoutPart:
-    """One file of a takeout: its name within it, and its bytes piece by piece."""
+    """One file of a takeout: its name in the archive, and its content in chunks."""
 
     name: str
     chunks: Iterable[bytes]
 
 
 serving_changed: Hook[[], None] = Hook()
-"""Inference workers must be told of a change to a tenant. Called inside its transaction."""
-
+"""Inference workers must learn of a change to a tenant. Called inside the transaction."""
 
 tenant_deletion: "Hook[[Tenant], None]" = Hook()
-"""All data of a tenant is to be deleted. Called inside the transaction; whoever refuses raises
-``HmiError``."""
-
+"""All data of a tenant is about to be deleted. Called inside the transaction; may raise ``HmiError``."""
 
 file_users: "Hook[[File], Iterable[Model]]" = Hook()
-"""The rows that still need a file, so that it cannot be deleted. Called while its row is locked."""
-
+"""Returns the rows that use a file, so that it cannot be deleted. Called while the file's row is locked."""
 
 storage_used: "Hook[[Tenant], int]" = Hook()
-"""How many bytes of the tenant's quota of storage something takes."""
+"""Returns the bytes that count against the tenant's storage quota."""
 
-
-check_details: "Hook[[UploadCheck, Checked], dict[str, Any]]" = Hook()
-"""What else there is to say of files that passed a check. Called while the checked files are there."""
-
+check_details: "Hook[[UploadCheck, CheckResult], dict[str, Any]]" = Hook()
+"""Returns more details for the report of a passed upload check. Called while the checked files exist."""
 
 takeout_parts: "Hook[[Tenant], Iterator[TakeoutPart]]" = Hook()
-"""What a takeout holds of the tenant."""
-
+"""Returns the files of a tenant's takeout."""
 
 recovery: Hook[[], object] = Hook()
-"""Called every few seconds by a worker: work whose message or worker was lost is dispatched again."""
-
+"""Called every few seconds by a worker, to dispatch work again whose message or worker was lost."""
 
 expiry: Hook[[], object] = Hook()
-"""Called every hour by a worker: rows and files whose time is over are deleted."""
-
-
-NAMED: Final = 3
-
-
-LISTED: Final = 20
-
-
-def has_dependents(message: str, rows: Sequence[Model], *, param: str | None = None) -> HmiError:
-    """The error that says so: how many there are (``details.count``), the first of them (``dependents``), and
-    in words still fewer."""
-    listed = [_details(row) for row in rows[:LISTED]]
-    names = ", ".join(one["name"] for one in listed[:NAMED])
-    more = f" and {len(rows) - NAMED} more" if len(rows) > NAMED else ""
-    return HmiError(
-        ErrorCode.HAS_DEPENDENTS,
-        f"{message}: {names}{more}.",
-        param=param,
-        details={"count": len(rows), "dependents": listed},
-    )
-
-
-def _details(row: Model) -> dict[str, Any]:
-    key = row.pk if isinstance(row.pk, int) else str(row.pk)
-    kind = str(row._meta.verbose_name).replace(" ", "").lower()  # a word of its users: an Hplm is a model
-    return {"type": kind, "id": key, "name": str(row)}
+"""Called every hour by a worker, to delete expired rows and files."""

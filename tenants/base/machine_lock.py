@@ -1,4 +1,4 @@
-"""Locks among the processes of one machine. The system releases one when its holder ends, however it ends."""
+"""File locks among the processes of one machine. The system releases a lock when its holder ends."""
 
 import hashlib
 import os
@@ -15,17 +15,17 @@ POLL_S: Final = 0.5
 
 
 @contextmanager
-def machine_lock(name: str, still_wanted: Callable[[], bool] | None = None) -> Iterator[bool]:
-    """Hold the lock of this name in the block; gives False if it could not be acquired.
+def machine_lock(name: str, keep_waiting: Callable[[], bool] | None = None) -> Iterator[bool]:
+    """Hold the lock of this name in the block; yields False if it could not be acquired.
 
-    While another holds it, ``still_wanted`` is asked every half second whether to wait on; without it there
-    is no waiting. The file is in the machine's own temporary folder, because many machines may share the
-    artifact store; each installation and each system user has locks of its own.
+    Without ``keep_waiting`` this does not wait. With it, it waits as long as ``keep_waiting`` returns True,
+    which is called every half second. The file is in the temporary folder, because machines may share the
+    artifact store. Each installation and each system user has separate locks.
     """
     site = hashlib.sha256(str(Path(settings.HMI_ARTIFACT_ROOT).resolve()).encode()).hexdigest()[:12]
     file = Path(tempfile.gettempdir()) / f"hmi-{name}-{os.getuid()}-{site}.lock"
     lock = FileLock(file, mode=0o600, thread_local=False)
-    cancel = None if still_wanted is None else lambda: not still_wanted()
+    cancel = None if keep_waiting is None else lambda: not keep_waiting()
     try:
         lock.acquire(blocking=cancel is not None, poll_interval=POLL_S, cancel_check=cancel)
     except Timeout:

@@ -1,7 +1,7 @@
-"""The policies of PostgreSQL that keep each tenant to its rows, made from what the models declare.
+"""PostgreSQL's row-level security policies, generated from the models.
 
-A model with a ``TenantScopedManager`` is protected by the path to its tenant that the manager names; nothing
-else needs to be said for a new one. They are brought up to date after each ``migrate``, and at each start.
+The manager of a model (``TenantScopedManager``) names the path from a row to its tenant; a new model needs
+nothing else. The policies are brought up to date after each ``migrate`` and at each start.
 """
 
 import hashlib
@@ -15,101 +15,101 @@ from django.db import connection, connections, models, transaction
 from django.db.backends.utils import CursorWrapper
 
 from tenants.base.managers import TenantScopedManager
-from tenants.base.scope import PLATFORM, TENANT
+from tenants.base.scope import PLATFORM_SCOPE, TENANT_SCOPE_PREFIX
 
-OWN, READ = "hmi_own", "hmi_read"
+OWN_POLICY, READ_POLICY = "hmi_own", "hmi_read"
 
-_PLATFORM: Final = f"(SELECT current_setting('application_name') = '{PLATFORM}')"
-_ID: Final = f"'^{TENANT}([0-9]{{1,18}})$'"
-_TENANT: Final = f"(SELECT substring(current_setting('application_name') FROM {_ID})::bigint)"  # noqa: S608
-# Within a SELECT of its own each is asked once a query, not once a row.
+# Each is a SELECT of its own, so that PostgreSQL evaluates it once a query, not once a row.
+_IS_PLATFORM: Final = f"(SELECT current_setting('application_name') = '{PLATFORM_SCOPE}')"
+_PATTERN: Final = f"'^{TENANT_SCOPE_PREFIX}([0-9]{{1,18}})$'"
+_TENANT_ID: Final = f"(SELECT substring(current_setting('application_name') FROM {_PATTERN})::bigint)"  # noqa: S608
 
-ELSEWHERE: Final = {"accounts.Tenant": "", "jobs.JobShard": "job__tenant"}
-"""Models that lead to a tenant, and have no manager that says how; the tenant itself by no step."""
-OF_PLATFORM: Final = frozenset({"tree.Root"})
-"""Models whose rows are all the platform's, for everybody to read."""
+TENANT_PATHS: Final = {"accounts.Tenant": "", "jobs.JobShard": "job__tenant"}
+"""The path to the tenant of models without a ``TenantScopedManager``. Empty: the row is the tenant."""
+PLATFORM_MODELS: Final = frozenset({"tree.Root"})
+"""Models whose rows all belong to the platform, and which every tenant may read."""
 
 Condition = Callable[[str], str]
-"""What is asked of the column that names the tenant."""
+"""Makes the SQL condition on a column with the tenant's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class TablePolicies:
-    """One table: whose each row is, and what besides one's own may be read, as SQL."""
+    """A table's policies as SQL conditions: rows to read and write, and rows only to read."""
 
     table: str
     own: str
     read: str | None
 
     @property
-    def policies(self) -> list[str]:
-        """Statements that make them."""
-        own = f"{_PLATFORM} OR {self.own}"
-        made = [f'CREATE POLICY {OWN} ON "{self.table}" USING ({own}) WITH CHECK ({own})']
+    def statements(self) -> list[str]:
+        """The SQL that creates the policies."""
+        own = f"{_IS_PLATFORM} OR {self.own}"
+        made = [f'CREATE POLICY {OWN_POLICY} ON "{self.table}" USING ({own}) WITH CHECK ({own})']
         if self.read is not None:
-            read = f"{_TENANT} IS NOT NULL AND {self.read}"
-            made.append(f'CREATE POLICY {READ} ON "{self.table}" FOR SELECT USING ({read})')
+            read = f"{_TENANT_ID} IS NOT NULL AND {self.read}"
+            made.append(f'CREATE POLICY {READ_POLICY} ON "{self.table}" FOR SELECT USING ({read})')
         return made
 
     @property
-    def mark(self) -> str:
-        """Differs whenever the policies do; stands in the database as the comment of one."""
-        return hashlib.sha256("\n".join(self.policies).encode()).hexdigest()
+    def checksum(self) -> str:
+        """Changes whenever the policies do. It is stored as the comment of a policy."""
+        return hashlib.sha256("\n".join(self.statements).encode()).hexdigest()
 
-    def put_up(self, cursor: CursorWrapper) -> None:
-        """In the place of one that was there. The table's owner is held by it as well."""
+    def apply(self, cursor: CursorWrapper) -> None:
+        """Replace the table's policies. They also hold for the table's owner."""
         cursor.execute(f'ALTER TABLE "{self.table}" ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY')
-        for name in (OWN, READ):
+        for name in (OWN_POLICY, READ_POLICY):
             cursor.execute(f'DROP POLICY IF EXISTS {name} ON "{self.table}"')
-        for policy in self.policies:
-            cursor.execute(policy)
-        cursor.execute(f"COMMENT ON POLICY {OWN} ON \"{self.table}\" IS '{self.mark}'")
+        for statement in self.statements:
+            cursor.execute(statement)
+        cursor.execute(f"COMMENT ON POLICY {OWN_POLICY} ON \"{self.table}\" IS '{self.checksum}'")
 
 
 def table_policies() -> list[TablePolicies]:
-    """Those of all models that are installed."""
-    return [wall for model in apps.get_models() if (wall := policies_of(model)) is not None]
+    """Return the policies of all installed models."""
+    return [policies for model in apps.get_models() if (policies := model_policies(model)) is not None]
 
 
-def policies_of(model: type[models.Model]) -> TablePolicies | None:
-    """The wall of a model's table; none where nothing is declared."""
+def model_policies(model: type[models.Model]) -> TablePolicies | None:
+    """Return the policies of a model's table, or None if the model belongs to no tenant."""
     table = model._meta.db_table
-    if model._meta.label in OF_PLATFORM:
+    if model._meta.label in PLATFORM_MODELS:
         return TablePolicies(table, "false", "true")
     scoped = next((each for each in model._meta.managers if isinstance(each, TenantScopedManager)), None)
-    path = ELSEWHERE.get(model._meta.label) if scoped is None else scoped.tenant_path
+    path = TENANT_PATHS.get(model._meta.label) if scoped is None else scoped.tenant_path
     if path is None:
         return None
-    by_path = partial(_by_path, model, path.split("__") if path else [], f'"{table}"')
+    condition = partial(_path_condition, model, path.split("__") if path else [], f'"{table}"')
     shared = scoped is not None and scoped.shares_platform_rows
     return TablePolicies(
         table,
-        by_path(lambda column: f"{column} = {_TENANT}"),
-        by_path(lambda column: f"{column} IS NULL") if shared else None,
+        condition(lambda column: f"{column} = {_TENANT_ID}"),
+        condition(lambda column: f"{column} IS NULL") if shared else None,
     )
 
 
 def policies_apply(using: str = "default", **_: Any) -> int:
-    """Make the database have these walls and no older ones; how many tables had to be changed.
+    """Create missing policies and replace outdated ones. Returns the number of changed tables.
 
-    Tables that are not there yet are left out. Only their owner may do this.
+    Tables that do not exist yet are skipped. Only the tables' owner may do this.
     """
     with transaction.atomic(using=using), connections[using].cursor() as cursor:
-        due = _lacking(cursor)
-        for wall in due:
-            wall.put_up(cursor)
-        _let_triggers_see_all(cursor)
-        return len(due)
+        outdated = _outdated_policies(cursor)
+        for policies in outdated:
+            policies.apply(cursor)
+        _give_triggers_platform_scope(cursor)
+        return len(outdated)
 
 
 def policies_missing() -> list[str]:
-    """The tables that should have a wall and have none, or an older one."""
+    """Return the tables whose policies are missing or outdated."""
     with connection.cursor() as cursor:
-        return [wall.table for wall in _lacking(cursor)]
+        return [policies.table for policies in _outdated_policies(cursor)]
 
 
 def role_bypass() -> str | None:
-    """Why policies do not hold the role that this process connects as, in words; none where they do."""
+    """Return in words why this process's database role bypasses the policies, or None if it does not."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user")
         superuser, bypasses = cursor.fetchone()
@@ -118,21 +118,21 @@ def role_bypass() -> str | None:
     return "has BYPASSRLS" if bypasses else None
 
 
-def _by_path(model: type[models.Model], path: list[str], alias: str, condition: Condition) -> str:
-    """The condition on the tenant to which the path leads from a row of the model."""
+def _path_condition(model: type[models.Model], path: list[str], alias: str, condition: Condition) -> str:
+    """Return the condition on the tenant at the end of a path of foreign keys from a row of the model."""
     if not path:
         return condition(f'{alias}."id"')
     field: Any = model._meta.get_field(path[0])
     if len(path) == 1:
         return condition(f'{alias}."{field.column}"')
-    above, other = field.related_model, f"up{len(path)}"
-    leads = _by_path(above, path[1:], other, condition)
-    key = f'{other}."{above._meta.pk.column}" = {alias}."{field.column}"'
-    return f'EXISTS (SELECT 1 FROM "{above._meta.db_table}" {other} WHERE {key} AND {leads})'  # noqa: S608
+    parent, parent_alias = field.related_model, f"up{len(path)}"
+    rest = _path_condition(parent, path[1:], parent_alias, condition)
+    join = f'{parent_alias}."{parent._meta.pk.column}" = {alias}."{field.column}"'
+    return f'EXISTS (SELECT 1 FROM "{parent._meta.db_table}" {parent_alias} WHERE {join} AND {rest})'  # noqa: S608
 
 
-def _lacking(cursor: CursorWrapper) -> list[TablePolicies]:
-    """By their marks, which are empty where there is no wall, or one that does not hold."""
+def _outdated_policies(cursor: CursorWrapper) -> list[TablePolicies]:
+    """Compare checksums; a table without policies, or with disabled ones, counts as an empty checksum."""
     cursor.execute(
         """
         SELECT c.relname, CASE WHEN c.relrowsecurity AND c.relforcerowsecurity
@@ -140,15 +140,17 @@ def _lacking(cursor: CursorWrapper) -> list[TablePolicies]:
         FROM pg_class c LEFT JOIN pg_policy p ON p.polrelid = c.oid AND p.polname = %s
         WHERE c.relkind = 'r' AND pg_table_is_visible(c.oid)
         """,
-        [OWN],
+        [OWN_POLICY],
     )
-    there = dict(cursor.fetchall())
-    return [wall for wall in table_policies() if wall.table in there and there[wall.table] != wall.mark]
+    checksums = dict(cursor.fetchall())
+    return [each for each in table_policies() if checksums.get(each.table, each.checksum) != each.checksum]
 
 
-def _let_triggers_see_all(cursor: CursorWrapper) -> None:
-    """The triggers that keep the tree whole look at rows of the platform, and lock them, for a tenant that
-    may only read them. What they find they tell nobody, so each runs in the platform's scope."""
+def _give_triggers_platform_scope(cursor: CursorWrapper) -> None:
+    """Run triggers on protected tables in the platform's scope.
+
+    The triggers that keep the tree consistent read and lock rows of the platform that a tenant may only read.
+    """
     cursor.execute(
         """
         SELECT DISTINCT p.oid::regprocedure::text
@@ -156,7 +158,7 @@ def _let_triggers_see_all(cursor: CursorWrapper) -> None:
         WHERE NOT t.tgisinternal AND c.relrowsecurity AND pg_table_is_visible(c.oid)
           AND NOT coalesce(p.proconfig, '{}') @> ARRAY[%s]
         """,
-        [f"application_name={PLATFORM}"],
+        [f"application_name={PLATFORM_SCOPE}"],
     )
     for (function,) in cursor.fetchall():
-        cursor.execute(f"ALTER FUNCTION {function} SET application_name = '{PLATFORM}'")
+        cursor.execute(f"ALTER FUNCTION {function} SET application_name = '{PLATFORM_SCOPE}'")

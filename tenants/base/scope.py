@@ -1,13 +1,12 @@
-"""Whose rows PostgreSQL shows: nobody's, one tenant's, or all of the platform.
+"""The tenant scope: which rows PostgreSQL shows to a connection: none, one tenant's, or all.
 
-The second wall behind the managers that fail closed (``tenants.base.managers``): policies of PostgreSQL
-(``tenants.base.row_security``) compare each row with the *scope* of the connection, so a query that forgets
-to name its tenant finds that tenant's rows and no others; without a scope it finds none.
+This is the second guard behind the managers that fail closed (``tenants.base.managers``). Row-level security
+policies (``tenants.base.row_security``) compare each row with the connection's scope. A query that forgets to
+filter by tenant sees only that tenant's rows; without a scope it sees none.
 
-The scope lives in a context variable, and before each statement the connection is made to have the same. It
-is the session's ``application_name``, because that is a setting that the server reports whenever it changes:
-what a connection has is known without asking, also after a roll-back that took it back, behind a pooler, and
-in the server's own list of sessions, where it says for whom a query runs.
+The scope is a context variable, and it is copied to the connection before each statement. The connection
+stores it as ``application_name``, because PostgreSQL reports every change of that setting: the value is known
+without a query, even after a rollback or behind a pooler, and it shows up in ``pg_stat_activity``.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,94 +18,98 @@ from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from psycopg.pq import TransactionStatus
 
-NOTHING: Final = "hmi"
-PLATFORM: Final = "hmi platform"
-TENANT: Final = "hmi tenant "
-"""With the tenant's id behind it."""
+EMPTY_SCOPE: Final = "hmi"
+PLATFORM_SCOPE: Final = "hmi platform"
+TENANT_SCOPE_PREFIX: Final = "hmi tenant "
+"""Followed by the tenant's id."""
 
-_REPORTED: Final = b"application_name"
-_SET: Final = "SELECT set_config('application_name', %s, false)"
+_PARAMETER: Final = b"application_name"
+_SET_SCOPE: Final = "SELECT set_config('application_name', %s, false)"
 
 _scope: ContextVar[str | None] = ContextVar("scope", default=None)
-_scope_of_process = NOTHING
+_process_scope = EMPTY_SCOPE
 
 
-def scope_now() -> str:
-    """What the next statement runs in."""
+def current_scope() -> str:
+    """Return the scope of the next statement."""
     scope = _scope.get()
-    return _scope_of_process if scope is None else scope
+    return _process_scope if scope is None else scope
 
 
 @contextmanager
 def tenant_scope(tenant: models.Model) -> Iterator[None]:
-    """In here the tenant's rows are to be seen and changed, and those of the platform that all may read."""
-    with _held(_of(tenant)):
+    """Show and change only this tenant's rows in the block, and read the platform's shared rows."""
+    with _set_scope(_tenant_scope(tenant)):
         yield
 
 
 @contextmanager
 def platform_scope() -> Iterator[None]:
-    """In here all rows are. For what must look across tenants, or before it is known who asks; a test lists
-    who may (``tests/integration/scope/test_doors.py``)."""
-    with _held(PLATFORM):
+    """Show all rows in the block: for work across tenants, or before the caller is known.
+
+    ``tests/integration/scope/test_platform_scope.py`` lists the modules that may use it.
+    """
+    with _set_scope(PLATFORM_SCOPE):
         yield
 
 
 @contextmanager
-def nobodys_scope() -> Iterator[None]:
-    """In here nothing is to be seen until somebody enters a scope, which ends with the block. Each request is
-    answered in one."""
-    with _held(NOTHING):
+def empty_scope() -> Iterator[None]:
+    """Show no rows until the code in the block enters a scope, which ends with the block. Each request is
+    handled in one."""
+    with _set_scope(EMPTY_SCOPE):
         yield
 
 
 def enter_tenant(tenant: models.Model) -> None:
-    """The rest of the request is this tenant's."""
-    _scope.set(_of(tenant))
+    """Use the tenant's scope for the rest of the request."""
+    _scope.set(_tenant_scope(tenant))
 
 
 def enter_platform() -> None:
-    """The rest of the request is that of staff, who were let in."""
-    _scope.set(PLATFORM)
+    """Use the platform's scope for the rest of the request, once staff are authorized."""
+    _scope.set(PLATFORM_SCOPE)
 
 
-def process_of_platform() -> None:
-    """This process works for all tenants, in all its threads: a command, a Celery worker."""
-    global _scope_of_process
-    _scope_of_process = PLATFORM
+def use_platform_scope() -> None:
+    """Make the platform's scope the default of this process in all its threads: for commands and workers."""
+    global _process_scope
+    _process_scope = PLATFORM_SCOPE
 
 
-def follow_scope(connection: BaseDatabaseWrapper, **_: Any) -> None:
-    """Have all statements of a new connection run in the scope of their time (``connection_created``)."""
-    if _in_scope not in connection.execute_wrappers:
-        connection.execute_wrappers.insert(0, _in_scope)
+def install_scope_wrapper(connection: BaseDatabaseWrapper, **_: Any) -> None:
+    """Run all statements of a new connection in the current scope (a ``connection_created`` receiver)."""
+    if _execute_in_scope not in connection.execute_wrappers:
+        connection.execute_wrappers.insert(0, _execute_in_scope)
 
 
-def _in_scope(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
-    _align(context["connection"])
+def _execute_in_scope(
+    execute: Callable[..., Any], sql: str, params: Any, many: bool, context: dict[str, Any]
+) -> Any:
+    _synchronize(context["connection"])
     return execute(sql, params, many, context)
 
 
-def _align(connection: BaseDatabaseWrapper) -> None:
-    """Past Django's cursors: this is no query of anybody's, and is not to be counted as one."""
-    scope = scope_now()
+def _synchronize(connection: BaseDatabaseWrapper) -> None:
+    """Give the connection the current scope, without Django's cursors: it must not count as a query."""
+    scope = current_scope()
     raw: Any = connection.connection
-    if raw.pgconn.parameter_status(_REPORTED) == scope.encode():
+    if raw.pgconn.parameter_status(_PARAMETER) == scope.encode():
         return
     if raw.pgconn.transaction_status == TransactionStatus.INERROR:
-        return  # nothing runs until the roll-back
+        return  # no statement can run before the rollback
     with connection.wrap_database_errors:
-        raw.execute(_SET, (scope,))
+        raw.execute(_SET_SCOPE, (scope,))
 
 
-def _of(tenant: models.Model) -> str:
+def _tenant_scope(tenant: models.Model) -> str:
     if tenant.pk is None:
         raise ValueError("a tenant that is not saved has no scope")
-    return f"{TENANT}{tenant.pk}"
+    return f"{TENANT_SCOPE_PREFIX}{tenant.pk}"
 
 
 @contextmanager
-def _held(scope: str) -> Iterator[None]:
+def _set_scope(scope: str) -> Iterator[None]:
     before = _scope.get()
     _scope.set(scope)
     try:

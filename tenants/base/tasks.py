@@ -1,4 +1,4 @@
-"""Periodic Celery tasks: each calls what the applications have registered for it."""
+"""Periodic Celery tasks. Each calls the functions that applications registered in ``hooks``."""
 
 from celery import shared_task
 
@@ -7,11 +7,11 @@ from tenants.base import hooks
 
 @shared_task(name="base.recover_lost_work")
 def recover_lost_work() -> None:
-    """Return jobs whose worker died to the queue, and dispatch again whatever message was lost."""
+    """Requeue jobs whose worker died, and dispatch lost messages again."""
     hooks.recovery.call_each()
 
 
 @shared_task(name="base.delete_expired")
 def delete_expired() -> None:
-    """Delete rows, files and artifacts that nothing needs any more."""
+    """Delete expired rows, files and artifacts."""
     hooks.expiry.call_each()

@@ -1,4 +1,4 @@
-"""What was asked a moment ago, and need not be asked again: in the memory of each process."""
+"""A cache in the memory of each process, whose entries expire."""
 
 import threading
 import time
@@ -9,76 +9,78 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from cachetools import TLRUCache
 
-Answer = TypeVar("Answer")
+Value = TypeVar("Value")
 
-MOST: Final = 50_000
+MAX_ENTRIES: Final = 50_000
 
 
 class CacheMiss(Exception):
-    """It would have to be asked, and nobody may wait for that here."""
+    """The value is not cached, and ``cached_only`` forbids loading it."""
 
 
-class Kept(NamedTuple):
-    """An answer, and for how many seconds it is good."""
+class CacheEntry(NamedTuple):
+    """A value, and its time to live in seconds."""
 
-    answer: Any
-    seconds: float
+    value: Any
+    ttl_s: float
 
 
 class TtlCache:
-    """Answers by name, for any number of threads, which share them: nobody changes what they are given."""
+    """A thread-safe cache. Threads share the values, so nobody may change them."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
-        self._kept: TLRUCache[str, Kept, float] = TLRUCache(
-            MOST, ttu=lambda _, kept, now: now + kept.seconds, timer=clock
+        self._entries: TLRUCache[str, CacheEntry, float] = TLRUCache(
+            MAX_ENTRIES, ttu=lambda _, entry, now: now + entry.ttl_s, timer=clock
         )
 
-    def get(self, name: str) -> Any:
-        """None where there is none, or none that is still good."""
+    def get(self, key: str) -> Any:
+        """Return the value, or None if it is missing or expired."""
         with self._lock:
-            kept = self._kept.get(name)
-        return kept.answer if kept else None
+            entry = self._entries.get(key)
+        return entry.value if entry else None
 
-    def set(self, name: str, answer: Any, seconds: float) -> None:
-        """Keep it so long; the one that was asked least of late makes room."""
+    def set(self, key: str, value: Any, ttl_s: float) -> None:
+        """Store a value. A full cache drops the least recently used one."""
         with self._lock:
-            self._kept[name] = Kept(answer, seconds)
+            self._entries[key] = CacheEntry(value, ttl_s)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all entries."""
         with self._lock:
-            self._kept.clear()
+            self._entries.clear()
 
 
-_moments = TtlCache()
-_may_ask: ContextVar[bool] = ContextVar("may_ask", default=True)
+_process_cache = TtlCache()
+_may_load: ContextVar[bool] = ContextVar("may_load", default=True)
 
 
-def moments() -> TtlCache:
-    """Those of this process."""
-    return _moments
+def process_cache() -> TtlCache:
+    """Return the cache that ``cached`` uses in this process."""
+    return _process_cache
 
 
-def cached(name: str, ask: Callable[[], Answer], seconds: float) -> Answer:
-    """What ``ask`` says now, or said to this process under the same name so many seconds ago at most. None,
-    and what it raised, are not remembered. Raises Forgotten within ``cached_only``."""
-    known = _moments.get(name) if seconds else None
+def cached(key: str, load: Callable[[], Value], ttl_s: float) -> Value:
+    """Return the cached value, or call ``load`` and cache its result for ``ttl_s`` seconds.
+
+    None and exceptions are not cached. Raises ``CacheMiss`` within ``cached_only``.
+    """
+    known = _process_cache.get(key) if ttl_s else None
     if known is not None:
-        return cast("Answer", known)
-    if not _may_ask.get():
-        raise CacheMiss(name)
-    answer = ask()
-    if seconds and answer is not None:
-        _moments.set(name, answer, seconds)
-    return answer
+        return cast("Value", known)
+    if not _may_load.get():
+        raise CacheMiss(key)
+    value = load()
+    if ttl_s and value is not None:
+        _process_cache.set(key, value, ttl_s)
+    return value
 
 
 @contextmanager
 def cached_only() -> Iterator[None]:
-    """In here nothing is asked: for an event loop, which waits for nobody."""
-    before = _may_ask.set(False)
+    """Make ``cached`` raise ``CacheMiss`` instead of loading, for code on an event loop."""
+    token = _may_load.set(False)
     try:
         yield
     finally:
-        _may_ask.reset(before)
+        _may_load.reset(token)

@@ -1,8 +1,8 @@
-"""What clients take of this process while they send or read, as slowly as they like.
+"""Limits on what slow clients may hold of a web process: threads, body sizes and database connections.
 
-Each large body holds a thread of the web server while it comes in, and each download a connection, so that
-one tenant with slow connections could take them all: of these a tenant has some at a time. Nobody who is
-waited for holds a connection to the database, of which there are fewer.
+Each large body occupies a thread of the web server while it arrives, and each download a connection. Without
+a limit for each tenant, one tenant with slow connections could take them all. A thread that waits for a
+client holds no database connection, of which there are fewer.
 """
 
 import threading
@@ -16,76 +16,79 @@ from django.db import connection
 
 from tenants.base.errors import ErrorCode, HmiError
 
-PIECES_AT_ONCE: Final = 4
-DOWNLOADS_AT_ONCE: Final = 16
+MAX_CONCURRENT_UPLOADS: Final = 4
+MAX_CONCURRENT_DOWNLOADS: Final = 16
 RETRY_AFTER_S: Final = 5
 
 SMALL_BODY_BYTES: Final = 1024**2
-"""What any request may send; more is taken only at some addresses, from callers who are known."""
-FILES: Final = "HMI_UPLOAD_MAX_BYTES"
-"""The setting that bounds the bodies of views that take files."""
-INFERENCE: Final = "HMI_MAX_BODY_BYTES"
-"""The setting that bounds the bodies of views that ask a model."""
+"""The body size of any request. Larger ones are for some views, and for authenticated callers."""
+UPLOAD_BODY_LIMIT: Final = "HMI_UPLOAD_MAX_BYTES"
+"""The setting with the body limit of views that accept files."""
+INFER_BODY_LIMIT: Final = "HMI_MAX_BODY_BYTES"
+"""The setting with the body limit of infer views."""
 
 View = TypeVar("View", bound=Callable[..., Any])
 
 
-def takes_files(view: View) -> View:
-    """Let a view have multipart forms up to HMI_UPLOAD_MAX_BYTES from callers who are known. A view that is
-    a class has the attribute ``largest_body`` instead."""
-    view.largest_body = FILES  # type: ignore[attr-defined]
+def accepts_uploads(view: View) -> View:
+    """Let a view accept multipart forms up to HMI_UPLOAD_MAX_BYTES from authenticated callers. View classes
+    set the attribute ``body_limit_setting`` instead."""
+    view.body_limit_setting = UPLOAD_BODY_LIMIT  # type: ignore[attr-defined]
     return view
 
 
-class Places:
-    """So many at a time for each of those who take part, and perhaps in total."""
+class ConcurrencyLimit:
+    """Counts what is in progress, with a limit for each owner and optionally in total."""
 
     def __init__(self, each: int, *, total: Callable[[], int] | None = None) -> None:
         self._each, self._total = each, total
         self._lock = threading.Lock()
-        self._taken: Counter[int | str] = Counter()
-        """Who has none is not in it."""
+        self._in_progress: Counter[int | str] = Counter()
 
-    def take(self, owner: int | str) -> bool:
-        """Take one of the owner's places. False while there is none."""
+    def acquire(self, owner: int | str) -> bool:
+        """Take one of the owner's slots without waiting. Returns False if there is none."""
         with self._lock:
-            is_full = self._total is not None and self._taken.total() >= self._total()
-            if is_full or self._taken[owner] >= self._each:
+            is_full = self._total is not None and self._in_progress.total() >= self._total()
+            if is_full or self._in_progress[owner] >= self._each:
                 return False
-            self._taken[owner] += 1
+            self._in_progress[owner] += 1
             return True
 
-    def give_back(self, owner: int | str) -> None:
-        """Once for each that was taken."""
+    def release(self, owner: int | str) -> None:
+        """Give back a slot that was acquired."""
         with self._lock:
-            self._taken[owner] -= 1
-            if not self._taken[owner]:
-                del self._taken[owner]
+            self._in_progress[owner] -= 1
+            if not self._in_progress[owner]:
+                del self._in_progress[owner]
 
 
-_pieces = Places(PIECES_AT_ONCE, total=lambda: int(settings.HMI_WEB_THREADS) // 2)
+_uploads = ConcurrencyLimit(MAX_CONCURRENT_UPLOADS, total=lambda: int(settings.HMI_WEB_THREADS) // 2)
 
 
 @contextmanager
 def upload_slot(sender: int | str) -> Iterator[None]:
-    """Hold one of the sender's places: a tenant's, by its id. Raises ``queue_full`` while all are taken, or
-    half of the web server's threads."""
-    if not _pieces.take(sender):
+    """Hold one of the sender's upload slots; the sender is a tenant's id, or a name.
+
+    Raises ``queue_full`` while the sender's slots, or half of the web server's threads, are in use.
+    """
+    if not _uploads.acquire(sender):
         raise HmiError(
             ErrorCode.QUEUE_FULL,
-            f"{PIECES_AT_ONCE} pieces of uploads are on their way already, or as many of others as can be;"
-            " send this one in a moment.",
-            details={"limit": PIECES_AT_ONCE},
+            f"Too many uploads in progress: at most {MAX_CONCURRENT_UPLOADS} for each tenant, and fewer while"
+            " the server is busy. Send this one again in a few seconds.",
+            details={"limit": MAX_CONCURRENT_UPLOADS},
             retry_after=RETRY_AFTER_S,
         )
     try:
         yield
     finally:
-        _pieces.give_back(sender)
+        _uploads.release(sender)
 
 
 def release_database() -> None:
-    """Give this thread's connection back before waiting for a client; what follows takes another. Not within
-    a transaction, and not while something is held ``alone``."""
+    """Close this thread's database connection before it waits for a client. The next query opens another.
+
+    Does nothing in a transaction. Do not call it while an ``advisory_lock`` is held.
+    """
     if not connection.in_atomic_block:
         connection.close()

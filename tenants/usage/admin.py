@@ -3,12 +3,12 @@
 from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import ReadOnly
+from tenants.base.admin.base import ReadOnlyAdmin
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 
 
 @admin.register(UsageDay)
-class UsageDayAdmin(ReadOnly):
+class UsageDayAdmin(ReadOnlyAdmin):
     """Infer requests per tenant, model and day."""
 
     list_display = ("day", "tenant", "model_name", "requests", "inputs", "tokens", "failed")
@@ -21,7 +21,7 @@ class UsageDayAdmin(ReadOnly):
 
 
 @admin.register(UsageSum)
-class UsageSumAdmin(ReadOnly):
+class UsageSumAdmin(ReadOnlyAdmin):
     """The same per tenant, key and day."""
 
     list_display = ("day", "tenant", "key_prefix", "requests", "inputs", "tokens", "failed")
@@ -34,7 +34,7 @@ class UsageSumAdmin(ReadOnly):
 
 
 @admin.register(UsageMonth)
-class UsageMonthAdmin(ReadOnly):
+class UsageMonthAdmin(ReadOnlyAdmin):
     """The same per tenant, model and month."""
 
     list_display = ("month", "tenant", "model_name", "requests", "inputs", "tokens", "failed")

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
-from tenants.base.api.paging import Pages
+from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.models import UsageDay
 from tenants.usage.selectors import UsageBy, usage_by, usage_by_day_and_model
@@ -77,7 +77,7 @@ SHOWN: Final[dict[UsageBy, type[SumSerializer]]] = {
 }
 
 
-class UsagePages(Pages):
+class UsagePagination(ApiCursorPagination):
     """Of sums: many models have the same day, and many the same number of requests."""
 
     offset_cutoff = 1_000_000
@@ -91,7 +91,7 @@ class UsageView(TenantView):
     """Infer requests of the last 30 days, or of others, by day and model, or added up by one thing."""
 
     serializer_class = SumSerializer
-    pagination_class: Any = UsagePages
+    pagination_class: Any = UsagePagination
     queryset = UsageDay.unscoped.none()
 
     @extend_schema(

@@ -1,40 +1,33 @@
-"""Usage added up by the database: a tenant may have a hundred thousand rows. Of these the sums by day and key
-are kept, and those by month and model; by model for other periods they are made anew."""
+"""Sums of usage, and quotas.
+
+A tenant may have a hundred thousand rows of usage. The sums by day and key and by month and model are stored;
+sums by model for other periods are computed.
+"""
 
 from __future__ import annotations
 
 from calendar import monthrange
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
-
-from django.db import connection
-from django.db.models import F, Q, QuerySet, Sum
-
-from tenants.base.scope import tenant_scope
-from tenants.usage.models import UsageDay, UsageMonth, UsageSum
-
-if TYPE_CHECKING:
-    from tenants.accounts.models import Tenant
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db.models import OuterRef, Subquery
+from django.db import connection
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 
-from tenants.usage.models import Quota
+from tenants.base.scope import tenant_scope
+from tenants.usage.models import Quota, UsageDay, UsageMonth, UsageSum
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
-
 
 SUMMED: Final = ("requests", "inputs", "tokens", "failed", "busy_ms")
 
 
 class UsageBy(StrEnum):
-    """What usage is added up by."""
+    """What usage is summed by."""
 
     DAY = "day"
     MODEL = "model"
@@ -42,25 +35,24 @@ class UsageBy(StrEnum):
 
     @property
     def column(self) -> str:
-        """Where it stands in the rows."""
+        """The column to group by."""
         return {UsageBy.DAY: "day", UsageBy.MODEL: "model_name", UsageBy.KEY: "key_prefix"}[self]
 
 
 @dataclass(frozen=True, slots=True)
-class UsageOf:
-    """Whose usage: that of a model's name, and of a key by its prefix, which is empty for the browser; None
-    is all of them."""
+class UsageFilter:
+    """Filters usage by model name and by key prefix, which is empty for the browser. None means all."""
 
     hplm: str | None = None
     key: str | None = None
 
-    def among(self, rows: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
-        """Those of its rows, which have what is asked for."""
+    def apply(self, rows: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
+        """Return the rows that match."""
         asked = {"model_name": self.hplm, "key_prefix": self.key}
         return rows.filter(**{column: name for column, name in asked.items() if name is not None})
 
 
-EVERYTHING: Final = UsageOf()
+ALL_USAGE: Final = UsageFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +89,7 @@ def usage_by(
     until: date | None = None,
     *,
     only: Collection[str] | None = None,
-    of: UsageOf = EVERYTHING,
+    of: UsageFilter = ALL_USAGE,
 ) -> QuerySet[Any, Any]:
     """Usage of a period as dictionaries: ``name`` (a day, the name of a model, or the prefix of a key, empty
     for the browser) and its sums; the newest day, or what was asked most, first. ``only`` these names, if
@@ -123,7 +115,7 @@ def busiest(
     until: date | None = None,
     *,
     limit: int | None,
-    of: UsageOf = EVERYTHING,
+    of: UsageFilter = ALL_USAGE,
 ) -> dict[str, int]:
     """Requests of the models or keys with most of them in a period, the most first; one query."""
     rows = _between(tenant, by, since, until, of)
@@ -133,14 +125,14 @@ def busiest(
     return dict(asked.order_by("-asked", by.column)[:limit])
 
 
-def usage_parts(
+def usage_batches(
     tenant: Tenant,
     since: date,
     until: date,
     columns: tuple[str, ...],
     *,
     at_once: int,
-    of: UsageOf = EVERYTHING,
+    of: UsageFilter = ALL_USAGE,
 ) -> Iterator[list[tuple[Any, ...]]]:
     """All rows of a period, the newest day first, so many at a time. They may be asked for slowly: nothing
     is open in the database between two parts."""
@@ -151,7 +143,7 @@ def usage_parts(
             last = rows[-1][:2]
 
 
-def _days(tenant: Tenant, since: date, until: date, of: UsageOf) -> list[date]:
+def _days(tenant: Tenant, since: date, until: date, of: UsageFilter) -> list[date]:
     with tenant_scope(tenant):
         sums = _between(tenant, UsageBy.DAY, since, until, of).order_by("-day")
         return list(sums.values_list("day", flat=True).distinct())
@@ -163,10 +155,10 @@ def _part(
     last: tuple[str, str] | None,
     columns: tuple[str, ...],
     at_once: int,
-    of: UsageOf,
+    of: UsageFilter,
 ) -> list[tuple[Any, ...]]:
     """So many rows of the day behind the last, with the model and the key before the columns."""
-    rows = of.among(UsageDay.objects.for_tenant(tenant)).filter(day=day).order_by("model_name", "key_prefix")
+    rows = of.apply(UsageDay.objects.for_tenant(tenant)).filter(day=day).order_by("model_name", "key_prefix")
     if last is not None:
         seen = Q(model_name=last[0], key_prefix__lte=last[1])
         rows = rows.filter(~seen, model_name__gte=last[0])
@@ -179,14 +171,14 @@ def _part(
 
 
 def _between(
-    tenant: Tenant, by: UsageBy, since: date, until: date | None, of: UsageOf = EVERYTHING
+    tenant: Tenant, by: UsageBy, since: date, until: date | None, of: UsageFilter = ALL_USAGE
 ) -> QuerySet[Any, Any]:
     """Where this is added up from: what is needed of it, and no more rows than must be."""
     if by != UsageBy.MODEL and of.hplm is None:
-        return of.among(_within(UsageSum, tenant, "day", since, until))
+        return of.apply(_within(UsageSum, tenant, "day", since, until))
     if by == UsageBy.MODEL and of.key is None and _are_whole_months(since, until):
-        return of.among(_within(UsageMonth, tenant, "month", since, until))
-    return of.among(_within(UsageDay, tenant, "day", since, until))
+        return of.apply(_within(UsageMonth, tenant, "month", since, until))
+    return of.apply(_within(UsageDay, tenant, "day", since, until))
 
 
 def _within(
@@ -201,7 +193,7 @@ def _are_whole_months(since: date, until: date | None) -> bool:
 
 
 class Rates(NamedTuple):
-    """So much a minute: infer requests, their tokens, requests to the manage API. 0: as much as they like."""
+    """Rate limits per minute: infer requests, their tokens, requests to the manage API. 0 means unlimited."""
 
     requests_per_minute: int
     tokens_per_minute: int

@@ -5,12 +5,12 @@ from typing import Any
 from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import ReadOnly, pretty_json
+from tenants.base.admin.base import ReadOnlyAdmin, pretty_json
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 
 
 @admin.register(WebhookEndpoint)
-class WebhookAdmin(ReadOnly):
+class WebhookAdmin(ReadOnlyAdmin):
     """Where tenants hear of events. Secrets are shown to nobody."""
 
     list_display = ("url", "tenant", "disabled_at", "failing_since", "created_by", "created_at")
@@ -22,7 +22,7 @@ class WebhookAdmin(ReadOnly):
 
 
 @admin.register(WebhookDelivery)
-class DeliveryAdmin(ReadOnly):
+class DeliveryAdmin(ReadOnlyAdmin):
     """What was sent, and what came of it."""
 
     list_display = ("kind", "tenant", "endpoint", "state", "attempts", "next_attempt_at", "created_at")

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from tenants.base.managers import TenantScopedManager
 
-LONGEST_URL = 2000
+MAX_URL_LENGTH = 2000
 
 
 class EventKind(models.TextChoices):
@@ -50,7 +50,7 @@ class WebhookEndpoint(models.Model):
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="webhooks")
-    url = models.CharField("address", max_length=LONGEST_URL)
+    url = models.CharField("address", max_length=MAX_URL_LENGTH)
     kinds = models.JSONField(help_text="The kinds of events that are sent there.")
     description = models.CharField(max_length=200, blank=True, default="")
     secret = models.TextField(editable=False)

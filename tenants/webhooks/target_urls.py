@@ -9,7 +9,7 @@ import httpx
 from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.webhooks.models import LONGEST_URL
+from tenants.webhooks.models import MAX_URL_LENGTH
 
 HOST_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9.])?")
 
@@ -20,8 +20,8 @@ def clean_url(url: str) -> str:
     text = url.strip()
     if not text:
         raise HmiError(ErrorCode.MISSING_FIELD, "An address is needed.", param="url")
-    if len(text) > LONGEST_URL:
-        raise _invalid(f"An address has at most {LONGEST_URL:,} characters.")
+    if len(text) > MAX_URL_LENGTH:
+        raise _invalid(f"An address has at most {MAX_URL_LENGTH:,} characters.")
     try:
         parsed = httpx.URL(text)
         host = parsed.raw_host.decode("ascii")
@@ -39,7 +39,7 @@ def clean_url(url: str) -> str:
     literal = _is_literal(host)
     if not literal and not HOST_NAME.fullmatch(host):
         raise _invalid("This is no name of a host.")
-    if literal and not permitted(host):
+    if literal and not is_allowed(host):
         raise _invalid("This is a private or reserved address; nothing is sent there.")
     return text
 
@@ -62,7 +62,7 @@ Address = IPv4Address | IPv6Address
 NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
-NEVER: Final = (
+NON_PUBLIC_NETWORKS: Final = (
     IPv6Network("::/96"),  # IPv4-compatible, :: and ::1
     IPv6Network("64:ff9b:1::/48"),  # NAT64 of a local network
     IPv6Network("100::/64"),  # discarded
@@ -75,24 +75,24 @@ NEVER: Final = (
 """Leads elsewhere than it says, or nowhere; some releases of Python call them global."""
 
 
-class AddressRefused(Exception):
+class AddressNotAllowed(Exception):
     """Nothing is sent there."""
 
 
-def checked(addresses: Iterable[str]) -> list[str]:
-    """These addresses of one name; ``AddressRefused`` if there is none, or any is not for webhooks."""
+def check_addresses(addresses: Iterable[str]) -> list[str]:
+    """These addresses of one name; ``AddressNotAllowed`` if there is none, or any is not for webhooks."""
     found = list(dict.fromkeys(addresses))
     if not found:
-        raise AddressRefused("The name has no address.")
-    if not all(map(permitted, found)):
-        raise AddressRefused("The name leads to a private or reserved address; nothing is sent there.")
+        raise AddressNotAllowed("The name has no address.")
+    if not all(map(is_allowed, found)):
+        raise AddressNotAllowed("The name leads to a private or reserved address; nothing is sent there.")
     return found
 
 
-def permitted(text: str) -> bool:
+def is_allowed(text: str) -> bool:
     """Whether an address, as text, is public or allowed by the operator."""
     try:
-        address = target(ip_address(text))
+        address = unwrap_ipv4(ip_address(text))
     except ValueError:
         return False
     allowed = settings.HMI_WEBHOOK_NETWORKS
@@ -101,7 +101,7 @@ def permitted(text: str) -> bool:
     )
 
 
-def target(address: Address) -> Address:
+def unwrap_ipv4(address: Address) -> Address:
     """Where packets to it end: the IPv4 address that an IPv6 address stands for."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
@@ -114,7 +114,7 @@ def target(address: Address) -> Address:
 def is_public(address: Address) -> bool:
     """Whether it is one machine's on the public internet."""
     if isinstance(address, IPv6Address) and (
-        address.scope_id is not None or any(address in network for network in NEVER)
+        address.scope_id is not None or any(address in network for network in NON_PUBLIC_NETWORKS)
     ):
         return False
     return (

@@ -6,7 +6,8 @@ from datetime import timedelta
 from django.utils import timezone
 
 from inference.batches.models import Batch, BatchState
-from inference.batches.services.batches import batch_file, batch_send
+from inference.batches.services.batches import batch_submit
+from inference.batches.services.lifecycle import batch_attach_file
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create
 from tests.e2e.world import World
@@ -24,7 +25,7 @@ def batches_used(world: World) -> None:
             stream=io.BytesIO(b"{}\n" * (size // 3)),
             actor=None,
         )
-        batch_file(batch=done, **{kind: file})
+        batch_attach_file(done, kind, file)
     ended = {
         f"{word}_at": now - timedelta(hours=at)
         for word, at in (("created", 5), ("started", 4), ("finished", 3))
@@ -57,7 +58,7 @@ def batches_used(world: World) -> None:
 
 def _sent(world: World, name: str) -> Batch:
     assert world.hplm.hplm is not None
-    return batch_send(
+    return batch_submit(
         tenant=world.tenant,
         model=world.hplm.hplm.name,
         filename=f"{name}.jsonl",

@@ -33,7 +33,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
-from workers.training.evaluation_answers import Judged
+from workers.training.tasks.base import Judged
 
 TEXT = "a drug for the heart of the patient, and a good result for the blood of the doctor"
 WORDS = ("Aspirin", "helps", "patient", "{}", "against", "severe", "headache")
@@ -248,15 +248,15 @@ def show_check(world: World, page: Page) -> None:
 def show_corpus(world: World, page: Page) -> None:
     """The page of a corpus, once it says where to train."""
     page.goto(f"/t/{world.tenant.slug}/data/corpora/{world.corpus.pk}/")
-    page.get_by_role("link", name="Train here").first.wait_for()
+    page.get_by_role("link", name="Use as parent").first.wait_for()
 
 
 def fit_dataset(world: World, page: Page) -> None:
     """The page of a dataset, held against a root."""
     page.goto(f"/t/{world.tenant.slug}/data/datasets/{world.dataset.pk}/")
-    page.get_by_role("link", name="Train here").first.wait_for()
+    page.get_by_role("link", name="Use as parent").first.wait_for()
     page.get_by_role("button", name="Check").click()
-    page.get_by_text("Tokens a row").wait_for()
+    page.get_by_text("Tokens per row").wait_for()
 
 
 def bad_rows(world: World, page: Page) -> None:
@@ -265,7 +265,7 @@ def bad_rows(world: World, page: Page) -> None:
         {"text": f"text {number}" if number % 7 else "", "label": "ab"[number % 2]} for number in range(60)
     ]
     choose(world, page, "tickets.jsonl", jsonl(rows).encode())
-    page.get_by_text("Download the bad rows").wait_for()
+    page.get_by_text("Download invalid rows").wait_for()
 
 
 def uploading(world: World, page: Page) -> None:
@@ -281,7 +281,7 @@ def uploading(world: World, page: Page) -> None:
     page.get_by_text("Uploaded and verified").wait_for()
     page.route("**/uploads/**", lambda route: route.abort())
     page.get_by_label("Test file").set_input_files({**file, "name": "test-of-may.jsonl", "buffer": b"{}"})
-    page.get_by_text("Waiting for the connection").wait_for()
+    page.get_by_text("Connection lost").wait_for()
     page.unroute("**/uploads/**")
 
 
@@ -314,5 +314,5 @@ def ask(
         page.get_by_label(second[0], exact=True).fill(second[1])
         first = "First text" if first == "Text" else first
     page.get_by_label(first, exact=True).fill(TEXT)
-    page.get_by_role("button", name="Answer", exact=True).click()
-    page.get_by_text("Looked up in the PLOT, or computed").first.wait_for()
+    page.get_by_role("button", name="Send", exact=True).click()
+    page.get_by_role("heading", name="Lookup").first.wait_for()

@@ -1,7 +1,7 @@
 """Webhooks as after a month of use: one that works, with a log, and one that was turned off."""
 
+from tenants.webhooks.http_client import WebhookResponse
 from tenants.webhooks.models import WebhookEndpoint
-from tenants.webhooks.posting import WebhookResponse
 from tenants.webhooks.services.delivery import delivery_claim, delivery_record
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
@@ -33,4 +33,4 @@ def _sent(world: World, endpoint: WebhookEndpoint, answer: WebhookResponse) -> N
     webhook_test(endpoint=endpoint, actor=world.owner)
     while claim := delivery_claim():
         mine = claim.delivery.endpoint_id == endpoint.pk
-        delivery_record(claim=claim, answer=answer if mine else TAKEN)
+        delivery_record(claim=claim, response=answer if mine else TAKEN)

@@ -10,7 +10,7 @@ from tenants.base.background_tasks import background_tasks
 
 def last_link() -> str:
     """Where the link of the newest message leads, as an address within the site."""
-    background_tasks.finish()
+    background_tasks.join()
     found = re.search(r"https?://\S+", str(mail.outbox[-1].body))
     assert found
     return urlsplit(found[0]).path

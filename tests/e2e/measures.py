@@ -9,9 +9,9 @@ from typing import Any
 
 from tests.unit.tenants.files import jsonl
 from workers.training.datasets import read_examples
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lower_states import HIT_NAMES
 from workers.training.prepared_split import imbalance
+from workers.training.search import FineTuneSettings
 from workers.training.tasks.registry import task_kind
 
 TICKETS_MEASURED = {"delivery": 15, "refund": 12, "prescription": 11, "side effects": 10}

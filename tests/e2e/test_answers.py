@@ -30,14 +30,14 @@ def test_mistakes_are_looked_through_saved_and_held_against_another_version(
     versions_finish(second, {"evaluate": evaluation(right=34)}, files=files)
     answers_keep(world.hplm, label_judge(lambda n: "refund" if n == 2 else ""))
     page.goto("/t/acme/models/triage/versions/2/answers/")
-    expect(page.get_by_text("was not kept when it was measured")).to_be_visible()
+    expect(page.get_by_text("did not store its answers")).to_be_visible()
     page.get_by_role("button", name="Evaluate").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Evaluate triage v2")
     assert Job.unscoped.filter(version=second, kind="evaluate").count() == 2
     answers_keep(second, label_judge(lambda n: "delivery" if n < 8 else ""))
     page.goto("/t/acme/models/triage/versions/2/")
     page.get_by_role("link", name=re.compile(r"^All \d")).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Examples it gets wrong")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Mistakes")
     page.wait_for_load_state()  # the heading comes before the rows
     wrong = rows.count()
     assert 0 < wrong <= 8
@@ -46,7 +46,7 @@ def test_mistakes_are_looked_through_saved_and_held_against_another_version(
     page.wait_for_url("**gold=refund**")
     expect(page.get_by_label("expected")).to_have_value("refund")
     assert 0 < rows.count() < wrong
-    assert len(saved(page, "Download as CSV")) == 1 + rows.count()
+    assert len(saved(page, "Download CSV")) == 1 + rows.count()
     page.get_by_label("Show").select_option("all answers")
     page.get_by_label("expected").select_option("anything")
     page.get_by_role("button", name="Show", exact=True).click()
@@ -61,4 +61,4 @@ def test_mistakes_are_looked_through_saved_and_held_against_another_version(
     changes = rows.locator(".badge").all_text_contents()
     assert changes
     assert set(changes) == {"Broken"}
-    assert len(saved(page, "Download as CSV")) == 1 + len(changes)
+    assert len(saved(page, "Download CSV")) == 1 + len(changes)

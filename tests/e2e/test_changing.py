@@ -38,9 +38,9 @@ def test_an_hplm_is_updated_with_new_data_of_its_own_task(signed_in: Page, world
         tenant=world.tenant, name="Tickets of June", task="classification", files=upload, actor=world.owner
     )
     signed_in.goto("/t/acme/models/triage/")
-    signed_in.get_by_role("link", name="Update with new data").click()
+    signed_in.get_by_role("link", name="Update").click()
     signed_in.get_by_label("Dataset").select_option(label="Tickets of June (text classification, 240 rows)")
-    signed_in.get_by_role("button", name="Make the new version").click()
+    signed_in.get_by_role("button", name="Create version").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Fine-tune triage v2")
 
 
@@ -71,9 +71,9 @@ def test_a_domain_of_ones_own_makes_one_further_version_at_a_time(
     )
     versions_finish(made, files=files)
     signed_in.goto(f"/t/acme/domains/{made.domain_id}/")
-    signed_in.get_by_role("link", name="Update with a new corpus").click()
+    signed_in.get_by_role("link", name="Update").click()
     signed_in.get_by_label("Corpus").select_option(index=1)
-    signed_in.get_by_role("button", name="Make the new version").click()
+    signed_in.get_by_role("button", name="Create version").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Further pretrain pharmacy v2")
     signed_in.goto(f"/t/acme/domains/{made.domain_id}/")
     signed_in.get_by_role("button", name="Grow from traffic").click()
@@ -104,13 +104,13 @@ def test_an_owner_stops_sharing_and_a_viewer_only_reads_that(
     signed_in: Page, enter: Enter, world: World
 ) -> None:
     signed_in.goto("/t/acme/settings/")
-    signed_in.get_by_label("Count which fragments the tables lack").uncheck()
-    signed_in.get_by_role("button", name="Store").first.click()
+    signed_in.get_by_label("Count missed fragments").uncheck()
+    signed_in.get_by_role("button", name="Save").first.click()
     expect(signed_in.get_by_role("status")).to_contain_text("stored")
-    expect(signed_in.get_by_label("Count which fragments the tables lack")).not_to_be_checked()
+    expect(signed_in.get_by_label("Count missed fragments")).not_to_be_checked()
     enter(world.viewer)
     signed_in.goto("/t/acme/settings/")
-    expect(signed_in.get_by_text("Nothing is counted of which fragments the tables lack")).to_be_visible()
+    expect(signed_in.get_by_text("Missed fragments are not counted")).to_be_visible()
 
 
 def test_a_viewer_is_offered_nothing_that_would_be_refused(page: Page, enter: Enter, world: World) -> None:
@@ -130,10 +130,10 @@ def test_a_new_password_is_the_one_that_counts(signed_in: Page, world: World) ->
     for label, value in (
         ("Current password", PASSWORD),
         ("New password", new),
-        ("New password once more", new),
+        ("Repeat the new password", new),
     ):
         signed_in.get_by_label(label, exact=True).fill(value)
-    signed_in.get_by_role("button", name="Store the password").click()
+    signed_in.get_by_role("button", name="Change password").click()
     expect(signed_in.get_by_role("status")).to_be_visible()
     signed_in.get_by_role("button", name="Sign out").click()
     signed_in.get_by_label("User name").fill(world.owner.username)

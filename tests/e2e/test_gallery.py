@@ -95,7 +95,7 @@ def test_the_pages_of_a_tenant_at_work(
         looker.look(name)
     enter(world.admin)
     looker.page.goto("/serving/")
-    looker.page.get_by_text("The last batches in the pipeline").wait_for()
+    looker.page.get_by_text("Last batches").wait_for()
     looker.look("serving")
     looker.found_nothing()
 

@@ -28,7 +28,7 @@ def test_the_home_page_and_the_list_follow_jobs_and_leaves_focus_and_selection_w
     job = created(world, "complaints")
     signed_in.clock.install()
     signed_in.goto("/t/acme/")
-    tile = signed_in.locator(".tile", has_text="Jobs at work")
+    tile = signed_in.locator(".tile", has_text="Running jobs")
     expect(tile.locator("dd")).to_have_text(re.compile(r"^2\D"))
     link = signed_in.get_by_role("link", name="Fine-tune")
     link.focus()
@@ -52,7 +52,7 @@ def test_the_home_page_and_the_list_follow_jobs_and_leaves_focus_and_selection_w
     expect(stage).to_have_text("dev")
 
     job_fail(job_id=job.pk, worker=WORKER, code="out_of_disk", message="No room.")
-    expect(signed_in.locator("#running")).to_contain_text("Just ended")
+    expect(signed_in.locator("#running")).to_contain_text("Recently finished")
     expect(signed_in.locator("#running")).to_contain_text("No room.")
     expect(tile.locator("dd")).to_have_text(re.compile(r"^0\D"))
     newest = signed_in.locator("#rest tbody tr").first

@@ -30,7 +30,7 @@ def test_a_key_is_shown_once_and_never_again(signed_in: Page) -> None:
 def test_the_last_day_is_asked_for_where_it_counts(signed_in: Page) -> None:
     signed_in.goto(KEYS)
     expect(signed_in.get_by_label("Last day")).to_be_hidden()
-    signed_in.get_by_label("It ends").select_option(label="On the day below")
+    signed_in.get_by_label("Expires").select_option(label="On a date")
     expect(signed_in.get_by_label("Last day")).to_be_visible()
 
 
@@ -48,9 +48,9 @@ def test_a_rotated_key_goes_on_for_as_long_as_is_chosen_and_is_followed_by_anoth
     before = make_key(signed_in)
     signed_in.get_by_role("button", name="Rotate Help desk").click()
     question = signed_in.get_by_role("dialog", name="Rotate this key?")
-    question.get_by_label("The old key").select_option("works for another hour")
+    question.get_by_label("The old key").select_option("stays valid for 1 hour")
     question.get_by_role("button", name="Rotate").click()
-    expect(signed_in.get_by_role("heading", name=f"The key that follows {before[:8]}")).to_be_visible()
+    expect(signed_in.get_by_role("heading", name=f"New key, replaces {before[:8]}")).to_be_visible()
     after = signed_in.locator("#new-key").text_content()
     signed_in.wait_for_load_state()
     assert after
@@ -59,8 +59,8 @@ def test_a_rotated_key_goes_on_for_as_long_as_is_chosen_and_is_followed_by_anoth
     assert after not in signed_in.content()
     rows = signed_in.get_by_role("row", name="Help desk")
     expect(rows).to_have_count(2)
-    old, new = (rows.filter(has_text=words) for words in ("followed by", "follows"))
-    expect(old).to_contain_text(f"{before[:8]}\u2026 followed by {after[:8]}\u2026", use_inner_text=True)
+    old, new = (rows.filter(has_text=words) for words in ("replaced by", "follows"))
+    expect(old).to_contain_text(f"{before[:8]}\u2026 replaced by {after[:8]}\u2026", use_inner_text=True)
     expect(old).to_contain_text("until")
     expect(old.get_by_role("button", name="Rotate")).to_have_count(0)
     expect(new.get_by_role("button", name="Rotate")).to_have_count(1)

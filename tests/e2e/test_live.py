@@ -14,11 +14,11 @@ from tests.e2e.world import WORKER, World, report, start
 from tests.integration.serving_faults.servers import Web
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors import job_marks
+from versiontree.jobs.selectors import job_revisions
 from versiontree.jobs.services.lifecycle import job_event, job_succeed
 from versiontree.tree.services.hplms import hplm_create
 
-LIVE, POLLING = "Live: this page shows changes", "this page asks every 2 seconds"
+LIVE, POLLING = "Live: changes appear immediately", "This page polls every 2 seconds"
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_job_is_followed_live_through_a_reload_and_no_event_is_lost_or_repeate
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     expect(page.locator(".live-mode")).to_contain_text(LIVE)
-    expect(page.locator("#job")).to_contain_text("Place in the queue")
+    expect(page.locator("#job")).to_contain_text("Queue position")
     start(job, 0.25, "train", eta=75)
     expect(page.locator("#job")).to_contain_text("25.0%")
     job_event(job_id=job.pk, kind="note", message="first")
@@ -142,4 +142,4 @@ def test_a_stream_that_is_opened_again_goes_on_from_its_last_id(
 
 def mark(job: Job) -> str:
     """How far the job is, as streams say it."""
-    return job_marks([job.pk])[job.pk].word
+    return job_revisions([job.pk])[job.pk].word

@@ -35,7 +35,7 @@ def send() -> None:
     """What waits, as a worker would; in a thread, since this one has the browser's event loop."""
 
     def work() -> None:
-        webhooks_send(for_s=5)
+        webhooks_send(max_seconds=5)
         connection.close()
 
     with ThreadPoolExecutor(1) as worker:
@@ -61,7 +61,7 @@ def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_l
     assert {line[2] for line in lines[1:]} == {"", key.prefix}
     # It may be tomorrow by now.
     assert date.fromisoformat(lines[-1][0]) - today in {timedelta(days=-6), timedelta(days=-5)}
-    page.get_by_label("Period").select_option("From and to")
+    page.get_by_label("Period").select_option("Custom range")
     page.get_by_role("button", name="Show").click()
     expect(page.get_by_role("alert")).to_contain_text("Choose the first day.")
     expect(page.get_by_role("heading", name="Limits")).to_be_visible()
@@ -76,7 +76,7 @@ def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_l
     expect(events.locator("code").first).to_have_text("api_key.create")
     page.get_by_label("Name").fill("nothing like it")
     page.get_by_role("button", name="Show").click()
-    expect(page.get_by_text("Nothing like this")).to_be_visible()
+    expect(page.get_by_text("No matching events")).to_be_visible()
     page.get_by_label("Name").fill("")
     page.get_by_role("button", name="Show").click()
     assert [line[2:4] for line in saved(page, "Download CSV")[1:]] == [["api_key.create", key.prefix]]
@@ -85,17 +85,17 @@ def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_l
 def test_a_webhook_is_made_tried_replayed_turned_off_and_deleted(signed_in: Page, receiver: Receiver) -> None:
     page, sent = signed_in, signed_in.locator("table.sent tbody tr")
     page.get_by_role("link", name="Webhooks").click()
-    page.get_by_label("Address").fill("http://127.0.0.2/hooks")
+    page.get_by_label("URL").fill("http://127.0.0.2/hooks")
     page.get_by_label("An alias moves to another version").check()
     page.get_by_role("button", name="Create webhook").click()
     expect(page.locator(".errorlist")).to_be_visible()
     expect(page.get_by_label("An alias moves to another version")).to_be_checked()
-    page.get_by_label("Address").fill(receiver.url)
+    page.get_by_label("URL").fill(receiver.url)
     page.get_by_role("button", name="Create webhook").click()
     secret = page.locator("#new-secret").text_content()
     assert secret
     assert secret.startswith("whsec_")
-    page.get_by_role("button", name="Send a test").click()
+    page.get_by_role("button", name="Send test event").click()
     assert secret not in page.content()
     expect(sent).to_have_count(1)
     send()
@@ -109,8 +109,8 @@ def test_a_webhook_is_made_tried_replayed_turned_off_and_deleted(signed_in: Page
     page.get_by_role("button", name="Rotate secret").click()
     page.get_by_role("dialog", name="Rotate the secret?").get_by_role("button", name="Rotate").click()
     assert page.locator("#new-secret").text_content() != secret
-    page.get_by_role("button", name="Turn off").click()
-    expect(page.get_by_role("heading", name="Off since")).to_be_visible()
+    page.get_by_role("button", name="Disable").click()
+    expect(page.get_by_role("heading", name="Disabled since")).to_be_visible()
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_text("No webhooks yet")).to_be_visible()
@@ -121,8 +121,8 @@ def test_all_data_is_taken_out_in_one_file_that_comes_without_a_reload(
 ) -> None:
     page = signed_in
     page.get_by_role("link", name="Settings").click()
-    page.get_by_role("button", name="Make the file").click()
-    expect(page.get_by_text("It will be written in a moment.")).to_be_visible()
+    page.get_by_role("button", name="Export").click()
+    expect(page.get_by_text("The export starts in a moment.")).to_be_visible()
     takeout_run(takeout_id=Takeout.objects.for_tenant(world.tenant).get().pk)
     download = page.get_by_role("link", name="Download")
     expect(download).to_be_visible()
@@ -131,4 +131,4 @@ def test_all_data_is_taken_out_in_one_file_that_comes_without_a_reload(
     with ZipFile(io.BytesIO(coming.value.path().read_bytes())) as archive:
         assert archive.testzip() is None
         assert {"usage.csv", "audit.csv"} <= {Path(name).name for name in archive.namelist()}
-    expect(page.get_by_role("button", name="Make a new file")).to_be_visible()
+    expect(page.get_by_role("button", name="Export")).to_be_visible()

@@ -18,15 +18,15 @@ def set_up(page: Page) -> str:
     """Enter what the app would show on the page that sets it up; the secret."""
     secret = page.locator("main code").inner_text()
     page.get_by_label("Code").fill(code_of(secret))
-    page.get_by_role("button", name="Switch on").click()
-    page.get_by_text("Keep them where your telephone is not: printed").wait_for()
+    page.get_by_role("button", name="Enable").click()
+    page.get_by_text("Print them").wait_for()
     return secret
 
 
 def test_the_owner_sets_up_an_app_and_signs_in_with_its_code(signed_in: Page, world: World) -> None:
     signed_in.get_by_role("link", name=world.owner.username).click()
     signed_in.get_by_role("link", name="Second factor").click()
-    signed_in.get_by_role("link", name="Set up an app").click()
+    signed_in.get_by_role("link", name="Set up").click()
     signed_in.get_by_label("Password").fill(PASSWORD)
     signed_in.keyboard.press("Enter")
     secret = set_up(signed_in)

@@ -26,7 +26,7 @@ def test_what_a_worker_did_is_shown_and_can_be_downloaded(
     expect(page.get_by_text("of 1 request")).to_be_visible()
     with page.expect_download() as downloading:
         # In one step, since what is shown of the workers is replaced.
-        page.get_by_role("link", name="Download the trace").evaluate("link => link.click()")
+        page.get_by_role("link", name="Download trace").evaluate("link => link.click()")
     assert downloading.value.suggested_filename == f"trace-{inference_worker.name}.json"
     lanes = lanes_of(Path(downloading.value.path()).read_text(), process=inference_worker.name)
     # One batch: what was computed before the worker was ready is not in it.

@@ -51,7 +51,7 @@ def test_a_member_of_two_tenants_goes_from_one_to_the_other(page: Page, world: W
 
 def test_the_keyboard_alone_leads_past_the_navigation(signed_in: Page) -> None:
     signed_in.keyboard.press("Tab")
-    expect(signed_in.get_by_role("link", name="Skip to the content")).to_be_focused()
+    expect(signed_in.get_by_role("link", name="Skip to content")).to_be_focused()
     signed_in.keyboard.press("Enter")
     expect(signed_in.locator("#content")).to_be_focused()
 

@@ -24,7 +24,7 @@ def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page)
     page = signed_in
     page.set_viewport_size({"width": 900, "height": 700})
     page.goto("/t/acme/tree/")
-    sizes = page.get_by_role("group", name="Size of the drawing")
+    sizes = page.get_by_role("group", name="Zoom")
     widths = {"100%": width(page)}
     for name in ("75%", "50%", "150%"):
         sizes.get_by_text(name, exact=True).click()

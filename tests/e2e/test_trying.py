@@ -29,7 +29,7 @@ def ask(page: Page, text: str) -> None:
     """Put a text to the model that the link names."""
     page.goto("/t/acme/try/?model=triage@default")
     page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_role("button", name="Answer", exact=True).click()
+    page.get_by_role("button", name="Send", exact=True).click()
 
 
 def replace_by(page: Page, reference: str) -> None:
@@ -56,14 +56,14 @@ def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     row.click()
     expect(signed_in.get_by_label("Text", exact=True)).to_have_value(shown)
     expect(row).to_be_focused()
-    signed_in.get_by_role("button", name="Answer", exact=True).click()
+    signed_in.get_by_role("button", name="Send", exact=True).click()
     answer = signed_in.locator("#answer")
     expect(answer).to_contain_text("acme/triage v1")
     expect(answer.get_by_role("progressbar")).to_have_count(4)
     times = ("Queue", "Retrieval", "Adapter load", "Compute", "Rest")
     for part in (*times, "Whole fragment", "Shorter part", "One token", "Computed"):
         expect(answer.locator(".legend").get_by_text(part, exact=True)).to_be_visible()
-    answer.get_by_text("What is counted").click()
+    answer.get_by_text("What is included").click()
     expect(answer.get_by_role("term").filter(has_text="Rest")).to_be_visible()
     levels = ["trigram", "bigram", "unigram", "computed"]
     colours = answer.evaluate(COLOURS, levels)
@@ -92,11 +92,11 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
         if name == "topics@default":
             expect(chosen).to_have_count(2)
         else:
-            said = "no such model" if name == "absent" else "only models that read the same"
+            said = "no such model" if name == "absent" else "only models with the same kind of input"
             expect(page.get_by_role("alert")).to_contain_text(said)
         expect(page.get_by_label("Text", exact=True)).to_have_value(text)
     page.wait_for_url("**/try/?model=triage@default&model=topics@default")
-    page.get_by_role("button", name="Answer", exact=True).click()
+    page.get_by_role("button", name="Send", exact=True).click()
     columns = page.locator("#answer article")
     expect(columns).to_have_count(2)
     expect(columns.nth(0)).to_contain_text("acme/triage v1")
@@ -108,7 +108,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
         levels = {shade.get_attribute("title") for shade in shaded.locator(".shade").all()}
         assert levels <= {"Whole fragment", "Shorter part", "One token", "Computed"}
         assert levels
-    columns.nth(1).get_by_text("Ask this in a program").click()
+    columns.nth(1).get_by_text("API request").click()
     columns.nth(1).get_by_role("button", name="Copy").first.click()
     copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
     sent = json.loads(shlex.split(copied.replace(" \\\n", " "))[-1])
@@ -123,7 +123,7 @@ def test_a_text_that_is_too_long_is_answered_with_a_remark(
     signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
     ask(signed_in, f"{TEXT}. " * 40)
-    expect(signed_in.locator("#answer")).to_contain_text("only its beginning was used")
+    expect(signed_in.locator("#answer")).to_contain_text("was truncated")
 
 
 def test_markup_in_a_text_stays_text(
@@ -148,11 +148,11 @@ def test_every_kind_of_hplm_is_asked_for_what_it_reads(
         replace_by(page, f"{name}@default")
         page.get_by_label(first, exact=True).fill("what helps the heart")
         page.get_by_label(second, exact=True).fill(TEXT)
-        page.get_by_role("button", name="Answer", exact=True).click()
+        page.get_by_role("button", name="Send", exact=True).click()
         expect(answer).to_contain_text(f"acme/{name} v1")
     replace_by(page, "pain-score@default")
     page.get_by_label("Text", exact=True).fill(TEXT)
-    page.get_by_role("button", name="Answer", exact=True).click()
+    page.get_by_role("button", name="Send", exact=True).click()
     expect(answer).to_contain_text("acme/pain-score v1")
 
 
@@ -170,7 +170,7 @@ def test_spans_are_marked_where_they_stand_and_each_token_has_the_colour_of_its_
     page, answer = signed_in, signed_in.locator("#answer")
     page.goto("/t/acme/try/?model=side-effects@default")
     page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_role("button", name="Answer", exact=True).click()
+    page.get_by_role("button", name="Send", exact=True).click()
     expect(answer).to_contain_text("acme/side-effects v1")
     asked = {"model": "acme/side-effects@default", "inputs": [text], "explain": True}
     headers = {"Authorization": f"Bearer {key}"}

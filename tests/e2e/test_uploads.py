@@ -30,14 +30,14 @@ def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
     expect(preview).to_contain_text("No dev and no test was given")
     expect(preview).to_contain_text("0.0% of the rows, beyond 64 tokens")
     expect(preview).to_contain_text("Measured with minilm, the only root that is ready")
-    signed_in.get_by_role("button", name="Store this dataset").click()
+    signed_in.get_by_role("button", name="Save dataset").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
     expect(signed_in.get_by_role("status").filter(has_text="is stored")).to_be_visible()
 
 
 def test_checking_stores_nothing(signed_in: Page) -> None:
     check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
-    signed_in.get_by_role("button", name="Store this dataset").wait_for()
+    signed_in.get_by_role("button", name="Save dataset").wait_for()
     signed_in.goto("/t/acme/data/")
     expect(signed_in.get_by_text("Tickets of May")).to_have_count(0)
 
@@ -47,7 +47,7 @@ def test_a_bad_file_is_refused_with_the_place_of_the_fault(signed_in: Page) -> N
     refusal = signed_in.get_by_role("alert")
     expect(refusal).to_contain_text("tickets.csv, line 1")
     expect(refusal).to_contain_text("'label'")
-    expect(signed_in.get_by_role("button", name="Store this dataset")).to_have_count(0)
+    expect(signed_in.get_by_role("button", name="Save dataset")).to_have_count(0)
 
 
 def test_a_zip_that_says_it_is_a_corpus_is_refused(signed_in: Page) -> None:
@@ -61,13 +61,13 @@ def test_a_zip_that_says_it_is_a_corpus_is_refused(signed_in: Page) -> None:
 def test_columns_are_chosen_among_those_of_the_file_and_it_is_checked_again(signed_in: Page) -> None:
     rows = b"message,kind\n" + b"".join(b"text number %d,%s\n" % (n, (b"a", b"b")[n % 2]) for n in range(60))
     text, label = (signed_in.get_by_label(name, exact=True) for name in ("Text", "Label"))
-    check, store = (signed_in.get_by_role("button", name=name) for name in ("Check", "Store this dataset"))
+    check, store = (signed_in.get_by_role("button", name=name) for name in ("Check", "Save dataset"))
     check_dataset(signed_in, given("rows.csv", rows))
-    expect(signed_in.get_by_text("Say above which column is which")).to_be_visible()
+    expect(signed_in.get_by_text("Choose the columns above")).to_be_visible()
     text.select_option("message (text number 0)")
     label.select_option("message (text number 0)")
     check.click()
-    expect(signed_in.get_by_role("alert")).to_contain_text("60 differing texts are too few")
+    expect(signed_in.get_by_role("alert")).to_contain_text("60 distinct texts, too few")
     expect(label).to_have_value("message")
     label.select_option("kind (a)")
     check.click()
@@ -134,20 +134,20 @@ def test_bad_rows_can_be_downloaded(signed_in: Page) -> None:
     )
     check_dataset(signed_in, given("rows.jsonl", rows + b"{broken\n"))
     with signed_in.expect_download() as download:
-        signed_in.get_by_role("link", name="Download the bad rows").click()
+        signed_in.get_by_role("link", name="Download invalid rows").click()
     assert "{broken" in download.value.path().read_text()
 
 
 def test_a_changed_form_forgets_the_preview_that_no_longer_fits(signed_in: Page) -> None:
     check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()))
-    signed_in.get_by_role("button", name="Store this dataset").wait_for()
+    signed_in.get_by_role("button", name="Save dataset").wait_for()
     signed_in.get_by_label("Training file").set_input_files(given("other.jsonl", b"{}"))
-    expect(signed_in.get_by_role("button", name="Store this dataset")).to_have_count(0)
+    expect(signed_in.get_by_role("button", name="Save dataset")).to_have_count(0)
 
 
 def test_a_taken_name_is_said_beside_the_field(signed_in: Page) -> None:
     check_dataset(signed_in, given("tickets.jsonl", tickets_file().getvalue()), name="Tickets")
-    signed_in.get_by_role("button", name="Store this dataset").click()
+    signed_in.get_by_role("button", name="Save dataset").click()
     expect(signed_in.locator(".errorlist")).to_contain_text("already a dataset with the name 'Tickets'")
 
 
@@ -158,5 +158,5 @@ def test_a_corpus_is_previewed_and_then_stored(signed_in: Page) -> None:
     signed_in.get_by_role("button", name="Check").click()
     expect(signed_in.locator("#preview")).to_contain_text("1,501")
     expect(signed_in.locator("#preview")).to_contain_text("Read in pieces")
-    signed_in.get_by_role("button", name="Store this corpus").click()
+    signed_in.get_by_role("button", name="Save corpus").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Leaflets of May")

@@ -27,7 +27,7 @@ def test_it_calls_again_and_again_until_it_is_stopped() -> None:
 
 def test_waking_it_does_not_wait_for_the_interval() -> None:
     called = threading.Event()
-    thread = PeriodicThread("test", called.set, interval_s=NEVER_S)  # type: ignore[arg-type]
+    thread = PeriodicThread("test", called.set, interval_s=NEVER_S)
     thread.start()
     thread.wake()
     assert called.wait(60)

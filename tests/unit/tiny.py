@@ -27,7 +27,7 @@ from inference.hplm.hplm import (
     Task,
 )
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.pets import PetSpec, PetWeights, Shape
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 
@@ -93,7 +93,7 @@ def tiny_checkpoint(
     return folder
 
 
-def tiny_root(folder: Path, *, n: int = fragments.N, **checkpoint: Any) -> Root:
+def tiny_root(folder: Path, *, n: int = fragments.DEFAULT_N, **checkpoint: Any) -> Root:
     """A root split from a tiny checkpoint that is made in `folder`."""
     return Root.from_checkpoint(open_checkpoint(tiny_checkpoint(folder, **checkpoint)), lower=2, n=n)
 
@@ -118,7 +118,7 @@ def tiny_texts(count: int, *, seed: int = 0, longest: int = 12) -> list[str]:
 def fragments_of(root: Root, texts: Sequence[str]) -> NDArray[np.int64]:
     """The different fragments [F, n] of the texts."""
     missing, n = root.config.missing_id, root.config.n
-    found = [fragments.of_sequence(root.tokenizer.encode(text).ids, missing, n) for text in texts]
+    found = [fragments.extract(root.tokenizer.encode(text).ids, missing, n) for text in texts]
     return np.unique(np.concatenate(found), axis=0)
 
 
@@ -137,7 +137,7 @@ def tiny_plot(
     vocabulary or of the texts."""
     missing, n = root.config.missing_id, root.config.n
     exact = fragments_of(root, texts)
-    parts = [fragments.degrade(exact, level, missing) for level in fragments.search_order(n)[:-1]]
+    parts = [fragments.shorten(exact, level, missing) for level in fragments.fallback_order(n)[:-1]]
     candidates = fragments.unique(np.concatenate(parts))[1]
     kept = candidates[np.random.default_rng(seed).random(len(candidates)) < share]
     centres = np.arange(root.config.vocab) if all_unigrams else np.unique(exact[:, n // 2])
@@ -179,7 +179,7 @@ def tiny_hplm(
     names = FIXED_LABELS.get(task, tuple(tags if task == TAGGING else kinds))
     generator = torch.Generator().manual_seed(seed)
     config = root.config
-    shape = Shape(config.upper, config.hidden, config.architecture.inner)
+    shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
     fresh = PetWeights.initial(spec, shape, generator=generator)
     learnt = {
         name: value + 0.2 * torch.randn(value.shape, generator=generator)

@@ -1,4 +1,4 @@
-"""Long pieces of work on the version tree."""
+"""Jobs on the version tree, their history, and the shards that several workers share."""
 
 import uuid
 from typing import Final
@@ -13,7 +13,7 @@ __all__ = ["Job", "JobEvent", "JobShard"]
 
 
 class JobKind(models.TextChoices):
-    """What the work is."""
+    """What a job does."""
 
     CONVERT = "convert", "Convert"
     FURTHER_PRETRAIN = "further_pretrain", "Further pretrain"
@@ -25,7 +25,7 @@ class JobKind(models.TextChoices):
 
 
 class JobState(models.TextChoices):
-    """Where a job stands."""
+    """The states of a job. ``Job`` documents the transitions."""
 
     WAITING = "waiting", "Waiting"
     QUEUED = "queued", "Queued"
@@ -35,7 +35,7 @@ class JobState(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
-LEGAL: Final[dict[JobState, frozenset[JobState]]] = {
+LEGAL_TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
     JobState.WAITING: frozenset({JobState.QUEUED, JobState.CANCELLED}),
     JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
     JobState.RUNNING: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED, JobState.QUEUED}),
@@ -44,44 +44,39 @@ LEGAL: Final[dict[JobState, frozenset[JobState]]] = {
     JobState.SUCCEEDED: frozenset(),
 }
 
-
 ACTIVE: Final = frozenset({JobState.WAITING, JobState.QUEUED, JobState.RUNNING})
-
-
 TERMINAL: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED})
 
+# An evaluation is short and follows a long fine-tune, so it can run first without starving others.
+DEFAULT_PRIORITY: Final[dict[JobKind, int]] = {kind: 0 if kind == JobKind.EVALUATE else 3 for kind in JobKind}
 
-# Evaluating is short and each comes after a long fine-tune, so it may go first and starves nobody.
-PRIORITY: Final[dict[JobKind, int]] = {kind: 0 if kind == JobKind.EVALUATE else 3 for kind in JobKind}
-
-
-STATUS_STYLE: Final[dict[JobState, tuple[str, str]]] = {
-    JobState.WAITING: ("Waiting", "neutral"),
-    JobState.QUEUED: ("Queued", "info"),
-    JobState.RUNNING: ("Running", "primary"),
-    JobState.SUCCEEDED: ("Succeeded", "success"),
-    JobState.FAILED: ("Failed", "danger"),
-    JobState.CANCELLED: ("Cancelled", "warning"),
+JOB_STATE_COLOURS: Final[dict[JobState, str]] = {
+    JobState.WAITING: "neutral",
+    JobState.QUEUED: "info",
+    JobState.RUNNING: "primary",
+    JobState.SUCCEEDED: "success",
+    JobState.FAILED: "danger",
+    JobState.CANCELLED: "warning",
 }
 
 
 class Job(models.Model):
-    """One long piece of work for one version. This row is the truth; a message is only a nudge.
+    """One long-running job for one version. The row is authoritative; a Celery message only wakes a worker.
 
     ::
 
         waiting   -> queued      the job before it succeeded
-                  -> cancelled   by a person, or because the job before it ended badly
+                  -> cancelled   by a user, or because the job before it failed or was cancelled
         queued    -> running     a worker claimed it
                   -> cancelled
         running   -> succeeded | failed | cancelled
                   -> queued      its worker died, or shut down
         failed    -> queued      retried
         cancelled -> queued      retried
-                  -> waiting     retried while the job before it is still at work
+                  -> waiting     retried while the job before it is still active
 
-    A worker claims a queued job by compare-and-set and holds a lease that its heartbeat renews. The reaper
-    puts a job whose lease ran out back in the queue, or fails it when its attempts are spent.
+    A worker claims a queued job by compare-and-set and holds a lease that its heartbeat renews. If the lease
+    expires, ``lease_recovery`` queues the job again, or fails it when no attempt is left.
     """
 
     Kind = JobKind
@@ -165,17 +160,12 @@ class Job(models.Model):
 
     @property
     def is_active(self) -> bool:
-        """Whether something is still to happen by itself."""
+        """Whether the job has not ended: it waits, is queued or runs."""
         return self.state in ACTIVE
-
-    @property
-    def status_label(self) -> str:
-        """The word people see."""
-        return STATUS_STYLE[JobState(self.state)][0]
 
 
 class JobEvent(models.Model):
-    """One thing that happened to a job; ids only grow, so a reader goes on from the last one it saw."""
+    """One entry of a job's history. Ids only grow, so a reader continues after the last id it saw."""
 
     id = models.BigAutoField(primary_key=True)
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="events")
@@ -196,7 +186,7 @@ class JobEvent(models.Model):
 
 
 class ShardState(models.TextChoices):
-    """Where a shard stands."""
+    """The states of a shard."""
 
     WAITING = "waiting", "Waiting"
     RUNNING = "running", "Running"
@@ -204,23 +194,23 @@ class ShardState(models.TextChoices):
     FAILED = "failed", "Failed"
 
 
-MAX_ATTEMPTS: Final = 3
+MAX_SHARD_ATTEMPTS: Final = 3
 
 
 class JobShard(models.Model):
-    """One part of one stage of a job. This row is the truth; a message is only a nudge.
+    """One part of one stage of a job, which any worker may take. The row is authoritative.
 
     ::
 
         waiting -> running   a worker claimed it
-        running -> done      its files are there and sealed
-                -> waiting   given back, or its worker died and another takes it
-                -> failed    its attempts are spent
+        running -> done      its files are complete and read-only
+                -> waiting   released, or its worker died and another takes it
+                -> failed    no attempt is left
         done    -> waiting   its files are gone
 
-    As with jobs, a worker claims by compare-and-set and holds a lease; unlike jobs, anybody may take over a
-    shard whose lease has run out, so a dead worker costs its one shard and nobody needs a reaper. ``piece``
-    is the part [first, last), ``result`` says what was made of it.
+    A worker claims a shard by compare-and-set and holds a lease. Unlike with jobs, any worker may take over a
+    shard whose lease has expired, so no recovery is needed. ``piece`` is the range [first, last) of inputs,
+    ``result`` describes the output.
     """
 
     State = ShardState

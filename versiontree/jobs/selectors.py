@@ -15,20 +15,20 @@ from tenants.base.errors import not_found
 from tenants.base.scope import platform_scope
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 
-LATELY: Final = 20
+RECENT_JOBS: Final = 20
 
 
-def usual_seconds(kinds: Iterable[str]) -> dict[str, float]:
+def median_durations(kinds: Iterable[str]) -> dict[str, float]:
     """What the last jobs of each of these kinds took, the median; without those of which there are none."""
     found = {}
     with platform_scope():
         for kind in dict.fromkeys(kinds):
-            if times := list(_succeeded(JobKind(kind)).values_list("took", flat=True)[:LATELY]):
+            if times := list(succeeded_jobs(JobKind(kind)).values_list("took", flat=True)[:RECENT_JOBS]):
                 found[kind] = median(took.total_seconds() for took in times)
     return found
 
 
-def _succeeded(kind: JobKind) -> QuerySet[Any]:
+def succeeded_jobs(kind: JobKind) -> QuerySet[Any]:
     """The newest first, with how long each ``took``; what was tried more than once also waited."""
     done = Job.unscoped.filter(kind=kind, state=JobState.SUCCEEDED, attempt=1)
     took = ExpressionWrapper(F("finished_at") - F("started_at"), output_field=DurationField())
@@ -52,7 +52,7 @@ def job_detail(tenant: Tenant | None, job_id: UUID | str) -> Job:
     return _found(jobs_of(tenant).filter(pk=wanted).first())
 
 
-def job_of_anybody(job_id: UUID) -> Job:
+def job_by_id(job_id: UUID) -> Job:
     """For staff: a job, whoever's, or ``not_found``."""
     return _found(Job.unscoped.select_related("tenant").filter(pk=job_id).first())
 
@@ -62,7 +62,7 @@ def job_events(job: Job, *, after: int = 0) -> QuerySet[JobEvent]:
     return JobEvent.unscoped.filter(job=job, pk__gt=after).order_by("pk")
 
 
-def jobs_found(tenant: Tenant | None, *, words: str = "", kind: str = "") -> QuerySet[Job]:
+def jobs_search(tenant: Tenant | None, *, words: str = "", kind: str = "") -> QuerySet[Job]:
     """The tenant's jobs (None: the platform's), newest first: those of a kind, those with these words in the
     name of what they are for."""
     found = jobs_of(tenant).filter(kind=kind) if kind else jobs_of(tenant)
@@ -78,14 +78,22 @@ def _found(job: Job | None) -> Job:
     return job
 
 
-_ORDER = ("priority", "queued_at", "pk")
+QUEUE_ORDER = ("priority", "queued_at", "pk")
 
 
-_TOLD = ("state", "stage", "progress", "eta_seconds", "attempt", "heartbeat_at", "cancel_requested_at")
+REVISION_FIELDS = (
+    "state",
+    "stage",
+    "progress",
+    "eta_seconds",
+    "attempt",
+    "heartbeat_at",
+    "cancel_requested_at",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class JobRevision:
     """How far a job has come, as a word that differs whenever its page would."""
 
     word: str
@@ -93,7 +101,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Queue:
+class QueuePosition:
     """The place that a job has in the queue, or a new one would, 1 being next, and the seconds until its
     turn; None where nothing tells how long what is before it takes."""
 
@@ -101,7 +109,7 @@ class Queue:
     wait_s: float | None
 
 
-def queue_places(jobs: Iterable[Job]) -> dict[UUID, int]:
+def queue_positions(jobs: Iterable[Job]) -> dict[UUID, int]:
     """The place of each queued one of these jobs among all that are queued, whoever's: 1 is next; one query.
 
     Jobs that wait for another have no place yet.
@@ -109,41 +117,41 @@ def queue_places(jobs: Iterable[Job]) -> dict[UUID, int]:
     queued = [job.pk for job in jobs if job.state == JobState.QUEUED]
     if not queued:
         return {}
-    order = Job.unscoped.filter(state=JobState.QUEUED).order_by(*_ORDER)
+    order = Job.unscoped.filter(state=JobState.QUEUED).order_by(*QUEUE_ORDER)
     with platform_scope():
         places = {pk: place for place, pk in enumerate(order.values_list("pk", flat=True), start=1)}
     return {pk: places[pk] for pk in queued if pk in places}
 
 
-def job_marks(ids: Iterable[UUID]) -> dict[UUID, Mark]:
+def job_revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
     """The mark of each of these jobs that is there, whoever's; three queries at most, however many."""
     with platform_scope():
-        return _marks(ids)
+        return _revisions(ids)
 
 
-def _marks(ids: Iterable[UUID]) -> dict[UUID, Mark]:
-    jobs = list(Job.unscoped.filter(pk__in=list(ids)).only(*_TOLD))
+def _revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
+    jobs = list(Job.unscoped.filter(pk__in=list(ids)).only(*REVISION_FIELDS))
     events = JobEvent.unscoped.filter(job__in=jobs).order_by().values_list("job").annotate(Max("pk"))
-    last, places = dict(events), queue_places(jobs)
-    return {job.pk: _mark(job, last.get(job.pk, 0), places.get(job.pk)) for job in jobs}
+    last, places = dict(events), queue_positions(jobs)
+    return {job.pk: _revision(job, last.get(job.pk, 0), places.get(job.pk)) for job in jobs}
 
 
-def queue_standing(of: Job | None = None) -> Queue:
+def queue_position(of: Job | None = None) -> QueuePosition:
     """What a queued job waits for, or one that is asked for now would, whoever's that is."""
     with platform_scope():
         active = Job.unscoped.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
-        jobs = list(active.order_by(*_ORDER).only("kind", "state", "eta_seconds", "worker"))
+        jobs = list(active.order_by(*QUEUE_ORDER).only("kind", "state", "eta_seconds", "worker"))
     running = [job for job in jobs if job.state == JobState.RUNNING]
     queued = [job for job in jobs if job.state == JobState.QUEUED]
     before = list(takewhile(lambda job: of is None or job.pk != of.pk, queued))
     ahead = [*running, *before]
-    usual = usual_seconds(job.kind for job in ahead)
+    usual = median_durations(job.kind for job in ahead)
     left = [usual.get(job.kind) if job.eta_seconds is None else job.eta_seconds for job in ahead]
     told = [seconds for seconds in left if seconds is not None]
     workers = len({job.worker for job in running}) or 1
-    return Queue(1 + len(before), sum(told) / workers if len(told) == len(ahead) else None)
+    return QueuePosition(1 + len(before), sum(told) / workers if len(told) == len(ahead) else None)
 
 
-def _mark(job: Job, event: int, place: int | None) -> Mark:
-    told = [str(getattr(job, name)) for name in _TOLD]
-    return Mark(f"{event}-{crc32(repr([told, place]).encode()):08x}", not job.is_active)
+def _revision(job: Job, event: int, place: int | None) -> JobRevision:
+    told = [str(getattr(job, name)) for name in REVISION_FIELDS]
+    return JobRevision(f"{event}-{crc32(repr([told, place]).encode()):08x}", not job.is_active)

@@ -9,13 +9,13 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from tenants.base.admin.base import ReadOnly, acting, sized
+from tenants.base.admin.base import ReadOnlyAdmin, file_size_column, staff_user
 from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path
 
 
 @admin.register(Takeout)
-class TakeoutAdmin(ReadOnly):
+class TakeoutAdmin(ReadOnlyAdmin):
     """They are asked for on the page of a tenant, or by its owners, and kept for a week."""
 
     list_display = ("tenant", "state", "size", "created_by", "created_at", "expires_at", "file")
@@ -24,7 +24,7 @@ class TakeoutAdmin(ReadOnly):
     search_fields = ("tenant__slug",)
     fields = ("tenant", "state", "size", "error_message", "created_by", "created_at", "expires_at", "file")
     readonly_fields = ("size", "file")
-    size = sized("written_bytes")
+    size = file_size_column("written_bytes")
 
     @admin.display(description="File")
     def file(self, takeout: Takeout) -> SafeString | str:
@@ -52,6 +52,6 @@ class TakeoutAdmin(ReadOnly):
             file = takeout_path(takeout).open("rb")
         except FileNotFoundError as error:
             raise Http404 from error
-        takeout_fetch(takeout=takeout, actor=acting(request))
+        takeout_fetch(takeout=takeout, actor=staff_user(request))
         name = f"{takeout.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
         return FileResponse(file, as_attachment=True, filename=name)

@@ -5,19 +5,19 @@ from uuid import UUID
 
 from celery import shared_task
 
-from tenants.base.child_process import VERY_LONG_TASK_S, run_or_log
+from tenants.base.child_process import LONG_TASK_TIME_LIMIT_S, run_in_child_or_log
 from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import WRITE_TAKEOUT_TASK
 from versiontree.transfer.services.tenant_deletion import DELETE_TENANTS_TASK, tenants_delete
 
 
-@shared_task(name=WRITE_TAKEOUT_TASK, soft_time_limit=VERY_LONG_TASK_S)
+@shared_task(name=WRITE_TAKEOUT_TASK, soft_time_limit=LONG_TASK_TIME_LIMIT_S)
 def write_takeout(takeout_id: str) -> None:
     """Put all data of a tenant into one file."""
-    run_or_log(partial(takeout_run, takeout_id=UUID(takeout_id)), f"takeout {takeout_id}")
+    run_in_child_or_log(partial(takeout_run, takeout_id=UUID(takeout_id)), f"takeout {takeout_id}")
 
 
-@shared_task(name=DELETE_TENANTS_TASK, soft_time_limit=VERY_LONG_TASK_S)
+@shared_task(name=DELETE_TENANTS_TASK, soft_time_limit=LONG_TASK_TIME_LIMIT_S)
 def delete_tenants() -> None:
     """Go on deleting the data of tenants that are to be deleted."""
-    run_or_log(tenants_delete, "deleting the data of tenants")
+    run_in_child_or_log(tenants_delete, "deleting the data of tenants")

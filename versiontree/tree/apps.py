@@ -10,10 +10,9 @@ class TreeConfig(AppConfig):
     def ready(self) -> None:
         from tenants.base import hooks
         from versiontree.jobs.hooks import register_owner
-        from versiontree.tree.check_fit import checked_fit
-        from versiontree.tree.services.artifact_refs import fine_tunings_of_file
+        from versiontree.tree.selectors.recommended_root import checked_fit
         from versiontree.tree.services.compaction import domains_compact_due
-        from versiontree.tree.services.fine_tunings import fine_tunings_dispatch_lost
+        from versiontree.tree.services.fine_tunings import fine_tunings_of_file, fine_tunings_redispatch
         from versiontree.tree.services.garbage_collection import artifacts_collect
         from versiontree.tree.services.version_completion import VersionJobs
         from versiontree.tree.serving_manifest import manifest_publish_on_commit
@@ -22,6 +21,6 @@ class TreeConfig(AppConfig):
         hooks.serving_changed.register(manifest_publish_on_commit)
         hooks.check_details.register(checked_fit)
         hooks.file_users.register(fine_tunings_of_file)
-        hooks.recovery.register(fine_tunings_dispatch_lost)
+        hooks.recovery.register(fine_tunings_redispatch)
         hooks.expiry.register(artifacts_collect)
         hooks.expiry.register(domains_compact_due)

@@ -11,13 +11,13 @@ from typing import Final
 from tenants.base.errors import ErrorCode, HmiError
 
 SUPPORTED_MODEL_TYPES: Final = ("bert", "roberta", "xlm-roberta", "distilbert", "electra")
-_RELATIVE: Final = ("deberta", "deberta-v2")
+_RELATIVE_ATTENTION_TYPES: Final = ("deberta", "deberta-v2")
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED_SUFFIXES: Final = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
-_LONGEST: Final = 1024
-_POSITIONS: Final = 512
+_MAX_SOURCE_LENGTH: Final = 1024
+_DEFAULT_POSITIONS: Final = 512
 
 
 def checkpoint_source(source: str) -> str:
@@ -28,64 +28,64 @@ def checkpoint_source(source: str) -> str:
     cleaned = source.strip()
     if not cleaned:
         raise HmiError(ErrorCode.MISSING_FIELD, "Say where the checkpoint is.", param="source")
-    if len(cleaned) > _LONGEST or not cleaned.isprintable():
-        raise _refusal(ErrorCode.CHECKPOINT_NOT_FOUND, "A source is a folder or a hub id.")
+    if len(cleaned) > _MAX_SOURCE_LENGTH or not cleaned.isprintable():
+        raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, "A source is a folder or a hub id.")
     folder = Path(cleaned).expanduser()
     if folder.is_dir():
-        _look_at(folder)
+        _check_folder(folder)
         return str(folder.resolve())
     if folder.suffix in _PICKLED_SUFFIXES and folder.exists():
-        raise _pickled(folder.name)
+        raise _pickled_error(folder.name)
     if folder.exists():
-        raise _refusal(ErrorCode.CHECKPOINT_NOT_FOUND, f"{cleaned} is a file; a checkpoint is a folder.")
+        raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, f"{cleaned} is a file; a checkpoint is a folder.")
     if not _HUB_ID.fullmatch(cleaned) or ".." in cleaned:
-        raise _refusal(ErrorCode.CHECKPOINT_NOT_FOUND, f"There is no folder {cleaned}.")
+        raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, f"There is no folder {cleaned}.")
     return cleaned
 
 
-def checkpoint_longest(folder: Path) -> int:
+def checkpoint_max_tokens(folder: Path) -> int:
     """The most tokens of a text that a checkpoint folder has positions for.
 
     Raises ``unsupported_checkpoint``.
     """
     try:
         config = json.loads((folder / "config.json").read_bytes())
-        positions = int(config.get("max_position_embeddings", _POSITIONS))
+        positions = int(config.get("max_position_embeddings", _DEFAULT_POSITIONS))
         if config.get("model_type") in _POSITIONS_BEHIND_PADDING:
             positions -= int(config.get("pad_token_id", 1)) + 1
         return positions
     except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise _refusal(
-            ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json."
-        ) from error
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
 
 
-def _look_at(folder: Path) -> None:
+def _check_folder(folder: Path) -> None:
     if not any((folder / name).is_file() for name in _WEIGHTS):
         pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED_SUFFIXES)
         if pickled:
-            raise _pickled(", ".join(pickled[:3]))
-        raise _refusal(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no model.safetensors.")
+            raise _pickled_error(", ".join(pickled[:3]))
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no model.safetensors.")
     if not (folder / "tokenizer.json").is_file():
-        raise _refusal(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no tokenizer.json.")
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no tokenizer.json.")
     try:
         model_type = json.loads((folder / "config.json").read_bytes()).get("model_type")
     except (OSError, ValueError, AttributeError) as error:
-        raise _refusal(
-            ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json."
-        ) from error
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
     if model_type not in SUPPORTED_MODEL_TYPES:
         told = f"The model type {model_type!r} is not supported ({', '.join(SUPPORTED_MODEL_TYPES)} are)."
-        why = " Its attention is relative to positions in every layer." if model_type in _RELATIVE else ""
-        raise _refusal(ErrorCode.UNSUPPORTED_CHECKPOINT, told + why)
+        why = (
+            " Its attention is relative to positions in every layer."
+            if model_type in _RELATIVE_ATTENTION_TYPES
+            else ""
+        )
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, told + why)
 
 
-def _pickled(names: str) -> HmiError:
-    return _refusal(
+def _pickled_error(names: str) -> HmiError:
+    return _error(
         ErrorCode.PICKLED_CHECKPOINT,
         f"The weights are only in {names}: reading a pickle runs code. Save them as safetensors.",
     )
 
 
-def _refusal(code: ErrorCode, message: str) -> HmiError:
+def _error(code: ErrorCode, message: str) -> HmiError:
     return HmiError(code, message, param="source")

@@ -1,6 +1,6 @@
 """The answers that an evaluation kept: reading them, choosing among them, and holding two against each other.
 
-A file of them never changes, so what was read is remembered. ``workers.training.evaluation_answers`` writes
+A file of them never changes, so what was read is remembered. ``workers.training.evaluate`` writes
 it.
 """
 
@@ -15,13 +15,13 @@ from typing import Any, Final
 from tenants.datasets.models import Task
 from versiontree.artifact_store import ArtifactDamaged
 
-FILE: Final = "answers.json"
+FILE_NAME: Final = "answers.json"
 FORMAT: Final = 1
-REMEMBERED: Final = 8
+CACHE_SIZE: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class RowAnswer:
     """One row of the evaluated file, counted from 1; ``at`` is the byte that it begins at.
 
     ``gold`` and ``answer``: a label, a list of labels, a number, spans as [label, first word, word after the
@@ -37,12 +37,12 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class EvaluationAnswers:
     """All that was kept; ``rows`` of the file were asked, of which these may be a sample."""
 
     task: str
     rows: int
-    answered: tuple[Answered, ...]
+    answered: tuple[RowAnswer, ...]
 
     @property
     def sampled(self) -> bool:
@@ -50,7 +50,7 @@ class Answers:
         return self.rows > len(self.answered)
 
 
-class Change(StrEnum):
+class ChangeKind(StrEnum):
     """What became of a row from one version to another; of a number, whether it came nearer."""
 
     FIXED = "fixed"
@@ -59,32 +59,32 @@ class Change(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class AnswerChange:
     """A row that two versions answered differently."""
 
-    change: Change
-    before: Answered
-    after: Answered
+    change: ChangeKind
+    before: RowAnswer
+    after: RowAnswer
 
 
-@lru_cache(maxsize=REMEMBERED)
-def answers_read(folder: Path) -> Answers:
+@lru_cache(maxsize=CACHE_SIZE)
+def answers_read(folder: Path) -> EvaluationAnswers:
     """The answers in the folder of an artifact. Raises ``ArtifactDamaged`` when it is not there or holds
     something else."""
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        found = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
         if found["format"] != FORMAT:
             raise ValueError(f"format {found['format']}")
         columns = (found[name] for name in ("row", "at", "gold", "answer", "right", "score"))
-        rows = tuple(Answered(*values) for values in zip(*columns, strict=True))
-        return Answers(found["task"], found["rows"], rows)
+        rows = tuple(RowAnswer(*values) for values in zip(*columns, strict=True))
+        return EvaluationAnswers(found["task"], found["rows"], rows)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ArtifactDamaged(f"The answers {folder.name[:12]} cannot be read: {error}.") from error
 
 
-def answers_chosen(
-    answers: Answers, *, wrong: bool = False, gold: str = "", predicted: str = ""
-) -> list[Answered]:
+def answers_filter(
+    answers: EvaluationAnswers, *, wrong: bool = False, gold: str = "", predicted: str = ""
+) -> list[RowAnswer]:
     """The rows with this expected and this given label, by number; only those with ``wrong`` answers, the
     surest of them first. Numbers are never right: with ``wrong`` those farthest off come first."""
     found = [
@@ -94,7 +94,7 @@ def answers_chosen(
         and (not gold or gold in labels_in(one.gold))
         and (not predicted or predicted in labels_in(one.answer))
     ]
-    return sorted(found, key=_most_wrong) if wrong else found
+    return sorted(found, key=_error_key) if wrong else found
 
 
 def labels_in(answer: Any) -> set[str]:
@@ -106,7 +106,7 @@ def labels_in(answer: Any) -> set[str]:
     return set()
 
 
-def labels_of(answers: Answers) -> list[str]:
+def answer_labels(answers: EvaluationAnswers) -> list[str]:
     """All labels that were expected or given; none where the task has no labels."""
     if answers.task in (Task.QUESTION_ANSWERING, Task.REGRESSION):
         return []
@@ -115,12 +115,12 @@ def labels_of(answers: Answers) -> list[str]:
     )
 
 
-def answers_changed(before: Answers, after: Answers) -> list[Changed]:
+def answers_compare(before: EvaluationAnswers, after: EvaluationAnswers) -> list[AnswerChange]:
     """The rows that both versions were asked and that they answered differently, the surest new answers
     first."""
     earlier = {one.row: one for one in before.answered}
     found = list(_changes(earlier, after.answered))
-    return sorted(found, key=lambda one: _most_wrong(one.after))
+    return sorted(found, key=lambda one: _error_key(one.after))
 
 
 def mcnemar(fixed: int, broken: int) -> float:
@@ -134,27 +134,27 @@ def mcnemar(fixed: int, broken: int) -> float:
     return min(1.0, 2 * ways / (1 << count))
 
 
-def _changes(earlier: dict[int, Answered], later: Sequence[Answered]) -> Iterator[Changed]:
+def _changes(earlier: dict[int, RowAnswer], later: Sequence[RowAnswer]) -> Iterator[AnswerChange]:
     for after in later:
         before = earlier.get(after.row)
         if before is not None and before.answer != after.answer:
-            yield Changed(_change(before, after), before, after)
+            yield AnswerChange(_change(before, after), before, after)
 
 
-def _change(before: Answered, after: Answered) -> Change:
-    was, now = _goodness(before), _goodness(after)
+def _change(before: RowAnswer, after: RowAnswer) -> ChangeKind:
+    was, now = _correctness(before), _correctness(after)
     if was == now:
-        return Change.CHANGED
-    return Change.FIXED if now > was else Change.BROKEN
+        return ChangeKind.CHANGED
+    return ChangeKind.FIXED if now > was else ChangeKind.BROKEN
 
 
-def _goodness(one: Answered) -> float:
+def _correctness(one: RowAnswer) -> float:
     return float(one.right) if one.right is not None else -_distance(one)
 
 
-def _distance(one: Answered) -> float:
+def _distance(one: RowAnswer) -> float:
     return float(abs(one.gold - one.answer)) if isinstance(one.answer, int | float) else 0.0
 
 
-def _most_wrong(one: Answered) -> tuple[float, float, int]:
+def _error_key(one: RowAnswer) -> tuple[float, float, int]:
     return -_distance(one), -(one.score or 0.0), one.row

@@ -1,61 +1,74 @@
-"""Telling inference workers what to serve: ``<artifact root>/manifest.json``, made from the database.
+"""Publishing ``<artifact root>/manifest.json``, which tells inference workers what to serve.
 
-Workers watch the file, so it is replaced in one step. It names every ready version of every model that is not
-deleted, with the chain of PLOTs to look fragments up in, nearest first, and the local lower layers that
-compute what the chain lacks. It also has the weights of tenants that have another than 1, what each of the
-nearest tables belongs to, and the digests of those versions that are to stay in memory.
+The manifest is made from the database and replaced atomically, because workers watch it. It lists:
+
+- every ready version of every model that is not deleted, with its chain of PLOTs (nearest first) and the
+  local lower layers that compute what the chain lacks;
+- the weights of tenants whose weight is not 1;
+- the owner of the nearest table of each chain;
+- the digests of the versions pinned in memory.
 """
 
 import json
 import logging
 import os
+import struct
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
+from filelock import FileLock
 
 from tenants.base.scope import platform_scope
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.served import Branch, Link, Served, links_by_role, upwards
-from versiontree.tree.single_flight import single_flight
+from versiontree.tree.selectors.served_versions import (
+    ArtifactLink,
+    ServedBranch,
+    ServedVersion,
+    ancestor_ids,
+    links_by_role,
+)
 
 log = logging.getLogger(__name__)
 
 FORMAT: Final = 2
 FILE_NAME: Final = "manifest.json"
 PAIRED_TASK: Final = "question_answering"
+LOCK_POLL_S: Final = 0.01
+RUNS: Final = struct.Struct("<QQ")
 
 
 def manifest_publish() -> None:
-    """Write the manifest if what it would say has changed; on return it says all that was committed before.
+    """Write the manifest if its content has changed. On return it includes all that was committed before.
 
-    Publishers take turns, and each reads the database after its turn has come; of those that wait meanwhile
-    the next one publishes for all. Not to be called inside a transaction.
+    Concurrent calls share one write (``single_flight``). Do not call it inside a transaction.
     """
     root = Path(settings.HMI_ARTIFACT_ROOT)
     root.mkdir(parents=True, exist_ok=True)
-    single_flight(root / ".manifest.lock", lambda: _publish(root / FILE_NAME))
+    single_flight(root / ".manifest", lambda: _publish(root / FILE_NAME))
 
 
 def manifest_publish_on_commit() -> None:
-    """Publish after the transaction; a failure is logged and left to the periodic task. Also receives
-    ``tenants.base.hooks.serving_changed``."""
+    """Publish after the transaction. A failure is logged and left to the periodic task.
+
+    Receiver of ``tenants.base.hooks.serving_changed``.
+    """
     transaction.on_commit(_publish_quietly)
 
 
 def manifest_content() -> dict[str, Any]:
-    """What the database says is served, without the revision; four queries for any number of models."""
+    """The manifest without its revision. Four queries for any number of models."""
     rows = Version.unscoped.filter(kind=VersionKind.HPLM, state=VersionState.READY, hplm__deleted_at=None)
-    served = [Served(*row) for row in rows.order_by("pk").values_list(*Served.COLUMNS)]
-    # After them, so that nothing is served whose artifacts were not yet there to be read.
+    served = [ServedVersion(*row) for row in rows.order_by("pk").values_list(*ServedVersion.COLUMNS)]
+    # Read after the versions, so that every version served has its artifacts here.
     links = links_by_role()
     parents = dict(Version.unscoped.values_list("pk", "parent_id"))
     branches = {
-        parent: Branch.of(upwards(parent, parents), links)
+        parent: ServedBranch.of(ancestor_ids(parent, parents), links)
         for parent in dict.fromkeys(version.parent_id for version in served)
     }
     tables: dict[str, str] = {}
@@ -82,17 +95,17 @@ def manifest_content() -> dict[str, Any]:
 
 
 def _pinned() -> Iterable[str]:
-    """The digests of what the aliases of pinned models mean."""
+    """The digests of the versions that aliases of pinned models point at."""
     aliases = Alias.unscoped.filter(hplm__pinned_at__isnull=False, hplm__deleted_at=None)
     return aliases.order_by().values_list("version__digest", flat=True)
 
 
 def takes_pairs(task: str, config: Mapping[str, Any]) -> bool:
-    """Whether the inputs of a version that was made by ``config`` have two texts."""
+    """Whether an input of a version with this config consists of two texts."""
     return task == PAIRED_TASK or bool(config.get("dataset", {}).get("pairs", False))
 
 
-def _hplm(version: Served, branch: Branch, own: Link) -> dict[str, Any]:
+def _hplm(version: ServedVersion, branch: ServedBranch, own: ArtifactLink) -> dict[str, Any]:
     return {
         "tenant": version.tenant,
         "hplm": version.hplm,
@@ -108,8 +121,8 @@ def _hplm(version: Served, branch: Branch, own: Link) -> dict[str, Any]:
     }
 
 
-def _root(branch: Branch) -> dict[str, Any]:
-    """A root, whose own local lower layers are the last on the way up."""
+def _root(branch: ServedBranch) -> dict[str, Any]:
+    """A root. Its own local lower layers are the last of the chain."""
     digest = branch.root.digest
     return {
         "name": branch.root.root,
@@ -157,3 +170,33 @@ def _replace(path: Path, content: dict[str, Any]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def single_flight(name: Path, work: Callable[[], None]) -> None:
+    """Return once a run of ``work`` that began after this call has ended, here or in another process.
+
+    Callers take turns under the lock ``<name>.lock``. If such a run ended while a caller waited, the caller
+    returns at once: of many that wait during one run, the next runs for all. A failed run raises, and the
+    next caller runs again. The file ``<name>.runs`` holds the number of the last run and of the last that
+    succeeded. The folder must exist.
+    """
+    runs = os.open(f"{name}.runs", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        last_before, _ = _read_runs(runs)
+        with FileLock(f"{name}.lock", mode=0o600, thread_local=False, poll_interval=LOCK_POLL_S):
+            last, succeeded = _read_runs(runs)
+            if succeeded > last_before:
+                return
+            os.pwrite(runs, RUNS.pack(last + 1, succeeded), 0)
+            work()
+            os.pwrite(runs, RUNS.pack(last + 1, last + 1), 0)
+    finally:
+        os.close(runs)
+
+
+def _read_runs(runs: int) -> tuple[int, int]:
+    content = os.pread(runs, RUNS.size, 0)
+    if len(content) < RUNS.size:
+        return 0, 0
+    last, succeeded = RUNS.unpack(content)
+    return last, succeeded

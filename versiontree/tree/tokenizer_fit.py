@@ -9,20 +9,26 @@ from typing import Any, Final
 from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError, not_found
-from tenants.datasets.formats.fit import TokenizerFit, TooLong, fit_warnings, tokenizer_fit
 from tenants.datasets.formats.sampling import (
-    LinePlace,
-    SampledPart,
+    RowLocation,
+    SampledFile,
     Texts,
     corpus_texts,
     dataset_texts,
     sample,
 )
-from tenants.datasets.formats.tokens import TokenRow, rows_as_tokens
+from tenants.datasets.formats.tokenization import (
+    LongTextPolicy,
+    TokenizerFit,
+    TokenRow,
+    fit_warnings,
+    tokenize_rows,
+    tokenizer_fit,
+)
 from tenants.datasets.models import Corpus, Dataset, Split, Task
 from tenants.datasets.storage import stored_path
 from versiontree.artifact_store import ArtifactStore
-from versiontree.tree.checkpoints import checkpoint_longest
+from versiontree.tree.checkpoints import checkpoint_max_tokens
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
@@ -33,10 +39,10 @@ TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "root.json"
 
 
-ROWS_SHOWN: Final = 5
+PREVIEW_ROWS: Final = 5
 
 
-def root_to_fit(name: str) -> Version:
+def root_version_by_name(name: str) -> Version:
     """The version of the root with this name, or ``not_found``."""
     found = Version.unscoped.filter(kind=VersionKind.ROOT, root__name=name).first()
     if found is None:
@@ -63,29 +69,29 @@ def dataset_fit(version: Version, dataset: Dataset) -> TokenizerFit:
     return files_fit(version, upload_parts(dataset), task=dataset.task)
 
 
-def files_fit(version: Version, parts: Sequence[SampledPart], *, task: str | None) -> TokenizerFit:
+def files_fit(version: Version, parts: Sequence[SampledFile], *, task: str | None) -> TokenizerFit:
     """As ``corpus_fit``, of canonical files: the splits of a dataset of this task, or a corpus."""
     if task is None:
-        texts_of, too_long = corpus_texts, TooLong.PIECES
+        texts_of, too_long = corpus_texts, LongTextPolicy.PIECES
     else:
         windows = task == Task.QUESTION_ANSWERING
-        texts_of, too_long = dataset_texts, TooLong.WINDOWS if windows else TooLong.CUT
+        texts_of, too_long = dataset_texts, LongTextPolicy.WINDOWS if windows else LongTextPolicy.CUT
     folder = _root_folder(version)
     return _read(parts, texts_of, folder / TOKENIZER_FILE, _max_tokens(folder), too_long)
 
 
-def root_longest(version: Version) -> int:
+def root_max_tokens(version: Version) -> int:
     """Tokens of the longest input that the root above the version reads. Raises as ``root_config``."""
     return _max_tokens(_root_folder(version))
 
 
-def upload_parts(upload: Corpus | Dataset) -> list[SampledPart]:
+def upload_parts(upload: Corpus | Dataset) -> list[SampledFile]:
     """The canonical files of a corpus, or of the splits of a dataset."""
     if isinstance(upload, Corpus):
         return [_corpus_part(upload)]
     order = list(Split)
     splits = sorted(upload.splits.all(), key=lambda split: order.index(Split(split.split)))
-    return [SampledPart(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
+    return [SampledFile(stored_path(one.sha256), one.rows, one.size_bytes, one.split) for one in splits]
 
 
 def corpus_tokens(version: Version, corpus: Corpus) -> list[TokenRow]:
@@ -133,48 +139,50 @@ def _warnings(fit: Callable[[], TokenizerFit]) -> dict[str, list[str]]:
 
 
 def _checkpoint_fit(folder: Path, corpus: Corpus, max_tokens: int | None) -> TokenizerFit:
-    longest = max_tokens or checkpoint_longest(folder)
-    return _read([_corpus_part(corpus)], corpus_texts, folder / TOKENIZER_FILE, longest, TooLong.PIECES)
+    longest = max_tokens or checkpoint_max_tokens(folder)
+    return _read(
+        [_corpus_part(corpus)], corpus_texts, folder / TOKENIZER_FILE, longest, LongTextPolicy.PIECES
+    )
 
 
 def _read(
-    parts: Sequence[SampledPart],
+    parts: Sequence[SampledFile],
     texts_of: Callable[[str], Texts],
     tokenizer: Path,
     max_tokens: int,
-    too_long: TooLong,
+    too_long: LongTextPolicy,
 ) -> TokenizerFit:
     try:
         return tokenizer_fit(
             sample(parts, texts_of),
             tokenizer=tokenizer,
             max_tokens=max_tokens,
-            of_rows=sum(part.rows for part in parts),
+            total_rows=sum(part.rows for part in parts),
             too_long=too_long,
         )
     except FileNotFoundError as error:
         raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
 
 
-def _first_rows(path: Path, split: str | None) -> Iterator[tuple[LinePlace, str]]:
+def _first_rows(path: Path, split: str | None) -> Iterator[tuple[RowLocation, str]]:
     try:
         with path.open(encoding="utf-8", newline="\n") as lines:
-            for number, line in enumerate(islice(lines, ROWS_SHOWN), start=1):
-                yield LinePlace(number, split), line
+            for number, line in enumerate(islice(lines, PREVIEW_ROWS), start=1):
+                yield RowLocation(number, split), line
     except FileNotFoundError as error:
         raise HmiError(ErrorCode.NOT_FOUND, "The file of this upload is gone.") from error
 
 
 def _tokens(
-    version: Version, rows: Iterable[tuple[LinePlace, str]], texts_of: Callable[[str], Texts]
+    version: Version, rows: Iterable[tuple[RowLocation, str]], texts_of: Callable[[str], Texts]
 ) -> list[TokenRow]:
     folder = _root_folder(version)
     read = ((place, texts_of(line)) for place, line in rows)
-    return rows_as_tokens(read, tokenizer=folder / TOKENIZER_FILE, max_tokens=_max_tokens(folder))
+    return tokenize_rows(read, tokenizer=folder / TOKENIZER_FILE, max_tokens=_max_tokens(folder))
 
 
-def _corpus_part(corpus: Corpus) -> SampledPart:
-    return SampledPart(stored_path(corpus.sha256), corpus.rows, corpus.size_bytes)
+def _corpus_part(corpus: Corpus) -> SampledFile:
+    return SampledFile(stored_path(corpus.sha256), corpus.rows, corpus.size_bytes)
 
 
 def _root_folder(version: Version) -> Path:

@@ -10,19 +10,19 @@ from typing import Any, Final, Self
 
 from tenants.datasets.models import Dataset, Task
 from versiontree.jobs.models import JobKind
-from versiontree.tree.training_settings import settings_in_full
+from versiontree.tree.training_settings import settings_with_defaults
 
 PET_BYTES: Final = 2
 HEAD_BYTES: Final = 4
 VECTOR_BYTES: Final = {"float16": 2, "int8": 1}
-BESIDE_A_ROW: Final = 40
+ROW_OVERHEAD_BYTES: Final = 40
 """About what the index of a table and the scales of its vectors take, a row."""
-FRAGMENT: Final = 3
-PER_TOKEN: Final = (Task.TAGGING, Task.QUESTION_ANSWERING)
+DEFAULT_FRAGMENT_TOKENS: Final = 3
+TOKEN_TASKS: Final = (Task.TAGGING, Task.QUESTION_ANSWERING)
 
 
 @dataclass(frozen=True, slots=True)
-class UpperShape:
+class UpperLayers:
     """Of a root's upper layers: how many, their width, and that of their feed-forward block."""
 
     layers: int
@@ -50,28 +50,28 @@ class UpperShape:
 def table_row_bytes(config: Mapping[str, Any], vectors: str) -> int:
     """Of a fragment in a table of the root whose own file this is. Raises KeyError, TypeError or ValueError
     for what is none."""
-    numbers = int(config.get("n", FRAGMENT)) * int(config["architecture"]["hidden"])
-    return numbers * VECTOR_BYTES[vectors] + BESIDE_A_ROW
+    numbers = int(config.get("n", DEFAULT_FRAGMENT_TOKENS)) * int(config["architecture"]["hidden"])
+    return numbers * VECTOR_BYTES[vectors] + ROW_OVERHEAD_BYTES
 
 
-def weights_bytes(shape: UpperShape, dataset: Dataset, settings: Mapping[str, Any]) -> int:
+def weights_bytes(shape: UpperLayers, dataset: Dataset, settings: Mapping[str, Any]) -> int:
     """Of the PET and the head that training with these settings makes; of a tagger at most, since a kind of
     span that is never longer than a word needs one output less."""
-    knobs = settings_in_full(JobKind.FINE_TUNE, settings)
-    return PET_BYTES * shape.layers * _pet(shape, knobs) + HEAD_BYTES * _head(shape, dataset, knobs)
+    full = settings_with_defaults(JobKind.FINE_TUNE, settings)
+    return PET_BYTES * shape.layers * _pet(shape, full) + HEAD_BYTES * _head(shape, dataset, full)
 
 
-def _pet(shape: UpperShape, knobs: Mapping[str, Any]) -> int:
+def _pet(shape: UpperLayers, full: Mapping[str, Any]) -> int:
     """Numbers in one layer."""
-    widths = [int(knobs[name]) for name in ("adapter", "output_adapter") if knobs[name]]
+    widths = [int(full[name]) for name in ("adapter", "output_adapter") if full[name]]
     adapters = sum(2 * width * shape.hidden + width + shape.hidden for width in widths)
-    lora = int(knobs["lora"]) * sum(into + out for into, out in shape.maps)
-    biases = sum(out for _, out in shape.maps) if knobs["biases"] else 0
-    return adapters + lora + biases + (4 * shape.hidden if knobs["norms"] else 0)
+    lora = int(full["lora"]) * sum(into + out for into, out in shape.maps)
+    biases = sum(out for _, out in shape.maps) if full["biases"] else 0
+    return adapters + lora + biases + (4 * shape.hidden if full["norms"] else 0)
 
 
-def _head(shape: UpperShape, dataset: Dataset, knobs: Mapping[str, Any]) -> int:
-    reads_mean = dataset.task not in PER_TOKEN and knobs["pooling"] == "cls_mean"
+def _head(shape: UpperLayers, dataset: Dataset, full: Mapping[str, Any]) -> int:
+    reads_mean = dataset.task not in TOKEN_TASKS and full["pooling"] == "cls_mean"
     width = 2 * shape.hidden if reads_mean else shape.hidden
     return _outputs(dataset) * (width + 1)
 

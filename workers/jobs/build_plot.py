@@ -8,7 +8,7 @@ from django.conf import settings
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobShard
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from workers.jobs.files import artifact_folder, corpus_file
 from workers.jobs.outcome import JobOutcome
 from workers.sharding import ShardWork, Told, share_stage
@@ -28,8 +28,8 @@ STAGES = (
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Makes `plot`, from the version's own lower layers."""
-    from workers.training.build_plot import plot_report
     from workers.training.corpus import require_texts
+    from workers.training.plots import plot_report
 
     corpus = corpus_file(job)
     require_texts(corpus)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.tree.services.domains import nearest_lower
+from versiontree.tree.selectors.lineage import nearest_lower
 from workers.jobs.outcome import JobOutcome, shared_artifact
 from workers.training.progress import Reporter
 
@@ -13,7 +13,7 @@ STAGES = (("merge tables", 1.0),)
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Makes `plot`; the version has the `lower` of the nearest of those it holds."""
-    from workers.training.merge_plots import merge_plots
+    from workers.training.plots import merge_plots
 
     out = workspace / "plot"
     folders = [store.path("plot", digest) for digest in job.params["plots"]]

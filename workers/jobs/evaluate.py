@@ -6,7 +6,7 @@ from django.conf import settings
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from workers.jobs.files import artifact_folder, dataset_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.storage import damaged, measure, stored_path
+from tenants.datasets.storage import corrupt_file_error, digest_file, stored_path
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Artifact
@@ -37,6 +37,6 @@ def _upload(sha256: str, what: str) -> Path:
         raise HmiError(
             ErrorCode.NOT_FOUND, f"The file of {what} is gone: it was deleted after the job was made."
         )
-    if measure(path).sha256 != sha256:
-        raise damaged(f"The file of {what}")
+    if digest_file(path).sha256 != sha256:
+        raise corrupt_file_error(f"The file of {what}")
     return path

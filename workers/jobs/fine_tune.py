@@ -6,7 +6,7 @@ from django.conf import settings
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from workers.jobs.files import artifact_folder, dataset_file
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
@@ -21,7 +21,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     from workers.training.checkpoints import Checkpoints
     from workers.training.datasets import DatasetFiles
     from workers.training.fine_tune import fine_tune
-    from workers.training.fine_tune_settings import FineTuneSettings
+    from workers.training.search import FineTuneSettings
 
     inputs = build_inputs(job.version)
     out = workspace / "hplm"

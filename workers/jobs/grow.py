@@ -11,9 +11,8 @@ from inference.queueing.misses import MissedFragment, missed_clear, missed_fragm
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.tree.selectors.versions import build_inputs
-from versiontree.tree.services.domains import nearest_lower
-from versiontree.tree.services.growth import tenants_that_share, tenants_to_grow_from
+from versiontree.tree.selectors.lineage import build_inputs, nearest_lower
+from versiontree.tree.services.growth import tenants_sharing_counts, tenants_to_grow_from
 from versiontree.tree.training_settings import DEFAULT_VECTORS
 from workers.jobs.files import artifact_folder
 from workers.jobs.outcome import JobOutcome, shared_artifact
@@ -26,8 +25,8 @@ STAGES = (("compute fragments", 1.0),)
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Makes `plot` with the `lower` of the version before; the counts are forgotten once that is safe."""
-    from workers.training.grow_plot import grow_plot
     from workers.training.plot_shards import PlotSettings
+    from workers.training.plots import grow_plot
 
     inputs = build_inputs(job.version)
     wanted = job.params["settings"]
@@ -61,7 +60,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
 def counts_tidy() -> None:
     """Delete what is counted of tenants that do not share it, or stopped lately, or are gone."""
     with connect(settings.REDIS_URL) as redis:
-        if gone := missed_keep_only(redis, tenants_that_share()):
+        if gone := missed_keep_only(redis, tenants_sharing_counts()):
             log.info("Deleted %d counts of missed fragments whose tenants do not share them", gone)
 
 

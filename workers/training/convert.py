@@ -8,26 +8,24 @@ import torch
 from torch import Tensor
 
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.fragments import N
-from inference.hplm.full_lower import FullLower
+from inference.hplm.encoder import FullLower
+from inference.hplm.fragments import DEFAULT_N
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
-from workers.training.atomic_folders import atomic_folders
 from workers.training.checkpoints import Checkpoints
-from workers.training.closed_form import STAGE as CLOSED_FORM_STAGE
-from workers.training.closed_form import ClosedForm
-from workers.training.context_term import batches_for, fit_context
 from workers.training.corpus import CorpusReader, read_corpus
-from workers.training.distil import STAGE as DISTIL_STAGE
-from workers.training.distil import Distillation, DistilRates, local_tensors, restore_local, variances
-from workers.training.general_text import write_general
+from workers.training.disk import atomic_folders
+from workers.training.distillation import STAGE as DISTIL_STAGE
+from workers.training.distillation import Distillation, DistilRates, local_tensors, restore_local, variances
 from workers.training.hidden_states import Teacher
 from workers.training.multi_gpu import gpus, peer_processes, reading_only
 from workers.training.precision import Arithmetic, arithmetic
 from workers.training.progress import Reporter
+from workers.training.ridge_regression import STAGE as CLOSED_FORM_STAGE
+from workers.training.ridge_regression import ClosedForm, batches_for, fit_context
 from workers.training.simulated_misses import Frequencies, Patterns, Reading, TableGaps
 from workers.training.training_loop import Budget, learn
-from workers.training.training_texts import Course, TrainingTexts
+from workers.training.training_texts import Course, TrainingTexts, write_general
 from workers.training.unexplained_variance import level_readings, measure, measure_mixed
 
 BATCHES_FOR_VARIANCE = 16
@@ -49,7 +47,7 @@ class ConvertSettings:
 
     name: str | None = None
     lower: int | None = None
-    n: int = N
+    n: int = DEFAULT_N
     max_tokens: int | None = None
     seed: int = 0
     device: str = "auto"

@@ -1,17 +1,21 @@
-"""The disk: a full one, known and said in one way whoever notices it, and what must be on it for good."""
+"""Disk writes of a job: atomic folders, sealed folders, fsync, and one error for a full disk."""
 
 import errno
+import hashlib
+import json
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from uuid import uuid4
 
 from safetensors import SafetensorError
 
 from inference.hplm.errors import HplmError
 
-FULL: Final = "The disk is full. Ask the administrator to make room, then start the job again."
+DISK_FULL: Final = "The disk is full. Ask the administrator to make room, then start the job again."
 _NUMBERS: Final = (errno.ENOSPC, errno.EDQUOT)
 # Libraries pass the system's error on as text only.
 _WORDS: Final = (
@@ -35,7 +39,7 @@ def full_disk_told() -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         if tells_of_full_disk(error):
-            raise HplmError("out_of_disk", FULL) from error
+            raise HplmError("out_of_disk", DISK_FULL) from error
         raise
 
 
@@ -46,3 +50,90 @@ def sync(path: Path) -> None:
         os.fsync(number)
     finally:
         os.close(number)
+
+
+@contextmanager
+def atomic_folders(*folders: Path) -> Iterator[None]:
+    """Remove what was written to `folders` when the block does not come to its end, cancelled or failed.
+
+    A folder that was there before stays, empty. A full disk is HplmError("out_of_disk").
+    """
+    existed = [folder.exists() for folder in folders]
+    try:
+        with full_disk_told():
+            yield
+    except BaseException:
+        for folder, before in zip(folders, existed, strict=True):
+            shutil.rmtree(folder, ignore_errors=True)
+            if before:
+                folder.mkdir()
+        raise
+
+
+SEAL: Final = "sealed.json"
+
+
+Report = dict[str, Any]
+
+
+def build_once(folder: Path, make: Callable[[Path], Report]) -> Report:
+    """The report of a sealed folder, which `make` fills first if it is not there or not sound.
+
+    Two makers at once are no harm: the first to end stays.
+    """
+    if (report := read_seal(folder)) is not None:
+        return report
+    shutil.rmtree(folder, ignore_errors=True)
+    aside = folder.with_name(f"{folder.name}.{uuid4().hex[:8]}.partial")
+    # Not its parents: whoever removed those has no more use for what is made here.
+    aside.mkdir()
+    try:
+        with full_disk_told():
+            report = make(aside)
+            _seal(aside, report)
+        _place(aside, folder)
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return report
+
+
+def read_seal(folder: Path) -> Report | None:
+    """What the maker of a folder said about it; None unless every file is what it was then."""
+    try:
+        about = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        sound = all(_sha256(folder / name) == digest for name, digest in about["files"].items())
+    except (OSError, ValueError, KeyError):
+        return None
+    report: Report = about["report"]
+    return report if sound else None
+
+
+def seal_digest(folder: Path) -> str:
+    """The sha256 of a folder's seal, and so of all its files; empty when there is none."""
+    seal = folder / SEAL
+    return _sha256(seal) if seal.is_file() else ""
+
+
+def _seal(folder: Path, report: Report) -> None:
+    files = sorted(path for path in folder.iterdir() if path.is_file())
+    for path in files:
+        sync(path)
+    about = {"files": {path.name: _sha256(path) for path in files}, "report": report}
+    (folder / SEAL).write_text(json.dumps(about, sort_keys=True), encoding="utf-8")
+    sync(folder / SEAL)
+    sync(folder)
+
+
+def _place(aside: Path, folder: Path) -> None:
+    try:
+        aside.rename(folder)
+    except OSError:
+        # Not empty: somebody else made it meanwhile.
+        if not (folder / SEAL).is_file():
+            raise
+    sync(folder.parent)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,17 +1,21 @@
-"""How good a stored hPLM is on a labelled file, read as serving does."""
+"""How good a stored hPLM is on a labelled file, read as serving does; and what it answered to each row."""
 
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from inference.hplm.hplm import Hplm
 from workers.training.datasets import read_examples
-from workers.training.evaluation_answers import write_answers
 from workers.training.lower_states import LowerWay
 from workers.training.precision import arithmetic
 from workers.training.prepared_split import Backbone, decoded, every_output, judged, prepare, scores
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
+from workers.training.tasks.base import Judged
 from workers.training.tasks.registry import task_kind
 
 
@@ -74,3 +78,53 @@ def evaluate(
         write_answers(answers, task=task, file=dataset_file, judged=rows)
     reporter.advance(1)
     return scores(split, found, kind, seen)
+
+
+FORMAT: Final = 1
+FILE: Final = "answers.json"
+MOST_ROWS: Final = 20_000
+"""Of a larger file so many rows are drawn."""
+SEED: Final = 0
+"""Always the same: every version is asked about the same rows of a file."""
+_DIGITS: Final = 4
+
+
+def write_answers(
+    folder: Path, *, task: str, file: Path, judged: Sequence[Judged], most: int = MOST_ROWS
+) -> None:
+    """Write `answers.json` into a new folder; judged: one for each row of `file`, in their order."""
+    starts = list(_row_starts(file))
+    # Who read the rows skipped the same lines, so this would be our own mistake.
+    assert len(starts) == len(judged), f"{len(judged)} answers to {len(starts)} rows"
+    chosen = _drawn(len(judged), most)
+    rows = [judged[at] for at in chosen]
+    document = {
+        "format": FORMAT,
+        "task": task,
+        "rows": len(judged),
+        "row": [at + 1 for at in chosen],
+        "at": [starts[at] for at in chosen],
+        "gold": [one.gold for one in rows],
+        "answer": [one.answer for one in rows],
+        "right": [one.right for one in rows],
+        "score": [None if one.score is None else round(one.score, _DIGITS) for one in rows],
+    }
+    folder.mkdir(parents=True)
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    (folder / FILE).write_text(text, encoding="utf-8")
+
+
+def _drawn(count: int, most: int) -> list[int]:
+    if count <= most:
+        return list(range(count))
+    drawn = np.random.default_rng(SEED).choice(count, size=most, replace=False)
+    return sorted(int(at) for at in drawn)
+
+
+def _row_starts(file: Path) -> Iterator[int]:
+    at = 0
+    with file.open("rb") as lines:
+        for line in lines:
+            if line.strip():
+                yield at
+            at += len(line)

@@ -8,15 +8,14 @@ import torch
 
 from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm, Task
-from inference.hplm.pets import PetWeights, Shape
-from workers.training.atomic_folders import atomic_folders
+from inference.hplm.pets import PetWeights, UpperShape
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles, Example, read_examples
-from workers.training.fine_tune_settings import FineTuneSettings
+from workers.training.disk import atomic_folders
 from workers.training.precision import arithmetic
 from workers.training.prepared_split import Backbone, Prepared, answer, imbalance, prepare, scores
 from workers.training.progress import Reporter
-from workers.training.search import Search
+from workers.training.search import FineTuneSettings, Search
 from workers.training.task_model import TaskModel
 from workers.training.tasks.base import TaskKind
 from workers.training.tasks.registry import task_kind
@@ -94,7 +93,7 @@ def _new_model(
 ) -> TaskModel:
     config = backbone.root.config
     generator = torch.Generator().manual_seed(settings.seed)
-    shape = Shape(config.upper, config.hidden, config.architecture.inner)
+    shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
     pooling = "token" if kind.per_token else cast("Pooling", settings.pooling)
     pet = PetWeights.initial(settings.spec, shape, generator=generator)
     head = Head.initial(len(labels), config.hidden, pooling=pooling, generator=generator)

@@ -10,23 +10,21 @@ import torch
 
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LM_HEAD_FILE, TOKENIZER_FILE, LmHead, Root
-from workers.training.atomic_folders import atomic_folders
 from workers.training.checkpoints import Checkpoints, draws
-from workers.training.context_term import batches_for
 from workers.training.convert import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus
-from workers.training.domain_learning import STAGE, DomainLearning
-from workers.training.general_text import read_general
+from workers.training.disk import atomic_folders
+from workers.training.domain_learner import STAGE, DomainLearning
 from workers.training.hidden_states import Teacher
-from workers.training.language_model import HEAD_STAGE, LanguageModel, new_head
-from workers.training.masking import hide
+from workers.training.masked_language_model import HEAD_STAGE, LanguageModel, hide, new_head
 from workers.training.multi_gpu import gpus, peer_processes, reading_only
 from workers.training.precision import arithmetic
 from workers.training.progress import Reporter
+from workers.training.ridge_regression import batches_for
 from workers.training.sequences import Framed, batches_of, make_batch
 from workers.training.simulated_misses import Frequencies, Patterns, TableGaps
 from workers.training.training_loop import Budget, learn
-from workers.training.training_texts import Course, TrainingTexts
+from workers.training.training_texts import Course, TrainingTexts, read_general
 from workers.training.unexplained_variance import Spread, level_readings, measure
 
 BATCHES_FOR_VARIANCE = 8

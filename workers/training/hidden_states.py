@@ -7,12 +7,11 @@ from torch import Tensor
 from torch.func import functional_call
 
 from inference.hplm.compose import Composition, compose
-from inference.hplm.full_lower import FullLower
+from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.upper import UpperLayers
+from workers.training.optimizer import WordRows
 from workers.training.precision import Arithmetic
 from workers.training.sequences import Batch
-from workers.training.word_rows import WordRows
 
 WORDS = "embeddings.words.weight"
 

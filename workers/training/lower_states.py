@@ -13,8 +13,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.misses import Counts, LowerHalf, fill
+from inference.hplm.lower_states import compute_lower_states
+from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.plot_lookup import HitCounts, LowerLayers
 from inference.hplm.tokenization import Encoding
 from workers.training.corpus import Ids
 from workers.training.disk import full_disk_told
@@ -47,7 +48,7 @@ class LowerStates:
 
 def lower_states(
     sequences: Sequence[Encoding],
-    half: LowerHalf,
+    half: LowerLayers,
     way: LowerWay,
     tolerance: float | None,
     reporter: Reporter,
@@ -58,7 +59,7 @@ def lower_states(
     """
     starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
     flat = _room(int(starts[-1]), half.chain.tables[0].hidden, folder)
-    counts: list[Counts] = []
+    counts: list[HitCounts] = []
     reporter.stage("look up", len(sequences))
     # Like lengths together: the whole texts among them are padded.
     order = np.argsort([len(one) for one in sequences], kind="stable")
@@ -90,22 +91,24 @@ def _room(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16
 
 @torch.no_grad()
 def _made(
-    sequences: list[Encoding], half: LowerHalf, way: LowerWay, tolerance: float | None
-) -> tuple[list[npt.NDArray[Any]], list[Counts]]:
+    sequences: list[Encoding], half: LowerLayers, way: LowerWay, tolerance: float | None
+) -> tuple[list[npt.NDArray[Any]], list[HitCounts]]:
     """The states [T, d] of each sequence."""
     ids, types = [one.ids for one in sequences], [one.types for one in sequences]
     if way == "whole":
         states = _whole(ids, types, half)
-        counts = [Counts(whole=True)] * len(ids)
+        counts = [HitCounts(whole=True)] * len(ids)
     else:
-        misses = Misses(MissPolicy(way)) if tolerance is None else Misses(MissPolicy(way), tolerance)
-        filled = fill(ids, [half] * len(ids), [misses] * len(ids), types)
+        misses = (
+            MissHandling(MissPolicy(way)) if tolerance is None else MissHandling(MissPolicy(way), tolerance)
+        )
+        filled = compute_lower_states(ids, [half] * len(ids), [misses] * len(ids), types)
         states, counts = filled.states, filled.counts
     rows = states.float().cpu().numpy()
     return [row[: len(one)] for row, one in zip(rows, ids, strict=True)], counts
 
 
-def _whole(ids: list[Ids], types: list[Ids], half: LowerHalf) -> Tensor:
+def _whole(ids: list[Ids], types: list[Ids], half: LowerLayers) -> Tensor:
     assert half.full is not None
     lengths = torch.tensor([len(row) for row in ids])
     mask = torch.arange(int(lengths.max()))[None, :] < lengths[:, None]
@@ -117,7 +120,7 @@ def _whole(ids: list[Ids], types: list[Ids], half: LowerHalf) -> Tensor:
     return states
 
 
-def _shares(counts: Sequence[Counts]) -> dict[str, float]:
+def _shares(counts: Sequence[HitCounts]) -> dict[str, float]:
     totals = np.array([[one.full, one.part, one.single, one.computed] for one in counts]).sum(axis=0)
     shares = (totals / max(1, totals.sum())).round(4).tolist()
     whole = sum(one.whole for one in counts) / max(1, len(counts))

@@ -16,15 +16,14 @@ import numpy.typing as npt
 import torch
 
 from inference.hplm import fragments
-from inference.hplm.json_files import read_artifact_json
+from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import ROOT_FILE, TOKENIZER_FILE
 from inference.hplm.root_config import RootConfig
-from workers.training.atomic_folders import Report, atomic_folders, build_once
 from workers.training.corpus import CorpusReader, byte_ranges, texts_between
-from workers.training.fragment_counts import FragmentTables
-from workers.training.fragment_selection import CHOSEN_FILE, choose_fragments
+from workers.training.disk import Report, atomic_folders, build_once
+from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
 from workers.training.ngrams import Ids, Packing, Window
 from workers.training.precision import Arithmetic, arithmetic
 

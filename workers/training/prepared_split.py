@@ -11,17 +11,16 @@ from torch import Tensor
 
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_plan import LevelErrors
-from inference.hplm.misses import LowerHalf
 from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
 from inference.hplm.tokenization import Encoding
 from workers.training.datasets import Example
-from workers.training.evaluation_answers import Judged
 from workers.training.lower_states import LowerStates, LowerWay, lower_states
 from workers.training.precision import Arithmetic
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
-from workers.training.tasks.base import Outputs, TaskKind
+from workers.training.tasks.base import Judged, Outputs, TaskKind
 
 SEQUENCES_AT_ONCE = 64
 # Shapes that recur: what is compiled for a shape is compiled once.
@@ -34,7 +33,7 @@ class Backbone:
     they lack."""
 
     root: Root
-    half: LowerHalf
+    half: LowerLayers
     arithmetic: Arithmetic
 
     @classmethod
@@ -45,7 +44,7 @@ class Backbone:
         them fragments that the tables lack cannot be computed."""
         loaded = Root.load(root, arithmetic.device)
         local = None if lower is None else LocalLower.load(lower, arithmetic.device)
-        half = LowerHalf(
+        half = LowerLayers(
             PlotChain([PlotTable.open(plot) for plot in plots]),
             local,
             loaded.checkpoint_lower(),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from inference.hplm import fragments
 from inference.hplm.errors import HplmError
-from inference.hplm.families.registry import FAMILIES
+from inference.hplm.families import FAMILIES
 from inference.hplm.root_config import RootConfig
 from workers.training.corpus import Corpus, CorpusReader, Ids, unchecked
 
@@ -158,7 +158,7 @@ def make_batch(sequences: Sequence[Framed], config: RootConfig) -> Batch:
     types = np.zeros(mask.shape, dtype=np.int64)
     ids[mask] = np.concatenate([one.ids for one in sequences])
     types[mask] = np.concatenate([one.types for one in sequences])
-    whole = np.concatenate([fragments.of_sequence(one.ids, config.missing_id, config.n) for one in sequences])
+    whole = np.concatenate([fragments.extract(one.ids, config.missing_id, config.n) for one in sequences])
     _, unique, inverse = fragments.unique(whole)
     where = np.zeros(mask.shape, dtype=np.int64)
     where[mask] = inverse

@@ -29,7 +29,7 @@ def read_at(whole: Ids, levels: Levels, missing: int) -> Ids:
     read = whole.copy()
     for level in np.unique(levels):
         chosen = levels == level
-        read[chosen] = fragments.degrade(whole[chosen], int(level), missing)
+        read[chosen] = fragments.shorten(whole[chosen], int(level), missing)
     return read
 
 
@@ -90,8 +90,8 @@ class TableGaps:
         n, missing = self._window.n, self._window.missing
         levels = np.full(len(whole), fragments.level_count(n) - 1, dtype=np.int64)
         left = np.arange(len(whole))
-        for level in fragments.search_order(n)[:-1]:
-            sought = fragments.pack(fragments.degrade(whole[left], level, missing))
+        for level in fragments.fallback_order(n)[:-1]:
+            sought = fragments.pack(fragments.shorten(whole[left], level, missing))
             hit = _among(self._kept[int(counted)], sought)
             levels[left[hit]] = level
             left = left[~hit]

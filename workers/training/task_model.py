@@ -6,11 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.heads import Head, pooled
+from inference.hplm.encoder import UpperLayers
+from inference.hplm.heads import Head, pool
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SharedPets
-from inference.hplm.pets import PetSpec, PetWeights, Shape
-from inference.hplm.upper import UpperLayers
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 
 # What a head says at padding: no softmax over the tokens may choose it.
 NEVER = -1e4
@@ -25,7 +25,7 @@ class TaskModel(nn.Module):
     def __init__(self, pet: PetWeights, head: Head, *, dropout: float = 0.0) -> None:
         super().__init__()
         self._spec: PetSpec = pet.spec
-        self._shape: Shape = pet.shape
+        self._shape: UpperShape = pet.shape
         self._dropout = dropout
         self.pooling, self.activation = head.pooling, head.activation
         # A parameter's name may not hold a dot.
@@ -37,7 +37,7 @@ class TaskModel(nn.Module):
         pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
         last: Tensor = upper(functional.dropout(states, self._dropout, self.training), mask, pets)
         with torch.autocast(states.device.type, enabled=False):
-            features = functional.dropout(pooled(last, mask, self.pooling), self._dropout, self.training)
+            features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
             outputs = self.trained_head().apply(features)
         return outputs.masked_fill(~mask[:, :, None], NEVER) if self.pooling == "token" else outputs
 

@@ -1,11 +1,14 @@
-"""A corpus as training reads it: a part to learn from and a part kept apart, in batches of sequences."""
+"""A corpus as training reads it: batches to learn from, held-out batches, and a root's general text."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
+from inference.hplm.artifact_files import read_weights, write_weights
 from workers.training.checkpoints import draws
 from workers.training.corpus import Corpus, CorpusReader, Ids, unchecked
 from workers.training.sequences import Framed, batches_of, draw_sequences
@@ -103,3 +106,27 @@ class Course:
             self._groups = self.texts.to_learn(self.tokens, stage=self.stage, cycle=cycle)
             self._cycle = cycle
         return self._groups[place % len(self._groups)]
+
+
+GENERAL_FILE = "general_text.safetensors"
+
+
+def write_general(root: Path, groups: Sequence[list[Framed]]) -> None:
+    """Write the sequences of these batches into the root's folder."""
+    sequences = [one for group in groups for one in group]
+    parts = {
+        "ids": np.concatenate([one.ids for one in sequences]),
+        "types": np.concatenate([one.types for one in sequences]),
+        "lengths": np.asarray([len(one) for one in sequences], dtype=np.int64),
+    }
+    write_weights(root / GENERAL_FILE, {name: torch.from_numpy(part) for name, part in parts.items()})
+
+
+def read_general(root: Path) -> list[Framed]:
+    """The sequences; none where the root came without."""
+    if not (root / GENERAL_FILE).is_file():
+        return []
+    parts = {name: part.numpy() for name, part in read_weights(root / GENERAL_FILE).items()}
+    cuts = np.cumsum(parts["lengths"])[:-1]
+    pairs = zip(np.split(parts["ids"], cuts), np.split(parts["types"], cuts), strict=True)
+    return [Framed(ids, types) for ids, types in pairs]

@@ -46,7 +46,7 @@ class Spread:
 
 def level_readings(n: int) -> dict[str, Reading]:
     """Every text read at one level, by the level's name; the complete fragment first."""
-    return {fragments.level_name(level, n): everywhere(level) for level in fragments.search_order(n)}
+    return {fragments.level_name(level, n): everywhere(level) for level in fragments.fallback_order(n)}
 
 
 @torch.no_grad()
@@ -92,7 +92,7 @@ def measure_mixed(
         states = local_states(local, read, teacher.arithmetic)
         mask = batch.mask.to(states.device)
         spread.add(exact[0][mask])
-        own = fragments.level_of(read.unique, config.missing_id)[read.where[read.mask].numpy()]
+        own = fragments.fragment_levels(read.unique, config.missing_id)[read.where[read.mask].numpy()]
         squared = (states - exact[0])[mask].square().sum(-1).double().cpu().numpy()
         errors += np.bincount(own, weights=squared, minlength=len(names))
         counts += np.bincount(own, minlength=len(names))
@@ -101,7 +101,7 @@ def measure_mixed(
             "cut": round(float(errors[level] / counts[level] / spread.variance), 4),
             "share": round(float(counts[level] / counts.sum()), 4),
         }
-        for level in fragments.search_order(config.n)
+        for level in fragments.fallback_order(config.n)
         if counts[level]
     }
 

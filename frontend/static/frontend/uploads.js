@@ -9,10 +9,10 @@ const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(te
 
 class Refused extends Error {}
 
-// 2400000 bytes a second and 100 seconds: 2.4 MB a second, 2 min left.
+// 2400000 bytes a second and 100 seconds: 2.4 MB/s, 2 min left.
 const pace = (speed, left) => {
   const time = left < 60 ? `${Math.ceil(left)} s` : left < 5400 ? `${Math.round(left / 60)} min` : `${(left / 3600).toFixed(1)} h`;
-  return `${(speed / 1e6).toFixed(1)} MB a second, ${time} left`;
+  return `${(speed / 1e6).toFixed(1)} MB/s, ${time} left`;
 };
 
 class FileUpload {
@@ -85,7 +85,7 @@ class FileUpload {
       "Upload-Length": this.file.size,
       "Upload-Metadata": pairs.join(","),
     });
-    if (answer.status !== 201) throw new Refused("There is no such place.");
+    if (answer.status !== 201) throw new Refused("The upload could not be created. Reload the page.");
     return new URL(answer.headers.get("Location")).pathname;
   }
 
@@ -124,7 +124,7 @@ class FileUpload {
       try {
         this.#hash.update(new Uint8Array(await piece.arrayBuffer()));
       } catch {
-        throw new Refused("The file can no longer be read; it was changed or moved. Choose it again.");
+        throw new Refused("The file was changed or moved. Choose it again.");
       }
     }
   }
@@ -195,7 +195,7 @@ class Field {
   // The form came back from the server with an upload of before.
   async #restore() {
     this.input.disabled = this.input.hidden = true;
-    this.#name("The file from before");
+    this.#name("Uploaded file");
     this.#show("done", 1);
     const answer = await fetch(`${this.form.dataset.uploads}/${this.id.value}`);
     if (answer.ok) this.#name((await answer.json()).filename);
@@ -211,7 +211,7 @@ class Field {
   #show(state, share, why = "") {
     const said = {
       going: `${Math.floor((share ?? 0) * 100)}%${state === "going" ? this.#pace(share) : ""}`,
-      waiting: "Waiting for the connection; it goes on by itself.",
+      waiting: "Connection lost. Retrying…",
       done: "Uploaded and verified",
       refused: why,
     };

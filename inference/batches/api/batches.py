@@ -1,4 +1,4 @@
-"""Batches: files of inputs that a model answers when nothing else waits."""
+"""The API of batches: files of inputs that a model answers with low priority."""
 
 from functools import partial
 from typing import Any
@@ -11,22 +11,21 @@ from rest_framework import status
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.batches.api.serializers import BatchAskedSerializer, BatchesQuerySerializer, BatchSerializer
+from inference.batches.api.serializers import BatchCreateSerializer, BatchesQuerySerializer, BatchSerializer
 from inference.batches.models import Batch
-from inference.batches.selectors import batch_file_opened, batch_of, batches_of
-from inference.batches.services.batches import batch_cancel, batch_send
-from inference.batches.services.deletion import batch_delete, batch_hold
+from inference.batches.selectors import batch_file_open, batch_of, batches_of
+from inference.batches.services.batches import batch_cancel, batch_delete, batch_lock, batch_submit
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.upload_concurrency import FILES
+from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.selectors.uploads import upload_of
-from versiontree.jobs.api.jobs import asked, queried
+from versiontree.jobs.api.jobs import validated_body, validated_query
 
 
 class BatchTenantView(TenantView):
-    """A key needs the scope ``infer``: a batch asks a model."""
+    """Views of batches. A key needs the scope ``infer``."""
 
     serializer_class = BatchSerializer
     queryset = Batch.unscoped.none()
@@ -36,44 +35,44 @@ class BatchTenantView(TenantView):
 class BatchesView(BatchTenantView):
     """The tenant's batches, newest first."""
 
-    largest_body = FILES
+    body_limit_setting = UPLOAD_BODY_LIMIT
     ordering = ("-created_at", "-pk")
 
     @extend_schema(parameters=[BatchesQuerySerializer], responses=BatchSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        rows = batches_of(self.tenant).filter(**queried(BatchesQuerySerializer, request))
+        rows = batches_of(self.tenant).filter(**validated_query(BatchesQuerySerializer, request))
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(BatchSerializer(page, many=True).data)
 
     @extend_schema(
-        request={"multipart/form-data": BatchAskedSerializer, "application/json": BatchAskedSerializer},
+        request={"multipart/form-data": BatchCreateSerializer, "application/json": BatchCreateSerializer},
         responses={201: BatchSerializer},
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Have a model answer the lines of a file."""
-        body, actor = asked(BatchAskedSerializer, request), request_actor(request)
-        sent = partial(batch_send, tenant=self.tenant, model=body["model"], actor=actor)
+        """Create a batch: a model answers the lines of a file."""
+        body, actor = validated_body(BatchCreateSerializer, request), request_actor(request)
+        submit = partial(batch_submit, tenant=self.tenant, model=body["model"], actor=actor)
         if (upload_id := body.get("upload")) is not None:
             upload = upload_of(self.tenant, actor, upload_id)
-            batch = sent(filename=upload.filename, stream=upload)
+            batch = submit(filename=upload.filename, stream=upload)
         else:
-            batch = sent(filename=body["file"].name, stream=body["file"])
+            batch = submit(filename=body["file"].name, stream=body["file"])
         return Response(BatchSerializer(batch).data, status=status.HTTP_201_CREATED)
 
 
 class BatchView(ConditionalView, BatchTenantView):
-    """One batch. To delete what others may have asked for, a key needs the scope ``manage``."""
+    """One batch. To delete it, a key needs the scope ``manage``."""
 
     @property
     def scope(self) -> Scope:  # type: ignore[override]
         deletes = self.request is not None and self.request.method == "DELETE"
         return Scope.MANAGE if deletes else Scope.INFER
 
-    def found(self, *, batch_id: UUID, **_: Any) -> Batch:
+    def find_object(self, *, batch_id: UUID, **_: Any) -> Batch:
         return batch_of(self.tenant, batch_id)
 
-    def hold(self, row: Batch) -> None:
-        batch_hold(batch=row)
+    def lock(self, row: Batch) -> None:
+        batch_lock(batch=row)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, batch_id: UUID, **_: Any) -> Response:
@@ -83,7 +82,7 @@ class BatchView(ConditionalView, BatchTenantView):
 
 
 class BatchCancelView(BatchTenantView):
-    """Cancel a batch; what is answered by then stays."""
+    """Cancel a batch. Its results until then stay."""
 
     @extend_schema(request=None, responses=BatchSerializer)
     def post(self, request: Request, batch_id: UUID, **_: Any) -> Response:
@@ -95,22 +94,22 @@ class _BatchFile(BatchTenantView):
     kind: str
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Whoever asks for JSON lines gets them; errors are JSON."""
+        """Accept any ``Accept`` header: the file is JSON lines, errors are JSON."""
         return super().perform_content_negotiation(request, force=True)
 
     @extend_schema(responses={(200, "application/jsonl"): OpenApiTypes.BINARY})
     def get(self, request: Request, batch_id: UUID, **_: Any) -> FileResponse:
-        stream, filename = batch_file_opened(batch_of(self.tenant, batch_id), self.kind)
+        stream, filename = batch_file_open(batch_of(self.tenant, batch_id), self.kind)
         return FileResponse(stream, as_attachment=True, filename=filename, content_type="application/jsonl")
 
 
 class BatchResultsView(_BatchFile):
-    """The answers, a line each, once the batch has ended."""
+    """The results, a line each, once the batch has ended."""
 
     kind = "results"
 
 
 class BatchErrorsView(_BatchFile):
-    """The lines that were not answered, and why, once the batch has ended."""
+    """The lines without a result and their errors, once the batch has ended."""
 
     kind = "errors"

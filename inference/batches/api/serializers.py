@@ -1,4 +1,4 @@
-"""What the API takes and shows of batches."""
+"""Request and response bodies of batches."""
 
 from typing import Any
 
@@ -6,46 +6,48 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.batches.models import Batch, BatchState
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
 
 
-class BatchAskedSerializer(StrictInput):
-    """A model, and a file of inputs for it."""
+class BatchCreateSerializer(StrictSerializer):
+    """A model, and a file of inputs for it: ``file`` or ``upload``."""
 
     model = serializers.CharField(max_length=256, help_text="`model`, `model@alias` or `model:3`.")
     file = serializers.FileField(
         required=False,
         allow_empty_file=True,
-        help_text="JSON lines, each an input as `POST infer` takes it, or an object with an `id` besides.",
+        help_text="JSON lines. Each is an input of `POST infer`; an object may have an `id` besides.",
     )
-    upload = serializers.UUIDField(required=False, help_text="A complete upload, in the place of `file`.")
+    upload = serializers.UUIDField(required=False, help_text="A complete upload, instead of `file`.")
 
-    def validate(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """One of both."""
-        if "file" in asked and "upload" in asked:
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        if "file" in attrs and "upload" in attrs:
             raise HmiError(ErrorCode.INVALID_FIELD, "Send a file or name an upload, not both.", param="file")
-        if "file" not in asked and "upload" not in asked:
+        if "file" not in attrs and "upload" not in attrs:
             raise HmiError(ErrorCode.MISSING_FIELD, "Send a file, or name an upload.", param="file")
-        return asked
+        return attrs
 
 
 class BatchesQuerySerializer(serializers.Serializer[Any]):
-    """Which of them."""
+    """Filters of the list of batches."""
 
     state = serializers.ChoiceField(choices=BatchState.choices, required=False)
 
 
 class BatchErrorSerializer(serializers.Serializer[Any]):
-    """Why it could not go on."""
+    """Why a batch failed."""
 
     code = serializers.CharField()
     message = serializers.CharField()
 
 
 class BatchSerializer(serializers.ModelSerializer[Batch]):
-    """A batch: ``lines`` of ``total_lines`` are done. ``results_bytes`` and ``errors_bytes`` are the sizes of
-    what can be fetched when ``files_ready``, which is a moment after it was cancelled or has failed."""
+    """A batch. ``lines`` of ``total_lines`` are processed.
+
+    ``results_bytes`` and ``errors_bytes`` are the sizes of its files, which can be fetched once
+    ``files_ready``: a moment after its end.
+    """
 
     version = serializers.IntegerField(source="version_number", allow_null=True, read_only=True)
     files_ready = serializers.BooleanField(read_only=True)
@@ -77,5 +79,4 @@ class BatchSerializer(serializers.ModelSerializer[Batch]):
 
     @extend_schema_field(BatchErrorSerializer(allow_null=True))
     def get_error(self, batch: Batch) -> dict[str, str] | None:
-        """Of one that failed."""
         return {"code": batch.error_code, "message": batch.error_message} if batch.error_code else None

@@ -12,8 +12,8 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Scope
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke
-from tenants.base.admin.base import ModelForm, PageActions, ReadOnly, acting
-from tenants.base.admin.confirm import typed_name
+from tenants.base.admin.base import ModelForm, PageActionsAdmin, ReadOnlyAdmin, staff_user
+from tenants.base.admin.confirm import require_typed_name
 
 # The library's own model is not used: its keys belong to nobody.
 admin.site.unregister(APIKey)
@@ -30,7 +30,7 @@ class ApiKeyForm(ModelForm):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(PageActions):
+class ApiKeyAdmin(PageActionsAdmin):
     """Keys are made, looked at and revoked, never changed. The plaintext is shown once."""
 
     form = ApiKeyForm
@@ -41,10 +41,10 @@ class ApiKeyAdmin(PageActions):
     search_fields = ("prefix", "name", "tenant__slug")
     autocomplete_fields = ("tenant",)
     actions = ("revoke",)
-    on_page = for_good = actions
+    page_actions = destructive_actions = actions
 
-    def offered(self, row: ApiKey) -> tuple[str, ...]:
-        return () if row.revoked else self.on_page
+    def available_actions(self, row: ApiKey) -> tuple[str, ...]:
+        return () if row.revoked else self.page_actions
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         if obj is None:
@@ -76,23 +76,23 @@ class ApiKeyAdmin(PageActions):
             tenant=obj.tenant,
             name=obj.name,
             scopes=form.cleaned_data["scopes"],
-            created_by=acting(request),
+            created_by=staff_user(request),
             expires_at=obj.expiry_date,
         )
         obj.pk, obj.prefix, obj._state.adding = key.pk, key.prefix, False
         self.message_user(request, f"The key, shown this once and never again: {plaintext}", messages.WARNING)
 
     @admin.action(description="Revoke", permissions=["change"])
-    @typed_name("revoke", told="Programs that use them are refused within moments, for good.")
+    @require_typed_name("revoke", warning="Programs that use them are refused within moments, for good.")
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
         """Make them useless for ever."""
-        done = sum(api_key_revoke(api_key=key, actor=acting(request)) for key in keys)
+        done = sum(api_key_revoke(api_key=key, actor=staff_user(request)) for key in keys)
         self.message_user(request, f"{done} revoked.", messages.WARNING)
 
 
 @admin.register(IdempotentResponse)
-class KeptAnswerAdmin(ReadOnly):
-    """That requests with an idempotency key were answered; what was answered is sealed."""
+class IdempotentResponseAdmin(ReadOnlyAdmin):
+    """Stored responses of requests with an idempotency key. Their content is encrypted."""
 
     list_display = ("created_at", "tenant", "status")
     list_filter = ("status", ("tenant", AutocompleteSelectFilter), "created_at")
@@ -104,7 +104,7 @@ class KeptAnswerAdmin(ReadOnly):
 
 
 @admin.register(Invitation)
-class InvitationAdmin(ReadOnly):
+class InvitationAdmin(ReadOnlyAdmin):
     """Who was invited to which tenant, and what became of it. Links are shown to nobody."""
 
     list_display = ("email", "tenant", "role", "state", "invited_by", "created_at", "expires_at")

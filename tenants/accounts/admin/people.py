@@ -29,17 +29,17 @@ from tenants.accounts.services.tenants import (
     tenant_suspend,
 )
 from tenants.base.admin.base import (
-    Listing,
     ModelAdmin,
     ModelForm,
-    PageActions,
+    PageActionsAdmin,
+    ReadOnlyInline,
     StackedInline,
-    acting,
+    admin_link,
     badge,
-    linked,
-    sized,
+    file_size_column,
+    staff_user,
 )
-from tenants.base.admin.confirm import typed_name
+from tenants.base.admin.confirm import require_typed_name
 from tenants.base.errors import HmiError
 from tenants.usage.models import Quota
 
@@ -64,7 +64,7 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     list_filter = ("is_active", "is_staff", "is_superuser")
 
 
-class MembershipInline(Listing):
+class MembershipInline(ReadOnlyInline):
     """The members; they are changed on their own pages."""
 
     model = Membership
@@ -73,7 +73,7 @@ class MembershipInline(Listing):
     @admin.display(description="Member")
     def member(self, membership: Membership) -> SafeString:
         """Who it is."""
-        return linked(membership, str(membership.user))
+        return admin_link(membership, str(membership.user))
 
 
 class QuotaInline(StackedInline):
@@ -83,7 +83,7 @@ class QuotaInline(StackedInline):
     can_delete = False
 
 
-def what_goes(tenant: Tenant) -> list[str]:
+def count_owned_rows(tenant: Tenant) -> list[str]:
     """What is lost with a tenant, counted."""
     counted = [(model, owned_rows(model, tenant).count()) for model in reversed(owned_models())]
     return [
@@ -97,7 +97,7 @@ STATES = {"at work": "success", "suspended": "warning", "being deleted": "danger
 
 
 @admin.register(Tenant)
-class TenantAdmin(PageActions):
+class TenantAdmin(PageActionsAdmin):
     """Tenants; suspended ones get 403 for everything."""
 
     list_display = (
@@ -117,8 +117,8 @@ class TenantAdmin(PageActions):
     ordering = ("slug",)
     search_fields = ("slug", "name")
     actions: tuple[str, ...] = ("suspend", "resume", "leave")
-    on_page = actions
-    for_good = ("leave",)
+    page_actions = actions
+    destructive_actions = ("leave",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tenants: QuerySet[Any] = super().get_queryset(request).annotate(member_count=Count("memberships"))
@@ -152,7 +152,7 @@ class TenantAdmin(PageActions):
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else ("slug", "state", "created_at")
 
-    def offered(self, row: Any) -> tuple[str, ...]:
+    def available_actions(self, row: Any) -> tuple[str, ...]:
         """One that leaves can be nothing else any more."""
         if row.deletion_requested_at is not None:
             return ()
@@ -168,12 +168,12 @@ class TenantAdmin(PageActions):
     def save_model(self, request: HttpRequest, obj: Tenant, form: ModelForm, change: bool) -> None:
         shares, weight = obj.shares_fragment_counts, obj.weight
         if change:
-            tenant_rename(tenant=obj, name=obj.name, actor=acting(request))
+            tenant_rename(tenant=obj, name=obj.name, actor=staff_user(request))
         else:
-            made = tenant_create(slug=obj.slug, name=obj.name, actor=acting(request))
+            made = tenant_create(slug=obj.slug, name=obj.name, actor=staff_user(request))
             obj.pk, obj._state.adding = made.pk, False
-        tenant_set_sharing(tenant=obj, shares=shares, actor=acting(request))
-        tenant_set_weight(tenant=obj, weight=weight, actor=acting(request))
+        tenant_set_sharing(tenant=obj, shares=shares, actor=staff_user(request))
+        tenant_set_weight(tenant=obj, weight=weight, actor=staff_user(request))
 
     def save_formset(self, request: HttpRequest, form: ModelForm, formset: Any, change: bool) -> None:
         """Quotas are changed by their service; members on their own pages."""
@@ -181,33 +181,35 @@ class TenantAdmin(PageActions):
         for row in formset.forms:
             if formset.model is Quota and row.has_changed():
                 limits = {name: row.cleaned_data[name] for name in row.changed_data}
-                quota_change(tenant=form.instance, limits=limits, actor=acting(request))
+                quota_change(tenant=form.instance, limits=limits, actor=staff_user(request))
                 formset.changed_objects.append((row.instance, row.changed_data))
 
     @admin.action(description="Suspend", permissions=["change"])
-    @typed_name("suspend", told="All requests of its people and programs are refused until it is resumed.")
+    @require_typed_name(
+        "suspend", warning="All requests of its people and programs are refused until it is resumed."
+    )
     def suspend(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
         """Stop all their requests."""
-        done = sum(tenant_suspend(tenant=tenant, actor=acting(request)) for tenant in tenants)
+        done = sum(tenant_suspend(tenant=tenant, actor=staff_user(request)) for tenant in tenants)
         self.message_user(request, f"{done} suspended.", messages.WARNING)
 
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
         """Let them work again."""
-        done = sum(tenant_resume(tenant=tenant, actor=acting(request)) for tenant in tenants)
+        done = sum(tenant_resume(tenant=tenant, actor=staff_user(request)) for tenant in tenants)
         self.message_user(request, f"{done} resumed.", messages.SUCCESS)
 
     @admin.action(description="Delete all data", permissions=["change"])
-    @typed_name(
+    @require_typed_name(
         "delete",
-        told="All of this goes for good, and its files with it; its keys stop working, its jobs are ended. A"
-        " row of usage a day stays for the bills, and its slug, which nobody else can take.",
-        loses=what_goes,
+        warning="All of this is deleted for good, with its files; its keys stop working and its jobs end. One"
+        " row of usage a day is kept for billing, and its slug, which nobody else can take.",
+        dependents=count_owned_rows,
     )
     def leave(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
         """Suspends them; a worker deletes what they have."""
         for tenant in tenants:
-            begin = partial(tenant_delete, tenant=tenant, typed=tenant.slug, actor=acting(request))
+            begin = partial(tenant_delete, tenant=tenant, typed=tenant.slug, actor=staff_user(request))
             self.try_action(request, begin, f"All data of {tenant} is being deleted.")
 
     def try_action(self, request: HttpRequest, act: Callable[[], object], said: str) -> None:
@@ -236,17 +238,17 @@ class MembershipAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Membership, form: ModelForm, change: bool) -> None:
         if change:
-            member_set_role(membership=obj, role=obj.role, actor=acting(request))
+            member_set_role(membership=obj, role=obj.role, actor=staff_user(request))
             return
-        made = member_add(tenant=obj.tenant, user=obj.user, role=obj.role, actor=acting(request))
+        made = member_add(tenant=obj.tenant, user=obj.user, role=obj.role, actor=staff_user(request))
         obj.pk, obj._state.adding = made.pk, False
 
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
-        member_remove(membership=obj, actor=acting(request))
+        member_remove(membership=obj, actor=staff_user(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Membership]) -> None:
         for membership in queryset:
-            member_remove(membership=membership, actor=acting(request))
+            member_remove(membership=membership, actor=staff_user(request))
 
 
 @admin.register(Quota)
@@ -261,14 +263,14 @@ class QuotaAdmin(ModelAdmin):
         "max_requests_per_day",
         "max_active_jobs",
     )
-    storage = sized("max_storage_bytes", "Max storage")
+    storage = file_size_column("max_storage_bytes", "Max storage")
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug",)
     readonly_fields = ("tenant",)
 
     def save_model(self, request: HttpRequest, obj: Quota, form: ModelForm, change: bool) -> None:
         limits = {name: form.cleaned_data[name] for name in form.changed_data}
-        quota_change(tenant=obj.tenant, limits=limits, actor=acting(request))
+        quota_change(tenant=obj.tenant, limits=limits, actor=staff_user(request))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -15,7 +15,7 @@ from tenants.accounts.api.idempotency import IdempotentView
 from tenants.accounts.authentication import ApiKeyAuthentication, TenantRequest
 from tenants.accounts.models import ApiKey, Role, Scope, Tenant
 from tenants.accounts.permissions import request_tenant, require_permission, require_staff
-from tenants.base.api.paging import Pages
+from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import enter_platform, enter_tenant
 
@@ -37,11 +37,11 @@ class TenantAccess(BasePermission):
 class TenantView(IdempotentView, GenericAPIView[Any]):
     """A view in one tenant: the key's, or the one in the path or in ``?tenant=``.
 
-    ``ordering`` is that of its list (``Pages``).
+    ``ordering`` is that of its list (``ApiCursorPagination``).
     """
 
     permission_classes = [TenantAccess]
-    pagination_class = Pages
+    pagination_class = ApiCursorPagination
     ordering: tuple[str, ...] = ("-pk",)
     scope: str = Scope.MANAGE
     read_role: str = Role.VIEWER
@@ -75,7 +75,7 @@ class StaffView(IdempotentView, GenericAPIView[Any]):
 
     permission_classes = [StaffOnly]
     permissions: Mapping[str, tuple[str, ...]] = {}
-    pagination_class = Pages
+    pagination_class = ApiCursorPagination
     ordering: tuple[str, ...] = ("-pk",)
 
 
@@ -95,10 +95,10 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         return {"type": "http", "scheme": "bearer", "description": "A tenant's API key, also as `X-Api-Key`."}
 
 
-class AskedShape(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers itself
+class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers itself
     """Fields that are not named are refused."""
 
-    target_class = "tenants.base.api.inputs.StrictInput"
+    target_class = "tenants.base.api.inputs.StrictSerializer"
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Direction) -> dict[str, Any]:

@@ -54,14 +54,14 @@ class ApiKeysView(KeyView):
 class ApiKeyView(ConditionalView, KeyView):
     """One key, by its prefix."""
 
-    volatile = ("last_used_at",)
+    volatile_fields = ("last_used_at",)
 
-    def found(self, *, prefix: str, **_: Any) -> ApiKey:
+    def find_object(self, *, prefix: str, **_: Any) -> ApiKey:
         return api_key_of(self.tenant, prefix)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        api_key_revoke(api_key=self.found(**place), actor=request_actor(request))
+        api_key_revoke(api_key=self.find_object(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 

@@ -1,4 +1,4 @@
-"""The same request twice, one answer: what the header Idempotency-Key is for."""
+"""The ``Idempotency-Key`` header: a repeated request gets the stored response of the first."""
 
 import hashlib
 import json
@@ -18,112 +18,121 @@ from rest_framework.status import is_success
 from rest_framework.views import APIView
 
 from tenants.accounts.permissions import request_actor
-from tenants.accounts.services.idempotency import InFlight, OtherBody, StoredResponse, Turn, answering_once
+from tenants.accounts.services.idempotency import (
+    IdempotencyKeyInUse,
+    IdempotencyKeyReused,
+    IdempotencyRecord,
+    StoredResponse,
+    idempotent_request,
+)
 from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"
-PATTERN: Final = re.compile(r"[!-~]{1,128}")
-RETRY_IN_FLIGHT_S: Final = 1
-OF_THE_BODY: Final = "Content-Type"
+KEY_PATTERN: Final = re.compile(r"[!-~]{1,128}")
+RETRY_AFTER_S: Final = 1
 
 
 def check_key(value: str | None) -> str | None:
-    """A key has 1 to 128 visible ASCII characters."""
-    if value is None or PATTERN.fullmatch(value):
+    """Return the key, or raise ``invalid_field`` unless it has 1 to 128 visible ASCII characters."""
+    if value is None or KEY_PATTERN.fullmatch(value):
         return value
     message = "The key must have 1 to 128 visible ASCII characters."
     raise HmiError(ErrorCode.INVALID_FIELD, message, param=HEADER)
 
 
-def in_flight() -> HmiError:
-    """What is said while the first request with a key has no answer."""
-    message = "A request with this key has no answer yet."
-    return HmiError(ErrorCode.IN_FLIGHT, message, param=HEADER, retry_after=RETRY_IN_FLIGHT_S)
+def key_in_use() -> HmiError:
+    """Return the error for a key whose first request is still being processed."""
+    message = "A request with this key is still being processed."
+    return HmiError(ErrorCode.IN_FLIGHT, message, param=HEADER, retry_after=RETRY_AFTER_S)
 
 
-def other_body() -> HmiError:
-    """What is said to another request with a key that was used."""
-    message = "The key was used for a request with another body; each request needs its own."
+def key_reused() -> HmiError:
+    """Return the error for a key that was used for another request."""
+    message = "This key was used for a request with another body. Use a new key for each request."
     return HmiError(ErrorCode.INVALID_FIELD, message, param=HEADER)
 
 
 class IdempotentView(APIView):
-    """A view whose POST does once what is sent several times with one Idempotency-Key.
+    """A view whose POST runs once for all requests with the same ``Idempotency-Key``.
 
-    Only what succeeded is kept: after an error, whichever, the next request with the key is as good as the
-    first. A view that makes nothing has ``makes`` false, and takes no notice of the header.
-    ``said_in_headers`` are those that say what is asked, beside the body.
+    Only successful responses are stored. After an error, the next request with the key runs again. A POST
+    that creates nothing sets ``takes_idempotency_key`` to False and ignores the header. The request is
+    compared by its query string, its body and the ``fingerprint_headers``.
     """
 
-    makes = True
-    said_in_headers: tuple[str, ...] = ()
+    takes_idempotency_key = True
+    fingerprint_headers: tuple[str, ...] = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Once it is known who asks, and that they may."""
+        """Wrap the handler, once the caller is authorized."""
         super().initial(request, *args, **kwargs)
         handler = "post"
-        if not self.makes or request.method != "POST" or not hasattr(self, handler):
+        if not self.takes_idempotency_key or request.method != "POST" or not hasattr(self, handler):
             return
         key = check_key(request.headers.get(HEADER))
         if key is not None:
-            setattr(self, handler, partial(self._answered_once, getattr(self, handler), key))
+            setattr(self, handler, partial(self._run_once, getattr(self, handler), key))
 
-    def _answered_once(
-        self, answer: Callable[..., Response], key: str, request: Request, *args: Any, **kwargs: Any
+    def _run_once(
+        self, handler: Callable[..., Response], key: str, request: Request, *args: Any, **kwargs: Any
     ) -> Response:
-        body = _digest(request, self.said_in_headers)
-        turn = partial(answering_once, tenant=getattr(request, "tenant", None), actor=request_actor(request))
+        locked = idempotent_request(
+            tenant=getattr(request, "tenant", None),
+            actor=request_actor(request),
+            path=request.path,
+            key=key,
+            fingerprint=_fingerprint(request, self.fingerprint_headers),
+        )
         try:
-            with turn(where=request.path, key=key, body=body) as mine:
-                if mine.kept is not None:
-                    return Response(
-                        mine.kept.data, mine.kept.status, headers={**mine.kept.headers, REPLAYED: "true"}
-                    )
-                response = answer(request, *args, **kwargs)
-                _keep(mine, response)
+            with locked as record:
+                stored = record.response
+                if stored is not None:
+                    return Response(stored.data, stored.status, headers={**stored.headers, REPLAYED: "true"})
+                response = handler(request, *args, **kwargs)
+                _save(record, response)
                 return response
-        except InFlight:
-            raise in_flight() from None
-        except OtherBody:
-            raise other_body() from None
+        except IdempotencyKeyInUse:
+            raise key_in_use() from None
+        except IdempotencyKeyReused:
+            raise key_reused() from None
 
 
-def _keep(turn: Turn, response: Response) -> None:
-    """What was done is told, also when it cannot be kept."""
+def _save(record: IdempotencyRecord, response: Response) -> None:
+    """Store a successful response. If the database fails, the client still gets it."""
     if not is_success(response.status_code):
         return
-    headers = {name: value for name, value in response.headers.items() if name != OF_THE_BODY}
+    headers = {name: value for name, value in response.headers.items() if name != "Content-Type"}
     data = json.loads(JSONRenderer().render(response.data) or b"null")
     try:
-        turn.keep(StoredResponse(response.status_code, headers, data))
+        record.save(StoredResponse(response.status_code, headers, data))
     except DatabaseError as error:
-        log.error("An answer could not be kept for its key: %s", error)
+        log.error("Could not store the response for an idempotency key: %s", error)
 
 
-def _digest(request: Request, headers: tuple[str, ...]) -> str:
-    """Stands for all that is asked. JSON is compared by its values; forms by their fields and the bytes of
-    their files, however they are parted; a file is read piece by piece."""
-    told = hashlib.sha256()
-    told.update(
+def _fingerprint(request: Request, headers: tuple[str, ...]) -> str:
+    """Return a digest of the request: JSON by its values, forms by their fields and the bytes of their files,
+    whatever the boundary. Files are read in chunks."""
+    digest = hashlib.sha256()
+    digest.update(
         _json([request.META.get("QUERY_STRING", ""), [request.headers.get(name) for name in headers]])
     )
     data = request.data
     if not isinstance(data, QueryDict):
-        told.update(_json(data))
-        return told.hexdigest()
+        digest.update(_json(data))
+        return digest.hexdigest()
     for name, values in sorted(data.lists()):
         for value in values:
             if isinstance(value, UploadedFile):
-                told.update(_json([name, value.name, value.size]))
+                digest.update(_json([name, value.name, value.size]))
                 for chunk in value.chunks():
-                    told.update(chunk)
+                    digest.update(chunk)
                 value.seek(0)
             else:
-                told.update(_json([name, value]))
-    return told.hexdigest()
+                digest.update(_json([name, value]))
+    return digest.hexdigest()
 
 
 def _json(value: Any) -> bytes:

@@ -25,7 +25,7 @@ from tenants.accounts.services.invitations import (
 from tenants.base.api.conditional import ConditionalView
 
 
-class InvitingView(TenantView):
+class InvitationBaseView(TenantView):
     """For owners alone, and no keys: an invitation makes an owner, too."""
 
     serializer_class = InvitationSerializer
@@ -48,7 +48,7 @@ class InvitingView(TenantView):
         return Response(shown | {"link": link, "mail": delivery}, status=status.HTTP_201_CREATED)
 
 
-class InvitationsView(InvitingView):
+class InvitationsView(InvitationBaseView):
     """Those that wait."""
 
     @extend_schema(responses=InvitationSerializer(many=True))
@@ -63,19 +63,19 @@ class InvitationsView(InvitingView):
         return self.made(*invitation_create(tenant=self.tenant, actor=self.person, **asked.validated_data))
 
 
-class InvitationView(ConditionalView, InvitingView):
+class InvitationView(ConditionalView, InvitationBaseView):
     """One invitation, whatever became of it."""
 
-    def found(self, *, invitation_id: int, **_: Any) -> Invitation:
+    def find_object(self, *, invitation_id: int, **_: Any) -> Invitation:
         return invitation_of(self.tenant, invitation_id)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        invitation_withdraw(invitation=self.found(**place), actor=self.person)
+        invitation_withdraw(invitation=self.find_object(**place), actor=self.person)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class InvitationResendView(InvitingView):
+class InvitationResendView(InvitationBaseView):
     """Another link in the place of the one before, sent and shown once."""
 
     @extend_schema(request=None, responses={201: InvitationMadeSerializer})

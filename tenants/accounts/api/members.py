@@ -12,11 +12,11 @@ from tenants.accounts.api.serializers import MemberRemoveSerializer, MemberRoleS
 from tenants.accounts.models import Membership, Role
 from tenants.accounts.permissions import request_actor, require_role
 from tenants.accounts.selectors import member_of, members_of
-from tenants.accounts.services.members import member_hold, member_remove, member_set_role
+from tenants.accounts.services.members import member_remove, member_set_role, members_lock
 from tenants.base.api.conditional import ConditionalView
 
 
-class PeopleView(TenantView):
+class MemberBaseView(TenantView):
     """Every member is let in; who may do what is said by the view."""
 
     serializer_class = MemberSerializer
@@ -25,7 +25,7 @@ class PeopleView(TenantView):
     keys_allowed = False
 
 
-class MembersView(PeopleView):
+class MembersView(MemberBaseView):
     """The tenant's members, in the order in which they joined."""
 
     ordering = ("pk",)
@@ -36,29 +36,29 @@ class MembersView(PeopleView):
         return self.get_paginated_response(MemberSerializer(page, many=True).data)
 
 
-class MemberView(ConditionalView, PeopleView):
+class MemberView(ConditionalView, MemberBaseView):
     """One member, by the number in the list."""
 
-    volatile = ("last_sign_in_at",)
+    volatile_fields = ("last_sign_in_at",)
 
-    def found(self, *, member_id: int, **_: Any) -> Membership:
+    def find_object(self, *, member_id: int, **_: Any) -> Membership:
         return member_of(self.tenant, member_id)
 
-    def hold(self, row: Membership) -> None:
-        member_hold(membership=row)
+    def lock(self, row: Membership) -> None:
+        members_lock(membership=row)
 
     @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
     def patch(self, request: Request, **place: Any) -> Response:
         require_role(request.user, self.tenant, Role.OWNER)
         asked = MemberRoleSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        member = self.found(**place)
+        member = self.find_object(**place)
         changed = member_set_role(membership=member, actor=request_actor(request), **asked.validated_data)
         return Response(MemberSerializer(changed).data)
 
     @extend_schema(parameters=[MemberRemoveSerializer], responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        member = self.found(**place)
+        member = self.find_object(**place)
         if member.user != request.user:
             require_role(request.user, self.tenant, Role.OWNER)
         asked = MemberRemoveSerializer(data=request.query_params)

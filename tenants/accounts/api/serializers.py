@@ -5,9 +5,9 @@ from typing import Any
 from rest_framework import serializers
 
 from tenants.accounts.models import ApiKey, Invitation, Membership, Role, Tenant
-from tenants.accounts.services.api_keys import LONGEST_OVERLAP
+from tenants.accounts.services.api_keys import MAX_OVERLAP
 from tenants.accounts.services.invitations import Delivery
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.usage.models import Quota
 
 
@@ -80,7 +80,7 @@ class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
         read_only_fields = fields
 
 
-class ApiKeyCreateSerializer(StrictInput):
+class ApiKeyCreateSerializer(StrictSerializer):
     """What a new key is to be."""
 
     name = serializers.CharField(max_length=50)
@@ -94,12 +94,12 @@ class ApiKeyCreateSerializer(StrictInput):
     )
 
 
-class ApiKeyRotateSerializer(StrictInput):
+class ApiKeyRotateSerializer(StrictSerializer):
     """For how long the old key goes on."""
 
     overlap_s = serializers.IntegerField(
         min_value=0,
-        max_value=int(LONGEST_OVERLAP.total_seconds()),
+        max_value=int(MAX_OVERLAP.total_seconds()),
         default=24 * 3600,
         help_text="Seconds for which both keys work; 0 revokes the old one at once.",
     )
@@ -115,7 +115,7 @@ class ApiKeyMadeSerializer(ApiKeySerializer):
         read_only_fields = fields
 
 
-class TenantChangeSerializer(StrictInput):
+class TenantChangeSerializer(StrictSerializer):
     """What an owner may change of the tenant."""
 
     shares_fragment_counts = serializers.BooleanField()
@@ -150,7 +150,7 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
         read_only_fields = fields
 
 
-class MemberRoleSerializer(StrictInput):
+class MemberRoleSerializer(StrictSerializer):
     """Another role."""
 
     role = serializers.CharField(help_text=", ".join(Role.values))
@@ -168,7 +168,7 @@ class InvitationSerializer(serializers.ModelSerializer[Invitation]):
     invited_by = serializers.CharField(
         source="invited_by.username", default=None, allow_null=True, read_only=True
     )
-    expired = serializers.BooleanField(source="has_run_out", read_only=True)
+    expired = serializers.BooleanField(source="is_expired", read_only=True)
 
     class Meta:
         model = Invitation
@@ -185,7 +185,7 @@ class InvitationSerializer(serializers.ModelSerializer[Invitation]):
         read_only_fields = fields
 
 
-class InvitationCreateSerializer(StrictInput):
+class InvitationCreateSerializer(StrictSerializer):
     """Who is invited, as what."""
 
     email = serializers.CharField(max_length=1000)

@@ -17,7 +17,7 @@ from tenants.accounts.permissions import NOBODY, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
 from tenants.accounts.services.tenants import tenant_set_sharing
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.paging import Pages
+from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
 from tenants.datasets.selectors.uploads import storage_used
@@ -26,7 +26,7 @@ from tenants.usage.selectors import quota_of, rates_of, requests_today
 TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", "shares_fragment_counts")
 
 
-class SomebodyKnown(BasePermission):
+class IsAuthenticatedOrKey(BasePermission):
     """A signed-in person or a key."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
@@ -38,9 +38,9 @@ class SomebodyKnown(BasePermission):
 class TenantsView(GenericAPIView[Tenant]):
     """The tenants the user belongs to; a key belongs to one."""
 
-    permission_classes = [SomebodyKnown]
+    permission_classes = [IsAuthenticatedOrKey]
     serializer_class = TenantSerializer
-    pagination_class = Pages
+    pagination_class = ApiCursorPagination
     queryset = Tenant.objects.none()
     ordering = ("slug",)
 
@@ -56,13 +56,13 @@ class TenantDetailView(ConditionalView, TenantView):
 
     serializer_class = TenantDetailSerializer
     write_role = Role.OWNER
-    volatile = ("storage_used_bytes", "requests_today")
+    volatile_fields = ("storage_used_bytes", "requests_today")
 
-    def found(self, **_: Any) -> Tenant:
+    def find_object(self, **_: Any) -> Tenant:
         """As it is now: the request's own may be some seconds old."""
         return Tenant.objects.get(pk=self.tenant.pk)
 
-    def shown(self, row: Tenant) -> Mapping[str, Any]:
+    def represent(self, row: Tenant) -> Mapping[str, Any]:
         shown = {
             "role": getattr(membership_of(self.request.user, row), "role", None),
             "quota": quota_of(row),
@@ -83,7 +83,7 @@ class TenantDetailView(ConditionalView, TenantView):
             shares=asked.validated_data["shares_fragment_counts"],
             actor=request_actor(request),
         )
-        return Response(self.shown(self.found()))
+        return Response(self.represent(self.find_object()))
 
 
 def _tenants_of(request: Request) -> QuerySet[Tenant]:

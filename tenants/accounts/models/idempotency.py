@@ -1,4 +1,4 @@
-"""What was answered to requests with an idempotency key."""
+"""Stored responses of requests with an idempotency key."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -8,10 +8,10 @@ from tenants.base.managers import TenantScopedManager
 
 
 class IdempotentResponse(models.Model):
-    """An answer, for whoever sends the same request with the same key once more.
+    """A response that a repeated request with the same key gets again.
 
-    ``place`` stands for who asked, where, and the key; ``body`` for what was asked; ``answer`` is sealed: it
-    may hold a secret that is shown only once.
+    ``place`` is a digest of the caller, the path and the key; ``body`` is a digest of the request.
+    ``answer`` is encrypted, because it may hold a secret that is shown only once.
     """
 
     place = models.CharField(primary_key=True, max_length=64, editable=False)

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tenants.accounts.models.tenant import Role, Tenant
 from tenants.base.managers import TenantScopedManager
 
-LONGEST_EMAIL = 254
+MAX_EMAIL_LENGTH = 254
 
 
 class InvitationState(models.TextChoices):
@@ -28,7 +28,7 @@ class Invitation(models.Model):
     """One link, for one e-mail address. Only a hash of its token is stored; sent again, it is another row."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="invitations")
-    email = models.EmailField(max_length=LONGEST_EMAIL, help_text="In lower-case letters.")
+    email = models.EmailField(max_length=MAX_EMAIL_LENGTH, help_text="In lower-case letters.")
     role = models.CharField(max_length=16, choices=Role.choices)
     token_hash = models.CharField(max_length=64, unique=True, editable=False)
     state = models.CharField(
@@ -71,7 +71,7 @@ class Invitation(models.Model):
         return f"{self.email} to {self.tenant}"
 
     @property
-    def has_run_out(self) -> bool:
+    def is_expired(self) -> bool:
         """Whether its time is over, used or not."""
         moment: datetime = self.expires_at
         return moment <= timezone.now()
@@ -79,9 +79,9 @@ class Invitation(models.Model):
     @property
     def is_open(self) -> bool:
         """Whether the link still makes somebody a member."""
-        return self.state == InvitationState.WAITING and not self.has_run_out
+        return self.state == InvitationState.WAITING and not self.is_expired
 
 
-def hash_of(token: str) -> str:
+def token_digest(token: str) -> str:
     """What is stored of a token. It is long and random, so a plain hash cannot be guessed back."""
     return sha256(token.encode()).hexdigest()

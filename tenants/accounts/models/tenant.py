@@ -11,7 +11,7 @@ from tenants.base.managers import TenantScopedManager
 SLUG_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$"
 
 
-LEAST_WEIGHT, MOST_WEIGHT = 0.01, 100.0
+MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 
 
 class Tenant(models.Model):
@@ -38,7 +38,7 @@ class Tenant(models.Model):
     weight = models.FloatField(
         default=1.0,
         db_default=1.0,
-        validators=[MinValueValidator(LEAST_WEIGHT), MaxValueValidator(MOST_WEIGHT)],
+        validators=[MinValueValidator(MIN_WEIGHT), MaxValueValidator(MAX_WEIGHT)],
         help_text="The tenant's share of the inference workers' time while several tenants ask: with 2 it"
         " gets twice as much as one with 1. From 0.01 to 100. Workers take it over at once.",
     )
@@ -49,7 +49,7 @@ class Tenant(models.Model):
             models.CheckConstraint(condition=Q(slug__regex=SLUG_PATTERN), name="tenant_slug_is_plain"),
             models.CheckConstraint(condition=~Q(name=""), name="tenant_has_a_name"),
             models.CheckConstraint(
-                condition=Q(weight__range=(LEAST_WEIGHT, MOST_WEIGHT)), name="tenant_weight_is_in_range"
+                condition=Q(weight__range=(MIN_WEIGHT, MAX_WEIGHT)), name="tenant_weight_is_in_range"
             ),
             models.CheckConstraint(
                 condition=Q(deletion_requested_at=None, deletion_finished_at=None)

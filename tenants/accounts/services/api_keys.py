@@ -8,16 +8,16 @@ from django.db.models import Q
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey, Scope, Tenant, User
-from tenants.accounts.selectors import api_keys_working
+from tenants.accounts.selectors import api_keys_active
 from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import tenant_scope
 from tenants.usage.services.quotas import quota_check_api_keys, quota_lock
 
-TOUCH_EVERY = timedelta(minutes=1)
-LONGEST_OVERLAP = timedelta(days=7)
-MOST_A_MINUTE = 2_000_000_000
+TOUCH_INTERVAL = timedelta(minutes=1)
+MAX_OVERLAP = timedelta(days=7)
+MAX_PER_MINUTE = 2_000_000_000
 
 
 @transaction.atomic
@@ -61,8 +61,8 @@ def api_key_rotate(*, api_key: ApiKey, overlap: timedelta, actor: User | None) -
 
     A key that does not work, or has a successor: ``conflict``.
     """
-    if not timedelta(0) <= overlap <= LONGEST_OVERLAP:
-        message = f"The overlap is between nothing and {LONGEST_OVERLAP.days} days."
+    if not timedelta(0) <= overlap <= MAX_OVERLAP:
+        message = f"The overlap is between nothing and {MAX_OVERLAP.days} days."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="overlap_s")
     quota_lock(tenant=api_key.tenant)
     old = ApiKey.objects.for_tenant(api_key.tenant).select_for_update().get(pk=api_key.pk)
@@ -104,9 +104,9 @@ def api_key_revoke(*, api_key: ApiKey, actor: Actor) -> bool:
 def api_key_touch(*, api_key: ApiKey) -> None:
     """Note that the key was used; at most one write a minute for each key."""
     now = timezone.now()
-    if api_key.last_used_at is not None and now - api_key.last_used_at < TOUCH_EVERY:
+    if api_key.last_used_at is not None and now - api_key.last_used_at < TOUCH_INTERVAL:
         return
-    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - TOUCH_EVERY)
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - TOUCH_INTERVAL)
     with tenant_scope(api_key.tenant):
         ApiKey.unscoped.filter(stale, pk=api_key.pk).update(last_used_at=now)
 
@@ -125,7 +125,7 @@ def clean_scopes(scopes: Sequence[str]) -> list[str]:
 
 def _make(key: ApiKey) -> str:
     """Store a key, if there is room for one more; its plaintext. The quota's row is locked."""
-    quota_check_api_keys(tenant=key.tenant, having=api_keys_working(key.tenant).count())
+    quota_check_api_keys(tenant=key.tenant, having=api_keys_active(key.tenant).count())
     plaintext = ApiKey.unscoped.assign_key(key)
     key.save(force_insert=True)
     return plaintext
@@ -143,8 +143,8 @@ def _check_can_be_replaced(key: ApiKey) -> None:
 
 
 def _clean_rate(rate: int | None, param: str) -> int | None:
-    if rate is not None and not 0 < rate <= MOST_A_MINUTE:
-        message = f"A limit is a number from 1 to {MOST_A_MINUTE:,}."
+    if rate is not None and not 0 < rate <= MAX_PER_MINUTE:
+        message = f"A limit is a number from 1 to {MAX_PER_MINUTE:,}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param=param)
     return rate
 

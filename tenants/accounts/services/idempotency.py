@@ -1,4 +1,4 @@
-"""Answers to requests with an idempotency key, kept for a day."""
+"""Stored responses of requests with an idempotency key. They are kept for a day."""
 
 import hashlib
 import json
@@ -14,26 +14,27 @@ from django.utils import timezone
 from tenants.accounts.models import IdempotentResponse, Tenant
 from tenants.audit.services import Actor
 from tenants.base.advisory_lock import advisory_lock
-from tenants.base.encryption import seal, unseal
+from tenants.base.encryption import decrypt, encrypt
 
-KEPT_FOR: Final = timedelta(days=1)
-MOST_BYTES_EACH: Final = 256 * 1024
-MOST_OF_A_TENANT: Final = 10_000
-"""So many of the newest; those before them make room."""
-LOST: Final = "What was answered to this key cannot be read under the new secret key: send another."
-
-
-class InFlight(Exception):
-    """A request with this key has no answer yet."""
+RETENTION: Final = timedelta(days=1)
+MAX_RESPONSE_BYTES: Final = 256 * 1024
+"""Larger responses are not stored."""
+MAX_RESPONSES_PER_TENANT: Final = 10_000
+"""Older ones are deleted."""
+UNREADABLE: Final = "The response to this key cannot be decrypted with the new secret key. Use another key."
 
 
-class OtherBody(Exception):
-    """The key was used for another request."""
+class IdempotencyKeyInUse(Exception):
+    """Another request with this key is still being processed."""
+
+
+class IdempotencyKeyReused(Exception):
+    """The key was used for a request with another body."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """An answer: its status, the headers that belong to it, and what its body says as JSON."""
+    """A response: its status, its headers without the content type, and its body as JSON."""
 
     status: int
     headers: dict[str, str]
@@ -41,64 +42,64 @@ class StoredResponse:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
-    """The right to answer a request with a key: nobody else does meanwhile. ``kept`` is what was answered
-    before, if it was."""
+class IdempotencyRecord:
+    """A request with a key, locked for this process. ``response`` is the stored response, if there is one."""
 
-    place: str
+    request_id: str
     tenant: Tenant | None
-    body: str
-    kept: StoredResponse | None
+    fingerprint: str
+    response: StoredResponse | None
 
-    def keep(self, told: StoredResponse) -> None:
-        """Have the same request answered so for a day, unless that is too much to keep."""
-        written = json.dumps({"headers": told.headers, "data": told.data})
-        if len(written) <= MOST_BYTES_EACH:
-            answer_keep(turn=self, status=told.status, answer=seal(written))
+    def save(self, response: StoredResponse) -> None:
+        """Store the response for a day, unless it is too large."""
+        content = json.dumps({"headers": response.headers, "data": response.data})
+        if len(content) <= MAX_RESPONSE_BYTES:
+            _store(self, response.status, encrypt(content))
 
 
 @contextmanager
-def answering_once(*, tenant: Tenant | None, actor: Actor, where: str, key: str, body: str) -> Iterator[Turn]:
-    """In here this process, and no other, answers what ``actor`` asks at ``where`` with the key. ``body``
-    stands for what is asked. Raises InFlight and OtherBody.
+def idempotent_request(
+    *, tenant: Tenant | None, actor: Actor, path: str, key: str, fingerprint: str
+) -> Iterator[IdempotencyRecord]:
+    """Lock the request of ``actor`` at ``path`` with this key, and yield its record.
 
-    Who is killed over it leaves the way free (``advisory_lock``): then nobody knows what was done, and the
-    next request is as good as the first.
+    ``fingerprint`` is a digest of the request. Raises IdempotencyKeyInUse and IdempotencyKeyReused. If the
+    process is killed, its lock ends (``advisory_lock``), and the next request counts as the first.
     """
-    place = _place(tenant, actor, where, key)
-    with advisory_lock(f"answer {place}") as ours:
-        if not ours:
-            raise InFlight
-        row = IdempotentResponse.unscoped.filter(
-            place=place, created_at__gt=timezone.now() - KEPT_FOR
+    request_id = _request_id(tenant, actor, path, key)
+    with advisory_lock(f"answer {request_id}") as acquired:
+        if not acquired:
+            raise IdempotencyKeyInUse
+        stored = IdempotentResponse.unscoped.filter(
+            place=request_id, created_at__gt=timezone.now() - RETENTION
         ).first()
-        if row is not None and row.body != body:
-            raise OtherBody
-        yield Turn(place, tenant, body, _stored_response(row) if row else None)
-
-
-@transaction.atomic
-def answer_keep(*, turn: Turn, status: int, answer: str) -> None:
-    """Write an answer down, in the place of one that is too old to count."""
-    IdempotentResponse.unscoped.filter(place=turn.place).delete()
-    row = IdempotentResponse(
-        place=turn.place, tenant=turn.tenant, body=turn.body, status=status, answer=answer
-    )
-    row.save(force_insert=True)
-    own = IdempotentResponse.unscoped.filter(tenant=turn.tenant).order_by("-created_at")
-    own.filter(place__in=list(own.values_list("place", flat=True)[MOST_OF_A_TENANT:])).delete()
+        if stored is not None and stored.body != fingerprint:
+            raise IdempotencyKeyReused
+        yield IdempotencyRecord(request_id, tenant, fingerprint, _load(stored) if stored else None)
 
 
 def idempotent_responses_expire() -> int:
-    """Delete what is older than a day; returns how many answers went."""
-    return IdempotentResponse.unscoped.filter(created_at__lte=timezone.now() - KEPT_FOR).delete()[0]
+    """Delete responses older than a day. Returns how many."""
+    return IdempotentResponse.unscoped.filter(created_at__lte=timezone.now() - RETENTION).delete()[0]
 
 
-def _stored_response(row: IdempotentResponse) -> StoredResponse:
-    written = json.loads(unseal(row.answer, lost=LOST))
-    return StoredResponse(row.status, written["headers"], written["data"])
+@transaction.atomic
+def _store(record: IdempotencyRecord, status: int, answer: str) -> None:
+    """Replace an expired response, and delete the tenant's oldest ones."""
+    IdempotentResponse.unscoped.filter(place=record.request_id).delete()
+    IdempotentResponse(
+        place=record.request_id, tenant=record.tenant, body=record.fingerprint, status=status, answer=answer
+    ).save(force_insert=True)
+    newest_first = IdempotentResponse.unscoped.filter(tenant=record.tenant).order_by("-created_at")
+    surplus = list(newest_first.values_list("place", flat=True)[MAX_RESPONSES_PER_TENANT:])
+    newest_first.filter(place__in=surplus).delete()
 
 
-def _place(tenant: Tenant | None, actor: Actor, where: str, key: str) -> str:
-    who = [tenant and tenant.pk, type(actor).__name__, str(actor and actor.pk)]
-    return hashlib.sha256(json.dumps([*who, where, key]).encode()).hexdigest()
+def _load(row: IdempotentResponse) -> StoredResponse:
+    content = json.loads(decrypt(row.answer, error_message=UNREADABLE))
+    return StoredResponse(row.status, content["headers"], content["data"])
+
+
+def _request_id(tenant: Tenant | None, actor: Actor, path: str, key: str) -> str:
+    caller = [tenant and tenant.pk, type(actor).__name__, str(actor and actor.pk)]
+    return hashlib.sha256(json.dumps([*caller, path, key]).encode()).hexdigest()

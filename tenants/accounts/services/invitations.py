@@ -17,16 +17,16 @@ from django.urls import reverse
 from django.utils import timezone
 
 from tenants.accounts.models import Invitation, InvitationState, Membership, Tenant, User
-from tenants.accounts.models.invitation import LONGEST_EMAIL, hash_of
+from tenants.accounts.models.invitation import MAX_EMAIL_LENGTH, token_digest
 from tenants.accounts.permissions import require_active
-from tenants.accounts.selectors import has_address, invitations_made_since
+from tenants.accounts.selectors import has_verified_email, invitations_made_since
 from tenants.accounts.services.members import clean_role, member_add
 from tenants.audit.services import audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import tenant_scope
 from tenants.usage.services.quotas import quota_check_invitations, quota_lock
 
-LASTS = timedelta(days=7)
+INVITATION_LIFETIME = timedelta(days=7)
 
 
 KEPT = timedelta(days=30)
@@ -45,7 +45,7 @@ def invitation_create(*, tenant: Tenant, email: str, role: str, actor: User) -> 
         raise HmiError(ErrorCode.CONFLICT, f"{address} is a member already.", param="email")
     waiting = Invitation.objects.for_tenant(tenant).filter(email=address, state=InvitationState.WAITING)
     for before in waiting:
-        if not before.has_run_out:
+        if not before.is_expired:
             message = f"{address} is invited already. Send that invitation again, or withdraw it first."
             raise HmiError(ErrorCode.CONFLICT, message, param="email")
         _end(before, InvitationState.REPLACED)
@@ -97,7 +97,7 @@ def invitation_accept(*, invitation: Invitation, user: User, new_account: bool =
 def invitation_check_open(*, invitation: Invitation) -> None:
     """The link still works; else ``invitation_over``, which says why not."""
     _check_waits(invitation)
-    if invitation.has_run_out:
+    if invitation.is_expired:
         raise HmiError(
             ErrorCode.INVITATION_OVER, f"This invitation ran out on {invitation.expires_at:%-d %B %Y}."
         )
@@ -115,7 +115,7 @@ def clean_email(email: str) -> str:
     if not address:
         raise HmiError(ErrorCode.MISSING_FIELD, "An e-mail address is needed.", param="email")
     try:
-        if len(address) > LONGEST_EMAIL:
+        if len(address) > MAX_EMAIL_LENGTH:
             raise ValidationError("too long")
         validate_email(address)
     except ValidationError as error:
@@ -138,9 +138,9 @@ def _make(verb: str, tenant: Tenant, email: str, role: str, actor: User) -> tupl
         tenant=tenant,
         email=email,
         role=role,
-        token_hash=hash_of(token),
+        token_hash=token_digest(token),
         invited_by=actor,
-        expires_at=timezone.now() + LASTS,
+        expires_at=timezone.now() + INVITATION_LIFETIME,
     )
     invitation.save(force_insert=True)
     _record(verb, invitation, actor)
@@ -156,7 +156,7 @@ def _locked(invitation: Invitation) -> Invitation:
 
 
 def _check_address(invitation: Invitation, user: User) -> None:
-    if not has_address(user, invitation.email):
+    if not has_verified_email(user, invitation.email):
         raise HmiError(
             ErrorCode.FORBIDDEN,
             f"This invitation is for {invitation.email}, which is no confirmed address of"

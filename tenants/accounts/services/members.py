@@ -61,7 +61,7 @@ def member_remove(*, membership: Membership, actor: Actor = None, revoke_keys: b
     found.delete()
 
 
-def member_hold(*, membership: Membership) -> dict[int, Membership]:
+def members_lock(*, membership: Membership) -> dict[int, Membership]:
     """The member, if still there, and all owners by their ids, as they are now, locked in one order: of two
     owners who go at once the second does not count on the first."""
     which = Q(pk=membership.pk) | Q(role=Role.OWNER)
@@ -70,7 +70,7 @@ def member_hold(*, membership: Membership) -> dict[int, Membership]:
 
 
 def _locked(membership: Membership, *, goes: bool) -> Membership:
-    rows = member_hold(membership=membership)
+    rows = members_lock(membership=membership)
     found = rows.pop(membership.pk, None)
     if found is None:
         raise HmiError(ErrorCode.NOT_FOUND, "This member is not there any more.", param="member")

@@ -15,7 +15,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from tenants.accounts.models import Tenant
-from tenants.accounts.services.tenant_rows import owned_leaves, owned_models, owned_rows
+from tenants.accounts.services.tenant_rows import owned_models, owned_row_batches, owned_rows
 from tenants.audit.models import AuditEvent
 from tenants.audit.services import Actor, audit_record
 from tenants.base import hooks
@@ -78,7 +78,7 @@ def tenant_names_blank(*, tenant: Tenant) -> None:
 def tenant_rows_delete(*, tenant: Tenant) -> None:
     """Delete its rows in all tables but those that are kept."""
     for model in owned_models():
-        for keys in owned_leaves(model, tenant, AT_ONCE):
+        for keys in owned_row_batches(model, tenant, AT_ONCE):
             with transaction.atomic():
                 rows = model._base_manager.filter(pk__in=keys)
                 # Held first: what refers to them is then either there to be deleted, too, or not written.

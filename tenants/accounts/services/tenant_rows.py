@@ -34,7 +34,7 @@ def owned_rows(model: type[models.Model], tenant: Tenant) -> "models.QuerySet[An
     return manager.for_tenant(tenant)
 
 
-def owned_leaves(model: type[models.Model], tenant: Tenant, at_once: int) -> Iterator[list[Any]]:
+def owned_row_batches(model: type[models.Model], tenant: Tenant, at_once: int) -> Iterator[list[Any]]:
     """The keys of these rows, so many at a time, those that no other row of the model refers to first. Each
     lot is to be gone before the next is asked for."""
     rows = owned_rows(model, tenant)

@@ -8,7 +8,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from tenants.accounts.models import Membership, Role, Tenant, User
-from tenants.accounts.models.tenant import LEAST_WEIGHT, MOST_WEIGHT, SLUG_PATTERN
+from tenants.accounts.models.tenant import MAX_WEIGHT, MIN_WEIGHT, SLUG_PATTERN
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import serving_changed
@@ -116,8 +116,8 @@ def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
 def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
     """The tenant's share of the inference workers' time while several ask; true when this changed it. One
     outside of its range: ``invalid_field``."""
-    if not LEAST_WEIGHT <= weight <= MOST_WEIGHT:
-        message = f"A weight is a number from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
+    if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
+        message = f"A weight is a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="weight")
     if not Tenant.objects.filter(pk=tenant.pk).exclude(weight=weight).update(weight=weight):
         return False

@@ -1,9 +1,9 @@
-"""What the admin pages of this application share."""
+"""Base classes and helpers of the admin pages."""
 
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django import forms
 from django.contrib import admin
@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.utils import display_for_label
 
-from tenants.base.upload_concurrency import takes_files
+from tenants.base.upload_concurrency import accepts_uploads
 
 if TYPE_CHECKING:
     from tenants.accounts.models import User
@@ -30,53 +30,54 @@ if TYPE_CHECKING:
     ModelForm = forms.ModelForm[Any]
 else:
     from django.forms import ModelForm
-    from unfold.admin import ModelAdmin as Unfolded
+    from unfold.admin import ModelAdmin as UnfoldModelAdmin
     from unfold.admin import StackedInline, TabularInline
 
-    class ModelAdmin(Unfolded):
-        """Says what a row that is to be deleted takes with it, or what keeps it."""
+    class ModelAdmin(UnfoldModelAdmin):
+        """An admin whose delete page lists what is deleted along, or what prevents the deletion."""
 
         delete_confirmation_template = "base/admin/delete.html"
         list_per_page = 25
 
 
 __all__ = [
-    "Listing",
+    "AutocompleteFilterAdmin",
     "ModelAdmin",
     "ModelForm",
-    "Narrowed",
-    "NotByHand",
-    "PageActions",
-    "ReadOnly",
+    "NoAddOrChangeAdmin",
+    "NonAtomicAdmin",
+    "PageActionsAdmin",
+    "ReadOnlyAdmin",
+    "ReadOnlyInline",
     "StackedInline",
-    "Uploading",
-    "acting",
+    "admin_link",
     "badge",
+    "changelist_link",
+    "collapsible",
+    "file_size_column",
+    "format_timestamp",
     "json_block",
-    "keys",
-    "linked",
-    "linked_list",
-    "opening",
+    "parse_ids",
     "pretty_json",
-    "sized",
-    "to_the_second",
+    "staff_user",
 ]
 
-
-LINK_STYLE = "text-primary-600 dark:text-primary-500"
-
-
-PAGE_OF = "page_of"
-FOLDED_FROM = 20
-"""Lines of JSON."""
+LINK_STYLE: Final = "text-primary-600 dark:text-primary-500"
+RETURN_TO_FIELD: Final = "page_of"
+"""The POST field with the key of the row whose page an action was started from."""
+MAX_OPEN_JSON_LINES: Final = 20
+"""Longer JSON is shown collapsed."""
 
 
-class PageActions(ModelAdmin):
-    """Has some of its list's actions on the page of each row as well, as buttons that lead back there."""
+class PageActionsAdmin(ModelAdmin):
+    """An admin that also shows some of its list's actions as buttons on the page of each row.
 
-    on_page: ClassVar[tuple[str, ...]] = ()
-    for_good: ClassVar[tuple[str, ...]] = ()
-    """Those of them that cannot be undone: they stand apart, in red."""
+    ``page_actions`` names them. Those that cannot be undone are in ``destructive_actions`` too: they are red
+    and stand apart. After the action the browser returns to the page.
+    """
+
+    page_actions: ClassVar[tuple[str, ...]] = ()
+    destructive_actions: ClassVar[tuple[str, ...]] = ()
     change_form_outer_before_template = "base/admin/page_actions.html"
 
     def change_view(
@@ -86,55 +87,53 @@ class PageActions(ModelAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        row = self.get_object(request, unquote(object_id)) if self.on_page else None
-        known = {name: str(text) for name, text in self.get_action_choices(request)}
-        offered = [name for name in self.offered(row) if name in known] if row else []
-        actions = {
-            "page_actions": [(name, known[name]) for name in offered if name not in self.for_good],
-            "page_actions_for_good": [(name, known[name]) for name in offered if name in self.for_good],
+        row = self.get_object(request, unquote(object_id)) if self.page_actions else None
+        labels = {name: str(label) for name, label in self.get_action_choices(request)}
+        names = [name for name in self.available_actions(row) if name in labels] if row else []
+        destructive = self.destructive_actions
+        context = {
+            "page_actions": [(name, labels[name]) for name in names if name not in destructive],
+            "destructive_page_actions": [(name, labels[name]) for name in names if name in destructive],
         }
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **actions})
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **context})
 
-    def offered(self, row: Any) -> tuple[str, ...]:
-        """Those of them that make sense for this row."""
-        return self.on_page
+    def available_actions(self, row: Any) -> tuple[str, ...]:
+        """Return those of ``page_actions`` that apply to this row."""
+        return self.page_actions
 
     def response_action(
-        self, request: HttpRequest, queryset: QuerySet[Any], *more: Any, **named: Any
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any, **kwargs: Any
     ) -> HttpResponse | None:
-        response = super().response_action(request, queryset, *more, **named)
-        page = request.POST.get(PAGE_OF, "")
+        response = super().response_action(request, queryset, *args, **kwargs)
+        page = request.POST.get(RETURN_TO_FIELD, "")
         if not page or not isinstance(response, HttpResponseRedirect):
             return response
-        if self.get_object(request, page) is None:  # what was done has deleted it
+        if self.get_object(request, page) is None:  # the action deleted it
             return response
-        return HttpResponseRedirect(page_of(self, page))
+        return HttpResponseRedirect(change_url(self, page))
 
 
-class Narrowed(ModelAdmin):
-    """Where rows are searched for a form: by the words, and by what stands beside them in the address, each
-    name of which is one of these look-ups."""
+class AutocompleteFilterAdmin(ModelAdmin):
+    """An admin whose autocomplete search is narrowed by parameters of the query string.
 
-    narrowing: ClassVar[dict[str, Callable[[QuerySet[Any], str], QuerySet[Any]]]] = {}
+    ``autocomplete_filters`` maps a parameter to a function of the rows and its value.
+    """
+
+    autocomplete_filters: ClassVar[dict[str, Callable[[QuerySet[Any], str], QuerySet[Any]]]] = {}
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        found, twice = super().get_search_results(request, queryset, search_term)
+        rows, may_have_duplicates = super().get_search_results(request, queryset, search_term)
         if request.resolver_match and request.resolver_match.url_name == "autocomplete":
-            for name, narrow in self.narrowing.items():
+            for name, apply_filter in self.autocomplete_filters.items():
                 if value := request.GET.get(name):
-                    found = narrow(found, value)
-        return found, twice
+                    rows = apply_filter(rows, value)
+        return rows, may_have_duplicates
 
 
-def keys(told: str) -> list[int]:
-    """The key that an address has, if it is one."""
-    return [int(told)] if told.isascii() and told.isdecimal() else []
-
-
-class NotByHand(ModelAdmin):
-    """Rows that are neither added nor edited; name it first in the bases."""
+class NoAddOrChangeAdmin(ModelAdmin):
+    """An admin of rows that can be deleted, but neither added nor edited. Name it first in the bases."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -143,15 +142,15 @@ class NotByHand(ModelAdmin):
         return False
 
 
-class ReadOnly(NotByHand):
-    """Rows that are looked at, never touched."""
+class ReadOnlyAdmin(NoAddOrChangeAdmin):
+    """An admin of rows that can only be viewed."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
 
-class Listing(TabularInline):
-    """Rows that are shown on the page of what they belong to, and not changed there."""
+class ReadOnlyInline(TabularInline):
+    """Related rows that can only be viewed."""
 
     extra = 0
     can_delete = False
@@ -168,12 +167,12 @@ class Listing(TabularInline):
         return False
 
 
-class Uploading(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's own class is not generic
-    """Saves outside the admin's transaction, as uploads need; name it after ``ModelAdmin`` in the bases."""
+class NonAtomicAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's own class is not generic
+    """Saves without the admin's transaction, for uploads. Name it after ``ModelAdmin`` in the bases."""
 
-    @takes_files
-    def add_view(self, request: HttpRequest, *given: Any, **more: Any) -> HttpResponse:
-        return super().add_view(request, *given, **more)
+    @accepts_uploads
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        return super().add_view(request, *args, **kwargs)
 
     def changeform_view(
         self,
@@ -186,40 +185,45 @@ class Uploading(admin.ModelAdmin):  # type: ignore[type-arg]  # Django's own cla
         return view
 
 
-def acting(request: HttpRequest) -> "User":
-    """The member of staff at the keyboard."""
+def parse_ids(value: str) -> list[int]:
+    """Return the integer key in a query parameter as a list of one, or an empty list."""
+    return [int(value)] if value.isascii() and value.isdecimal() else []
+
+
+def staff_user(request: HttpRequest) -> "User":
+    """Return the signed-in member of staff."""
     if not isinstance(request.user, get_user_model()):
         raise TypeError("the admin has only signed-in users")
     return request.user
 
 
-def page_of(model_admin: Any, pk: str) -> str:
-    """The address of the page of a row."""
+def change_url(model_admin: Any, pk: str) -> str:
+    """Return the URL of a row's admin page."""
     opts = model_admin.opts
     return reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[quote(pk)])
 
 
-def linked(row: Model, text: str = "") -> SafeString:
-    """The row by its name, or by this text, leading to its page."""
+def admin_link(row: Model, text: str = "") -> SafeString:
+    """Return a link to a row's admin page, with this text or the row's name."""
     opts = row._meta
-    address = reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[row.pk])
-    return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text or row)
+    url = reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[row.pk])
+    return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, url, text or row)
 
 
-def linked_list(model: type[Model], query: str, text: str) -> SafeString:
-    """These words, leading to the list of the rows that the query finds."""
+def changelist_link(model: type[Model], query: str, text: str) -> SafeString:
+    """Return a link to the admin list of a model, filtered by a query string."""
     opts = model._meta
-    address = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
-    return format_html('<a class="{} underline" href="{}?{}">{}</a>', LINK_STYLE, address, query, text)
+    url = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
+    return format_html('<a class="{} underline" href="{}?{}">{}</a>', LINK_STYLE, url, query, text)
 
 
-def badge(told: str | tuple[str, str], colours: dict[str, str]) -> SafeString:
-    """A state on the page of a row, as the column of a list has it: a word, or a word and what is said."""
-    return SafeString(display_for_label(told, "", colours))
+def badge(label: str | tuple[str, str], colours: dict[str, str]) -> SafeString:
+    """Return a state as a coloured label, as lists show it: a word, or the key of the colour and a text."""
+    return SafeString(display_for_label(label, "", colours))
 
 
-def sized(field: str, title: str = "Size") -> Callable[[Any, Any], str]:
-    """A column of bytes as people read them, sorted by the field."""
+def file_size_column(field: str, title: str = "Size") -> Callable[[Any, Any], str]:
+    """Return a list column that shows a field of bytes as KB or MB and sorts by it."""
 
     @admin.display(description=title, ordering=field)
     def column(_: Any, row: Any) -> str:
@@ -228,22 +232,22 @@ def sized(field: str, title: str = "Size") -> Callable[[Any, Any], str]:
     return column
 
 
-def to_the_second(moment: datetime) -> str:
-    """The moment as other columns have it, and its second, on one line."""
+def format_timestamp(moment: datetime) -> str:
+    """Return a date and time to the second, without line breaks."""
     return f"{moment:%-d %b %Y, %H:%M:%S}".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def pretty_json(value: Any) -> SafeString:
-    """JSON as an indented block, which opens when asked for if it is long."""
+    """Return indented JSON, collapsed if it is long."""
     block = json_block(value)
-    return block if block.count("\n") < FOLDED_FROM else opening(block)
+    return block if block.count("\n") < MAX_OPEN_JSON_LINES else collapsible(block)
 
 
 def json_block(value: Any) -> SafeString:
-    """JSON as an indented block."""
+    """Return indented JSON."""
     return format_html('<pre class="hmi-json">{}</pre>', json.dumps(value, indent=2, ensure_ascii=False))
 
 
-def opening(block: SafeString) -> SafeString:
-    """What opens when asked for."""
+def collapsible(block: SafeString) -> SafeString:
+    """Wrap a block so that it opens on a click."""
     return format_html("<details><summary>Show</summary>{}</details>", block)

@@ -1,5 +1,4 @@
-"""One thing at one address: it is read with an ETag, which spares a second reading, and to which changes may
-be tied (RFC 9110)."""
+"""Conditional requests (RFC 9110): a resource has an ETag, and changes can require it with If-Match."""
 
 import hashlib
 from collections.abc import Callable, Mapping
@@ -17,66 +16,70 @@ from rest_framework.response import Response
 
 from tenants.base.errors import ErrorCode, HmiError
 
-HEADER: Final = "If-Match"
-KNOWN: Final = "If-None-Match"
-CHANGES: Final = frozenset({"PUT", "PATCH", "DELETE"})
-READS: Final = frozenset({"GET", "HEAD"})
-SHOWS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH"})
-ANY: Final = "*"
+IF_MATCH: Final = "If-Match"
+IF_NONE_MATCH: Final = "If-None-Match"
+READ_METHODS: Final = frozenset({"GET", "HEAD"})
+CHANGE_METHODS: Final = frozenset({"PUT", "PATCH", "DELETE"})
+ETAG_METHODS: Final = frozenset({"GET", "HEAD", "PUT", "PATCH"})
+"""The methods whose responses have an ETag."""
+ANY_TAG: Final = "*"
 
 
 class ConditionalView(GenericAPIView[Any]):
-    """The view of one thing, which ``found`` finds.
+    """The view of a single object, which ``find_object`` returns.
 
-    Its ETag stands for all that GET shows, less what changes without anybody's doing (``volatile``). PUT,
-    PATCH and DELETE with ``If-Match`` are held against it: where it is another, ``precondition_failed``, and
-    nothing is changed. Without the header they are done whatever the state is. GET with the tag in
-    ``If-None-Match`` has 304 and no body, unless there is something ``volatile`` to tell.
+    The ETag covers the representation, less the ``volatile_fields`` that change by themselves. A change with
+    ``If-Match`` and another tag raises ``precondition_failed``, and changes nothing. GET with the tag in
+    ``If-None-Match`` returns 304 without a body, unless there are volatile fields.
     """
 
-    volatile: tuple[str, ...] = ()
-    conditional = CHANGES
+    volatile_fields: tuple[str, ...] = ()
+    conditional_methods = CHANGE_METHODS
     """The methods that take ``If-Match``."""
 
-    def found(self, *args: Any, **kwargs: Any) -> Model:
-        """What is at this address, or ``not_found``."""
+    def find_object(self, *args: Any, **kwargs: Any) -> Model:
+        """Return the object at this URL, or raise ``not_found``."""
         raise NotImplementedError
 
-    def shown(self, row: Any) -> Mapping[str, Any]:
-        """What GET answers."""
+    def represent(self, row: Any) -> Mapping[str, Any]:
+        """Return the representation of the object, as GET shows it."""
         shown: Mapping[str, Any] = self.get_serializer_class()(row).data
         return shown
 
-    def hold(self, row: Any) -> None:
-        """Lock what a change locks first, so that nobody waits for the one with the other in hand."""
+    def lock(self, row: Any) -> None:
+        """Lock the rows that a change locks first, in the same order, so that there are no deadlocks."""
         rows = type(row)._base_manager.select_for_update(no_key=True)
         list(rows.filter(pk=row.pk).values_list("pk"))
 
     def get(self, request: Request, *_: Any, **kwargs: Any) -> Response:
-        return Response(self.shown(self.found(**kwargs)))
+        return Response(self.represent(self.find_object(**kwargs)))
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
-        """Once it is known who asks, and that they may."""
+        """Wrap the handler in the check of ``If-Match``, once the caller is authorized."""
         super().initial(request, *args, **kwargs)
-        name, asked = str(request.method).lower(), request.headers.get(HEADER)
-        if asked is not None and request.method in self.conditional and hasattr(self, name):
-            setattr(self, name, partial(self._if_it_is_still, parse_etags(asked), getattr(self, name)))
+        name, header = str(request.method).lower(), request.headers.get(IF_MATCH)
+        if header is not None and request.method in self.conditional_methods and hasattr(self, name):
+            setattr(self, name, partial(self._change_if_match, parse_etags(header), getattr(self, name)))
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         answer = super().finalize_response(request, response, *args, **kwargs)
         data = getattr(answer, "data", None)
-        if request.method in SHOWS and answer.status_code == HTTPStatus.OK and isinstance(data, Mapping):
+        if (
+            request.method in ETAG_METHODS
+            and answer.status_code == HTTPStatus.OK
+            and isinstance(data, Mapping)
+        ):
             tag = answer.headers["ETag"] = self._tag(data)
-            if request.method in READS and not self.volatile and self._is_known(tag, request):
+            if request.method in READ_METHODS and not self.volatile_fields and self._matches(tag, request):
                 answer.status_code, answer.data = HTTPStatus.NOT_MODIFIED, None
         return answer
 
-    def _is_known(self, tag: str, request: Request) -> bool:
-        """By the weak comparison: a proxy that packs an answer makes its tag a weak one."""
-        known = parse_etags(request.headers.get(KNOWN, ""))
-        return ANY in known or tag in (one.removeprefix("W/") for one in known)
+    def _matches(self, tag: str, request: Request) -> bool:
+        """Compare with ``If-None-Match``. A proxy that compresses a response makes its tag a weak one."""
+        known = parse_etags(request.headers.get(IF_NONE_MATCH, ""))
+        return ANY_TAG in known or tag in (one.removeprefix("W/") for one in known)
 
-    def _if_it_is_still(
+    def _change_if_match(
         self,
         tags: list[str],
         change: Callable[..., Response],
@@ -84,22 +87,21 @@ class ConditionalView(GenericAPIView[Any]):
         *args: Any,
         **kwargs: Any,
     ) -> Response:
-        """Between the look and the change nobody else changes the row: it is locked. A body is read before,
-        which may take as long as who sends it likes."""
-        if request.method in SHOWS:
+        """Lock the object, compare its tag, and change it. The body is read before: a client may be slow."""
+        if request.method in ETAG_METHODS:
             _ = request.data
         with transaction.atomic():
-            self.hold(self.found(**kwargs))
-            now = self._tag(self.shown(self.found(**kwargs)))
-            if ANY not in tags and now not in tags:
+            self.lock(self.find_object(**kwargs))
+            tag = self._tag(self.represent(self.find_object(**kwargs)))
+            if ANY_TAG not in tags and tag not in tags:
                 raise HmiError(
                     ErrorCode.PRECONDITION_FAILED,
-                    "It was changed since you read it: read it again, and decide anew.",
-                    param=HEADER,
-                    details={"etag": now},
+                    "It was changed since you read it. Read it again, then decide.",
+                    param=IF_MATCH,
+                    details={"etag": tag},
                 )
             return change(request, *args, **kwargs)
 
     def _tag(self, shown: Mapping[str, Any]) -> str:
-        lasting = {name: value for name, value in shown.items() if name not in self.volatile}
+        lasting = {name: value for name, value in shown.items() if name not in self.volatile_fields}
         return f'"{hashlib.sha256(JSONRenderer().render(lasting)).hexdigest()[:32]}"'

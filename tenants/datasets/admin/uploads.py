@@ -11,16 +11,16 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminFileFieldWidget
 
 from tenants.base.admin.base import (
-    Listing,
+    AutocompleteFilterAdmin,
     ModelForm,
-    Narrowed,
-    NotByHand,
-    ReadOnly,
-    Uploading,
-    acting,
-    keys,
+    NoAddOrChangeAdmin,
+    NonAtomicAdmin,
+    ReadOnlyAdmin,
+    ReadOnlyInline,
+    file_size_column,
+    parse_ids,
     pretty_json,
-    sized,
+    staff_user,
 )
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
@@ -55,15 +55,15 @@ class CorpusForm(ModelForm):
 
 
 @admin.register(Corpus)
-class CorpusAdmin(Narrowed, Uploading):
+class CorpusAdmin(AutocompleteFilterAdmin, NonAtomicAdmin):
     """Corpora; those without a tenant are the platform's. Uploaded, looked at and deleted, never changed."""
 
-    narrowing: ClassVar = {
-        "of": lambda rows, owner: rows.filter(Q(tenant=None) | Q(tenant__in=keys(owner))),
+    autocomplete_filters: ClassVar = {
+        "of": lambda rows, owner: rows.filter(Q(tenant=None) | Q(tenant__in=parse_ids(owner))),
     }
 
     form = CorpusForm
-    size = sized("size_bytes")
+    size = file_size_column("size_bytes")
     list_display = ("name", "tenant", "rows", "words", "size", "created_by", "created_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
@@ -88,32 +88,32 @@ class CorpusAdmin(Narrowed, Uploading):
     def save_model(self, request: HttpRequest, obj: Corpus, form: ModelForm, change: bool) -> None:
         file = form.cleaned_data["file"]
         made = corpus_upload(
-            tenant=obj.tenant, name=obj.name, stream=file, filename=file.name, actor=acting(request)
+            tenant=obj.tenant, name=obj.name, stream=file, filename=file.name, actor=staff_user(request)
         )
         obj.pk, obj._state.adding = made.pk, False
 
     def delete_model(self, request: HttpRequest, obj: Corpus) -> None:
-        corpus_delete(corpus=obj, actor=acting(request))
+        corpus_delete(corpus=obj, actor=staff_user(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Corpus]) -> None:
         for corpus in queryset:
-            corpus_delete(corpus=corpus, actor=acting(request))
+            corpus_delete(corpus=corpus, actor=staff_user(request))
 
 
-class DatasetSplitInline(Listing):
+class DatasetSplitInline(ReadOnlyInline):
     """The files of a dataset."""
 
     model = DatasetSplit
-    size = sized("size_bytes")
+    size = file_size_column("size_bytes")
     fields = ("split", "rows", "size", "sha256")
 
 
 @admin.register(Dataset)
-class DatasetAdmin(NotByHand, Narrowed):
+class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
     """Datasets, to look at and delete; tenants upload their own."""
 
-    narrowing: ClassVar = {
-        "tenant": lambda rows, tenant: rows.filter(tenant__in=keys(tenant)),
+    autocomplete_filters: ClassVar = {
+        "tenant": lambda rows, tenant: rows.filter(tenant__in=parse_ids(tenant)),
         "task": lambda rows, task: rows.filter(task=task),
     }
 
@@ -168,18 +168,18 @@ class DatasetAdmin(NotByHand, Narrowed):
         return pretty_json(dataset.report)
 
     def delete_model(self, request: HttpRequest, obj: Dataset) -> None:
-        dataset_delete(dataset=obj, actor=acting(request))
+        dataset_delete(dataset=obj, actor=staff_user(request))
 
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Dataset]) -> None:
         for dataset in queryset:
-            dataset_delete(dataset=dataset, actor=acting(request))
+            dataset_delete(dataset=dataset, actor=staff_user(request))
 
 
 @admin.register(DatasetSplit)
-class DatasetSplitAdmin(NotByHand):
+class DatasetSplitAdmin(NoAddOrChangeAdmin):
     """All stored splits, to look at; they go with their dataset."""
 
-    size = sized("size_bytes")
+    size = file_size_column("size_bytes")
     list_display = ("dataset", "split", "rows", "size", "sha256")
     list_filter = ("split",)
     list_select_related = ("dataset__tenant",)
@@ -191,10 +191,10 @@ class DatasetSplitAdmin(NotByHand):
 
 
 @admin.register(Upload)
-class UploadAdmin(NotByHand):
+class UploadAdmin(NoAddOrChangeAdmin):
     """Uploads that nothing was made of yet, to look at and throw away."""
 
-    size = sized("size_bytes")
+    size = file_size_column("size_bytes")
     list_display = ("filename", "tenant", "size", "is_whole", "created_by", "created_at", "expires_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
@@ -215,10 +215,10 @@ class UploadAdmin(NotByHand):
 
 
 @admin.register(UploadCheck)
-class UploadCheckAdmin(ReadOnly):
+class UploadCheckAdmin(ReadOnlyAdmin):
     """What was found in uploads, or why they were refused."""
 
-    size = sized("size_bytes")
+    size = file_size_column("size_bytes")
     list_display = ("name", "kind", "tenant", "state", "size", "attempts", "created_at", "finished_at")
     list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
@@ -234,10 +234,10 @@ class UploadCheckAdmin(ReadOnly):
 
 
 @admin.register(File)
-class FileAdmin(ReadOnly):
+class FileAdmin(ReadOnlyAdmin):
     """What was sent to be learnt from or answered, and what batches were answered."""
 
-    size = sized("size_bytes")
+    size = file_size_column("size_bytes")
     list_display = ("filename", "purpose", "tenant", "size", "created_by", "created_at", "expires_at")
     list_filter = ("purpose", ("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
@@ -247,10 +247,10 @@ class FileAdmin(ReadOnly):
 
 
 @admin.register(PartedFile)
-class PartedFileAdmin(ReadOnly):
+class PartedFileAdmin(ReadOnlyAdmin):
     """Files that come in parts."""
 
-    size = sized("size_bytes")
+    size = file_size_column("size_bytes")
     list_display = ("filename", "purpose", "tenant", "size", "state", "created_at", "expires_at")
     list_filter = ("state", "purpose", ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True

@@ -11,8 +11,8 @@ from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.inputs import FormParser, WordsQuerySerializer
-from tenants.base.upload_concurrency import FILES
+from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser
+from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.api.serializers import (
     CorpusFileSerializer,
     CorpusSerializer,
@@ -20,7 +20,7 @@ from tenants.datasets.api.serializers import (
     PreviewSerializer,
 )
 from tenants.datasets.models import Corpus
-from tenants.datasets.selectors.previews import uploads_found
+from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import corpora_of, corpus_of, platform_corpora
 from tenants.datasets.services.corpora import corpus_delete, corpus_preview, corpus_upload
 
@@ -42,17 +42,17 @@ def _upload(request: Request, tenant: Tenant | None) -> Response:
 class CorporaView(TenantView):
     """The tenant's corpora."""
 
-    largest_body = FILES
-    parser_classes = [FormParser]
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = [UploadFormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
-    @extend_schema(parameters=[WordsQuerySerializer], responses=CorpusSerializer(many=True))
+    @extend_schema(parameters=[SearchQuerySerializer], responses=CorpusSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        query = WordsQuerySerializer(data=request.query_params)
+        query = SearchQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         page = self.paginate_queryset(
-            uploads_found(corpora_of(self.tenant), words=query.validated_data["words"])
+            search_by_name(corpora_of(self.tenant), words=query.validated_data["words"])
         )
         return self.get_paginated_response(CorpusSerializer(page, many=True).data)
 
@@ -64,10 +64,10 @@ class CorporaView(TenantView):
 class CorpusPreviewView(TenantView):
     """What an upload would say. Nothing is stored."""
 
-    largest_body = FILES
-    parser_classes = [FormParser]
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = [UploadFormParser]
     serializer_class = PreviewSerializer
-    makes = False
+    takes_idempotency_key = False
 
     @extend_schema(request=CorpusFileSerializer, responses=PreviewSerializer)
     def post(self, request: Request, **_: Any) -> Response:
@@ -83,21 +83,21 @@ class CorpusView(ConditionalView, TenantView):
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 
-    def found(self, *, corpus_id: int, **_: Any) -> Corpus:
+    def find_object(self, *, corpus_id: int, **_: Any) -> Corpus:
         return corpus_of(self.tenant, corpus_id)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        corpus_delete(corpus=self.found(**place), actor=request_actor(request))
+        corpus_delete(corpus=self.find_object(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class PlatformCorporaView(StaffView):
     """The platform's corpora, for its staff: what roots and platform domains learn from."""
 
-    largest_body = FILES
+    body_limit_setting = UPLOAD_BODY_LIMIT
     permissions = {"GET": ("datasets.view_corpus",), "POST": ("datasets.add_corpus",)}
-    parser_classes = [FormParser]
+    parser_classes = [UploadFormParser]
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
 

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.inputs import FormParser, WordsQuerySerializer
-from tenants.base.upload_concurrency import FILES
+from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser
+from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.api.serializers import (
     DatasetFilesSerializer,
     DatasetSerializer,
@@ -19,7 +19,7 @@ from tenants.datasets.api.serializers import (
     PreviewSerializer,
 )
 from tenants.datasets.models import Dataset, Split
-from tenants.datasets.selectors.previews import uploads_found
+from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import dataset_of, datasets_of
 from tenants.datasets.services.datasets import dataset_delete, dataset_preview, dataset_upload
 
@@ -40,17 +40,17 @@ def _content(asked: dict[str, Any]) -> dict[str, Any]:
 class DatasetsView(TenantView):
     """The tenant's datasets."""
 
-    largest_body = FILES
-    parser_classes = [FormParser]
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = [UploadFormParser]
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
 
-    @extend_schema(parameters=[WordsQuerySerializer], responses=DatasetSerializer(many=True))
+    @extend_schema(parameters=[SearchQuerySerializer], responses=DatasetSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        query = WordsQuerySerializer(data=request.query_params)
+        query = SearchQuerySerializer(data=request.query_params)
         query.is_valid(raise_exception=True)
         page = self.paginate_queryset(
-            uploads_found(datasets_of(self.tenant), words=query.validated_data["words"])
+            search_by_name(datasets_of(self.tenant), words=query.validated_data["words"])
         )
         return self.get_paginated_response(DatasetSerializer(page, many=True).data)
 
@@ -70,10 +70,10 @@ class DatasetsView(TenantView):
 class DatasetPreviewView(TenantView):
     """What an upload would say. Nothing is stored."""
 
-    largest_body = FILES
-    parser_classes = [FormParser]
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = [UploadFormParser]
     serializer_class = PreviewSerializer
-    makes = False
+    takes_idempotency_key = False
 
     @extend_schema(request=DatasetFilesSerializer, responses=PreviewSerializer)
     def post(self, request: Request, **_: Any) -> Response:
@@ -88,10 +88,10 @@ class DatasetView(ConditionalView, TenantView):
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
 
-    def found(self, *, dataset_id: int, **_: Any) -> Dataset:
+    def find_object(self, *, dataset_id: int, **_: Any) -> Dataset:
         return dataset_of(self.tenant, dataset_id)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        dataset_delete(dataset=self.found(**place), actor=request_actor(request))
+        dataset_delete(dataset=self.find_object(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -5,12 +5,12 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import HmiError
-from tenants.datasets.append_file import arrived
-from tenants.datasets.formats.check import DEFAULT_SEPARATOR
+from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import CheckKind, Corpus, Dataset, DatasetSplit, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
+from tenants.datasets.upload_file import received_bytes
 
 
 class CorpusSerializer(serializers.ModelSerializer[Corpus]):
@@ -36,7 +36,7 @@ class CorpusSerializer(serializers.ModelSerializer[Corpus]):
         read_only_fields = fields
 
 
-class CorpusFileSerializer(StrictInput):
+class CorpusFileSerializer(StrictSerializer):
     """A text file, one text a line, or JSON lines with ``text``."""
 
     file = serializers.FileField(allow_empty_file=True)
@@ -97,7 +97,7 @@ class ColumnsField(serializers.JSONField):
         return columns
 
 
-class DatasetFilesSerializer(StrictInput):
+class DatasetFilesSerializer(StrictSerializer):
     """The files of the splits; dev and test are taken from train when they are not given."""
 
     task = serializers.CharField(help_text=", ".join(Task.values))
@@ -142,12 +142,12 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
     def get_offset(self, upload: Upload) -> int:
         """The length of its file; 0 when that has gone meanwhile."""
         try:
-            return arrived(upload_store().incoming_path(upload.pk))
+            return received_bytes(upload_store().incoming_path(upload.pk))
         except HmiError:
             return 0
 
 
-class CheckAskedSerializer(StrictInput):
+class CheckCreateSerializer(StrictSerializer):
     """Which uploads shall become what."""
 
     kind = serializers.ChoiceField(choices=CheckKind.choices)

@@ -22,16 +22,16 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.upload_concurrency import FILES, upload_slot
-from tenants.datasets.api.serializers import CheckAskedSerializer, CheckSerializer, UploadSerializer
-from tenants.datasets.append_file import ALGORITHMS, arrived
+from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT, upload_slot
+from tenants.datasets.api.serializers import CheckCreateSerializer, CheckSerializer, UploadSerializer
 from tenants.datasets.models import CheckKind, Upload, UploadCheck
 from tenants.datasets.models.dataset import SHA256_PATTERN
-from tenants.datasets.models.upload import LONGEST_MARK
+from tenants.datasets.models.upload import MAX_MARK_LENGTH
 from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_delete
 from tenants.datasets.storage import upload_store
+from tenants.datasets.upload_file import ALGORITHMS, received_bytes
 
 VERSION = "1.0.0"
 
@@ -103,7 +103,7 @@ class UploadsView(TusView):
     """The caller's own uploads that are under way or unused, the newest first."""
 
     ordering = ("-created_at", "pk")
-    said_in_headers = ("Upload-Length", "Upload-Metadata", "Repr-Digest")
+    fingerprint_headers = ("Upload-Length", "Upload-Metadata", "Repr-Digest")
 
     @extend_schema(responses=UploadSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
@@ -118,7 +118,7 @@ class UploadsView(TusView):
             filename=metadata.get("filename", ""),
             size=_number(request, "Upload-Length"),
             promised_sha256=_promise(request) or _plain_sha256(metadata.get("sha256", "")),
-            mark=metadata.get("mark", "").replace("\0", "")[:LONGEST_MARK],  # PostgreSQL takes no NUL
+            mark=metadata.get("mark", "").replace("\0", "")[:MAX_MARK_LENGTH],  # PostgreSQL takes no NUL
             actor=request_actor(request),
         )
         place = f"{request.path.rstrip('/')}/{upload.pk}"
@@ -131,17 +131,17 @@ class UploadsView(TusView):
 class UploadView(ConditionalView, TusView):
     """One upload."""
 
-    largest_body = FILES
-    keeps_part_of = ("PATCH",)  # of a piece that broke off its client sends the rest
-    conditional = frozenset({"DELETE"})  # a piece says by `Upload-Offset` what it goes on from
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    keeps_partial_body = ("PATCH",)  # the client sends the rest of a piece that broke off
+    conditional_methods = frozenset({"DELETE"})  # a piece says by `Upload-Offset` what it goes on from
 
-    def found(self, *, upload_id: UUID, **_: Any) -> Upload:
+    def find_object(self, *, upload_id: UUID, **_: Any) -> Upload:
         return upload_of(self.tenant, request_actor(self.request), upload_id)
 
     @extend_schema(exclude=True)
     def head(self, request: Request, **place: Any) -> Response:
         """How much of it is here."""
-        upload = self.found(**place)
+        upload = self.find_object(**place)
         name = b64encode(upload.filename.encode()).decode()
         return Response(
             headers={
@@ -161,7 +161,7 @@ class UploadView(ConditionalView, TusView):
                 f"A piece of a file is sent as {PIECE_TYPE}.",
                 param="Content-Type",
             )
-        upload = self.found(**place)
+        upload = self.find_object(**place)
         with upload_slot(self.tenant.pk):
             # The body as it comes in: DRF would read it into memory.
             upload_append(
@@ -175,12 +175,12 @@ class UploadView(ConditionalView, TusView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        upload_delete(upload=self.found(**place))
+        upload_delete(upload=self.find_object(**place))
         return Response(status=HTTPStatus.NO_CONTENT)
 
 
 def _position(upload: Upload) -> dict[str, str]:
-    here = arrived(upload_store().incoming_path(upload.pk))
+    here = received_bytes(upload_store().incoming_path(upload.pk))
     return {"Upload-Offset": str(here), "Upload-Expires": http_date(upload.expires_at.timestamp())}
 
 
@@ -236,9 +236,9 @@ class ChecksView(TenantView):
     serializer_class = CheckSerializer
     queryset = UploadCheck.unscoped.none()
 
-    @extend_schema(request=CheckAskedSerializer, responses={201: CheckSerializer, 202: CheckSerializer})
+    @extend_schema(request=CheckCreateSerializer, responses={201: CheckSerializer, 202: CheckSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = CheckAskedSerializer(data=request.data)
+        asked = CheckCreateSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
         given, actor = asked.validated_data, request_actor(request)
         files = {purpose: upload_of(self.tenant, actor, key) for purpose, key in given["files"].items()}
@@ -262,5 +262,5 @@ class CheckView(ConditionalView, TenantView):
     serializer_class = CheckSerializer
     queryset = UploadCheck.unscoped.none()
 
-    def found(self, *, check_id: UUID, **_: Any) -> UploadCheck:
+    def find_object(self, *, check_id: UUID, **_: Any) -> UploadCheck:
         return check_of(self.tenant, check_id)

@@ -1,4 +1,4 @@
-"""Which columns the files of a dataset have, by a look at their first rows: what can be chosen from."""
+"""Reads which columns a file has, from its first rows, so that a user can map them."""
 
 import json
 from collections.abc import Mapping
@@ -7,64 +7,67 @@ from typing import Any, Final
 
 from tenants.base.errors import HmiError
 from tenants.datasets.formats.conll import conll_columns
-from tenants.datasets.formats.dataset import format_of
+from tenants.datasets.formats.dataset import detect_format
 from tenants.datasets.formats.jsonl import jsonl_columns
 from tenants.datasets.formats.lines import Source
-from tenants.datasets.formats.rows import NEEDED, OPTIONAL, Names, column_names, needed_columns
+from tenants.datasets.formats.rows import (
+    OPTIONAL_COLUMNS,
+    REQUIRED_COLUMNS,
+    ColumnMapping,
+    column_mapping,
+    required_columns,
+)
 from tenants.datasets.formats.table import table_columns
 
-MOST_COLUMNS: Final = 200
-
-
-LONGEST_NAME: Final = 200
-"""Characters: a file without line ends has one column as long as itself."""
-
-
-LONGEST_EXAMPLE: Final = 24
+MAX_COLUMNS: Final = 200
+MAX_NAME_LENGTH: Final = 200
+"""A file without line ends has one column as long as itself."""
+MAX_EXAMPLE_LENGTH: Final = 24
 
 
 @dataclass(slots=True)
-class ColumnsFound:
-    """The columns of files, each with the beginning of what stands there first, and which of them are read
-    for a task where nobody says otherwise: its canonical columns -> theirs."""
+class FileColumns:
+    """Columns of files, each with a short example, and the default mapping of a task's columns to them."""
 
     examples: dict[str, str] = field(default_factory=dict)
-    usual: dict[str, str] = field(default_factory=dict)
+    default_mapping: dict[str, str] = field(default_factory=dict)
 
-    def add(self, other: "ColumnsFound") -> None:
-        """Those of a further file; what the files before it have stays."""
+    def add(self, other: "FileColumns") -> None:
+        """Merge the columns of another file. Columns that are there already keep their values."""
         self.examples = {**other.examples, **self.examples}
-        self.usual = {**other.usual, **self.usual}
+        self.default_mapping = {**other.default_mapping, **self.default_mapping}
 
 
 def task_columns(task: str) -> tuple[str, ...]:
-    """The canonical columns of a task in the order in which people name them, the optional ones too."""
-    first, *others = NEEDED[task]
-    return (first, *OPTIONAL.get(task, ()), *others)
+    """The canonical columns of a task in the order of a form, including optional ones."""
+    first, *others = REQUIRED_COLUMNS[task]
+    return (first, *OPTIONAL_COLUMNS.get(task, ()), *others)
 
 
-def columns_found(source: Source, task: str, columns: Mapping[str, str] | None = None) -> ColumnsFound:
-    """The columns of a file that is read as ``columns`` maps them. Reads no more than its beginning, and
-    raises what is wrong with it that far, and ``invalid_field`` for an unknown task."""
-    needed_columns(task)
-    kind = format_of(source, task)
+def read_columns(source: Source, task: str, columns: Mapping[str, str] | None = None) -> FileColumns:
+    """The columns of a file, with the delimiter that fits the mapping ``columns``. Reads only its beginning.
+
+    Raises the typed error of an invalid file, and ``invalid_field`` for an unknown task.
+    """
+    required_columns(task)
+    kind = detect_format(source, task)
     if kind == "conll":
-        places = conll_columns(source)
-        usual = {"tokens": "1", "tags": str(len(places))} if places else {}
+        values = conll_columns(source)
+        default = {"tokens": "1", "tags": str(len(values))} if values else {}
     else:
-        places = jsonl_columns(source) if kind == "jsonl" else table_columns(source, _names(task, columns))
-        usual = {column: column for column in task_columns(task) if column in places}
-    named = [name for name in places if name and len(name) <= LONGEST_NAME][:MOST_COLUMNS]
-    return ColumnsFound({name: _shown(places[name]) for name in named}, usual)
+        values = jsonl_columns(source) if kind == "jsonl" else table_columns(source, _mapping(task, columns))
+        default = {column: column for column in task_columns(task) if column in values}
+    names = [name for name in values if name and len(name) <= MAX_NAME_LENGTH][:MAX_COLUMNS]
+    return FileColumns({name: _example(values[name]) for name in names}, default)
 
 
-def _names(task: str, columns: Mapping[str, str] | None) -> Names:
+def _mapping(task: str, columns: Mapping[str, str] | None) -> ColumnMapping:
     try:
-        return column_names(task, columns)
+        return column_mapping(task, columns)
     except HmiError:
-        return column_names(task, None)
+        return column_mapping(task, None)
 
 
-def _shown(value: Any) -> str:
+def _example(value: Any) -> str:
     text = " ".join((value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).split())
-    return text if len(text) <= LONGEST_EXAMPLE else f"{text[:LONGEST_EXAMPLE].rstrip()}…"
+    return text if len(text) <= MAX_EXAMPLE_LENGTH else f"{text[:MAX_EXAMPLE_LENGTH].rstrip()}…"

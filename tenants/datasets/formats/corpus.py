@@ -1,4 +1,4 @@
-"""A corpus from a text file: one text a line, checked, counted, written in canonical form."""
+"""Reads the file of a corpus: one text a line. Checks, counts, writes the canonical file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,54 +6,54 @@ from pathlib import Path
 from typing import Any
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.census import Lengths, Named
-from tenants.datasets.formats.check import checked_text
-from tenants.datasets.formats.failures import bad_file
+from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.jsonl import read_jsonl
 from tenants.datasets.formats.lines import Source, fingerprint, read_lines
-from tenants.datasets.formats.rows import Names
+from tenants.datasets.formats.row_parser import parse_text
+from tenants.datasets.formats.rows import ColumnMapping
+from tenants.datasets.formats.statistics import FlaggedRows, LengthStatistics
 
-MOST_PRINTS = 1_000_000
-"""Duplicates are looked for among this many differing texts, so that memory stays bounded."""
+MAX_FINGERPRINTS = 1_000_000
+"""Duplicates are found among this many distinct texts, which bounds the memory."""
 
 PREVIEW_ROWS = 5
-LONGEST_SHOWN = 300
+MAX_PREVIEW_LENGTH = 300
 
 
 @dataclass(slots=True)
 class CorpusDraft:
-    """A corpus that was checked and written to a workspace, but not yet stored."""
+    """A corpus that was checked and written to a workspace, but is not stored yet."""
 
     path: Path
     format: str
-    characters: Lengths = field(default_factory=Lengths)
-    words: Lengths = field(default_factory=Lengths)
-    prints: set[int] = field(default_factory=set)
-    duplicates: Named = field(default_factory=Named)
+    characters: LengthStatistics = field(default_factory=LengthStatistics)
+    words: LengthStatistics = field(default_factory=LengthStatistics)
+    fingerprints: set[int] = field(default_factory=set)
+    duplicates: FlaggedRows = field(default_factory=FlaggedRows)
     preview: list[str] = field(default_factory=list)
 
     @property
     def rows(self) -> int:
-        """How many texts there are."""
+        """The number of texts."""
         return self.words.count
 
     def add(self, text: str) -> None:
         """Count one text."""
         self.characters.add(len(text))
         self.words.add(len(text.split()))
-        mark = fingerprint(text)
-        if mark in self.prints:
+        key = fingerprint(text)
+        if key in self.fingerprints:
             self.duplicates.add(self.rows)
-        elif len(self.prints) < MOST_PRINTS:
-            self.prints.add(mark)
+        elif len(self.fingerprints) < MAX_FINGERPRINTS:
+            self.fingerprints.add(key)
         if len(self.preview) < PREVIEW_ROWS:
-            self.preview.append(text[:LONGEST_SHOWN])
+            self.preview.append(text[:MAX_PREVIEW_LENGTH])
 
 
 def draft_corpus(*, file: Source, workspace: Path) -> CorpusDraft:
-    """Read a text file (or JSON lines with ``text``) and write the canonical one; blank lines are left out.
+    """Read a text file, or JSON lines with ``text``, and write the canonical file. Blank lines are left out.
 
-    White space inside a text, odd line ends among it, becomes single spaces.
+    White space inside a text, including unusual line ends, becomes single spaces.
     """
     is_jsonl = Path(file.name).suffix.lower() in {".jsonl", ".ndjson"}
     draft = CorpusDraft(path=workspace / "corpus.txt", format="jsonl" if is_jsonl else "text")
@@ -64,16 +64,16 @@ def draft_corpus(*, file: Source, workspace: Path) -> CorpusDraft:
                 draft.add(cleaned)
                 canonical.write(cleaned + "\n")
     if not draft.rows:
-        raise bad_file(ErrorCode.EMPTY_FILE, "there is no text in the file.", file=file.name)
+        raise file_error(ErrorCode.EMPTY_FILE, "there is no text in the file.", file=file.name)
     return draft
 
 
-def corpus_report(draft: CorpusDraft, *, least_words: int = 0) -> dict[str, Any]:
-    """The validation report as JSON values; ``least_words`` is what a domain asks of its corpus."""
+def corpus_report(draft: CorpusDraft, *, min_words: int = 0) -> dict[str, Any]:
+    """The validation report as JSON. ``min_words`` is what a domain needs."""
     warnings = []
-    if draft.words.total < least_words:
+    if draft.words.total < min_words:
         warnings.append(
-            f"A domain needs at least {least_words:,} words of text; this corpus has {draft.words.total:,}."
+            f"A domain needs at least {min_words:,} words of text; this corpus has {draft.words.total:,}."
         )
     if draft.duplicates.rows:
         first = ", ".join(map(str, draft.duplicates.first))
@@ -101,4 +101,4 @@ def _texts(file: Source) -> Iterator[str]:
 
 
 def _texts_of_jsonl(file: Source) -> Iterator[str]:
-    return (checked_text(raw, file.name, "text") for raw in read_jsonl(file, Names({"text": "text"})))
+    return (parse_text(raw, file.name, "text") for raw in read_jsonl(file, ColumnMapping({"text": "text"})))

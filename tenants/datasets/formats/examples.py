@@ -1,4 +1,4 @@
-"""The canonical form of a dataset's row, one JSON object a line; which keys it has depends on the task."""
+"""Examples of a dataset, one class for each task, and their canonical form: one JSON object a line."""
 
 import json
 from collections.abc import Iterator
@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 LINE_ENDS_INSIDE = str.maketrans({"\x85": "\\u0085", "\u2028": "\\u2028", "\u2029": "\\u2029"})
-"""JSON leaves these as they are, but some readers take them for ends of lines."""
+"""JSON does not escape these, but some readers take them for line ends."""
 
 
 def json_line(fields: dict[str, Any]) -> str:
-    """One line of canonical JSON, with its line end and no other."""
+    """A line of canonical JSON with its line end, and no other line end in it."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).translate(LINE_ENDS_INSIDE) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
-class TextExample:
+class ClassificationExample:
     """A text, or two, and its label."""
 
     text: str
@@ -25,27 +25,23 @@ class TextExample:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model reads."""
         return _one_or_two(self.text, self.pair)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the example teaches."""
         return (self.label,)
 
     @property
     def answer(self) -> str:
-        """What is to be answered, for comparing."""
         return self.label
 
     def to_line(self) -> str:
-        """The canonical line."""
         return json_line({**_text_fields(self.text, self.pair), "label": self.label})
 
 
 @dataclass(frozen=True, slots=True)
-class LabelsExample:
-    """A text, or two, and all labels that fit it: several, one or none, each once."""
+class MultilabelExample:
+    """A text, or two, and its labels: several, one or none, each once."""
 
     text: str
     labels: tuple[str, ...]
@@ -53,21 +49,18 @@ class LabelsExample:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model reads."""
         return _one_or_two(self.text, self.pair)
 
     @property
     def answer(self) -> str:
-        """What is to be answered, for comparing."""
         return "\0".join(sorted(self.labels))
 
     def to_line(self) -> str:
-        """The canonical line."""
         return json_line({**_text_fields(self.text, self.pair), "labels": list(self.labels)})
 
 
 @dataclass(frozen=True, slots=True)
-class ValueExample:
+class RegressionExample:
     """A text, or two, and a number."""
 
     text: str
@@ -76,34 +69,29 @@ class ValueExample:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model reads."""
         return _one_or_two(self.text, self.pair)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A number is no label."""
         return ()
 
     @property
     def answer(self) -> str:
-        """What is to be answered, for comparing."""
         return repr(self.value)
 
     def to_line(self) -> str:
-        """The canonical line."""
         return json_line({**_text_fields(self.text, self.pair), "value": self.value})
 
 
 @dataclass(frozen=True, slots=True)
-class TagExample:
-    """Tokens and their IOB2 tags, as many of one as of the other."""
+class TaggingExample:
+    """Tokens and their IOB2 tags, one for each token."""
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model reads."""
         return (" ".join(self.tokens),)
 
     @property
@@ -113,25 +101,23 @@ class TagExample:
 
     @property
     def answer(self) -> str:
-        """What is to be answered, for comparing."""
         return " ".join(self.tags)
 
     def to_line(self) -> str:
-        """The canonical line."""
         return json_line({"tokens": list(self.tokens), "tags": list(self.tags)})
 
 
 @dataclass(frozen=True, slots=True)
 class SpanAnswer:
-    """A stretch of a context; ``start`` counts characters from 0."""
+    """A span of a context. ``start`` counts characters from 0."""
 
     text: str
     start: int
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerExample:
-    """A question and the context that answers it, or does not (then there are no answers)."""
+class QuestionAnsweringExample:
+    """A question, a context, and the answers in it. No answers if the context has none."""
 
     question: str
     context: str
@@ -139,26 +125,25 @@ class AnswerExample:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """What the model reads."""
         return (self.question, self.context)
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """A stretch of text is no label."""
         return ()
 
     @property
     def answer(self) -> str:
-        """What is to be answered, for comparing."""
         return "\0".join(sorted({answer.text for answer in self.answers}))
 
     def to_line(self) -> str:
-        """The canonical line."""
         answers = [{"text": answer.text, "start": answer.start} for answer in self.answers]
         return json_line({"question": self.question, "context": self.context, "answers": answers})
 
 
-Example = TextExample | LabelsExample | ValueExample | TagExample | AnswerExample
+Example = (
+    ClassificationExample | MultilabelExample | RegressionExample | TaggingExample | QuestionAnsweringExample
+)
+"""Each has ``texts`` (what the model reads), ``labels``, ``answer`` (for comparison) and ``to_line``."""
 
 
 def _one_or_two(text: str, pair: str | None) -> tuple[str, ...]:
@@ -170,19 +155,19 @@ def _text_fields(text: str, pair: str | None) -> dict[str, str]:
 
 
 def example_from_line(line: str) -> Example:
-    """Read back what ``to_line`` wrote."""
+    """Parse a line that ``to_line`` wrote."""
     fields = json.loads(line)
     if "tokens" in fields:
-        return TagExample(tokens=tuple(fields["tokens"]), tags=tuple(fields["tags"]))
+        return TaggingExample(tokens=tuple(fields["tokens"]), tags=tuple(fields["tags"]))
     if "question" in fields:
         answers = tuple(SpanAnswer(**answer) for answer in fields["answers"])
-        return AnswerExample(fields["question"], fields["context"], answers)
+        return QuestionAnsweringExample(fields["question"], fields["context"], answers)
     text, pair = fields["text"], fields.get("text_pair")
     if "labels" in fields:
-        return LabelsExample(text, tuple(fields["labels"]), pair)
+        return MultilabelExample(text, tuple(fields["labels"]), pair)
     if "value" in fields:
-        return ValueExample(text, fields["value"], pair)
-    return TextExample(text, fields["label"], pair)
+        return RegressionExample(text, fields["value"], pair)
+    return ClassificationExample(text, fields["label"], pair)
 
 
 def read_examples(path: Path) -> Iterator[Example]:

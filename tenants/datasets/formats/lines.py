@@ -1,4 +1,4 @@
-"""Lines of a UTF-8 file, one at a time, with every fault located."""
+"""Reads lines of UTF-8 text files. Refuses binary files, and compares texts by fingerprint."""
 
 import re
 import unicodedata
@@ -8,10 +8,9 @@ from hashlib import blake2b
 from pathlib import Path
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.detect import HEAD_BYTES, refuse_binary
-from tenants.datasets.formats.failures import bad_file
+from tenants.datasets.formats.errors import file_error
 
-LONGEST_LINE_BYTES = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -19,7 +18,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file that was received: where it lies, and what its owner calls it."""
+    """A received file: its path on this server, and its owner's name for it."""
 
     path: Path
     name: str
@@ -33,26 +32,26 @@ class Line:
     text: str
 
 
-def read_lines(source: Source, *, longest: int = LONGEST_LINE_BYTES) -> Iterator[Line]:
-    """The lines of the file, blank ones too.
+def read_lines(source: Source, *, max_bytes: int = MAX_LINE_BYTES) -> Iterator[Line]:
+    """The lines of the file, including blank ones.
 
-    Line ends are ``\\n``, ``\\r\\n`` or ``\\r``; a byte order mark at the beginning is dropped.
+    Line ends are ``\\n``, ``\\r\\n`` or ``\\r``. A byte order mark at the start is dropped.
 
     Raises ``not_text``, ``invalid_encoding`` (with line and byte offset) or ``line_too_long`` (in bytes).
     """
     with source.path.open("rb") as stream:
-        refuse_binary(stream.read(HEAD_BYTES), file=source.name)
+        check_is_text(stream.read(HEAD_BYTES), file=source.name)
         stream.seek(0)
         offset = 0
         number = 0
-        while raw := stream.readline(longest + 1):
-            if len(raw) > longest:
-                raise bad_file(
+        while raw := stream.readline(max_bytes + 1):
+            if len(raw) > max_bytes:
+                raise file_error(
                     ErrorCode.LINE_TOO_LONG,
-                    f"this line is longer than {longest:,} bytes.",
+                    f"this line is longer than {max_bytes:,} bytes.",
                     file=source.name,
                     line=number + 1,
-                    limit=longest,
+                    limit=max_bytes,
                 )
             text = _decode(raw, offset, number + 1, source.name)
             offset += len(raw)
@@ -70,9 +69,9 @@ def _decode(raw: bytes, offset: int, number: int, file: str) -> str:
         raw, offset = raw[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
     nul = raw.find(b"\0")
     if nul >= 0:
-        raise bad_file(
+        raise file_error(
             ErrorCode.NOT_TEXT,
-            f"byte {offset + nul} is NUL, which no text contains.",
+            f"byte {offset + nul} is NUL, which is not allowed in text.",
             file=file,
             line=number,
             byte=offset + nul,
@@ -81,7 +80,7 @@ def _decode(raw: bytes, offset: int, number: int, file: str) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         at = offset + error.start
-        raise bad_file(
+        raise file_error(
             ErrorCode.INVALID_ENCODING,
             f"byte {at} (0x{raw[error.start]:02x}) is not valid UTF-8; save the file as UTF-8.",
             file=file,
@@ -94,31 +93,85 @@ WORD = re.compile(r"\w+")
 
 
 def folded(text: str) -> str:
-    """The text in lower case and one Unicode form, parted by single spaces; its signs stay."""
-    # For ASCII both come to the same; it is most of what there is, and much faster.
+    """The text in lower case and NFKC, with single spaces. Punctuation stays."""
+    # For ASCII both give the same; most texts are ASCII, and this is much faster.
     plain = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
     return " ".join(plain.split())
 
 
 def normalise(text: str) -> str:
-    """The words of the text in lower case, parted by single spaces; a text without words keeps its signs."""
+    """The words of the text in lower case, with single spaces. A text without words keeps its punctuation."""
     plain = folded(text)
     return " ".join(WORD.findall(plain)) or plain
 
 
 def fingerprint(*texts: str) -> int:
-    """64 bits of a hash of the normalised texts, the same on every machine and at every time.
+    """A stable 64-bit hash of the normalised texts: it ignores case, spacing, punctuation and Unicode forms.
 
-    Letter case, spacing, punctuation and Unicode forms do not matter: so leaks are found. Among a million
-    texts two differing ones share it with probability below 1e-7.
+    Leaks are found by it. Among a million texts a collision has a probability below 1e-7.
     """
     return _hash(*map(normalise, texts))
 
 
-def exact_print(*texts: str) -> int:
-    """As ``fingerprint``, but punctuation matters: signs may mark what a row asks about."""
+def exact_fingerprint(*texts: str) -> int:
+    """As ``fingerprint``, but punctuation counts: it may mark the words that a row is about."""
     return _hash(*map(folded, texts))
 
 
 def _hash(*texts: str) -> int:
     return int.from_bytes(blake2b("\0".join(texts).encode(), digest_size=8).digest(), "big")
+
+
+HEAD_BYTES = 512
+"""How many bytes ``check_is_text`` needs: the signature of a tar archive is at 257."""
+
+
+SIGNATURES: tuple[tuple[re.Pattern[bytes], str], ...] = (
+    (re.compile(rb"PK(\x03\x04|\x05\x06|\x07\x08)"), "a zip archive (or an office document, which is one)"),
+    (re.compile(rb"\x1f\x8b"), "a gzip archive"),
+    (re.compile(rb"BZh[1-9]1AY&SY"), "a bzip2 archive"),
+    (re.compile(rb"\xfd7zXZ\x00"), "an xz archive"),
+    (re.compile(rb"7z\xbc\xaf\x27\x1c"), "a 7-Zip archive"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "a Zstandard archive"),
+    (re.compile(rb"Rar!\x1a\x07"), "a RAR archive"),
+    (re.compile(rb".{257}ustar", re.DOTALL), "a tar archive"),
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "a PNG image"),
+    (re.compile(rb"\xff\xd8\xff"), "a JPEG image"),
+    (re.compile(rb"GIF8[79]a"), "a GIF image"),
+    (re.compile(rb"RIFF.{4}WEBP", re.DOTALL), "a WebP image"),
+    (re.compile(rb"(II\*\x00|MM\x00\*)"), "a TIFF image"),
+    (re.compile(rb"%PDF-\d"), "a PDF document"),
+    (re.compile(rb"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"), "an old Microsoft Office document"),
+    (re.compile(rb"SQLite format 3\x00"), "an SQLite database"),
+    (re.compile(rb"PAR1\x15"), "a Parquet file"),
+    (re.compile(rb"\x7fELF"), "a program"),
+)
+
+
+WIDE_ENCODING_MARKS: tuple[tuple[bytes, str], ...] = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+
+def check_is_text(head: bytes, *, file: str) -> None:
+    """Raise ``not_text`` or ``invalid_encoding`` if the first bytes are not those of a UTF-8 text."""
+    for pattern, kind in SIGNATURES:
+        if pattern.match(head):
+            raise file_error(
+                ErrorCode.NOT_TEXT,
+                f"this is {kind}, not text. Unpack or export it first.",
+                file=file,
+                found=kind,
+            )
+    for mark, encoding in WIDE_ENCODING_MARKS:
+        if head.startswith(mark):
+            raise file_error(
+                ErrorCode.INVALID_ENCODING,
+                f"this text is encoded in {encoding}. Save it as UTF-8.",
+                file=file,
+                byte=0,
+                found=encoding,
+            )

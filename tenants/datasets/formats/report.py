@@ -1,90 +1,96 @@
-"""The validation report of a dataset: counts, and what its owner should know."""
+"""The validation report of a dataset: statistics, leaks, warnings, preview."""
 
 from typing import Any
 
-from tenants.datasets.formats.census import Named
 from tenants.datasets.formats.dataset import SPLITS, DatasetDraft
-from tenants.datasets.formats.examples import AnswerExample, Example, LabelsExample, TagExample, ValueExample
+from tenants.datasets.formats.examples import (
+    Example,
+    MultilabelExample,
+    QuestionAnsweringExample,
+    RegressionExample,
+    TaggingExample,
+)
 from tenants.datasets.formats.splits import LEAK_LIMIT, unseen_labels
+from tenants.datasets.formats.statistics import FlaggedRows
 
-FEW_ROWS_OF_A_LABEL = 5
-MUCH_IMBALANCE = 20
-LONGEST_SHOWN = 300
-MOST_TOKENS_SHOWN = 60
+MIN_ROWS_PER_LABEL = 5
+MAX_IMBALANCE = 20
+MAX_PREVIEW_LENGTH = 300
+MAX_PREVIEW_TOKENS = 60
 
 
 def dataset_report(draft: DatasetDraft) -> dict[str, Any]:
-    """The report as JSON values: ``rows``, ``words``, per split counts, leaks, unseen labels, warnings."""
-    censuses = {split: draft.censuses[split] for split in SPLITS}
+    """The report as JSON: ``rows``, ``words``, statistics of each split, leaks, unseen labels, warnings."""
+    statistics = {split: draft.statistics[split] for split in SPLITS}
     return {
         "task": draft.task,
         "pairs": draft.pairs,
         "formats": draft.formats,
         "rows": draft.rows,
-        "words": sum(census.words.total for census in censuses.values()),
+        "words": sum(stats.words.total for stats in statistics.values()),
         "labels": draft.labels,
-        "splits": {split: census.to_json() for split, census in censuses.items()},
+        "splits": {split: stats.to_json() for split, stats in statistics.items()},
         "automatic_splits": draft.automatic,
         "leaks": draft.leaks,
         "leaks_allowed": draft.leaks_allowed,
-        "unseen_labels": unseen_labels(censuses),
+        "unseen_labels": unseen_labels(statistics),
         "warnings": dataset_warnings(draft),
     }
 
 
 def dataset_warnings(draft: DatasetDraft) -> list[str]:
-    """What is not wrong enough to refuse, in sentences."""
+    """Problems that are not errors, as sentences."""
     warnings = [_leak(leak) for leak in draft.leaks]
     if draft.leaks_allowed:
-        warnings.append(f"Leaks above {LEAK_LIMIT:.0%} were allowed: measures on these splits flatter.")
+        warnings.append(f"Leaks above {LEAK_LIMIT:.0%} were allowed: metrics on these splits are too good.")
     if draft.automatic:
         warnings.append(f"No {' and no '.join(draft.automatic)} was given: taken from train, a tenth each.")
     for split in SPLITS:
-        census = draft.censuses[split]
-        if census.duplicates.rows:
-            share = census.duplicates.rows / census.rows
+        stats = draft.statistics[split]
+        if stats.duplicates.rows:
+            share = stats.duplicates.rows / stats.rows
             warnings.append(
-                f"{_counted(census.duplicates.rows)} of {split} ({share:.1%})"
-                f" {_verb(census.duplicates.rows, 'repeat')} the text of an earlier row"
-                f"{_rows(census.duplicates)}."
+                f"{_counted(stats.duplicates.rows)} of {split} ({share:.1%})"
+                f" {_verb(stats.duplicates.rows, 'repeat')} the text of an earlier row"
+                f"{_rows(stats.duplicates)}."
             )
-        if census.conflicting.rows:
+        if stats.conflicting.rows:
             warnings.append(
-                f"{_counted(census.conflicting.rows)} of {split}"
-                f" {_verb(census.conflicting.rows, 'answer')} a text otherwise than an earlier row"
-                f"{_rows(census.conflicting)}."
+                f"{_counted(stats.conflicting.rows)} of {split}"
+                f" {_verb(stats.conflicting.rows, 'contradict')} an earlier row with the same text"
+                f"{_rows(stats.conflicting)}."
             )
     return warnings + _label_warnings(draft)
 
 
 def dataset_preview_rows(draft: DatasetDraft) -> dict[str, list[dict[str, Any]]]:
-    """The first rows of each file that was given; long texts are cut."""
-    return {split: [_shown(example) for example in examples] for split, examples in draft.preview.items()}
+    """The first rows of each uploaded file. Long texts are truncated."""
+    return {split: [_preview(example) for example in examples] for split, examples in draft.preview.items()}
 
 
 def _label_warnings(draft: DatasetDraft) -> list[str]:
-    train = draft.censuses["train"]
+    train = draft.statistics["train"]
     warnings = [
         f"{unseen['split']} has the label {unseen['label']!r}, which train lacks, in"
-        f" {_counted(unseen['rows'])}{_rows(Named(unseen['rows'], unseen['first_rows']))}: what is answered"
-        " there is wrong."
-        for unseen in unseen_labels(draft.censuses)[:10]
+        f" {_counted(unseen['rows'])}{_rows(FlaggedRows(unseen['rows'], unseen['first_rows']))}:"
+        " every prediction there is wrong."
+        for unseen in unseen_labels(draft.statistics)[:10]
     ]
-    rare = sorted(label for label, rows in train.labels.items() if rows < FEW_ROWS_OF_A_LABEL)
+    rare = sorted(label for label, rows in train.labels.items() if rows < MIN_ROWS_PER_LABEL)
     if rare:
-        warnings.append(f"Labels with fewer than {FEW_ROWS_OF_A_LABEL} examples in train: {_listed(rare)}.")
-    if train.imbalance is not None and train.imbalance > MUCH_IMBALANCE:
+        warnings.append(f"Labels with fewer than {MIN_ROWS_PER_LABEL} examples in train: {_listed(rare)}.")
+    if train.imbalance is not None and train.imbalance > MAX_IMBALANCE:
         warnings.append(
-            f"The most frequent label of train stands {train.imbalance:,.0f} times as often as the rarest:"
-            " look at macro-F1 and the figures per label, not at accuracy alone."
+            f"The most frequent label of train is {train.imbalance:,.0f} times as frequent as the rarest:"
+            " look at macro-F1 and the metrics of each label, not only at accuracy."
         )
     return warnings
 
 
 def _leak(leak: dict[str, Any]) -> str:
-    named = _rows(Named(leak["rows"], leak["first_rows"]))
-    stand = f"{_counted(leak['rows'])} of {leak['to']} {_verb(leak['rows'], 'stand')} in {leak['from']}, too"
-    return f"{stand} ({leak['share']:.2%}){named}."
+    rows = leak["rows"]
+    overlap = f"{_counted(rows)} of {leak['to']} {'is' if rows == 1 else 'are'} also in {leak['from']}"
+    return f"{overlap} ({leak['share']:.2%}){_rows(FlaggedRows(rows, leak['first_rows']))}."
 
 
 def _counted(rows: int) -> str:
@@ -95,26 +101,26 @@ def _verb(rows: int, verb: str) -> str:
     return f"{verb}s" if rows == 1 else verb
 
 
-def _rows(named: Named) -> str:
-    """The numbers of the rows in brackets."""
-    more = ", …" if named.rows > len(named.first) else ""
-    return f" (row{'s' if named.rows > 1 else ''} {', '.join(map(str, named.first))}{more})"
+def _rows(flagged: FlaggedRows) -> str:
+    """The row numbers in brackets."""
+    more = ", …" if flagged.rows > len(flagged.first) else ""
+    return f" (row{'s' if flagged.rows > 1 else ''} {', '.join(map(str, flagged.first))}{more})"
 
 
-def _shown(example: Example) -> dict[str, Any]:
-    if isinstance(example, TagExample):
-        tokens, tags = example.tokens[:MOST_TOKENS_SHOWN], example.tags[:MOST_TOKENS_SHOWN]
-        cut = len(example.tokens) > MOST_TOKENS_SHOWN
+def _preview(example: Example) -> dict[str, Any]:
+    if isinstance(example, TaggingExample):
+        tokens, tags = example.tokens[:MAX_PREVIEW_TOKENS], example.tags[:MAX_PREVIEW_TOKENS]
+        cut = len(example.tokens) > MAX_PREVIEW_TOKENS
         return {"tokens": list(tokens), "tags": list(tags), "cut": cut}
-    cut = any(len(text) > LONGEST_SHOWN for text in example.texts)
-    shown = [text[:LONGEST_SHOWN] for text in example.texts]
-    if isinstance(example, AnswerExample):
+    cut = any(len(text) > MAX_PREVIEW_LENGTH for text in example.texts)
+    shown = [text[:MAX_PREVIEW_LENGTH] for text in example.texts]
+    if isinstance(example, QuestionAnsweringExample):
         answers = [{"text": answer.text, "start": answer.start} for answer in example.answers]
         return {"question": shown[0], "context": shown[1], "answers": answers, "cut": cut}
     texts = dict(zip(("text", "text_pair"), shown, strict=False))
-    if isinstance(example, LabelsExample):
+    if isinstance(example, MultilabelExample):
         return {**texts, "labels": list(example.labels), "cut": cut}
-    if isinstance(example, ValueExample):
+    if isinstance(example, RegressionExample):
         return {**texts, "value": example.value, "cut": cut}
     return {**texts, "label": example.label, "cut": cut}
 

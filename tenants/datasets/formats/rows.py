@@ -1,124 +1,128 @@
-"""What a format yields before anything is checked, and which columns a task needs."""
+"""Raw rows, as the readers of all formats yield them, and the columns of each task."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.failures import bad_file
+from tenants.datasets.formats.errors import file_error
 
-NEEDED: dict[str, tuple[str, ...]] = {
+REQUIRED_COLUMNS: dict[str, tuple[str, ...]] = {
     "classification": ("text", "label"),
     "multilabel": ("text", "labels"),
     "regression": ("text", "value"),
     "tagging": ("tokens", "tags"),
     "question_answering": ("question", "context", "answers"),
 }
-"""The canonical columns of each task."""
+"""Task -> its canonical columns."""
 
-OPTIONAL: dict[str, tuple[str, ...]] = dict.fromkeys(
+OPTIONAL_COLUMNS: dict[str, tuple[str, ...]] = dict.fromkeys(
     ("classification", "multilabel", "regression"), ("text_pair",)
 )
-"""Columns that all rows of a dataset have, or none."""
+"""Task -> columns that either all rows of a dataset have, or none."""
 
-MOST_SHOWN, LONGEST_SHOWN = 20, 60
-"""Of the columns that a refusal names: a file without line ends has one as long as itself."""
+MAX_COLUMNS_LISTED, MAX_NAME_LENGTH = 20, 60
+"""Limits of the columns in an error: a file without line ends has one column as long as itself."""
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """Canonical column -> its name in the files. The optional ones are read where they are there."""
+class ColumnMapping:
+    """Canonical column -> its name in the files. Optional columns are read if they are present."""
 
-    needed: Mapping[str, str]
+    required: Mapping[str, str]
     optional: Mapping[str, str] = field(default_factory=dict)
 
-    def among(self, found: Iterable[str]) -> dict[str, str]:
-        """The columns to read from a file or record that has these."""
+    def present_in(self, found: Iterable[str]) -> dict[str, str]:
+        """The columns to read from a file or record with these columns."""
         present = set(found)
         return {
-            **self.needed,
+            **self.required,
             **{column: name for column, name in self.optional.items() if name in present},
         }
 
 
 @dataclass(frozen=True, slots=True)
 class RawRow:
-    """One record, its values by canonical column; ``row`` counts records and ``line`` lines, both from 1."""
+    """One record, its values by canonical column. ``row`` counts records and ``line`` lines, both from 1."""
 
     row: int
     line: int
     fields: dict[str, Any]
     lines_per_item: int = 0
-    """1 where each item of a list has its own line (CoNLL), so that a fault in it can be located."""
+    """1 if each item of a list has its own line (CoNLL), so that its errors can name the line."""
 
 
-Refused = Callable[[HmiError, int, object], None]
-"""Told of a row that cannot be read: why, its number, and what stands there; what follows is read on."""
+OnRowError = Callable[[HmiError, int, object], None]
+"""Called with the error, number and content of a row that cannot be read. Reading continues after it."""
 
 
-def refuse_at_once(error: HmiError, _row: int, _content: object) -> NoReturn:
-    """The first row that cannot be read ends the reading."""
+def raise_row_error(error: HmiError, _row: int, _content: object) -> NoReturn:
+    """An ``OnRowError`` that stops at the first error."""
     raise error
 
 
-def needed_columns(task: str) -> tuple[str, ...]:
-    """The canonical columns of the task; an unknown one is ``invalid_field``."""
+def required_columns(task: str) -> tuple[str, ...]:
+    """The canonical columns of the task. ``invalid_field`` for an unknown task."""
     try:
-        return NEEDED[task]
+        return REQUIRED_COLUMNS[task]
     except KeyError:
         raise HmiError(
-            ErrorCode.INVALID_FIELD, f"A task is one of {', '.join(NEEDED)}; not {task!r}.", param="task"
+            ErrorCode.INVALID_FIELD,
+            f"Unknown task: {task!r}. Tasks are {', '.join(REQUIRED_COLUMNS)}.",
+            param="task",
         ) from None
 
 
-def column_names(task: str, columns: Mapping[str, str] | None) -> Names:
-    """Each canonical column's name in the files: as ``columns`` maps it, else the same name.
+def column_mapping(task: str, columns: Mapping[str, str] | None) -> ColumnMapping:
+    """The name of each canonical column in the files: that in ``columns``, or else the same name.
 
-    An optional column that ``columns`` names is needed, too.
+    An optional column in ``columns`` is required.
     """
-    needed, optional = needed_columns(task), OPTIONAL.get(task, ())
+    required, optional = required_columns(task), OPTIONAL_COLUMNS.get(task, ())
     given = dict(columns or {})
-    unknown = sorted(set(given) - {*needed, *optional})
+    unknown = sorted(set(given) - {*required, *optional})
     if unknown:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"Columns of {task} are {' and '.join((*needed, *optional))};"
-            f" {', '.join(map(repr, unknown))} is none of them.",
+            f"Unknown column: {', '.join(map(repr, unknown))}. Columns of {task} are"
+            f" {', '.join((*required, *optional))}.",
             param="columns",
         )
     if not all(isinstance(name, str) and name for name in given.values()):
         raise HmiError(
-            ErrorCode.INVALID_FIELD, "Each column is mapped to a name in the file.", param="columns"
+            ErrorCode.INVALID_FIELD,
+            "The name of each column in the file must be text that is not empty.",
+            param="columns",
         )
-    asked = (*needed, *(column for column in optional if column in given))
-    return Names(
-        {column: given.get(column, column) for column in asked},
+    named = (*required, *(column for column in optional if column in given))
+    return ColumnMapping(
+        {column: given.get(column, column) for column in named},
         {column: column for column in optional if column not in given},
     )
 
 
-def refuse_missing(
-    names: Names,
+def check_required_columns(
+    columns: ColumnMapping,
     found: Iterable[str],
     *,
     file: str,
     row: int | None = None,
     line: int | None = None,
 ) -> None:
-    """Raise ``missing_column`` unless all the needed columns were found."""
+    """Raise ``missing_column`` unless all required columns were found."""
     present = list(found)
-    missing = [name[:LONGEST_SHOWN] for name in names.needed.values() if name not in present]
+    missing = [name[:MAX_NAME_LENGTH] for name in columns.required.values() if name not in present]
     if missing:
-        some = [name[:LONGEST_SHOWN] for name in present[:MOST_SHOWN]]
-        shown = ", ".join(map(repr, some)) or "none"
-        raise bad_file(
+        listed = [name[:MAX_NAME_LENGTH] for name in present[:MAX_COLUMNS_LISTED]]
+        missing_names = " and ".join(map(repr, missing))
+        raise file_error(
             ErrorCode.MISSING_COLUMN,
-            f"needs the column {' and '.join(map(repr, missing))}; found: {shown}."
-            " Rename the columns, or say which is which.",
+            f"column {missing_names} is missing; found: {', '.join(map(repr, listed)) or 'none'}."
+            " Rename the columns, or map them.",
             file=file,
             row=row,
             line=line,
-            needed=[name[:LONGEST_SHOWN] for name in names.needed.values()],
+            needed=[name[:MAX_NAME_LENGTH] for name in columns.required.values()],
             missing=missing,
-            found=some,
+            found=listed,
         )

@@ -1,4 +1,4 @@
-"""Rows of canonical uploads, drawn evenly, so that a look at them is quick whatever their size."""
+"""Systematic samples of canonical files: every n-th row, so that the time does not grow with the size."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -7,18 +7,17 @@ from pathlib import Path
 
 from tenants.datasets.formats.examples import example_from_line
 
-ROWS_READ = 5_000
-BYTES_READ = 1_000_000
-"""About a second of a tokenizer."""
-
-MOST_ROWS_NAMED = 10
+SAMPLE_ROWS = 5_000
+SAMPLE_BYTES = 1_000_000
+"""Takes a tokenizer about a second."""
+MAX_FLAGGED_LOCATIONS = 10
 
 Texts = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class SampledPart:
-    """A canonical file, the texts of a corpus or a split of a dataset; ``size`` in bytes."""
+class SampledFile:
+    """A canonical file: a corpus, or a split of a dataset. ``size`` is in bytes."""
 
     path: Path
     rows: int
@@ -27,8 +26,8 @@ class SampledPart:
 
 
 @dataclass(frozen=True, slots=True)
-class LinePlace:
-    """Where a row stands, counted from 1; a corpus has no splits."""
+class RowLocation:
+    """The number of a row (from 1), and its split; a corpus has no splits."""
 
     row: int
     split: str | None = None
@@ -38,54 +37,53 @@ class LinePlace:
 
 
 @dataclass(slots=True)
-class Found:
-    """How many of the rows that were read something is true of, and where the first of them stand."""
+class FlaggedLocations:
+    """The count of sampled rows with some property, and the locations of the first of them."""
 
     rows: int = 0
-    first: list[LinePlace] = field(default_factory=list)
+    first: list[RowLocation] = field(default_factory=list)
 
-    def add(self, place: LinePlace) -> None:
-        """It is true of this row."""
+    def add(self, location: RowLocation) -> None:
         self.rows += 1
-        if len(self.first) < MOST_ROWS_NAMED:
-            self.first.append(place)
+        if len(self.first) < MAX_FLAGGED_LOCATIONS:
+            self.first.append(location)
 
     @property
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         """The first rows, such as ``rows 3, 7 of train; row 1 of test, …``."""
-        named = [
-            _in_words([str(place.row) for place in places], split)
-            for split, places in groupby(self.first, key=lambda place: place.split)
+        groups = [
+            _as_text([str(location.row) for location in locations], split)
+            for split, locations in groupby(self.first, key=lambda location: location.split)
         ]
-        return "; ".join(named) + (", …" if self.rows > len(self.first) else "")
+        return "; ".join(groups) + (", …" if self.rows > len(self.first) else "")
 
 
 def sample(
-    parts: Sequence[SampledPart],
+    files: Sequence[SampledFile],
     texts_of: Callable[[str], Texts],
     *,
-    most_rows: int = ROWS_READ,
-    most_bytes: int = BYTES_READ,
-) -> Iterator[tuple[LinePlace, Texts]]:
-    """Every n-th row of all the parts with its place, n such that both bounds are kept, about."""
-    rows, size = sum(part.rows for part in parts), sum(part.size for part in parts)
-    step = max(1, -(-rows // most_rows), -(-size // most_bytes))
-    for part in parts:
-        with part.path.open("rb") as lines:
+    max_rows: int = SAMPLE_ROWS,
+    max_bytes: int = SAMPLE_BYTES,
+) -> Iterator[tuple[RowLocation, Texts]]:
+    """Every n-th row of all files with its location. n is chosen so that both limits are about met."""
+    rows, size = sum(file.rows for file in files), sum(file.size for file in files)
+    step = max(1, -(-rows // max_rows), -(-size // max_bytes))
+    for file in files:
+        with file.path.open("rb") as lines:
             for number, line in enumerate(islice(lines, 0, None, step)):
-                yield LinePlace(number * step + 1, part.split), texts_of(line.decode())
+                yield RowLocation(number * step + 1, file.split), texts_of(line.decode())
 
 
 def corpus_texts(line: str) -> Texts:
-    """The text of a line of a canonical corpus."""
+    """The text of a line of a canonical corpus file."""
     return (line.rstrip("\n"),)
 
 
 def dataset_texts(line: str) -> Texts:
-    """What a model reads of a line of a canonical split."""
+    """The texts that a model reads of a line of a canonical dataset file."""
     return example_from_line(line).texts
 
 
-def _in_words(rows: Sequence[str], split: str | None) -> str:
+def _as_text(rows: Sequence[str], split: str | None) -> str:
     of = "" if split is None else f" of {split}"
     return f"row{'s' if len(rows) > 1 else ''} {', '.join(rows)}{of}"

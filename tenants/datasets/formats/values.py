@@ -1,15 +1,15 @@
-"""From one raw value to a text, a list, a number or answers, with every fault named by row and field."""
+"""Parses raw values into texts, lists, numbers and answers. Errors name the row and the field."""
 
 import json
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from tenants.base.errors import ErrorCode
+from tenants.datasets.formats.errors import file_error
 from tenants.datasets.formats.examples import SpanAnswer
-from tenants.datasets.formats.failures import bad_file
 from tenants.datasets.formats.rows import RawRow
 
-GREATEST_NUMBER = 1e15
+MAX_NUMBER = 1e15
 
 _KINDS = {
     str: "text",
@@ -22,77 +22,77 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class At:
-    """The row that is being checked."""
+class RowContext:
+    """A row that is parsed, and the file for its errors."""
 
     raw: RawRow
     file: str
 
     def fail(self, code: ErrorCode, what: str, *, line: int | None = None, **more: Any) -> NoReturn:
-        """Raise the error for this row."""
-        raise bad_file(code, what, file=self.file, row=self.raw.row, line=line or self.raw.line, **more)
+        """Raise an error of this row."""
+        raise file_error(code, what, file=self.file, row=self.raw.row, line=line or self.raw.line, **more)
 
 
 def kind_of(value: object) -> str:
-    """What a value of JSON is called."""
+    """The name of a JSON value's type."""
     return _KINDS.get(type(value), "nothing (null)")
 
 
-def text_value(at: At, name: str, value: Any) -> str:
-    """Text that is neither blank nor beyond UTF-8."""
+def text_value(row: RowContext, name: str, value: Any) -> str:
+    """Text that is not blank and can be encoded as UTF-8."""
     if not isinstance(value, str):
-        at.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not text.", field=name)
+        row.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not text.", field=name)
     if not value.strip():
-        at.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is blank.", field=name)
+        row.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is blank.", field=name)
     if "\0" in value:
-        at.fail(ErrorCode.NOT_TEXT, f"{name!r} contains NUL.", field=name)
+        row.fail(ErrorCode.NOT_TEXT, f"{name!r} contains NUL.", field=name)
     if not _encodable(value):
-        at.fail(ErrorCode.INVALID_ENCODING, f"{name!r} contains half of a surrogate pair.", field=name)
+        row.fail(ErrorCode.INVALID_ENCODING, f"{name!r} contains a lone surrogate.", field=name)
     return value
 
 
-def list_value(at: At, name: str, value: Any) -> list[str]:
-    """A list of texts, at least one; in a cell of a table they are parted by white space."""
+def list_value(row: RowContext, name: str, value: Any) -> list[str]:
+    """A list of at least one text. In a cell of a table they are separated by white space."""
     if isinstance(value, str):
         value = value.split()
     if not isinstance(value, list):
-        at.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not a list of texts.", field=name)
+        row.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not a list of texts.", field=name)
     if not value:
-        at.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is empty.", field=name)
-    return [text_value(at, name, item) for item in value]
+        row.fail(ErrorCode.EMPTY_TEXT, f"{name!r} is empty.", field=name)
+    return [text_value(row, name, item) for item in value]
 
 
-def number_value(at: At, name: str, value: Any) -> float:
-    """A finite number, or text that is one, with a point for its fraction."""
+def number_value(row: RowContext, name: str, value: Any) -> float:
+    """A finite number, or text with a number that has a decimal point."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        at.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not a number.", field=name)
+        row.fail(ErrorCode.MIXED_TYPES, f"{name!r} is {kind_of(value)}, not a number.", field=name)
     try:
         number = float(value.replace("_", "?") if isinstance(value, str) else value)
     except (ValueError, OverflowError):
         shown = str(value)[:40]
-        at.fail(
+        row.fail(
             ErrorCode.MIXED_TYPES,
-            f"{name!r} is {shown!r}, not a number; fractions are written with a point.",
+            f"{name!r} is {shown!r}, not a number. Write fractions with a decimal point.",
             field=name,
         )
-    if not abs(number) <= GREATEST_NUMBER:  # NaN is not either
-        at.fail(ErrorCode.MALFORMED_ROW, f"{name!r} is beyond ±{GREATEST_NUMBER:g}.", field=name)
+    if not abs(number) <= MAX_NUMBER:  # false for NaN too
+        row.fail(ErrorCode.MALFORMED_ROW, f"{name!r} is beyond ±{MAX_NUMBER:g}.", field=name)
     return number
 
 
-def answers_value(at: At, context: str, value: Any) -> tuple[SpanAnswer, ...]:
-    """The answers to a question, each where it says it stands; none when the context does not answer.
+def answers_value(row: RowContext, context: str, value: Any) -> tuple[SpanAnswer, ...]:
+    """The answers to a question, each found in the context at its start. Empty if it has no answer.
 
-    Takes ``[{"text", "start"}]`` and ``{"text": [..], "answer_start": [..]}``, either also as JSON text.
+    Accepts ``[{"text", "start"}]`` and ``{"text": [..], "answer_start": [..]}``, either also as JSON text.
     """
-    found = tuple(dict.fromkeys(_answer(at, *pair) for pair in _answer_pairs(at, _from_json(at, value))))
+    found = tuple(dict.fromkeys(_answer(row, *pair) for pair in _answer_pairs(row, _from_json(row, value))))
     for answer in found:
         if context[answer.start : answer.start + len(answer.text)] != answer.text:
-            _misplaced(at, context, answer)
+            _misplaced(row, context, answer)
     return found
 
 
-def _from_json(at: At, value: Any) -> Any:
+def _from_json(row: RowContext, value: Any) -> Any:
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -100,16 +100,16 @@ def _from_json(at: At, value: Any) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        at.fail(ErrorCode.MALFORMED_ROW, "'answers' is not valid JSON.", field="answers")
+        row.fail(ErrorCode.MALFORMED_ROW, "'answers' is not valid JSON.", field="answers")
 
 
-def _answer_pairs(at: At, value: Any) -> list[tuple[Any, Any]]:
+def _answer_pairs(row: RowContext, value: Any) -> list[tuple[Any, Any]]:
     if isinstance(value, dict):
         texts, starts = value.get("text"), value.get("answer_start")
         if isinstance(texts, list) and isinstance(starts, list) and len(starts) == len(texts):
             return list(zip(texts, starts, strict=True))
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        at.fail(
+        row.fail(
             ErrorCode.MALFORMED_ROW,
             '\'answers\' is a list of {"text", "start"}, or {"text": [..], "answer_start": [..]} with as many'
             " starts as texts.",
@@ -118,22 +118,22 @@ def _answer_pairs(at: At, value: Any) -> list[tuple[Any, Any]]:
     return [(item.get("text"), item.get("start", item.get("answer_start"))) for item in value]
 
 
-def _answer(at: At, text: Any, start: Any) -> SpanAnswer:
+def _answer(row: RowContext, text: Any, start: Any) -> SpanAnswer:
     if isinstance(start, bool) or not isinstance(start, int) or start < 0:
-        at.fail(
+        row.fail(
             ErrorCode.MIXED_TYPES,
-            "an answer's start is a whole number: the characters before it in the context.",
+            "the start of an answer is an integer: the number of characters before it in the context.",
             field="answers",
         )
-    return SpanAnswer(text_value(at, "answers", text), start)
+    return SpanAnswer(text_value(row, "answers", text), start)
 
 
-def _misplaced(at: At, context: str, answer: SpanAnswer) -> NoReturn:
+def _misplaced(row: RowContext, context: str, answer: SpanAnswer) -> NoReturn:
     elsewhere = context.find(answer.text)
-    place = f"it stands at {elsewhere}" if elsewhere >= 0 else "the context does not have it"
-    at.fail(
+    hint = f"it starts at {elsewhere}" if elsewhere >= 0 else "it is not in the context"
+    row.fail(
         ErrorCode.MALFORMED_ROW,
-        f"the answer {answer.text[:60]!r} does not stand at {answer.start}; {place}.",
+        f"the answer {answer.text[:60]!r} does not start at {answer.start}; {hint}.",
         field="answers",
         start=answer.start,
         found=elsewhere if elsewhere >= 0 else None,
@@ -141,7 +141,7 @@ def _misplaced(at: At, context: str, answer: SpanAnswer) -> NoReturn:
 
 
 def _encodable(value: str) -> bool:
-    """Whether the text has no lone surrogates, which JSON can spell but UTF-8 cannot."""
+    """False for lone surrogates: JSON can contain them, UTF-8 cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:

@@ -9,7 +9,7 @@ from django.db.models.functions import Now
 
 from tenants.base.managers import TenantScopedManager
 from tenants.datasets.models.dataset import SHA256_PATTERN
-from tenants.datasets.models.upload import LONGEST_FILENAME
+from tenants.datasets.models.upload import MAX_FILENAME_LENGTH
 
 
 class FilePurpose(models.TextChoices):
@@ -20,7 +20,7 @@ class FilePurpose(models.TextChoices):
     BATCH_OUTPUT = "batch_output", "Answers of a batch"
 
 
-SENT = (FilePurpose.FINE_TUNE, FilePurpose.BATCH)
+UPLOADABLE_PURPOSES = (FilePurpose.FINE_TUNE, FilePurpose.BATCH)
 """Those that clients send; the others are made here."""
 
 
@@ -33,7 +33,7 @@ class File(models.Model):
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="files")
     purpose = models.CharField(max_length=20, choices=FilePurpose.choices)
-    filename = models.CharField(max_length=LONGEST_FILENAME)
+    filename = models.CharField(max_length=MAX_FILENAME_LENGTH)
     sha256 = models.CharField(max_length=64, db_index=True)
     size_bytes = models.PositiveBigIntegerField()
     created_by = models.ForeignKey(
@@ -75,7 +75,7 @@ class PartedFile(models.Model):
     )
     api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.SET_NULL, null=True, related_name="+")
     purpose = models.CharField(max_length=20, choices=FilePurpose.choices)
-    filename = models.CharField(max_length=LONGEST_FILENAME)
+    filename = models.CharField(max_length=MAX_FILENAME_LENGTH)
     size_bytes = models.PositiveBigIntegerField()
     life_s = models.PositiveIntegerField(null=True)
     state = models.CharField(max_length=9, choices=PartedFileState.choices, default=PartedFileState.PENDING)

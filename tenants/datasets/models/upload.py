@@ -10,10 +10,10 @@ from django.db.models.functions import Now
 from tenants.base.managers import TenantScopedManager
 from tenants.datasets.models.dataset import SHA256_PATTERN, Corpus, Dataset
 
-LONGEST_FILENAME = 150
+MAX_FILENAME_LENGTH = 150
 
 
-LONGEST_MARK = 100
+MAX_MARK_LENGTH = 100
 
 
 class Upload(models.Model):
@@ -29,8 +29,8 @@ class Upload(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, null=True, related_name="+"
     )
     api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, null=True, related_name="+")
-    filename = models.CharField(max_length=LONGEST_FILENAME)
-    mark = models.CharField(max_length=LONGEST_MARK, blank=True, default="")
+    filename = models.CharField(max_length=MAX_FILENAME_LENGTH)
+    mark = models.CharField(max_length=MAX_MARK_LENGTH, blank=True, default="")
     size_bytes = models.PositiveBigIntegerField()
     promised_sha256 = models.CharField(max_length=64, blank=True, default="")
     sha256 = models.CharField(max_length=64, blank=True, default="")

@@ -1,4 +1,4 @@
-"""Reads of files that are kept as they were sent. Each names the tenant whose rows it returns."""
+"""Queries for files and multipart uploads of a tenant."""
 
 from uuid import UUID
 
@@ -16,19 +16,19 @@ def files_of(tenant: Tenant) -> QuerySet[File]:
 
 
 def file_of(tenant: Tenant, file_id: UUID, *, param: str = "file_id") -> File:
-    """One of them, or ``not_found``."""
+    """The tenant's file, or ``not_found``."""
     file = files_of(tenant).filter(pk=file_id).first()
     if file is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such file; it may have expired.", param=param)
     return file
 
 
-def parted_file_of(tenant: Tenant, key: UUID) -> PartedFile:
-    """The tenant's file in parts, whatever became of it, or ``not_found``."""
+def multipart_upload_of(tenant: Tenant, key: UUID) -> PartedFile:
+    """The multipart upload of the tenant, in any state, or ``not_found``."""
     rows = PartedFile.objects.for_tenant(tenant).select_related("tenant", "file")
-    parted = rows.filter(pk=key, expires_at__gt=Now()).first()
-    if parted is None:
+    upload = rows.filter(pk=key, expires_at__gt=Now()).first()
+    if upload is None:
         raise HmiError(
             ErrorCode.NOT_FOUND, "There is no such upload; it may have expired.", param="upload_id"
         )
-    return parted
+    return upload

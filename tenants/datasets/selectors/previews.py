@@ -11,9 +11,9 @@ from django.db.models import F, QuerySet, Sum
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
-from tenants.datasets.formats.columns import ColumnsFound, columns_found
+from tenants.datasets.formats.columns import FileColumns, read_columns
 from tenants.datasets.formats.lines import Source
-from tenants.datasets.formats.report import LONGEST_SHOWN, MOST_TOKENS_SHOWN
+from tenants.datasets.formats.report import MAX_PREVIEW_LENGTH, MAX_PREVIEW_TOKENS
 from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
 
@@ -36,7 +36,7 @@ _LONGEST_LINE: Final = 1 << 20
 """Bytes of a line that are looked at; a longer one is left out."""
 
 
-def uploads_found(uploads: QuerySet[Found], *, words: str = "", order: str = "newest") -> QuerySet[Found]:
+def search_by_name(uploads: QuerySet[Found], *, words: str = "", order: str = "newest") -> QuerySet[Found]:
     """Those datasets or corpora with these words in their name, in one of the ``ORDERS``."""
     for word in words.split():
         uploads = uploads.filter(name__icontains=word)
@@ -46,7 +46,7 @@ def uploads_found(uploads: QuerySet[Found], *, words: str = "", order: str = "ne
     return uploads.order_by(*_FIELDS.get(order, _FIELDS["newest"]))
 
 
-def dataset_rows_shown(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
+def dataset_sample(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
     """The first stored rows of each split, as they were shown before the dataset was stored."""
     return {
         split.split: [_cut(json.loads(line)) for line in _first_lines(split.sha256)]
@@ -60,12 +60,12 @@ def dataset_first_rows(dataset: Dataset, wanted: Split) -> list[dict[str, Any]]:
     return [json.loads(line) for sha256 in kept for line in _first_lines(sha256)]
 
 
-def corpus_texts_shown(corpus: Corpus) -> list[str]:
+def corpus_sample(corpus: Corpus) -> list[str]:
     """The first stored texts; long ones are cut."""
-    return [line[:LONGEST_SHOWN] for line in _first_lines(corpus.sha256)]
+    return [line[:MAX_PREVIEW_LENGTH] for line in _first_lines(corpus.sha256)]
 
 
-def last_checks(tenant: Tenant, uploads: Iterable[Upload]) -> dict[UUID, UUID]:
+def latest_checks(tenant: Tenant, uploads: Iterable[Upload]) -> dict[UUID, UUID]:
     """Upload -> the newest check it went through, of those that went through one lately; one query."""
     keys = {str(upload.pk) for upload in uploads}
     found: dict[UUID, UUID] = {}
@@ -76,10 +76,10 @@ def last_checks(tenant: Tenant, uploads: Iterable[Upload]) -> dict[UUID, UUID]:
     return found
 
 
-def check_columns(check: UploadCheck) -> ColumnsFound:
+def check_columns(check: UploadCheck) -> FileColumns:
     """The columns of the files of a check, those of train first, as far as they are there and can be read;
     none of a corpus."""
-    found, options = ColumnsFound(), check.options
+    found, options = FileColumns(), check.options
     if check.kind == CheckKind.CORPUS:
         return found
     uploads = Upload.objects.for_tenant(check.tenant).in_bulk(list(check.files.values()))
@@ -88,7 +88,7 @@ def check_columns(check: UploadCheck) -> ColumnsFound:
         if upload := by_key.get(check.files.get(split, "")):
             source = Source(upload_store().incoming_path(upload.pk), upload.filename)
             with suppress(HmiError, OSError):  # the check itself says what is wrong with the file
-                found.add(columns_found(source, options["task"], options.get("columns")))
+                found.add(read_columns(source, options["task"], options.get("columns")))
     return found
 
 
@@ -104,6 +104,6 @@ def _first_lines(sha256: str) -> list[str]:
 def _cut(row: dict[str, Any]) -> dict[str, Any]:
     shown: dict[str, Any] = {}
     for name, value in row.items():
-        longest = LONGEST_SHOWN if isinstance(value, str) else MOST_TOKENS_SHOWN
+        longest = MAX_PREVIEW_LENGTH if isinstance(value, str) else MAX_PREVIEW_TOKENS
         shown[name] = value[:longest] if isinstance(value, str | list) else value
     return shown | {"cut": any(shown[name] != row[name] for name in row)}

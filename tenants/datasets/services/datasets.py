@@ -1,4 +1,4 @@
-"""Uploading, previewing and deleting datasets."""
+"""Upload, preview and deletion of datasets."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,20 +10,19 @@ from django.db.models import ProtectedError
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenants import clean_name
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.hooks import has_dependents
-from tenants.datasets.formats.check import DEFAULT_SEPARATOR
-from tenants.datasets.formats.dataset import SPLITS, DatasetDraft, draft_dataset
-from tenants.datasets.formats.failures import brought_by
+from tenants.base.errors import ErrorCode, HmiError, has_dependents
+from tenants.datasets.formats.dataset import SPLITS, draft_dataset
+from tenants.datasets.formats.errors import report_errors_at
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
-from tenants.datasets.formats.rows import needed_columns
+from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
+from tenants.datasets.formats.rows import required_columns
 from tenants.datasets.models import Dataset, DatasetSplit
-from tenants.datasets.services.check_results import Checked
-from tenants.datasets.services.intake import filed, files_release, receive_upload
-from tenants.datasets.storage import Kept, Readable, measure, upload_store
+from tenants.datasets.services.check_results import CheckResult
+from tenants.datasets.services.stored_files import files_delete_unused, receive_file, store_files
+from tenants.datasets.storage import Readable, StoredFile, digest_file, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
-Files = Mapping[str, tuple[str, Readable | Kept]]
+Files = Mapping[str, tuple[str, Readable | StoredFile]]
 """Split -> (file name, stream)."""
 
 
@@ -37,21 +36,17 @@ def dataset_upload(
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
     actor: Actor = None,
-    frees_bytes: int = 0,
-    then: Callable[[Dataset], object] = lambda _: None,
 ) -> Dataset:
-    """Check and store a dataset; splits that are not given are taken from train.
-
-    In the transaction that stores it ``then`` is called, which frees so many bytes of the quota.
+    """Check and store a dataset. Splits that are not given are taken from train.
 
     ``columns`` maps the canonical columns of the task (``tenants.datasets.formats.rows``) to those of the
-    files, ``separator`` parts the labels of a cell, ``allow_leaks`` takes splits that share more texts than
-    they should, which the dataset and its report then say. Raises a typed error that says what is wrong and
-    where, ``conflict`` when the name is taken, ``quota_exceeded``; then neither rows nor files remain.
+    files. ``separator`` separates the labels in a cell. ``allow_leaks`` accepts splits that overlap more than
+    the limit; the dataset and its report then say so. Raises the typed error of an invalid file, ``conflict``
+    if the name is taken, ``quota_exceeded``. Then neither rows nor files remain.
     """
     cleaned = clean_name(name)
     with upload_store().workspace() as workspace:
-        checked = dataset_checked(
+        result = dataset_validate(
             workspace=workspace,
             task=task,
             files=files,
@@ -59,12 +54,10 @@ def dataset_upload(
             separator=separator,
             allow_leaks=allow_leaks,
         )
-        return dataset_store(
-            tenant=tenant, name=cleaned, checked=checked, actor=actor, frees_bytes=frees_bytes, then=then
-        )
+        return dataset_store(tenant=tenant, name=cleaned, result=result, actor=actor)
 
 
-def dataset_checked(
+def dataset_validate(
     *,
     workspace: Path,
     task: str,
@@ -72,30 +65,48 @@ def dataset_checked(
     columns: Mapping[str, str] | None = None,
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
-) -> Checked:
-    """Check files as ``dataset_upload`` takes them, and write canonical ones to the workspace. Raises a typed
-    error that says what is wrong and where."""
-    draft, received = _draft(workspace, files, task, columns, separator, allow_leaks)
-    found = {"report": dataset_report(draft) | {"files": received}, "rows": dataset_preview_rows(draft)}
-    return Checked(found, {split: (draft.paths[split], measure(draft.paths[split])) for split in SPLITS})
+) -> CheckResult:
+    """Check files and write their canonical form to the workspace. Parameters as ``dataset_upload``."""
+    required_columns(task)  # an unknown task is reported before files are read
+    received = {}
+    for number, (split, (filename, stream)) in enumerate(files.items()):
+        with report_errors_at(split):
+            # The key is not the split's name: that comes from the request and is checked only later.
+            received[split] = receive_file(stream, workspace, filename=filename, key=str(number))
+    draft = draft_dataset(
+        files={split: source for split, (source, _) in received.items()},
+        task=task,
+        columns=columns,
+        workspace=workspace,
+        separator=separator,
+        allow_leaks=allow_leaks,
+    )
+    report = dataset_report(draft) | {"files": {split: about for split, (_, about) in received.items()}}
+    found = {"report": report, "rows": dataset_preview_rows(draft)}
+    return CheckResult(
+        found, {split: (draft.paths[split], digest_file(draft.paths[split])) for split in SPLITS}
+    )
 
 
 def dataset_store(
     *,
     tenant: Tenant,
     name: str,
-    checked: Checked,
+    result: CheckResult,
     actor: Actor,
-    frees_bytes: int,
-    then: Callable[[Dataset], object],
+    released_bytes: int = 0,
+    on_stored: Callable[[Dataset], object] = lambda _: None,
 ) -> Dataset:
-    """The half of ``dataset_upload`` that is left when the files were checked."""
-    with filed(dict(checked.files.values())):
+    """Store a dataset that was checked. Errors as ``dataset_upload``.
+
+    ``on_stored`` is called in the same transaction. It releases ``released_bytes`` of the storage quota.
+    """
+    with store_files(dict(result.files.values())):
         quota_lock(tenant=tenant)
-        quota_check_storage(tenant=tenant, adding_bytes=checked.size, beside_uploads=-frees_bytes)
-        dataset = _dataset_insert(tenant, name, checked.report, actor)
-        _splits_insert(dataset, checked)
-        then(dataset)
+        quota_check_storage(tenant=tenant, adding_bytes=result.size, beside_uploads=-released_bytes)
+        dataset = _dataset_insert(tenant, name, result.report, actor)
+        _splits_insert(dataset, result)
+        on_stored(dataset)
         return dataset
 
 
@@ -107,9 +118,9 @@ def dataset_preview(
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
 ) -> dict[str, Any]:
-    """What an upload would say: ``report`` and the first ``rows`` of each file. Nothing is stored."""
+    """The validation ``report`` and the first ``rows`` of each file. Nothing is stored."""
     with upload_store().workspace() as workspace:
-        return dataset_checked(
+        return dataset_validate(
             workspace=workspace,
             task=task,
             files=files,
@@ -120,43 +131,17 @@ def dataset_preview(
 
 
 def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:
-    """Delete a dataset, and its files unless other uploads share them. In use: ``has_dependents``."""
+    """Delete a dataset, and its files unless other rows refer to them. ``has_dependents`` if it is in use."""
     with transaction.atomic():
         digests = list(dataset.splits.values_list("sha256", flat=True))
         audit_record(verb="dataset.delete", subject=dataset.name, tenant=dataset.tenant, actor=actor)
         try:
             dataset.delete()
         except ProtectedError as error:
-            standing = sorted(error.protected_objects, key=lambda row: row.pk)
+            dependents = sorted(error.protected_objects, key=lambda row: row.pk)
             message = f"The dataset {dataset.name!r} is in use and stays"
-            raise has_dependents(message, standing, param="dataset") from error
-        transaction.on_commit(lambda: files_release(digests))
-
-
-def _draft(
-    workspace: Path,
-    files: Files,
-    task: str,
-    columns: Mapping[str, str] | None,
-    separator: str,
-    allow_leaks: bool,
-) -> tuple[DatasetDraft, dict[str, Any]]:
-    needed_columns(task)
-    taken = {}
-    for number, (split, (filename, stream)) in enumerate(files.items()):
-        with brought_by(split):
-            # The splits' names are checked later: they come from the request, and are no names for files.
-            taken[split] = receive_upload(stream, workspace, filename=filename, key=str(number))
-    sources = {split: source for split, (source, _) in taken.items()}
-    draft = draft_dataset(
-        files=sources,
-        task=task,
-        columns=columns,
-        workspace=workspace,
-        separator=separator,
-        allow_leaks=allow_leaks,
-    )
-    return draft, {split: received for split, (_, received) in taken.items()}
+            raise has_dependents(message, dependents, param="dataset") from error
+        transaction.on_commit(lambda: files_delete_unused(digests))
 
 
 def _dataset_insert(tenant: Tenant, name: str, report: Mapping[str, Any], actor: Actor) -> Dataset:
@@ -182,14 +167,14 @@ def _dataset_insert(tenant: Tenant, name: str, report: Mapping[str, Any], actor:
     return dataset
 
 
-def _splits_insert(dataset: Dataset, checked: Checked) -> None:
+def _splits_insert(dataset: Dataset, result: CheckResult) -> None:
     DatasetSplit.unscoped.bulk_create(
         DatasetSplit(
             dataset=dataset,
             split=split,
-            sha256=measured.sha256,
-            size_bytes=measured.size,
-            rows=checked.report["splits"][split]["rows"],
+            sha256=digest.sha256,
+            size_bytes=digest.size,
+            rows=result.report["splits"][split]["rows"],
         )
-        for split, (_, measured) in checked.files.items()
+        for split, (_, digest) in result.files.items()
     )

@@ -1,4 +1,4 @@
-"""Files that are kept as they were sent: stored, deleted, expired."""
+"""Files of the files API and of batches, stored as they were sent: creation, deletion, expiry."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,16 +10,21 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.hooks import file_users, has_dependents
-from tenants.datasets.formats.failures import bad_file
+from tenants.base.errors import ErrorCode, HmiError, has_dependents
+from tenants.base.hooks import file_users
+from tenants.datasets.formats.errors import file_error
 from tenants.datasets.models import File, FilePurpose
-from tenants.datasets.services.intake import clean_filename, filed, files_release, receive_upload
-from tenants.datasets.storage import Kept, Measured, Readable, stored_path, upload_store
+from tenants.datasets.services.stored_files import (
+    clean_filename,
+    files_delete_unused,
+    receive_file,
+    store_files,
+)
+from tenants.datasets.storage import FileDigest, Readable, StoredFile, stored_path, upload_store
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
-MOST_FILES: Final = 10_000
-"""Of one tenant: room on the disk is bounded by its quota, files by this."""
+MAX_FILES: Final = 10_000
+"""Of one tenant. The quota limits bytes; this limits the number of files."""
 
 
 def file_create(
@@ -27,80 +32,81 @@ def file_create(
     tenant: Tenant,
     purpose: str,
     filename: str,
-    stream: Readable | Kept,
+    stream: Readable | StoredFile,
     actor: Actor,
     life: timedelta | None = None,
-    frees_bytes: int = 0,
-    then: Callable[[File], object] = lambda _: None,
+    released_bytes: int = 0,
+    on_stored: Callable[[File], object] = lambda _: None,
 ) -> File:
-    """Keep what the stream brings, or a copy of a file that is on disk already.
+    """Store a stream, or a copy of a file that is already on disk.
 
-    ``life``: how long; without it, until it is deleted. In the transaction that stores it ``then`` is called,
-    which frees so many bytes of the quota. Raises ``empty_file``, ``file_too_large``, ``quota_exceeded``,
-    ``out_of_disk`` and ``corrupt_artifact`` (it is not what was measured); then neither row nor file remains.
-    Not within a transaction.
+    ``life`` is the time until it expires, None for never. ``on_stored`` is called in the transaction that
+    stores it, and releases ``released_bytes`` of the storage quota.
+
+    Raises ``empty_file``, ``file_too_large``, ``quota_exceeded``, ``out_of_disk``, ``corrupt_artifact``. Then
+    neither row nor file remains. Must not be called in a transaction.
     """
     name = clean_filename(filename)
     with upload_store().workspace() as workspace:
-        source, received = receive_upload(stream, workspace, filename=name, key="file", copies=True)
-        measured = Measured(received["sha256"], received["size_bytes"])
-        if not measured.size:
-            raise bad_file(ErrorCode.EMPTY_FILE, "the file is empty.", file=name)
-        with filed({source.path: measured}):
+        source, received = receive_file(stream, workspace, filename=name, key="file", copy=True)
+        digest = FileDigest(received["sha256"], received["size_bytes"])
+        if not digest.size:
+            raise file_error(ErrorCode.EMPTY_FILE, "the file is empty.", file=name)
+        with store_files({source.path: digest}):
             quota_lock(tenant=tenant)
-            if purpose != FilePurpose.BATCH_OUTPUT:  # what was computed is not lost for a number
-                _check_number(tenant)
-            quota_check_storage(tenant=tenant, adding_bytes=measured.size, beside_uploads=-frees_bytes)
+            if purpose != FilePurpose.BATCH_OUTPUT:  # results of a batch are never lost to this limit
+                _check_file_count(tenant)
+            quota_check_storage(tenant=tenant, adding_bytes=digest.size, beside_uploads=-released_bytes)
             file = File(
                 tenant=tenant,
                 purpose=FilePurpose(purpose),
                 filename=name,
-                sha256=measured.sha256,
-                size_bytes=measured.size,
+                sha256=digest.sha256,
+                size_bytes=digest.size,
                 created_by=person(actor),
                 expires_at=timezone.now() + life if life is not None else None,
             )
             file.save(force_insert=True)
             _record("file.create", file, actor)
-            then(file)
+            on_stored(file)
             return file
 
 
 def file_delete(*, file: File, actor: Actor) -> None:
-    """Delete a file, and its bytes unless others have the same. In use: ``has_dependents``."""
+    """Delete a file, and its bytes unless another row refers to them. ``has_dependents`` if it is in use."""
     with transaction.atomic():
         digest = file.sha256
-        list(File.unscoped.select_for_update().filter(pk=file.pk))  # a batch that would begin waits
+        list(File.unscoped.select_for_update().filter(pk=file.pk))  # a batch that is about to start waits
         if users := [user for users in file_users(file) for user in users]:
             raise has_dependents(f"The file {file.filename!r} is in use and stays", users, param="file_id")
         _record("file.delete", file, actor)
         file.delete()
-        transaction.on_commit(lambda: files_release([digest]))
+        transaction.on_commit(lambda: files_delete_unused([digest]))
 
 
 def files_expire() -> int:
-    """Delete files whose time is over, those in use later; returns how many."""
-    due = list(File.unscoped.filter(expires_at__lte=timezone.now()).select_related("tenant"))
-    gone = 0
-    for file in due:
+    """Delete expired files that are not in use; returns how many."""
+    expired = list(File.unscoped.filter(expires_at__lte=timezone.now()).select_related("tenant"))
+    deleted = 0
+    for file in expired:
         with suppress(HmiError):
             file_delete(file=file, actor=None)
-            gone += 1
-    return gone
+            deleted += 1
+    return deleted
 
 
-def file_kept(file: File) -> Kept:
-    """The bytes of a file, to be read as often as one likes; they stay where they are."""
-    return Kept(stored_path(file.sha256), Measured(file.sha256, file.size_bytes))
+def stored_file(file: File) -> StoredFile:
+    """The path and digest of a file's bytes in the store."""
+    return StoredFile(stored_path(file.sha256), FileDigest(file.sha256, file.size_bytes))
 
 
-def _check_number(tenant: Tenant) -> None:
-    there = File.objects.for_tenant(tenant).count()
-    if there >= MOST_FILES:
+def _check_file_count(tenant: Tenant) -> None:
+    count = File.objects.for_tenant(tenant).count()
+    if count >= MAX_FILES:
         raise HmiError(
             ErrorCode.QUOTA_EXCEEDED,
-            f"{there:,} files are kept; delete some before you send more.",
-            details={"quota": "files", "limit": MOST_FILES, "used": there},
+            f"{count:,} files are stored. Delete some before you upload more.",
+            details={"quota": "files", "limit": MAX_FILES, "used": count},
         )
 
 

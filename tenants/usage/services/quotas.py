@@ -1,7 +1,7 @@
-"""Refusing what a tenant's quota does not allow.
+"""Checks of a tenant's quota. They raise ``quota_exceeded``.
 
-What counts lives in several apps, so the caller says how much there already is. To count and then
-create without a race, take ``quota_lock`` first, in the same transaction.
+What counts lives in several applications, so callers pass the present number. To count and create without a
+race, call ``quota_lock`` first in the same transaction.
 """
 
 from __future__ import annotations
@@ -17,40 +17,40 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from tenants.usage.models import Quota
 from tenants.usage.selectors import quota_of, requests_allowed
-from tenants.usage.services.usage import usage_counted, usage_landed, usage_settled
+from tenants.usage.services.usage import usage_counted, usage_flush_paused, usage_flushed
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
 
 
 def quota_lock(*, tenant: Tenant) -> Quota:
-    """The tenant's quota, its row locked until the transaction ends."""
+    """Return the tenant's quota and lock its row until the transaction ends."""
     Quota.unscoped.get_or_create(tenant=tenant)
     return Quota.objects.for_tenant(tenant).select_for_update().get()
 
 
 def quota_check_domains(*, tenant: Tenant, having: int, adding: int = 1) -> None:
-    """May the tenant, having so many domains, have so many more? Otherwise ``quota_exceeded``."""
+    """Raise ``quota_exceeded`` if the tenant, which has ``having`` domains, may not have more."""
     _check(limit=quota_of(tenant).max_domains, used=having, asked=adding, what="domains")
 
 
 def quota_check_models(*, tenant: Tenant, having: int) -> None:
-    """May the tenant, having so many models, have one more? Otherwise ``quota_exceeded``."""
+    """Raise ``quota_exceeded`` if the tenant, which has ``having`` models, may not have more."""
     _check(limit=quota_of(tenant).max_models, used=having, asked=1, what="models")
 
 
 def quota_check_active_jobs(*, tenant: Tenant, having: int, adding: int = 1) -> None:
-    """May so many jobs be added to the active ones? Otherwise ``quota_exceeded``."""
+    """Raise ``quota_exceeded`` if the tenant, which has ``having`` active jobs, may not have more."""
     _check(limit=quota_of(tenant).max_active_jobs, used=having, asked=adding, what="active jobs")
 
 
 def quota_check_api_keys(*, tenant: Tenant, having: int) -> None:
-    """May the tenant, having so many keys that work, have one more? Otherwise ``quota_exceeded``."""
+    """Raise ``quota_exceeded`` if the tenant, which has ``having`` keys that work, may not have more."""
     _check(limit=quota_of(tenant).max_api_keys, used=having, asked=1, what="API keys")
 
 
 def quota_check_invitations(*, tenant: Tenant, made_today: int) -> None:
-    """May the tenant make one more link today (UTC)? Otherwise ``quota_exceeded``."""
+    """Raise ``quota_exceeded`` if the tenant may not create another invitation link today (UTC)."""
     _check(
         limit=quota_of(tenant).max_invitations_per_day,
         used=made_today,
@@ -61,7 +61,7 @@ def quota_check_invitations(*, tenant: Tenant, made_today: int) -> None:
 
 
 def quota_check_storage(*, tenant: Tenant, adding_bytes: int, beside_uploads: int = 0) -> None:
-    """Do so many bytes still fit beside the uploads and what else there is? Otherwise ``quota_exceeded``."""
+    """Raise ``quota_exceeded`` if these bytes do not fit into the tenant's storage quota."""
     _check(
         limit=quota_of(tenant).max_storage_bytes,
         used=sum(hooks.storage_used(tenant)) + beside_uploads,
@@ -71,10 +71,10 @@ def quota_check_storage(*, tenant: Tenant, adding_bytes: int, beside_uploads: in
 
 
 def quota_check_requests(*, tenant: Tenant) -> None:
-    """May the tenant send one more infer request today (UTC)? Otherwise ``quota_exceeded``.
+    """Raise ``quota_exceeded`` if the tenant may not send another infer request today (UTC).
 
-    Requests that this process counted are known at once; the quota, and what others counted, as it was
-    HMI_KEY_CACHE_S ago.
+    This process's own requests count at once. The quota, and the requests of other processes, may be
+    HMI_KEY_CACHE_S old.
     """
     today = datetime.now(UTC).date()
     limit, others = cached(
@@ -86,11 +86,11 @@ def quota_check_requests(*, tenant: Tenant) -> None:
 
 
 def _allowance(tenant: Tenant, day: date) -> tuple[int, int]:
-    """How many requests the tenant may send that day, and how many other processes have counted."""
-    connection.ensure_connection()  # who waits for one holds nobody up
-    with usage_settled():
+    """Return the tenant's limit for that day, and how many requests other processes have counted."""
+    connection.ensure_connection()  # before the pause: waiting for a connection must not block others
+    with usage_flush_paused():
         limit, written = requests_allowed(tenant, day)
-        return limit, written - usage_landed(tenant=tenant, day=day)
+        return limit, written - usage_flushed(tenant=tenant, day=day)
 
 
 def _check(*, limit: int, used: int, asked: int, what: str, retry_after: int | None = None) -> None:

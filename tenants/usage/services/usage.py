@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
-from tenants.usage.services.usage_buffer import Count, UsageBuffer
+from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
@@ -28,36 +28,36 @@ def usage_record(
     key_prefix: str = "",
     busy_ms: float = 0.0,
 ) -> None:
-    """Add one request to the tenant's row for this model, key (none: a person in the browser) and day (UTC).
+    """Add one request to the tenant's row for this model, key (empty: a person in the browser) and day (UTC).
 
-    It is written down within HMI_USAGE_INTERVAL_S, together with all others of that time; at once where that
-    is 0. What the database does not take is kept until it does. A process that is killed loses what it has
-    not written.
+    It is written to the database within HMI_USAGE_INTERVAL_S, together with the other requests of that time;
+    at once if that is 0. While the database is unavailable, counts are kept. A process that is killed loses
+    what it has not written.
     """
-    count = Count(requests=1, inputs=inputs, tokens=tokens, failed=int(failed), busy_ms=busy_ms)
+    count = UsageCount(requests=1, inputs=inputs, tokens=tokens, failed=int(failed), busy_ms=busy_ms)
     _buffer.add(tenant.pk, day or datetime.now(UTC).date(), model_name, count, key_prefix)
     if settings.HMI_USAGE_INTERVAL_S:
-        _buffer.write_within(settings.HMI_USAGE_INTERVAL_S)
+        _buffer.flush_after(settings.HMI_USAGE_INTERVAL_S)
     else:
-        _buffer.write()
+        _buffer.flush()
 
 
 @atexit.register
-def usage_write() -> bool:
-    """Write down what this process has counted, as it does before it ends; whether the database took it."""
-    return _buffer.write_or_log()
+def usage_flush() -> bool:
+    """Write the counts of this process to the database, also at its exit. Returns whether that succeeded."""
+    return _buffer.flush_or_log()
 
 
 def usage_counted(*, tenant: Tenant, day: date) -> int:
-    """The tenant's requests of that day that this process has counted."""
+    """Return how many of the tenant's requests of that day this process has counted."""
     return _buffer.counted(tenant.pk, day)
 
 
-def usage_landed(*, tenant: Tenant, day: date) -> int:
-    """How many of those are written down."""
-    return _buffer.landed(tenant.pk, day)
+def usage_flushed(*, tenant: Tenant, day: date) -> int:
+    """Return how many of ``usage_counted`` are in the database."""
+    return _buffer.flushed(tenant.pk, day)
 
 
-def usage_settled() -> AbstractContextManager[None]:
-    """In here this process writes nothing down: what is asked of the database goes with `usage_landed`."""
-    return _buffer.settled()
+def usage_flush_paused() -> AbstractContextManager[None]:
+    """Keep this process from writing in the block, so that the database agrees with ``usage_flushed``."""
+    return _buffer.flush_paused()

@@ -1,4 +1,4 @@
-"""Counts of infer requests that wait in memory to be written down together, in one statement."""
+"""A write buffer of usage: counts of infer requests are collected in memory and flushed in one statement."""
 
 import logging
 import threading
@@ -16,9 +16,9 @@ from tenants.usage.models import UsageDay
 
 log = logging.getLogger(__name__)
 
-# Rows are locked in their order, so that two processes cannot wait for each other. Counts of a tenant that
-# was deleted meanwhile have no row to go to; those of one that leaves must not bring its names back. Whether
-# it does is read under the lock on the table that nobody has while names are blanked.
+# Rows are locked in a fixed order, so that two processes cannot deadlock. Counts of a deleted tenant are
+# dropped. Those of a tenant that is being deleted lose their names; that is decided under the table lock,
+# which excludes the statement that blanks names.
 UPSERT: Final = """
     INSERT INTO {usage} AS kept
         (tenant_id, model_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
@@ -43,8 +43,8 @@ UPSERT: Final = """
 
 
 @dataclass(slots=True)
-class Count:
-    """Requests, added up."""
+class UsageCount:
+    """Totals of infer requests."""
 
     requests: int = 0
     inputs: int = 0
@@ -52,8 +52,8 @@ class Count:
     failed: int = 0
     busy_ms: float = 0.0
 
-    def add(self, other: "Count") -> None:
-        """Those of the other as well."""
+    def add(self, other: "UsageCount") -> None:
+        """Add the other's totals to this one."""
         self.requests += other.requests
         self.inputs += other.inputs
         self.tokens += other.tokens
@@ -61,122 +61,124 @@ class Count:
         self.busy_ms += other.busy_ms
 
 
-Counts = dict[int, dict[tuple[date, str, str], Count]]
-"""By the tenant's id, then by day, model and prefix of the key."""
+Counts = dict[int, dict[tuple[date, str, str], UsageCount]]
+"""By the tenant's id, then by day, model and key prefix."""
 
 
 class UsageBuffer:
-    """What this process has counted and not written yet; for any number of threads."""
+    """The counts of this process that are not in the database yet. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
-        self._counts: Counts = _none()
-        self._going: Counts = {}
-        self._landed: defaultdict[tuple[int, date], int] = defaultdict(int)
+        self._flush_lock = threading.Lock()
+        self._pending: Counts = _empty_counts()
+        self._in_flight: Counts = {}
+        self._flushed: defaultdict[tuple[int, date], int] = defaultdict(int)
         self._timer: threading.Timer | None = None
 
-    def add(self, tenant_id: int, day: date, model_name: str, count: Count, key_prefix: str = "") -> None:
-        """Count; returns at once."""
+    def add(
+        self, tenant_id: int, day: date, model_name: str, count: UsageCount, key_prefix: str = ""
+    ) -> None:
+        """Count requests; returns at once."""
         with self._lock:
-            self._counts[tenant_id][day, model_name, key_prefix].add(count)
+            self._pending[tenant_id][day, model_name, key_prefix].add(count)
 
-    def requests(self, tenant_id: int, day: date) -> int:
-        """How many of the tenant on that day are not written yet."""
+    def unflushed(self, tenant_id: int, day: date) -> int:
+        """Return how many of the tenant's requests of that day are not in the database yet."""
         with self._lock:
-            return self._waiting(tenant_id, day)
+            return self._unflushed(tenant_id, day)
 
     def counted(self, tenant_id: int, day: date) -> int:
-        """How many of the tenant on that day this process has counted, written or not."""
+        """Return how many of the tenant's requests of that day this process has counted."""
         with self._lock:
-            return self._landed.get((tenant_id, day), 0) + self._waiting(tenant_id, day)
+            return self._flushed.get((tenant_id, day), 0) + self._unflushed(tenant_id, day)
 
-    def landed(self, tenant_id: int, day: date) -> int:
-        """How many of those are written."""
+    def flushed(self, tenant_id: int, day: date) -> int:
+        """Return how many of ``counted`` are in the database."""
         with self._lock:
-            return self._landed.get((tenant_id, day), 0)
+            return self._flushed.get((tenant_id, day), 0)
 
     @contextmanager
-    def settled(self) -> Iterator[None]:
-        """In here nothing of this process lands in the database."""
-        with self._writing:
+    def flush_paused(self) -> Iterator[None]:
+        """Keep this process from flushing in the block."""
+        with self._flush_lock:
             yield
 
-    def write(self) -> None:
-        """Write all; what cannot be written is kept for the next time, and the database's error raised."""
+    def flush(self) -> None:
+        """Write all counts to the database. If that fails, keep them and raise the database's error."""
         with self._lock:
-            if not self._counts:
+            if not self._pending:
                 return
-        connection.ensure_connection()  # who waits for one holds nobody up
-        with self._writing:
+        connection.ensure_connection()  # before the lock: waiting for a connection must not block others
+        with self._flush_lock:
             with self._lock:
-                counts, self._counts = self._counts, _none()
-                self._going = counts
+                counts, self._pending = self._pending, _empty_counts()
+                self._in_flight = counts
             if not counts:
                 return
             try:
                 _upsert(counts)
             except Exception:
-                self._take_back(counts)
+                self._restore(counts)
                 raise
-            self._land(counts)
+            self._mark_flushed(counts)
 
-    def write_or_log(self) -> bool:
-        """Whether all could be written."""
+    def flush_or_log(self) -> bool:
+        """Flush, and log the error if the database is unavailable. Returns whether it succeeded."""
         try:
-            self.write()
+            self.flush()
         except (OperationalError, InterfaceError) as error:
             log.error("Usage could not be written down yet: %s", error)
             return False
         return True
 
-    def write_within(self, seconds: float) -> None:
-        """Write that much later, in a thread of its own, unless one waits to do so already."""
+    def flush_after(self, seconds: float) -> None:
+        """Flush that much later in a thread, unless a flush is scheduled already."""
         with self._lock:
             if self._timer is None:
-                timer = threading.Timer(seconds, self._write_on_time, (seconds,))
+                timer = threading.Timer(seconds, self._flush_on_timer, (seconds,))
                 timer.daemon = True
-                timer.start()  # raises where there is no room for a thread: then the next caller tries again
+                timer.start()  # raises if no thread can be started: then the next caller tries again
                 self._timer = timer
 
-    def _write_on_time(self, seconds: float) -> None:
+    def _flush_on_timer(self, seconds: float) -> None:
         with self._lock:
             self._timer = None
         try:
-            written = self.write_or_log()
+            flushed = self.flush_or_log()
         finally:
             connection.close()
-        if not written:
-            self.write_within(seconds)
+        if not flushed:
+            self.flush_after(seconds)
 
-    def _waiting(self, tenant_id: int, day: date) -> int:
+    def _unflushed(self, tenant_id: int, day: date) -> int:
         return sum(
             count.requests
-            for counts in (self._counts, self._going)
-            for (of, _, _), count in counts.get(tenant_id, {}).items()
-            if of == day
+            for counts in (self._pending, self._in_flight)
+            for (count_day, _, _), count in counts.get(tenant_id, {}).items()
+            if count_day == day
         )
 
-    def _land(self, counts: Counts) -> None:
+    def _mark_flushed(self, counts: Counts) -> None:
         with self._lock:
             latest = max(day for rows in counts.values() for day, _, _ in rows)
-            for key in [key for key in self._landed if key[1] < latest]:
-                del self._landed[key]
+            for key in [key for key in self._flushed if key[1] < latest]:
+                del self._flushed[key]
             for tenant_id, rows in counts.items():
                 for (day, _, _), count in rows.items():
-                    self._landed[tenant_id, day] += count.requests
-            self._going = {}
+                    self._flushed[tenant_id, day] += count.requests
+            self._in_flight = {}
 
-    def _take_back(self, counts: Counts) -> None:
+    def _restore(self, counts: Counts) -> None:
         for tenant_id, rows in counts.items():
             for (day, model_name, key_prefix), count in rows.items():
                 self.add(tenant_id, day, model_name, count, key_prefix)
         with self._lock:
-            self._going = {}
+            self._in_flight = {}
 
 
-def _none() -> Counts:
-    return defaultdict(lambda: defaultdict(Count))
+def _empty_counts() -> Counts:
+    return defaultdict(lambda: defaultdict(UsageCount))
 
 
 def _upsert(counts: Counts) -> None:

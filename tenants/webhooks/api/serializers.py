@@ -4,16 +4,16 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.webhooks.models import (
-    LONGEST_URL,
+    MAX_URL_LENGTH,
     SUBSCRIBABLE,
     DeliveryState,
     EventKind,
     WebhookDelivery,
     WebhookEndpoint,
 )
-from tenants.webhooks.services.endpoints import LONGEST_DESCRIPTION, LONGEST_OVERLAP, USUAL_OVERLAP
+from tenants.webhooks.services.endpoints import DEFAULT_OVERLAP, MAX_DESCRIPTION_LENGTH, MAX_OVERLAP
 
 KINDS = ", ".join(SUBSCRIBABLE)
 
@@ -45,7 +45,7 @@ class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
         read_only_fields = fields
 
 
-class WebhookMadeSerializer(WebhookSerializer):
+class WebhookWithSecretSerializer(WebhookSerializer):
     """An endpoint with its new secret, shown this once."""
 
     secret = serializers.CharField(read_only=True)
@@ -55,22 +55,24 @@ class WebhookMadeSerializer(WebhookSerializer):
         read_only_fields = fields
 
 
-class WebhookCreateSerializer(StrictInput):
+class WebhookCreateSerializer(StrictSerializer):
     """Where to send what."""
 
-    url = serializers.CharField(max_length=LONGEST_URL, help_text="An https address on the public internet.")
+    url = serializers.CharField(
+        max_length=MAX_URL_LENGTH, help_text="An https address on the public internet."
+    )
     kinds = serializers.ListField(child=serializers.CharField(), help_text=KINDS)
     description = serializers.CharField(
-        max_length=LONGEST_DESCRIPTION, required=False, default="", allow_blank=True
+        max_length=MAX_DESCRIPTION_LENGTH, required=False, default="", allow_blank=True
     )
 
 
-class WebhookChangeSerializer(StrictInput):
+class WebhookChangeSerializer(StrictSerializer):
     """What is given is changed."""
 
-    url = serializers.CharField(max_length=LONGEST_URL, required=False)
+    url = serializers.CharField(max_length=MAX_URL_LENGTH, required=False)
     kinds = serializers.ListField(child=serializers.CharField(), required=False, help_text=KINDS)
-    description = serializers.CharField(max_length=LONGEST_DESCRIPTION, required=False, allow_blank=True)
+    description = serializers.CharField(max_length=MAX_DESCRIPTION_LENGTH, required=False, allow_blank=True)
     enabled = serializers.BooleanField(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
@@ -80,18 +82,18 @@ class WebhookChangeSerializer(StrictInput):
         return attrs
 
 
-class WebhookRotateSerializer(StrictInput):
+class WebhookRotateSerializer(StrictSerializer):
     """For how long the secret before signs as well."""
 
     overlap_s = serializers.IntegerField(
         min_value=0,
-        max_value=int(LONGEST_OVERLAP.total_seconds()),
-        default=int(USUAL_OVERLAP.total_seconds()),
+        max_value=int(MAX_OVERLAP.total_seconds()),
+        default=int(DEFAULT_OVERLAP.total_seconds()),
         help_text="Seconds for which requests are signed with both secrets; 0 ends the old one at once.",
     )
 
 
-class TrySerializer(serializers.Serializer[Any]):
+class DeliveryAttemptSerializer(serializers.Serializer[Any]):
     """What came of one try."""
 
     at = serializers.DateTimeField()
@@ -106,7 +108,7 @@ class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
 
     kind = serializers.ChoiceField(choices=EventKind.choices, read_only=True)
     state = serializers.ChoiceField(choices=DeliveryState.choices, read_only=True)
-    tries = TrySerializer(many=True, read_only=True)
+    tries = DeliveryAttemptSerializer(many=True, read_only=True)
     payload = serializers.DictField(read_only=True, help_text="The body that is sent.")
 
     class Meta:

@@ -18,13 +18,13 @@ from tenants.webhooks.api.serializers import (
     DeliverySerializer,
     WebhookChangeSerializer,
     WebhookCreateSerializer,
-    WebhookMadeSerializer,
     WebhookRotateSerializer,
     WebhookSerializer,
+    WebhookWithSecretSerializer,
 )
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tenants.webhooks.selectors import deliveries_of, delivery_of, webhook_of, webhooks_of
-from tenants.webhooks.services.endpoints import webhook_change, webhook_create, webhook_delete, webhook_rotate
+from tenants.webhooks.services.endpoints import webhook_create, webhook_delete, webhook_rotate, webhook_update
 from tenants.webhooks.services.events import delivery_replay, webhook_test
 
 
@@ -46,7 +46,7 @@ class WebhooksView(WebhookBase):
         page = self.paginate_queryset(webhooks_of(self.tenant))
         return self.get_paginated_response(WebhookSerializer(page, many=True).data)
 
-    @extend_schema(request=WebhookCreateSerializer, responses={201: WebhookMadeSerializer})
+    @extend_schema(request=WebhookCreateSerializer, responses={201: WebhookWithSecretSerializer})
     def post(self, request: Request, **_: Any) -> Response:
         asked = WebhookCreateSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -59,29 +59,29 @@ class WebhooksView(WebhookBase):
 class WebhookView(ConditionalView, WebhookBase):
     """One webhook."""
 
-    volatile = ("failing_since",)
+    volatile_fields = ("failing_since",)
 
-    def found(self, *, endpoint_id: UUID, **_: Any) -> WebhookEndpoint:
+    def find_object(self, *, endpoint_id: UUID, **_: Any) -> WebhookEndpoint:
         return webhook_of(self.tenant, endpoint_id)
 
     @extend_schema(request=WebhookChangeSerializer, responses=WebhookSerializer)
     def patch(self, request: Request, **place: Any) -> Response:
-        endpoint = self.found(**place)
+        endpoint = self.find_object(**place)
         asked = WebhookChangeSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
-        changed = webhook_change(endpoint=endpoint, actor=request_actor(request), **asked.validated_data)
+        changed = webhook_update(endpoint=endpoint, actor=request_actor(request), **asked.validated_data)
         return Response(WebhookSerializer(changed).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        webhook_delete(endpoint=self.found(**place), actor=request_actor(request))
+        webhook_delete(endpoint=self.find_object(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class WebhookRotateView(WebhookBase):
     """Another secret for a webhook, shown this once."""
 
-    @extend_schema(request=WebhookRotateSerializer, responses=WebhookMadeSerializer)
+    @extend_schema(request=WebhookRotateSerializer, responses=WebhookWithSecretSerializer)
     def post(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
         endpoint = webhook_of(self.tenant, endpoint_id)
         asked = WebhookRotateSerializer(data=request.data)
@@ -117,7 +117,7 @@ class DeliveryView(ConditionalView, WebhookBase):
 
     serializer_class = DeliverySerializer
 
-    def found(self, *, endpoint_id: UUID, delivery_id: UUID, **_: Any) -> WebhookDelivery:
+    def find_object(self, *, endpoint_id: UUID, delivery_id: UUID, **_: Any) -> WebhookDelivery:
         return delivery_of(webhook_of(self.tenant, endpoint_id), delivery_id)
 
 

@@ -59,10 +59,10 @@ def _of_ones_own(page: Page) -> Iterator[str]:
     yield "account-e-mail"
     page.goto("/second-factor/")
     yield "account-second-factor-off"
-    page.get_by_role("link", name="Set up an app").click()
+    page.get_by_role("link", name="Set up").click()
     yield "account-again"
     page.get_by_label("Password").fill(PASSWORD)
-    _press(page, "Go on")
+    _press(page, "Continue")
     yield "account-second-factor-set-up"
     set_up(page)
     yield "account-recovery-codes"
@@ -86,7 +86,7 @@ def _by_letter(page: Page, enter: Enter, world: World) -> Iterator[str]:
     _press(page, "Add")
     page.goto(last_link())
     yield "e-mail-confirm"
-    _press(page, "Yes, it is")
+    _press(page, "Confirm")
     enter(None)
     page.goto("/password/reset/")
     page.get_by_label("E-mail address").fill(MAILBOX)
@@ -99,7 +99,7 @@ def _invited(page: Page, enter: Enter, world: World) -> Iterator[str]:
     _, token = invitation_create(tenant=world.tenant, email=MAILBOX, role="developer", actor=world.owner)
     page.goto(f"/invitations/{token}/")
     yield "invitation"
-    page.get_by_role("link", name="Make an account").click()
+    page.get_by_role("link", name="Sign up").click()
     yield "sign-up-invited"
     enter(world.stranger)
     page.goto(f"/invitations/{token}/")

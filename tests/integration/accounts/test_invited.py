@@ -42,7 +42,7 @@ def opened(client: Client, link: str) -> str:
 def test_somebody_without_an_account_makes_one_and_is_a_member(
     client: Client, world: World, mailoutbox: list[EmailMessage]
 ) -> None:
-    assert "Make an account" in opened(client, link_for(world, "new@example.org"))
+    assert "Sign up" in opened(client, link_for(world, "new@example.org"))
     form = client.get("/signup/").content.decode()
     assert 'value="new@example.org"' in form
     page: Any = client.post("/signup/", NEW | {"email": "other@example.org"}, follow=True)
@@ -53,7 +53,7 @@ def test_somebody_without_an_account_makes_one_and_is_a_member(
     assert membership is not None
     assert membership.role == "developer"
     assert not EmailAddress.objects.get(user=person).verified  # the link was shown to whoever invited, too
-    assert "By invitation" in Client().get("/signup/").content.decode()
+    assert "Invitation required" in Client().get("/signup/").content.decode()
 
 
 def test_whoever_has_an_account_signs_in_and_joins_by_a_button(client: Client, world: World) -> None:
@@ -65,7 +65,7 @@ def test_whoever_has_an_account_signs_in_and_joins_by_a_button(client: Client, w
     assert membership_of(world.stranger, world.tenant) is None  # looking changes nothing
     page: Any = client.post("/invitation/", follow=True)
     assert page.redirect_chain[-1][0] == "/t/acme/"
-    assert "You are developer of Acme now." in page.content.decode()
+    assert "You joined Acme as developer." in page.content.decode()
     assert opened_as_member(client, link) == "/t/acme/"
 
 
@@ -80,7 +80,7 @@ def test_another_account_is_told_whose_the_invitation_is_and_is_not_let_in(
 ) -> None:
     client.force_login(world.stranger)
     page = opened(client, link_for(world, "new@example.org"))
-    assert "no confirmed address new@example.org" in page
+    assert "not have the confirmed e-mail address new@example.org" in page
     assert "Join Acme" not in page
     assert client.post("/invitation/").status_code == 403
     assert membership_of(world.stranger, world.tenant) is None
@@ -92,7 +92,7 @@ def test_an_account_that_has_not_confirmed_the_address_is_not_let_in(
     confirmed.delete()
     enter(client, "stranger")
     page = opened(client, link_for(world, "stranger@example.org"))
-    assert "no confirmed address stranger@example.org" in page
+    assert "not have the confirmed e-mail address stranger@example.org" in page
     assert client.post("/invitation/").status_code == 403
     assert membership_of(world.stranger, world.tenant) is None
 
@@ -100,7 +100,7 @@ def test_an_account_that_has_not_confirmed_the_address_is_not_let_in(
 def test_a_link_that_is_over_says_why_and_opens_no_sign_up(client: Client, world: World) -> None:
     def shown(link: str) -> tuple[int, str]:
         answer: Any = client.get(link, follow=True)
-        assert "By invitation" in client.get("/signup/").content.decode()
+        assert "Invitation required" in client.get("/signup/").content.decode()
         client.post("/signup/", NEW | {"email": "new@example.org"})
         return answer.status_code, answer.content.decode()
 
@@ -114,7 +114,7 @@ def test_a_link_that_is_over_says_why_and_opens_no_sign_up(client: Client, world
     status, page = shown(link)
     assert (status, "withdrawn" in page) == (410, True)
     status, page = shown(link[:-5] + "/")
-    assert (status, "no such invitation" in page) == (404, True)
+    assert (status, "Invitation not found" in page) == (404, True)
     assert not User.objects.filter(username="newcomer").exists()
 
 
@@ -134,10 +134,10 @@ def test_whoever_invites_learns_nothing_of_accounts(world: World, email: str) ->
     client.force_login(world.owner)
     answer: Any = client.post("/t/acme/members/invite/", {"email": email, "role": "viewer"})
     page = answer.content.decode()
-    assert f"{email} is invited" in page
-    assert "A message with the link is on its way." in page
+    assert f"{email} was invited" in page
+    assert "We sent the link by e-mail." in page
     anonymous = opened(Client(), answer.context["link"].removeprefix("http://testserver"))
-    assert "Make an account" in anonymous
+    assert "Sign up" in anonymous
     assert "Sign in" in anonymous
 
 

@@ -125,7 +125,7 @@ def test_whoever_tries_one_name_after_the_other_is_stopped_too(world: World) -> 
     assert (statuses[0], statuses[-1]) == (200, 429)
     answer = enter(Client(), "owner")
     assert (answer.status_code, answer["Retry-After"]) == (429, "60")
-    assert "asked too often from here" in answer.content.decode()
+    assert "Too many requests from this address" in answer.content.decode()
 
 
 def through_proxies(client: Client, hops: str) -> int:

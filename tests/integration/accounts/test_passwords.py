@@ -21,7 +21,7 @@ NEW = "another horse entirely"
 def ask(client: Client, email: str) -> str:
     """Ask for the link; the text of the page that follows."""
     page = client.post("/password/reset/", {"email": email}, follow=True).content.decode()
-    background_tasks.finish()
+    background_tasks.join()
     return page
 
 
@@ -42,12 +42,12 @@ def follow(client: Client, link: str, password: str) -> str:
 def test_a_link_by_mail_leads_to_a_new_password_once(
     client: Client, world: World, mailoutbox: list[EmailMessage]
 ) -> None:
-    assert "Look into your mailbox" in ask(client, "owner@example.org")
+    assert "Check your e-mail" in ask(client, "owner@example.org")
     message = mailoutbox[0]
-    assert (message.to, message.subject) == (["owner@example.org"], "Choose a new password for HMI")
-    assert "Your new password is stored" in follow(client, link_in(message), NEW)
+    assert (message.to, message.subject) == (["owner@example.org"], "Reset your HMI password")
+    assert "Password changed" in follow(client, link_in(message), NEW)
     assert not signed_in(client)
-    assert "This link does not work" in Client().get(link_in(message), follow=True).content.decode()
+    assert "Invalid link" in Client().get(link_in(message), follow=True).content.decode()
     enter(client, "owner", NEW)
     assert signed_in(client)
 
@@ -72,10 +72,10 @@ def test_the_answer_waits_for_no_e_mail(
 
     monkeypatch.setattr("django.core.mail.backends.locmem.EmailBackend.send_messages", send)
     page = client.post("/password/reset/", {"email": "owner@example.org"}, follow=True)
-    assert "Look into your mailbox" in page.content.decode()
+    assert "Check your e-mail" in page.content.decode()
     assert not sent.is_set()
     answered.set()
-    background_tasks.finish()
+    background_tasks.join()
     assert sent.is_set()
 
 
@@ -84,7 +84,7 @@ def test_a_mail_server_that_is_away_shows_nothing_but_in_the_log(
 ) -> None:
     settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", 1
-    assert "Look into your mailbox" in ask(client, "owner@example.org")
+    assert "Check your e-mail" in ask(client, "owner@example.org")
     assert "could not be sent" in caplog.text
 
 
@@ -118,7 +118,7 @@ def test_an_e_mail_address_is_added_and_confirmed_by_its_link(
     client.post("/email/", {"action_add": "", "email": "second@example.org"})
     assert "not confirmed" in client.get("/email/").content.decode()
     link = link_in(next(message for message in mailoutbox if message.to == ["second@example.org"]))
-    assert "an address of owner?" in client.get(link).content.decode()
+    assert "an e-mail address of owner." in client.get(link).content.decode()
     client.post(link)
     page = client.get("/email/").content.decode()
     assert "second@example.org" in page

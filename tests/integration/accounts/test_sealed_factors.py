@@ -7,7 +7,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from hmi_site.shared_cache import SharedCache
-from tenants.base.encryption import SEALED
+from tenants.base.encryption import ENCRYPTED_PREFIX
 from tests.integration.accounts.signing_in import code_of, enter, signed_in
 from tests.integration.accounts.test_second_factor import with_factor
 from tests.integration.world import World
@@ -30,8 +30,8 @@ def test_a_copy_of_the_database_holds_no_secret(world: World) -> None:
     secret = with_factor(world.owner)
     app, codes = factor(world, Authenticator.Type.TOTP), factor(world, Authenticator.Type.RECOVERY_CODES)
     assert secret not in str(app.data)
-    assert app.data["secret"].startswith(SEALED)
-    assert codes.data["seed"].startswith(SEALED)
+    assert app.data["secret"].startswith(ENCRYPTED_PREFIX)
+    assert codes.data["seed"].startswith(ENCRYPTED_PREFIX)
     assert lets_in(secret)
 
 

@@ -35,7 +35,7 @@ def test_an_account_that_is_switched_off_is_told_so(client: Client, world: World
     User.objects.filter(username="owner").update(is_active=False)
     answer = enter(client, "owner")
     assert answer["Location"] == "/inactive/"
-    assert "not active" in client.get("/inactive/").content.decode()
+    assert "deactivated" in client.get("/inactive/").content.decode()
     assert not signed_in(client)
 
 
@@ -71,19 +71,19 @@ NEW = {
 
 
 def test_nobody_makes_an_account_unless_the_installation_says_so(client: Client, world: World) -> None:
-    assert "Ask the owner of your tenant to invite you" in client.get("/signup/").content.decode()
+    assert "Ask an owner of your tenant to invite you" in client.get("/signup/").content.decode()
     client.post("/signup/", NEW)
     assert not User.objects.filter(username="newcomer").exists()
-    assert "Make one" not in client.get("/login/").content.decode()
+    assert "Sign up" not in client.get("/login/").content.decode()
 
 
 def test_where_anybody_may_a_new_account_belongs_to_no_tenant(
     client: Client, world: World, settings: Settings
 ) -> None:
     settings.HMI_SIGN_UP = True
-    assert "Make one" in client.get("/login/").content.decode()
+    assert "Sign up" in client.get("/login/").content.decode()
     page = client.post("/signup/", NEW, follow=True)
-    assert "belong to no tenant" in page.content.decode()
+    assert "not a member of any tenant" in page.content.decode()
 
 
 def test_a_name_that_differs_only_in_capitals_is_taken(

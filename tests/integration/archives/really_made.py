@@ -8,14 +8,12 @@ from tests.integration.archives.site import Models
 from tests.unit.tiny import tiny_checkpoint
 from tests.unit.training.world import NullReporter, corpus_file, dataset, repeating_texts
 from workers.jobs.outcome import plain
-from workers.training.build_plot import PlotSettings, build_plot
 from workers.training.convert import ConvertSettings, convert_root
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
-from workers.training.grow_plot import grow_plot
-from workers.training.merge_plots import merge_plots
+from workers.training.plots import PlotSettings, build_plot, grow_plot, merge_plots
+from workers.training.search import FineTuneSettings
 
 CONVERT = ConvertSettings(
     precision="float32", ridge_tokens=1000, distil_tokens=500, held_out_tokens=600, held_out_share=0.1,

@@ -12,7 +12,7 @@ from rest_framework.test import APIClient
 
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_alone
+from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from tenants.accounts.models import User
 from tenants.audit.models import AuditEvent
@@ -26,7 +26,7 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import JobKind
 from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.tree.models import Alias, Artifact, Version, VersionArtifact
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
@@ -185,7 +185,7 @@ def predictions(version: Version) -> list[dict[str, Any]]:
     root = Root.load(store().path("root", inputs.root.digest), torch.device("cpu"), torch.float32)
     chain = PlotChain([PlotTable.open(store().path("plot", plot.digest)) for plot in inputs.plots])
     hplm = Hplm.load(store().path("hplm", version.digest))
-    return [predict_alone(root, chain, hplm, text).to_json() for text in TEXTS]
+    return [predict_reference(root, chain, hplm, text).to_json() for text in TEXTS]
 
 
 def branch_of(version: Version | None) -> list[Version]:

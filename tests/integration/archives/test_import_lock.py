@@ -30,7 +30,7 @@ from versiontree.transfer.services.import_plan import import_apply, import_plan
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
-from versiontree.tree.services.version_create import version_create
+from versiontree.tree.services.versions import version_create
 
 pytestmark = pytest.mark.usefixtures("tried_here")
 

@@ -27,12 +27,12 @@ from versiontree.transfer.services.version_export import version_export
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Artifact, Version
 from versiontree.tree.resolution import resolve_model
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
-from versiontree.tree.services.licences import hplm_describe
+from versiontree.tree.services.metadata import hplm_set_description
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 Move = Callable[[], None]
@@ -71,7 +71,7 @@ def test_the_same_version_exports_to_the_same_bytes(site: Site) -> None:
 
 def test_a_branch_grows_on_an_empty_site(site: Site, another_site: Move) -> None:
     assert site.hplm.hplm is not None
-    hplm_describe(hplm=site.hplm.hplm, description="Sorts mail.", actor=site.staff)
+    hplm_set_description(hplm=site.hplm.hplm, description="Sorts mail.", actor=site.staff)
     archive, said, held = zipped(site.hplm, branch=True), predictions(site.hplm), artifacts_of(site.hplm)
     digests = [version.digest for version in branch_of(site.hplm)]
     another_site()

@@ -8,13 +8,13 @@ import pytest
 from django.test import Client
 
 from frontend.presenters.version_page import version_url
-from inference.hplm.trial_load import GENERAL_FILE
+from inference.hplm.artifact_check import GENERAL_FILE
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.really_made import further_tables, really_made
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, predictions
 from versiontree.transfer.archive.layout import PARTS
 from versiontree.transfer.services.version_import import version_import
-from workers.training.general_text import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
+from workers.training.training_texts import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
 
 pytestmark = pytest.mark.slow
 

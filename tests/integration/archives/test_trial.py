@@ -16,7 +16,7 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 from safetensors.torch import load_file, save_file
 
-from inference.hplm.trial_load import answer_to
+from inference.hplm.artifact_check import run_request
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, everything, predictions
 from versiontree.transfer.archive.trial_load import Trial, artifacts_try
@@ -132,21 +132,21 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 def test_sound_artifacts_pass(wanted: dict[str, Any]) -> None:
-    assert answer_to(wanted) == SOUND
-    assert answer_to(wanted | {"hplm": None}) == {}
+    assert run_request(wanted) == SOUND
+    assert run_request(wanted | {"hplm": None}) == {}
 
 
 @pytest.mark.parametrize("harm", HARM)
 def test_what_does_not_fit_together_is_told(harm: str, wanted: dict[str, Any], tmp_path: Path) -> None:
     act, words = HARM[harm]
     act(tmp_path)
-    answer = answer_to(wanted)
+    answer = run_request(wanted)
     assert answer.keys() == {"error"}
     assert words in answer["error"]
 
 
 def test_the_roots_own_table_holds_the_whole_vocabulary(wanted: dict[str, Any]) -> None:
-    assert "lacks tokens" in answer_to(wanted | {"plots": wanted["plots"][::-1]})["error"]
+    assert "lacks tokens" in run_request(wanted | {"plots": wanted["plots"][::-1]})["error"]
 
 
 @pytest.mark.slow

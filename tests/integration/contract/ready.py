@@ -22,7 +22,7 @@ from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.tree_factory import checkpoint, domain_of, jobs_in_order
 from tests.unit.versiontree.forging import zip_of
 from versiontree.jobs.models import Job
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Version
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update

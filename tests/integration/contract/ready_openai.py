@@ -5,7 +5,7 @@ import io
 from tenants.accounts.models import ApiKey, User
 from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create
-from tenants.datasets.services.parted_files import part_add, parted_file_create
+from tenants.datasets.services.multipart_uploads import multipart_upload_create, part_create
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, tickets_file, versions_finish
 from tests.integration.contract.known import Special
@@ -54,12 +54,12 @@ def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
 def _in_parts(world: World, actor: User | ApiKey) -> Special:
     """A file of which all parts are here, and one of which none is."""
     whole, begun = (
-        parted_file_create(
+        multipart_upload_create(
             tenant=world.tenant, purpose=FilePurpose.BATCH, filename="p.jsonl", size=len(LINES), actor=actor
         )
         for _ in range(2)
     )
-    part = part_add(parted=whole, stream=io.BytesIO(LINES), size=len(LINES), actor=actor)
+    part = part_create(multipart_upload=whole, stream=io.BytesIO(LINES), size=len(LINES), actor=actor)
     return {
         "POST /v1/uploads": {"bytes": len(LINES), "filename": "p.jsonl", "purpose": "batch"},
         "POST /v1/uploads/{openai_upload_id}/complete": {

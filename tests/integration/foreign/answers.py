@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.hplm import Hplm
-from inference.hplm.reference import outputs_from
+from inference.hplm.reference import outputs_from_states
 from inference.hplm.root import Root
 
 
@@ -12,4 +12,4 @@ def answered(root: Root, hplm: Hplm, ids: Tensor) -> Tensor:
     """Its outputs for rows of tokens [B, T], from the checkpoint's own lower layers."""
     with torch.no_grad():
         states = root.checkpoint_lower()(ids, torch.ones_like(ids).bool())
-    return torch.stack([torch.from_numpy(outputs_from(root, hplm, row)) for row in states])
+    return torch.stack([torch.from_numpy(outputs_from_states(root, hplm, row)) for row in states])

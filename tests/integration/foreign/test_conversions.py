@@ -18,12 +18,12 @@ from django.urls import reverse
 from pytest_django import Settings
 from redis import Redis
 
-from inference.hplm.trial_load import answer_to
+from inference.hplm.artifact_check import run_request
 from tenants.audit.models import AuditEvent
 from tests.integration.archives.site import Models, Site, make_site, store
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.unit.versiontree.forging import members_of
-from versiontree.jobs.services.lease_recovery import STALE_WORKSPACE_S, leases_recover
+from versiontree.jobs.services.lease_recovery import WORKSPACE_MAX_AGE_S, leases_recover
 from versiontree.transfer.archive import conversion_cache as conversions
 from versiontree.transfer.archive import trial_load as trial
 from versiontree.transfer.archive.import_lock import AT_ONCE, LockedWork, import_lock
@@ -38,7 +38,7 @@ with at.open("a") as log:
     log.write("started\\n")
 while not at.with_name("go").exists():
     time.sleep(0.01)
-from inference.hplm.trial_load import main
+from inference.hplm.artifact_check import main
 main()
 """
 
@@ -50,7 +50,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
     def answer(wanted: Any) -> dict[str, Any]:
         found.append(connection.connection is not None)
-        return answer_to(asdict(wanted))
+        return run_request(asdict(wanted))
 
     monkeypatch.setattr(trial, "trial_answer", answer)
     return found
@@ -173,7 +173,7 @@ def test_what_is_kept_is_of_this_version_and_goes_by_age_and_size(
     assert (len(tries), len(list(kept.iterdir()))) == (2, 2)
     for folder in kept.iterdir():
         for path in (*folder.iterdir(), folder):
-            os.utime(path, (0, time.time() - STALE_WORKSPACE_S - 60))
+            os.utime(path, (0, time.time() - WORKSPACE_MAX_AGE_S - 60))
     content(taken(site))
     leases_recover()
     assert len(list(kept.iterdir())) == 1

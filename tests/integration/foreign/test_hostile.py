@@ -11,10 +11,10 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 from safetensors.torch import save
 
-from inference.hplm.foreign.adapter_folder import MOST_TENSORS
-from inference.hplm.pets import PLACES, PetSpec, Shape, tensor_shapes
+from inference.hplm.adapter_io.adapter_folder import MAX_TENSORS
+from inference.hplm.hplm import MAX_ADAPTER_WIDTH, MAX_OUTPUTS, MAX_RANK
+from inference.hplm.pets import PLACES, PetSpec, UpperShape, tensor_shapes
 from inference.hplm.root import Root
-from inference.hplm.size_limits import LARGEST_RANK, LARGEST_WIDTH, MOST_OUTPUTS
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tests.integration.archives.site import Site, everything, store
@@ -62,7 +62,7 @@ def test_names_of_tensors_that_would_be_read_for_ever_are_refused(
 ) -> None:
     endless = f"bert.encoder.layer.2.output.adapters.a.adapter_{'a' * 300_000}\n"
     members = {**bottleneck_members(root), "adapter.safetensors": save({endless: torch.zeros(1)})}
-    many = {f"{PREFIX}{number}": torch.zeros(0) for number in range(MOST_TENSORS + 1)}
+    many = {f"{PREFIX}{number}": torch.zeros(0) for number in range(MAX_TENSORS + 1)}
     for content in (members, lora_members(root, many)):
         answer = send(globex, site, content)
         assert error(answer)[:2] == (422, "invalid_archive"), answer.content
@@ -115,12 +115,12 @@ def test_the_quota_and_the_disk_are_asked_by_the_claimed_sizes_before_anything_i
 def test_an_hplm_that_grows_beyond_the_quota_is_not_stored(site: Site, root: Root, globex: APIClient) -> None:
     narrow = lora_weights(root, rank=1)
     wide = {
-        name: draw(*((LARGEST_RANK, value.shape[1]) if "lora_A" in name else (value.shape[0], LARGEST_RANK)),
+        name: draw(*((MAX_RANK, value.shape[1]) if "lora_A" in name else (value.shape[0], MAX_RANK)),
                    seed=1)
         for name, value in narrow.items()
         if "layer.3.output" in name
     }  # fmt: skip
-    pattern = {"layer.3.output.dense": LARGEST_RANK}
+    pattern = {"layer.3.output.dense": MAX_RANK}
     members = lora_members(root, {**narrow, **wide}, r=1, rank_pattern=pattern)
     size = sum(len(content) for name, content in members.items() if name != "README.md")
     allow(site, size)
@@ -133,7 +133,7 @@ def test_an_hplm_that_grows_beyond_the_quota_is_not_stored(site: Site, root: Roo
 
 @pytest.mark.usefixtures("tried_here")
 def test_a_head_of_more_outputs_than_are_served_is_refused(site: Site, root: Root, globex: APIClient) -> None:
-    outputs, hidden = MOST_OUTPUTS + 1, root.config.hidden
+    outputs, hidden = MAX_OUTPUTS + 1, root.config.hidden
     head = {f"{PREFIX}classifier.weight": draw(outputs, hidden, seed=3),
             f"{PREFIX}classifier.bias": draw(outputs, seed=4)}  # fmt: skip
     answer = send(globex, site, lora_members(root, {**lora_weights(root), **head}))
@@ -143,18 +143,18 @@ def test_a_head_of_more_outputs_than_are_served_is_refused(site: Site, root: Roo
 
 def test_the_largest_hplm_of_a_root_is_no_larger_than_the_bound(site: Site, root: Root) -> None:
     assert (adapter.LARGEST_RANK, adapter.LARGEST_WIDTH, adapter.MOST_OUTPUTS) == (
-        LARGEST_RANK,
-        LARGEST_WIDTH,
-        MOST_OUTPUTS,
+        MAX_RANK,
+        MAX_ADAPTER_WIDTH,
+        MAX_OUTPUTS,
     )
     config = root.config
-    shape = Shape(config.layers, config.hidden, config.architecture.inner)
+    shape = UpperShape(config.layers, config.hidden, config.architecture.inner)
     for spec in (
-        PetSpec(lora=LARGEST_RANK, lora_places=PLACES, biases=True, norms=True),
-        PetSpec(adapter=LARGEST_WIDTH, output_adapter=LARGEST_WIDTH),
+        PetSpec(lora=MAX_RANK, lora_places=PLACES, biases=True, norms=True),
+        PetSpec(adapter=MAX_ADAPTER_WIDTH, output_adapter=MAX_ADAPTER_WIDTH),
     ):
         numbers = sum(torch.Size(size).numel() for _, size in tensor_shapes(spec, shape))
-        head = MOST_OUTPUTS * (config.hidden + 1) + 2 * config.hidden * (config.hidden + 1)
+        head = MAX_OUTPUTS * (config.hidden + 1) + 2 * config.hidden * (config.hidden + 1)
         bound = largest_adapter(root_config(site.root))
         assert 4 * (numbers + head) < bound < 4 * (numbers + head) * 2 + 5 * MIB
 

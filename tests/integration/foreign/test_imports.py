@@ -17,7 +17,7 @@ from inference.hplm.heads import BatchedHeads
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import BatchedPets
 from inference.hplm.predictions import predict
-from inference.hplm.reference import outputs_from
+from inference.hplm.reference import outputs_from_states
 from inference.hplm.root import Root
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import Site, everything, store
@@ -69,7 +69,7 @@ def test_a_lora_adapter_answers_as_the_original_from_the_same_states(
     assert (hplm.task, hplm.labels) == ("classification", ("no", "perhaps", "yes"))
 
     states = draw(2, 9, root.config.hidden, seed=99)
-    alone = torch.stack([torch.from_numpy(outputs_from(root, hplm, row)) for row in states])
+    alone = torch.stack([torch.from_numpy(outputs_from_states(root, hplm, row)) for row in states])
     packed = PackedHplm.of(hplm, torch.float32)
     packed = PackedHplm.mapped(memoryview(bytearray(b"".join(packed.content()))), torch.float32)
     mask = torch.ones(states.shape[:2], dtype=torch.bool)
@@ -177,7 +177,7 @@ def test_an_adapter_of_adapterhub_gives_each_label_by_itself_and_goes_back_as_su
     same = Hplm.load(store().path("hplm", Version.unscoped.get(pk=again.json()["id"]).digest))
     assert (same.task, same.labels) == (hplm.task, NEWS)
     states = draw(5, root.config.hidden, seed=9)
-    ours, theirs = (torch.from_numpy(outputs_from(root, one, states)) for one in (hplm, same))
+    ours, theirs = (torch.from_numpy(outputs_from_states(root, one, states)) for one in (hplm, same))
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
 
 
@@ -289,7 +289,7 @@ def test_what_was_imported_is_exported_as_it_came(site: Site, root: Root, globex
         )
         assert (first.task, first.labels, first.pet.spec) == (second.task, second.labels, second.pet.spec)
         states = draw(5, root.config.hidden, seed=9)
-        ours, theirs = (torch.from_numpy(outputs_from(root, hplm, states)) for hplm in (first, second))
+        ours, theirs = (torch.from_numpy(outputs_from_states(root, hplm, states)) for hplm in (first, second))
         torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
         other = {"peft": "adapterhub", "adapterhub": "peft"}[form]
         refused = globex.get(f"{V1}/versions/{made}/export?format={other}")

@@ -8,9 +8,9 @@ from typing import Any, get_args
 import pytest
 import torch
 
+from inference.hplm.adapter_io.adapter_export import adapter_export
+from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.foreign.adapter_export import adapter_export
-from inference.hplm.foreign.adapter_import import adapter_import
 from inference.hplm.hplm import Hplm, Task
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root

@@ -85,10 +85,10 @@ def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(
     owner.post(CHECK, fields)
     check_run(check_id=UploadCheck.unscoped.get().pk)
     monkeypatch.setattr(
-        "tenants.datasets.services.checks.dataset_checked", lambda **_: pytest.fail("read again")
+        "tenants.datasets.services.checks.dataset_validate", lambda **_: pytest.fail("read again")
     )
     form = owner.post(NEW, {**fields, "column_tokens": "", "column_tags": ""}, follow=True)
-    assert "Waiting to be checked" in form.content.decode()
+    assert "Waiting" in form.content.decode()
     check_run(check_id=UploadCheck.unscoped.get(stores=True).pk)
     assert UploadCheck.unscoped.get(stores=True).state == "stored"
 
@@ -104,10 +104,10 @@ def test_a_check_that_was_left_is_taken_up_with_its_files_and_choices(
     check = UploadCheck.unscoped.get()
     check_run(check_id=check.pk)
     address = f"/t/acme/data/checks/{check.pk}/"
-    assert f'href="{address}"' in owner.get("/t/acme/data/").content.decode().split("Not used yet")[1]
+    assert f'href="{address}"' in owner.get("/t/acme/data/").content.decode().split("Unused uploads")[1]
     for page in (owner.get(address), owner.get(f"{address}?full=1", headers={"HX-Request": "true"})):
         assert f'href="{NEW}?check={check.pk}"' in page.content.decode()
-        assert "Store this dataset" not in page.content.decode()
+        assert "Save dataset" not in page.content.decode()
     form = owner.get(NEW, {"check": str(check.pk)})
     assert f'name="train_upload" value="{upload.pk}"' in form.content.decode()
     assert 'value="Rows"' in form.content.decode()

@@ -17,7 +17,7 @@ from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Coverage, Hplm, Version
-from versiontree.tree.selectors.past_jobs import Span
+from versiontree.tree.selectors.past_jobs import EstimateRange
 from versiontree.tree.services.domains import domain_create
 
 NEW = "/t/acme/models/new/"
@@ -41,12 +41,12 @@ def test_a_new_domain_is_estimated_as_far_as_the_form_is_filled_in(owner: Client
     chosen = {"parent": world.domain.pk, "corpus": world.corpus.pk}
     for lacking in ({}, {"parent": world.domain.pk}, {**chosen, "alpha": "x"}, {**chosen, "corpus": 999_999}):
         assert "Choose a parent and a corpus" in estimate(**lacking), lacking
-    assert "rough guess" in estimate(**chosen)
-    assert "the root's own file cannot be read" in estimate(**chosen), "in this world"
+    assert "rough estimate" in estimate(**chosen)
+    assert "the root's files cannot be read" in estimate(**chosen), "in this world"
     assert estimate(**chosen, minutes="90") != estimate(**chosen), "folded-away settings count"
     counted = Version.unscoped.count(), Job.unscoped.count()
     refused = owner.post("/t/acme/domains/new/", {**chosen, "alpha": "20", "name": "Not a slug"})
-    assert "rough guess" in refused.content.decode()
+    assert "rough estimate" in refused.content.decode()
     assert (Version.unscoped.count(), Job.unscoped.count()) == counted
 
 
@@ -60,7 +60,7 @@ def test_more_text_for_a_domain_is_estimated_on_top_of_its_newest_version(
     assert "Choose a corpus" in estimate_at(owner, address, corpus=world.corpus.pk), "nothing to build upon"
     versions_finish(own, files=nothing_of_use)
     assert "Choose a corpus" in estimate_at(owner, address)
-    assert "rough guess" in estimate_at(owner, address, corpus=world.corpus.pk)
+    assert "rough estimate" in estimate_at(owner, address, corpus=world.corpus.pk)
 
 
 def step_of(answer: Any) -> str:
@@ -145,7 +145,7 @@ def test_the_call_that_the_review_shows_begins_what_start_begins(
     assert by_call["parent"] == world.domain.pk
     assert by_call["license"] == more.get("license", "")
     assert job.params["settings"].keys() == more.keys() - {"license"}
-    assert "a rough guess" in review.content.decode()
+    assert "rough estimate" in review.content.decode()
     assert "httpx.post" in code_of(review, "python")
 
 
@@ -202,7 +202,7 @@ def test_the_parent_that_holds_most_of_the_dataset_is_recommended_and_chosen(
 ) -> None:
     waiting = owner.get(NEW, at("parent", dataset=world.dataset.pk)).content.decode()
     assert "checked" not in waiting.split("<main")[1]
-    assert "Measuring with 2 more tables" in waiting
+    assert "Measuring coverage of 2 more tables" in waiting
     measured(world)
     shown = owner.get(NEW, at("parent", dataset=world.dataset.pk))
     radios = [one for one in Page(shown.content.decode()).tags["input"] if one.get("name") == "parent"]
@@ -210,7 +210,7 @@ def test_the_parent_that_holds_most_of_the_dataset_is_recommended_and_chosen(
         (str(world.domain.pk), True),
         (str(world.root.pk), False),
     ]
-    assert "hold 70.0% of the fragments of your texts whole" in shown.content.decode()
+    assert "cover 70.0% of the fragments of your texts" in shown.content.decode()
     chosen = owner.get(NEW, at("parent", dataset=world.dataset.pk, parent=world.root.pk))
     radios = [one for one in Page(chosen.content.decode()).tags["input"] if one.get("name") == "parent"]
     assert [one["value"] for one in radios if "checked" in one] == [str(world.root.pk)]
@@ -223,7 +223,7 @@ def test_a_parent_that_is_hardly_better_is_not_praised(world: World, next_best: 
         for version, whole in ((world.domain, 700), (world.root, next_best))
     ]
     choices = parent_choices([world.domain, world.root], measured, None, measuring=False)
-    assert ("hardly less" in choices[0].why) == said
+    assert ("small difference" in choices[0].why) == said
 
 
 def test_where_nothing_can_be_measured_the_root_is_chosen(world: World) -> None:
@@ -234,8 +234,8 @@ def test_where_nothing_can_be_measured_the_root_is_chosen(world: World) -> None:
 
 
 def test_datasets_are_found_by_task_and_name(owner: Client, world: World) -> None:
-    assert "No dataset fits" in owner.get(NEW, {"task": "tagging"}).content.decode()
-    assert "No dataset fits" in owner.get(NEW, {"q": "absent"}).content.decode()
+    assert "No matching datasets" in owner.get(NEW, {"task": "tagging"}).content.decode()
+    assert "No matching datasets" in owner.get(NEW, {"q": "absent"}).content.decode()
     kept = owner.get(NEW, at("data", q="absent", dataset=world.dataset.pk)).content.decode()
     assert "checked" in kept
 
@@ -243,13 +243,13 @@ def test_datasets_are_found_by_task_and_name(owner: Client, world: World) -> Non
 @pytest.mark.parametrize(
     ("span", "words"),
     [
-        (Span(3, 4, 5), "about 3 to 5 seconds"),
-        (Span(170, 200, 400), "about 3 to 7 minutes"),
-        (Span(50, 200, 400), "about 50 seconds to 7 minutes"),
-        (Span(4000, 4100, 4200), "about 65 to 70 minutes"),
-        (Span(7500, 7600, 7700), "about 2 hours"),
-        (Span(0, 0, 0.2), "about 1 second"),
+        (EstimateRange(3, 4, 5), "about 3 to 5 seconds"),
+        (EstimateRange(170, 200, 400), "about 3 to 7 minutes"),
+        (EstimateRange(50, 200, 400), "about 50 seconds to 7 minutes"),
+        (EstimateRange(4000, 4100, 4200), "about 65 to 70 minutes"),
+        (EstimateRange(7500, 7600, 7700), "about 2 hours"),
+        (EstimateRange(0, 0, 0.2), "about 1 second"),
     ],
 )
-def test_a_span_of_time_is_said_as_people_say_it(span: Span, words: str) -> None:
+def test_a_span_of_time_is_said_as_people_say_it(span: EstimateRange, words: str) -> None:
     assert in_words(span) == words

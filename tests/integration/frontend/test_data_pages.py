@@ -45,20 +45,17 @@ def test_a_dataset_s_page_shows_lengths_labels_and_rows_that_stand_in_two_splits
     assert panel(owner, address, "Lengths") == ["Lengths", "rows by words", *lengths]
     labels = ["good", "26", "bad", "10", "Imbalance", "2 to 1"]
     assert panel(owner, address, "Labels") == ["Labels", "rows", *labels]
-    *_, head, dev, also, rows, share, same, first = panel(owner, address, "Rows in two splits")
+    *_, head, dev, also, rows, share, same, first = panel(owner, address, "Overlap between splits")
     assert head == "First rows"
     assert (dev, also, rows, share, same, first) == ("dev", "train", "4", "100.0%", "3", "1, 2, 3, 4")
-    assert panel(owner, address, "Used by") == ["Used by", "Nothing was made from it yet."]
+    assert panel(owner, address, "Used by") == ["Used by", "Not used yet."]
 
 
 def test_a_dataset_whose_splits_share_nothing_says_so_and_what_was_made_from_it(
     owner: Client, world: World
 ) -> None:
     address = f"datasets/{world.dataset.pk}"
-    assert (
-        "None: no text of dev or test stands in an earlier split"
-        in panel(owner, address, "Rows in two splits")[-1]
-    )
+    assert "None. Letter case" in panel(owner, address, "Overlap between splits")[-1]
     assert panel(owner, address, "Used by") == ["Used by", "triage v1", "Model", "Ready"]
     assert (
         'href="/t/acme/models/triage/versions/1/"' in owner.get(f"/t/acme/data/{address}/").content.decode()

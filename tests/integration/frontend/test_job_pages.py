@@ -13,9 +13,9 @@ from tests.e2e.world import WORKER, World, nothing_of_use, report, start, versio
 from tests.integration.frontend.reading import Page
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.selectors import job_marks, queue_places
+from versiontree.jobs.selectors import job_revisions, queue_positions
+from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lifecycle import job_event, job_fail
-from versiontree.jobs.services.requests import job_cancel
 from versiontree.tree.models import Version
 from versiontree.tree.selectors import readiness
 from versiontree.tree.services.domains import domain_create
@@ -41,9 +41,9 @@ def again(job: Job) -> Job:
 
 def test_who_came_first_is_served_first_and_jobs_that_wait_for_another_have_no_place(world: World) -> None:
     first, second = made(world, "one"), made(world, "two")
-    assert queue_places([*second, *first]) == {first[0].pk: 1, second[0].pk: 2}
+    assert queue_positions([*second, *first]) == {first[0].pk: 1, second[0].pk: 2}
     start(first[0])
-    assert queue_places([*map(again, first), *second]) == {second[0].pk: 1}
+    assert queue_positions([*map(again, first), *second]) == {second[0].pk: 1}
 
 
 def test_the_place_in_the_queue_stands_on_the_page_of_a_job_and_on_the_home_page(
@@ -51,7 +51,7 @@ def test_the_place_in_the_queue_stands_on_the_page_of_a_job_and_on_the_home_page
 ) -> None:
     made(world, "one")
     second = made(world, "two")[0]
-    assert ("Place in the queue", "2 1 before it") in Page(page_of(owner, second)).facts
+    assert ("Queue position", "2 1 ahead") in Page(page_of(owner, second)).facts
     assert "number 2 in the queue" in owner.get("/t/acme/").content.decode()
 
 
@@ -60,7 +60,7 @@ def test_the_mark_of_a_job_differs_exactly_when_its_page_would(world: World) -> 
     words: list[str] = []
 
     def look() -> None:
-        words.append(job_marks([job.pk])[job.pk].word)
+        words.append(job_revisions([job.pk])[job.pk].word)
 
     look()
     start(ahead)  # its place in the queue is another now
@@ -76,8 +76,8 @@ def test_the_mark_of_a_job_differs_exactly_when_its_page_would(world: World) -> 
     assert len(set(words)) == len(words)
     look()
     assert words[-1] == words[-2]
-    assert not job_marks([job.pk])[job.pk].ended
-    assert job_marks([jobs_in_order(world.hplm)[0].pk]).popitem()[1].ended
+    assert not job_revisions([job.pk])[job.pk].ended
+    assert job_revisions([jobs_in_order(world.hplm)[0].pk]).popitem()[1].ended
 
 
 def test_the_phases_of_the_last_attempt_are_told_in_order(owner: Client, world: World) -> None:
@@ -100,16 +100,16 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     assert re.fullmatch(where, facts["Where"])
     assert re.search(r"<h2>Events</h2>\s*<span[^>]*>UTC</span>", page)
     assert "Times are UTC." in owner.get(f"/t/acme/jobs/{job.pk}/log/").content.decode()
-    assert facts["What to do"] == "Try again with a smaller learning rate."
+    assert facts["What to do"] == "Train again with a smaller learning rate."
     assert facts["Code"] == "training_diverged"
     of_version = owner.get("/t/acme/models/one/versions/1/").content.decode()
     assert "The loss is not a number." in of_version
     made_by = of_version.partition("<h2>Jobs</h2>")[2]
     assert re.findall(r'/">([^<]+)</a></td><td class="end"><span[^>]*>([^<]+)<', made_by) == [
         ("Fine-tune", "Failed"),
-        ("Evaluate", "Not begun"),
+        ("Evaluate", "Skipped"),
     ]
-    assert page.count("Not begun") == 1, "the step after it, which nobody cancelled"
+    assert page.count("Skipped") == 1, "the step after it, which nobody cancelled"
     assert "Cancelled" not in page + of_version
 
 
@@ -129,7 +129,7 @@ def test_a_job_tells_when_its_hplm_will_be_ready_where_that_can_be_told(
     owner: Client, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = made(world, "one")
-    assert ready(owner, first[0])[0].endswith("a rough guess")
+    assert ready(owner, first[0])[0].endswith("rough estimate")
     for name in ("two", "three"):
         versions_finish(made(world, name)[0].version, files=nothing_of_use)
     took(fine_tune=60, evaluate=10)
@@ -265,9 +265,7 @@ def test_what_was_made_from_nothing_that_is_there_cannot_be_cloned(owner: Client
     assert ">Clone<" not in page_of(owner, jobs_in_order(world.hplm)[0])
 
 
-@pytest.mark.parametrize(
-    ("state", "shown"), [("succeeded", "Fine-tune"), ("failed", "No job ended like this")]
-)
+@pytest.mark.parametrize(("state", "shown"), [("succeeded", "Fine-tune"), ("failed", "No matching jobs")])
 def test_the_list_of_finished_jobs_shows_one_state_if_asked(
     owner: Client, world: World, state: str, shown: str
 ) -> None:

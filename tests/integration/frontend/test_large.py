@@ -18,7 +18,7 @@ from tests.integration.routes.table import API_OF_A_TENANT, PAGES_OF_A_TENANT
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.browsing import hplms_found
+from versiontree.tree.selectors.browsing import hplms_search
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_create
 
@@ -158,7 +158,7 @@ def test_a_search_draws_what_it_found_with_all_that_leads_to_it(owner: Client, w
     assert 'href="/t/acme/models/crowd-00040/versions/1/"' in page
     assert page.count("Model from v1") == 10
     assert "10 models with" in page
-    assert "Nothing has this name" in owner.get("/t/acme/tree/?q=absent").content.decode()
+    assert "No matches" in owner.get("/t/acme/tree/?q=absent").content.decode()
     branch = owner.get("/t/acme/tree/?q=MEDI").content.decode()
     assert re.findall(r'node-box( hit)?"', branch) == ["", " hit"], "the root and the domain"
     assert 'aria-label="minilm: 1 below"' in branch, "a domain counts, what hangs on it does not"
@@ -187,8 +187,8 @@ def test_another_tenants_hplms_are_neither_drawn_nor_counted_nor_found(client: C
     for address in ("tree/", "tree/?q=triage", f"tree/domain/{world.domain.domain_id}/", "models/"):
         page = client.get(f"/t/umbra/{address}").content.decode()
         assert ">triage<" not in page, address
-    assert "Nothing has this name" in client.get("/t/umbra/tree/?q=triage").content.decode()
-    assert not hplms_found(Tenant.objects.get(slug="umbra")).exists()
+    assert "No matches" in client.get("/t/umbra/tree/?q=triage").content.decode()
+    assert not hplms_search(Tenant.objects.get(slug="umbra")).exists()
     own = Version.unscoped.get(pk=world.hplm.pk).hplm_id
     assert client.get(f"/t/umbra/tree/model/{own}/card/").status_code == 404
 

@@ -62,7 +62,7 @@ def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world
     )
     page = owner.get("/t/acme/jobs/").content.decode()
     assert "number 1 in the queue" in page
-    assert "waiting its turn" in page
+    assert "waiting" in page
     job_claim(job_id=jobs_in_order(version)[0].pk, worker="test-worker", lease_s=60)
     assert "<small>starting</small>" in owner.get("/t/acme/jobs/").content.decode()
 
@@ -94,7 +94,7 @@ def test_a_form_with_files_of_its_own_stores_them_without_any_script(owner: Clie
     file = SimpleUploadedFile("train.jsonl", tickets_file().getvalue())
     fields = {"name": "Tickets of May", "task": "classification", "train": file}
     page = owner.post("/t/acme/data/datasets/new/", fields, follow=True)
-    assert "The dataset Tickets of May is stored." in page.content.decode()
+    assert "Dataset Tickets of May saved." in page.content.decode()
     assert not uploads_of(world.tenant, world.owner).exists()
 
 
@@ -105,7 +105,7 @@ def test_what_came_with_a_refused_form_is_not_kept(owner: Client, world: World) 
         "train": SimpleUploadedFile("a.csv", b"text,kind\na,b\n"),
     }
     page = owner.post("/t/acme/data/datasets/new/", fields)
-    assert "needs the column" in page.content.decode()
+    assert "is missing; found" in page.content.decode()
     assert '<option value="kind">kind (b)</option>' in page.content.decode()
     assert not uploads_of(world.tenant, world.owner).exists()
 
@@ -194,7 +194,7 @@ def test_an_upload_is_held_against_the_recommended_root_first_and_the_page_says_
 
 def test_a_corpus_that_nobody_uses_is_deleted(owner: Client, world: World) -> None:
     answer = owner.post(f"/t/acme/data/corpora/{world.corpus.pk}/delete/", follow=True)
-    assert "The corpus Leaflets is deleted." in answer.content.decode()
+    assert "Corpus Leaflets deleted." in answer.content.decode()
     assert "Leaflets" not in owner.get("/t/acme/data/").content.decode()
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tenants.datasets.selectors.previews import dataset_rows_shown
+from tenants.datasets.selectors.previews import dataset_sample
 from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.kinds import KINDS
 from tests.e2e.world import World, nothing_of_use, versions_finish
@@ -68,7 +68,7 @@ def test_a_row_of_the_dataset_fills_in_what_the_hplm_reads(
 
 def test_the_rows_are_those_that_nothing_was_learned_from(owner: Client, world: World) -> None:
     page = owner.post(CHOOSE, {"model": "triage@default", "example": "1"}).content.decode()
-    assert fields(page) == [dataset_rows_shown(world.dataset)["test"][1]["text"]]
+    assert fields(page) == [dataset_sample(world.dataset)["test"][1]["text"]]
 
 
 def test_nothing_is_proposed_where_the_dataset_is_not_there(

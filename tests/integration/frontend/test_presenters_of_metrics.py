@@ -48,12 +48,12 @@ def reply(**result: Any) -> dict[str, Any]:
     [
         ({"label": "a", "scores": {"a": 0.9, "b": 0.1}}, "a", False),
         ({"labels": ["a", "b"], "scores": {"a": 0.9, "b": 0.8, "c": 0.1}}, "a, b", False),
-        ({"labels": [], "scores": {"a": 0.2}}, "No label fits", True),
+        ({"labels": [], "scores": {"a": 0.2}}, "No label", True),
         ({"value": 3.14159}, "3.142", False),
         ({"answer": "two tablets", "start": 5, "end": 16, "score": 0.7}, "two tablets", False),
         (
             {"answer": None, "start": None, "end": None, "score": 0.7},
-            "The context does not answer this",
+            "No answer in the context",
             True,
         ),
     ],
@@ -151,7 +151,7 @@ def test_pages_ask_for_no_figure_that_nobody_scores() -> None:
     ("task", "name", "figure"),
     [
         ("multilabel", "All labels right", "50.0%"),
-        ("regression", "Error of always answering the mean", "1.000"),
+        ("regression", "Error of predicting the mean", "1.000"),
         ("regression", "Majority baseline", "0.000"),
         ("classification", "Majority baseline", "50.0%"),
         ("question answering", "Questions answered", "50.0%"),

@@ -67,7 +67,7 @@ def test_staff_sees_every_figure_of_a_worker_by_its_name(staff: Client, redis: R
         "Rows waiting": "17",
         "Roots": "minilm, bert",
         "Batches, rows": "1,234, 56,789",
-        "Numbers": "float16 on cuda:0",
+        "Data type": "float16 on cuda:0",
         "Last batch": "2 h ago",
         "Models in memory": "12 of 10,000, 2.9\xa0MB",
         "Slot mismatches": "0",
@@ -82,10 +82,10 @@ def test_figures_of_the_head_are_of_all_workers_together(staff: Client, redis: R
     facts = dict(shown(staff).facts[:6])
     assert facts == {
         "Workers ready": "2 of 3",
-        "Rows a second": "120.5 last 30 s",
+        "Rows per second": "120.5 last 30 s",
         "Median latency": "11 ms of 2,010 requests",
-        "95 of 100 within": "20 ms p95, last 30 s",
-        "99 of 100 within": "1,300 ms p99, last 30 s",
+        "p95 latency": "20 ms last 30 s",
+        "p99 latency": "1,300 ms last 30 s",
         "Outstanding": "0 of 96",
     }
 
@@ -122,7 +122,7 @@ def test_the_picture_has_a_lane_for_each_stage_and_a_colour_for_each_batch(
         ("batch-2", "25.000", "75.000"),
     ]
     assert "retrieve batch 8: 4.0 ms" in answer
-    assert "The last batches in the pipeline, 20 ms at work" in answer
+    assert "Last batches, 20 ms of work" in answer
 
 
 def test_pauses_in_which_no_lane_works_are_cut_short(staff: Client, redis: Redis) -> None:
@@ -133,7 +133,7 @@ def test_pauses_in_which_no_lane_works_are_cut_short(staff: Client, redis: Redis
     ]
     beat(redis, recently=Recently(spans=tuple(spans)))
     answer = staff.get("/serving/").content.decode()
-    assert "100 ms at work" in answer  # and 4 ms of the 950 between
+    assert "100 ms of work" in answer  # and 4 ms of the 950 between
     pieces = Page(answer).tags["rect"]
     begins, widths = ([1.04 * float(str(one[name])) for one in pieces] for name in ("x", "width"))
     assert begins == pytest.approx([0, 54, 10, 64], abs=0.01)
@@ -144,11 +144,11 @@ def test_an_error_and_a_slot_mismatch_stand_out(staff: Client, redis: Redis) -> 
     beat(redis, last_error="mood is <damaged>", slot_mismatches=2)
     answer = staff.get("/serving/").content.decode()
     assert Page(answer).all_of("Last error") == ["mood is <damaged>"]
-    assert "2 rows were refused because a slot held another model" in answer
+    assert "2 rows were rejected because a slot held another model" in answer
     beat(redis)
     answer = staff.get("/serving/").content.decode()
     assert Page(answer).all_of("Last error") == []
-    assert "rows were refused" not in answer
+    assert "rows were rejected" not in answer
 
 
 def test_the_live_part_is_the_page_without_its_frame_and_asks_again(staff: Client, redis: Redis) -> None:

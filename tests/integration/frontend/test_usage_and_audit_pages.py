@@ -70,7 +70,7 @@ def test_the_period_is_chosen_and_added_up(owner: Client, used: str) -> None:
     assert "Requests 47 4 failed" in page
     assert "Failed 8.51%" in page
     assert "Help desk 30" in page
-    assert "The browser 17" in page
+    assert "Web UI 17" in page
     assert "triage 40" in page
     assert "1,047" in text(owner, "usage/?period=90")
     first, last = today() - timedelta(days=41), today() - timedelta(days=1)
@@ -131,8 +131,8 @@ def test_the_table_shows_days_hplms_or_keys(owner: Client, used: str) -> None:
     ("query", "said"),
     [
         ("period=range", "Choose the first day."),
-        ("period=range&since=2026-02-02&until=2026-02-01", "This is before the first day."),
-        ("period=range&since=1900-01-01&until=2026-01-01", "At most 366 days are shown at once."),
+        ("period=range&since=2026-02-02&until=2026-02-01", "The last day is before the first day."),
+        ("period=range&since=1900-01-01&until=2026-01-01", "Choose at most 366 days."),
         ("period=range&since=yesterday", "Enter a valid date."),
         ("period=nonsense&by=nonsense", "Select a valid choice."),
     ],
@@ -162,10 +162,10 @@ def test_limits_say_how_much_is_taken_and_when_it_is_free_again(
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=4, max_models=20)
     page = text(owner, "usage/")
     for said in (
-        "Infer requests today begins anew at midnight UTC 3 of 4",
-        "Models free again when one is deleted 1 of 20",
+        "Infer requests today resets at midnight UTC 3 of 4",
+        "Models freed when a model is deleted 1 of 20",
         "Storage uploads",
-        "More? Ask support@hmi.example",
+        "To raise a limit, ask support@hmi.example",
     ):
         assert said in page
 
@@ -225,7 +225,7 @@ def test_events_are_told_in_sentences_with_their_details_and_page_by_page(
     assert older is not None
     assert "changed the quota of n9 " in text(owner, f"audit/{older[1]}")
     assert "olga created the model" in text(owner, "audit/?kind=model")
-    assert "No event fits" in text(owner, "audit/?words=absent")
+    assert "No matching events" in text(owner, "audit/?words=absent")
     for nonsense in ("before=x", "before=99999999999999999999", "actor=nobody", "since=x"):
         assert "n59" in text(owner, f"audit/?{nonsense}")
     assert len(table(owner, "audit.csv?kind=quota")) == 61

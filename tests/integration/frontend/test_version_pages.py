@@ -23,7 +23,7 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.lifecycle import job_event
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.dependents import lineage_of
+from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 
 
@@ -48,8 +48,9 @@ def second(world: World) -> Version:
 def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
     shown = page(owner, "models/triage/versions/2/")
     for found in (
-        "93.8%", "Macro-F1", "Confusion", "shade-5", "By label", "Search", "chosen", "Loss by epoch",
-        "Tables in the chain", "Looked up in the PLOT", "bi-gram", "Stands on", "medicine", "minilm",
+        "93.8%", "Macro-F1", "Confusion matrix", "shade-5", "By label", "Hyperparameter search", "best",
+        "Loss by epoch",
+        "Lookup tables", "Lookup", "bi-gram", "Lineage", "medicine", "minilm",
         "Seed", "1.5 to 1",
     ):  # fmt: skip
         assert found in shown, found
@@ -57,12 +58,12 @@ def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -
     settings = ("LoRA rank", "Learning rate", "Seed")
     assert sorted(settings, key=facts.index) == list(settings), "in the order of the form"
     panels = re.findall(r"<h2>([^<]+)</h2>", shown)
-    assert panels[:3] == ["Confusion", "By label", "Examples it gets wrong"], "before all else"
+    assert panels[:3] == ["Confusion matrix", "By label", "Mistakes"], "before all else"
     assert "Delete" not in shown
     whole = page(owner, "models/triage/")
-    assert '<a href="/t/acme/models/triage/versions/2/">confusion and mistakes</a>' in whole
+    assert '<a href="/t/acme/models/triage/versions/2/">evaluation</a>' in whole
     assert re.findall(r"<h2>([^<]+)</h2>", whole)[0] == "Versions"
-    assert whole.index("Delete it") > max(map(whole.index, ("Side by side", "Aliases", "Stands on")))
+    assert whole.index("Delete model") > max(map(whole.index, ("Version comparison", "Aliases", "Lineage")))
 
 
 def test_the_classes_that_a_version_shows_are_those_it_learnt_from(second: Version) -> None:
@@ -98,7 +99,7 @@ def test_a_root_shows_how_far_its_conversion_came(owner: Client, world: World) -
 
 def test_a_domain_shows_what_it_gained_and_lost(owner: Client, world: World) -> None:
     shown = page(owner, f"domains/{world.domain.domain_id}/")
-    assert [row in shown for row in ("12.90", "-39.7%", "+6.3%", "Tables in the chain")] == [True] * 4
+    assert [row in shown for row in ("12.90", "-39.7%", "+6.3%", "Lookup tables")] == [True] * 4
 
 
 def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) -> None:
@@ -113,7 +114,7 @@ def test_figures_measured_on_leaking_splits_say_so(owner: Client, world: World) 
         tenant=world.tenant, name="flattered", parent=world.root, dataset=leaky, actor=world.owner
     )
     versions_finish(made, {"evaluate": evaluation(right=48)}, files=nothing_of_use)
-    assert "100.0% of dev stand in train, too" in page(owner, "models/flattered/versions/1/")
+    assert "100.0% of the rows of dev are also in train" in page(owner, "models/flattered/versions/1/")
 
 
 def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: World) -> None:
@@ -160,10 +161,10 @@ def test_a_job_says_that_it_waits_or_goes_on(owner: Client, world: World) -> Non
     )
     job = jobs_in_order(made)[0]
     Job.unscoped.filter(pk=job.pk).update(stage="waiting for another job on this machine")
-    assert "begins by itself" in page(owner, f"jobs/{job.pk}/")
+    assert "starts automatically" in page(owner, f"jobs/{job.pk}/")
     start(job)
     Job.unscoped.filter(pk=job.pk).update(attempt=2)
-    assert "goes on from its last checkpoint" in page(owner, f"jobs/{job.pk}/")
+    assert "continues from the last checkpoint" in page(owner, f"jobs/{job.pk}/")
 
 
 def test_an_upload_is_held_against_a_root(owner: Client, world: World) -> None:
@@ -178,7 +179,7 @@ def test_an_upload_is_held_against_a_root(owner: Client, world: World) -> None:
         assert f'hx-get="/t/acme/{fit}" hx-trigger="load"' in page(owner, f"{address}/"), "by itself"
         shown = page(owner, fit)
         assert "unknown to the root" in shown
-        assert "beyond 8 tokens" in shown
+        assert "longer than 8 tokens" in shown
         assert "There is no such" in page(owner, f"{address}/fit/?root=none")
 
 

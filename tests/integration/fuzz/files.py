@@ -11,20 +11,29 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from inference.batches.endpoints import Infer
-from inference.batches.input_lines import lines_of
-from inference.batches.line_formats import Form, Inputs, Requests, Taking
+from inference.batches.files import read_lines
+from inference.batches.line_formats import (
+    InferEndpoint,
+    InputLineFormat,
+    InputSchema,
+    LineFormat,
+    RequestLineFormat,
+)
+from inference.hplm.adapter_io.adapter_import import adapter_import
+from inference.hplm.artifact_files import read_weights
 from inference.hplm.errors import HplmError
-from inference.hplm.foreign.adapter_import import adapter_import
-from inference.hplm.weights import read_weights
 from tenants.base.errors import HmiError
-from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
+from tenants.datasets.formats.conversations import (
+    convert_conversations,
+    detect_task,
+    first_row_columns,
+    is_conversation,
+)
 from tenants.datasets.formats.corpus import corpus_report, draft_corpus
 from tenants.datasets.formats.dataset import draft_dataset
-from tenants.datasets.formats.detect import refuse_binary
-from tenants.datasets.formats.lines import Source
+from tenants.datasets.formats.lines import Source, check_is_text
 from tenants.datasets.formats.report import dataset_report
-from tenants.datasets.services.intake import clean_filename
+from tenants.datasets.services.stored_files import clean_filename
 from tests.e2e.world import tickets_file
 from tests.integration.foreign.made import lora_members
 from tests.integration.fuzz.cases import JSON, Entrance, check_refusal, nearly, pieces
@@ -93,7 +102,7 @@ def in_a_folder(read: Callable[[Path, Any], object]) -> Callable[[Any], object]:
 def read_corpus(folder: Path, sent: tuple[bytes, str]) -> object:
     """As an upload of a corpus is read."""
     content, name = sent
-    refuse_binary(content[:512], file=name)
+    check_is_text(content[:512], file=name)
     (folder / "sent").write_bytes(content)
     draft = draft_corpus(file=Source(folder / "sent", clean_filename(name)), workspace=folder)
     lines = draft.path.read_text(encoding="utf-8").splitlines()
@@ -104,7 +113,7 @@ def read_corpus(folder: Path, sent: tuple[bytes, str]) -> object:
 def read_dataset(folder: Path, sent: tuple[bytes, str, str, dict[str, str] | None, str]) -> object:
     """As an upload of a dataset is read."""
     content, name, task, columns, separator = sent
-    refuse_binary(content[:512], file=name)
+    check_is_text(content[:512], file=name)
     (folder / "sent").write_bytes(content)
     files = {"train": Source(folder / "sent", clean_filename(name))}
     draft = draft_dataset(files=files, task=task, columns=columns, workspace=folder, separator=separator)
@@ -115,10 +124,10 @@ def read_conversations(folder: Path, content: bytes) -> object:
     """As a file of the OpenAI conventions becomes rows of the product."""
     (folder / "sent").write_bytes(content)
     source = Source(folder / "sent", "rows.jsonl")
-    columns = columns_of(source)
-    task_of(columns)
+    columns = first_row_columns(source)
+    detect_task(columns)
     if is_conversation(columns):
-        write_texts(source, folder / "rows", columns)
+        convert_conversations(source, folder / "rows", columns)
         for line in filter(None, (folder / "rows").read_text(encoding="utf-8").split("\n")):
             assert json.loads(line).keys() == {"text", "label"}
     return columns
@@ -127,17 +136,17 @@ def read_conversations(folder: Path, content: bytes) -> object:
 def read_batch(sent: tuple[bytes, bool]) -> object:
     """As the lines of a batch are read, each of which is asked, or has its refusal written as a line."""
     content, of_requests = sent
-    taking = Taking("classification", pairs=False)
-    form: Form = Inputs(taking)
+    schema = InputSchema("classification", pairs=False)
+    form: LineFormat = InputLineFormat(schema)
     if of_requests:
-        form = Requests(taking, endpoint=Infer(), url="/v1/infer", model="m", answered_by="m:1")
+        form = RequestLineFormat(schema, endpoint=InferEndpoint(), url="/v1/infer", model="m", version="m:1")
     refusal: HmiError | None = None
-    for line in lines_of(io.BytesIO(content)):
-        asked = form.read(line)
-        if asked.refusal is not None:
-            refusal = asked.refusal
+    for line in read_lines(io.BytesIO(content)):
+        parsed = form.parse(line)
+        if parsed.error is not None:
+            refusal = parsed.error
             check_refusal(refusal)
-            _, written = form.written(asked, [])
+            _, written = form.format_results(parsed, [])
             assert json.loads(written)
     return refusal
 

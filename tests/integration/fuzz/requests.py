@@ -15,7 +15,7 @@ from django.http import HttpResponseBase
 from django.test import Client
 from hypothesis import strategies as st
 
-from hmi_site.http.rest_framework import refuse_bad_characters
+from hmi_site.http.rest_framework import check_characters
 from inference.api.inputs import fit_inputs
 from inference.api.parsers import parse_json
 from inference.api.validation import parse_call
@@ -23,12 +23,12 @@ from inference.open_inference.bodies import read_body, speaks_oip
 from inference.open_inference.calls import read_call
 from inference.open_inference.signatures import signature_of
 from inference.openai.lists import FILE, read_id, written_id
-from tenants.base.scope import PLATFORM, TENANT
+from tenants.base.scope import PLATFORM_SCOPE, TENANT_SCOPE_PREFIX
 from tenants.datasets.models import Dataset
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces
 from tests.integration.routes.conf import address, routes
 from tests.integration.routes.table import DECLARED
-from versiontree.tree.references import parse_reference
+from versiontree.tree.resolution import parse_reference
 
 HEALTH = "v2/health/"
 """Asked by machines that read no more than the status."""
@@ -143,7 +143,7 @@ METHODS = st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPT
 
 def read_json(raw: bytes) -> None:
     """As every body of the API is read."""
-    refuse_bad_characters(parse_json(raw))
+    check_characters(parse_json(raw))
 
 
 def read_infer_call(value: Any) -> None:
@@ -297,7 +297,7 @@ class Scopes:
     def __init__(self, tenant_id: int) -> None:
         connection.ensure_connection()
         self._raw: Any = connection.connection
-        self._known = {PLATFORM, f"{TENANT}{tenant_id}"}
+        self._known = {PLATFORM_SCOPE, f"{TENANT_SCOPE_PREFIX}{tenant_id}"}
         self._table = Dataset._meta.db_table
         near = pieces(
             b"hmi",

@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from inference.batches.models import Batch
-from inference.batches.services.batches import LOST_AFTER, batches_dispatch_lost
+from inference.batches.services.lifecycle import REDISPATCH_AFTER, batches_redispatch
 from tests.integration.hmi_client.conftest import Hmi, Product
 from tests.processes import CeleryWorker, InferenceWorker, wait_until
 from tests.unit.tiny import tiny_hplm, tiny_root
@@ -45,9 +45,9 @@ def test_a_batch_is_answered_whole_though_its_worker_is_killed(
         workers[0].end()
         reached = Batch.unscoped.get(pk=batch)
         assert (reached.state, 0 < reached.lines < LINES) == ("running", True)
-        Batch.unscoped.filter(pk=batch).update(dispatched_at=timezone.now() - 2 * LOST_AFTER)
+        Batch.unscoped.filter(pk=batch).update(dispatched_at=timezone.now() - 2 * REDISPATCH_AFTER)
         workers.append(CeleryWorker(service_env, tmp_path, queue="batches"))
-        batches_dispatch_lost()
+        batches_redispatch()
         ended = logged_in("batches", "fetch", batch, "--out", out, "--errors", tmp_path / "errors", "--json")
         assert ended.code == 0, ended.err
     finally:

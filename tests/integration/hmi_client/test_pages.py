@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from tenants.accounts.services.tenants import tenant_create
-from tenants.webhooks.posting import signed_headers
+from tenants.webhooks.http_client import signed_headers
 from tests.integration.foreign.made import PREFIX, lora_members, lora_weights
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.hmi_client.documented import CHECKOUT, blocks, differences, shown, values

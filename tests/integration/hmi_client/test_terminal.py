@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from inference.batches.models import Batch
-from inference.batches.services.batches import batch_begin, batch_complete, batch_note
+from inference.batches.services.lifecycle import batch_complete, batch_save_progress, batch_start
 from tenants.datasets.models import Dataset
 from tests.integration.hmi_client.conftest import Product
 from tests.integration.hmi_client.terminal import Terminal, hmi_in_terminal
@@ -79,11 +79,11 @@ def test_a_batch_has_a_bar_of_its_lines_and_then_a_sentence(site: Product, hmi: 
     with hmi("batches", "run", "mood", file) as terminal:
         terminal.wait_for("texts.jsonl", "24.0/24.0 kB")
         terminal.wait_for("texts.jsonl", "0/?")
-        batch = batch_begin(batch_id=Batch.unscoped.get().pk)
+        batch = batch_start(batch_id=Batch.unscoped.get().pk)
         assert batch is not None
-        batch_note(batch=batch, total_lines=2_000, lines=1_160, succeeded=1_160)
+        batch_save_progress(batch=batch, total_lines=2_000, lines=1_160, succeeded=1_160)
         terminal.wait_for("texts.jsonl", " 58%", "1160/2000")
-        batch_note(batch=batch, lines=2_000, succeeded=2_000)
+        batch_save_progress(batch=batch, lines=2_000, succeeded=2_000)
         batch_complete(batch=batch)
         terminal.wait_for("texts.jsonl", "100%", "2000/2000")
         terminal.wait_for(f"The batch {batch.pk} is completed: 2,000 answered, 0 not.")

@@ -97,9 +97,9 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
         "1 job has failed today.",
         "Whole fragment 60.0%",
         "Computed 5.0%",
-        "Rows a second312.4",
+        "Rows per second312.4",
         "Median latency12 ms of 2,210 requests",
-        "99 of 100 within82 ms p99, last 30 s",
+        "p99 latency82 ms last 30 s",
         "Outstanding0 of ",
         "Running0Queued0Succeeded4 todayFailed1 today",
     ):

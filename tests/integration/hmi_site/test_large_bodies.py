@@ -9,7 +9,7 @@ import pytest
 from django.conf import settings as django_settings
 from django.test import Client
 
-from hmi_site.http.request_body import SLOW_BODIES_EACH
+from hmi_site.http.request_body import MAX_SLOW_BODIES_PER_SENDER
 from inference.batches.models import Batch
 from tests.integration.hmi_site.wire import Said, Wire, chunk
 from tests.integration.serving_faults.servers import Web
@@ -79,7 +79,7 @@ def test_a_form_without_scripts_brings_a_large_file(web: Web, served: World) -> 
 def test_slow_senders_hold_no_thread_and_only_so_many_places(web: Web, upload_root: Path) -> None:
     senders, held = 4 * THREADS, []
     with ExitStack() as connections:
-        for _ in range(senders + SLOW_BODIES_EACH):
+        for _ in range(senders + MAX_SLOW_BODIES_PER_SENDER):
             wire = connections.enter_context(Wire(web.url))
             wire.begin("POST", "/api/v1/infer", "Content-Length: 100")
             wire.send(b"{")

@@ -120,7 +120,7 @@ def _follow_invitation(token: str) -> None:
 def _reset_password(mailoutbox: list[EmailMessage]) -> str:
     guest = Client()
     guest.post("/password/reset/", {"email": "viewer@example.org"})
-    background_tasks.finish()
+    background_tasks.join()
     link = link_in(next(message for message in mailoutbox if message.to == ["viewer@example.org"]))
     guest.delete(link)
     form = guest.get(link, follow=True)

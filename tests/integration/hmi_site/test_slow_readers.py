@@ -8,7 +8,7 @@ import httpx
 import pytest
 from django.conf import settings
 
-from tenants.base.upload_concurrency import DOWNLOADS_AT_ONCE
+from tenants.base.upload_concurrency import MAX_CONCURRENT_DOWNLOADS
 from tests.integration.hmi_site.wire import Wire
 from tests.integration.serving_faults.servers import Web
 from tests.integration.world import World
@@ -60,7 +60,7 @@ def test_idle_downloads_hold_no_thread_and_no_connection_to_the_database(
 ) -> None:
     key = served.key()[1]
     path = kept(web, key)
-    for _ in range(DOWNLOADS_AT_ONCE):
+    for _ in range(MAX_CONCURRENT_DOWNLOADS):
         asking(web, path, open_wires, f"X-Api-Key: {key}")
     for _ in range(2 * THREADS):
         asking(web, BUNDLE, open_wires)
@@ -87,7 +87,7 @@ def test_idle_connections_keep_nobody_out(web: Web, open_wires: ExitStack) -> No
 def test_who_does_not_read_is_cut_off(web: Web, served: World, open_wires: ExitStack) -> None:
     key = served.key()[1]
     path = kept(web, key)
-    asleep = [asking(web, path, open_wires, f"X-Api-Key: {key}") for _ in range(DOWNLOADS_AT_ONCE)]
+    asleep = [asking(web, path, open_wires, f"X-Api-Key: {key}") for _ in range(MAX_CONCURRENT_DOWNLOADS)]
     wait_until(lambda: web.output().count("A client that reads too slowly is cut off") == len(asleep))
     for wire in asleep:
         with pytest.raises(ConnectionError):

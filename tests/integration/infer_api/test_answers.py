@@ -13,16 +13,16 @@ from inference.api.infer import infer
 from inference.api.question import question
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_alone
+from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from tenants.accounts.models import User
 from tenants.usage.models import UsageDay
-from tenants.usage.services.usage import usage_write
+from tenants.usage.services.usage import usage_flush
 from tests.integration.infer_api.conftest import Ask, Served
 from tests.processes import InferenceWorker, wait_until
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 
 pytestmark = pytest.mark.usefixtures("worker")
 
@@ -36,7 +36,7 @@ def alone(served: Served, hplm: str, text: str) -> Any:
     assert version.parent is not None
     root = Root.load(store.path("root", version.parent.digest), torch.device("cpu"), torch.float32)
     tables = [PlotTable.open(store.path("plot", plot.digest)) for plot in build_inputs(version).plots]
-    return predict_alone(root, PlotChain(tables), Hplm.load(store.path("hplm", version.digest)), text)
+    return predict_reference(root, PlotChain(tables), Hplm.load(store.path("hplm", version.digest)), text)
 
 
 def durations(header: str) -> dict[str, float]:
@@ -174,7 +174,7 @@ def test_many_threads_get_each_their_own_answer(served: Served, db: None, settin
         thread.start()
     for thread in threads:
         thread.join()
-    usage_write()
+    usage_flush()
     for text in texts:
         assert got[text]["scores"] == pytest.approx(alone(served, "mood", text).scores, abs=1e-4)
 

@@ -6,10 +6,10 @@ import pytest
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from inference.batches import work_unit as work
+from inference.batches import processor
 from inference.batches.models import Batch
 from inference.batches.runner import batch_run
-from inference.batches.services import batches
+from inference.batches.services import lifecycle
 from tenants.accounts.models import Tenant
 from tenants.datasets.services import files
 from tenants.usage.models import Quota, UsageDay
@@ -30,8 +30,8 @@ def test_a_batch_that_nobody_answers_gives_way_to_others(
     api: APIClient, busy: InferenceWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, _ = send(api, lines_of(TEXTS)), send(api, lines_of(TEXTS))
-    monkeypatch.setattr(work, "STALLED_AFTER_S", 0.0)
-    batch_run(batch_id=batch["id"], slice_s=0)
+    monkeypatch.setattr(processor, "STALL_TIMEOUT_S", 0.0)
+    batch_run(batch_id=batch["id"], time_slice_s=0)
     assert (seen(api, batch)["state"], seen(api, batch)["lines"]) == ("waiting", 0)
     busy.resume()
     monkeypatch.undo()
@@ -58,7 +58,7 @@ def test_a_batch_is_not_completed_for_a_tenant_that_was_suspended_meanwhile(
         usage_record(**used)
         ours.update(suspended_at=timezone.now())
 
-    monkeypatch.setattr(work, "usage_record", suspend_meanwhile)
+    monkeypatch.setattr(processor, "usage_record", suspend_meanwhile)
     batch_run(batch_id=batch["id"])
     assert Batch.unscoped.get(pk=batch["id"]).state == "waiting"
     monkeypatch.undo()
@@ -70,7 +70,7 @@ def test_a_batch_is_not_completed_for_a_tenant_that_was_suspended_meanwhile(
 def test_what_was_answered_is_kept_also_of_a_tenant_with_as_many_files_as_it_may_have(
     api: APIClient, worker: InferenceWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST_FILES", 1)
+    monkeypatch.setattr(files, "MAX_FILES", 1)
     batch = send(api, lines_of(TEXTS))
     batch_run(batch_id=batch["id"])
     assert len(fetched(api, batch, "results")) == 4
@@ -81,9 +81,9 @@ def test_a_batch_fails_where_its_answers_go_too_far_beyond_the_storage(
 ) -> None:
     batch, _ = send(api, lines_of(["the city"] * 300)), send(api, lines_of(TEXTS))
     allow(served, max_storage_bytes=0)
-    batch_run(batch_id=batch["id"], slice_s=0)
+    batch_run(batch_id=batch["id"], time_slice_s=0)
     assert seen(api, batch)["state"] == "waiting"
-    monkeypatch.setattr(batches, "BEYOND_BYTES", 0)
+    monkeypatch.setattr(lifecycle, "STORAGE_OVERDRAFT_BYTES", 0)
     batch_run(batch_id=batch["id"])
     assert (seen(api, batch)["state"], seen(api, batch)["error"]["code"]) == ("failed", "quota_exceeded")
     assert len(fetched(api, batch, "results")) == seen(api, batch)["succeeded"] == 256
@@ -93,11 +93,11 @@ def test_files_that_could_not_be_kept_are_asked_for_again_in_their_time(
     api: APIClient, worker: InferenceWorker
 ) -> None:
     batch, _ = send(api, lines_of(["the city"] * 300)), send(api, lines_of(TEXTS))
-    batch_run(batch_id=batch["id"], slice_s=0)
+    batch_run(batch_id=batch["id"], time_slice_s=0)
     api.post(f"/api/v1/batches/{batch['id']}/cancel")
-    rows, long_ago = Batch.unscoped.filter(pk=batch["id"]), timezone.now() - 2 * batches.LOST_AFTER
+    rows, long_ago = Batch.unscoped.filter(pk=batch["id"]), timezone.now() - 2 * lifecycle.REDISPATCH_AFTER
     rows.update(dispatched_at=long_ago)
-    batches.batches_dispatch_lost()
+    lifecycle.batches_redispatch()
     dispatched_at = rows.get().dispatched_at
     assert dispatched_at is not None
-    assert dispatched_at > long_ago + batches.LOST_AFTER
+    assert dispatched_at > long_ago + lifecycle.REDISPATCH_AFTER

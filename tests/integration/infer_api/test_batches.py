@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 
 from inference.batches.models import Batch
 from inference.batches.runner import batch_run
-from inference.batches.services.batches import batches_dispatch_lost
+from inference.batches.services.lifecycle import batches_redispatch
 from tenants.datasets.models import File, Upload
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_receive
@@ -98,7 +98,7 @@ def test_a_batch_that_was_torn_away_goes_on_where_it_was_and_writes_no_line_twic
     row = Batch.unscoped.get(pk=batch["id"])
     turns = 0
     while seen(api, batch)["state"] != "completed":
-        batch_run(batch_id=row.pk, slice_s=0)
+        batch_run(batch_id=row.pk, time_slice_s=0)
         turns += 1
         assert turns < 100, seen(api, batch)
         for torn in row.folder.glob("*.jsonl"):  # what a killed process leaves beyond what it noted
@@ -116,7 +116,7 @@ def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
 ) -> None:
     cancelled, failed, waiting = (send(api, lines_of(["the city"] * 300)) for _ in range(3))
     for batch in (cancelled, failed):
-        batch_run(batch_id=batch["id"], slice_s=0)
+        batch_run(batch_id=batch["id"], time_slice_s=0)
     assert api.post(f"/api/v1/batches/{cancelled['id']}/cancel").json()["state"] == "cancelled"
     Batch.unscoped.filter(pk=failed["id"]).update(version_number=9)
     for batch in (cancelled, failed):
@@ -127,7 +127,7 @@ def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
     again = api.post(f"/api/v1/batches/{cancelled['id']}/cancel")
     assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
     Batch.unscoped.filter(pk=waiting["id"]).update(expires_at="2000-01-01T00:00Z")
-    batches_dispatch_lost()
+    batches_redispatch()
     assert [one["state"] for one in api.get("/api/v1/batches").json()["results"]] == [
         "expired",
         "failed",

@@ -16,8 +16,8 @@ from hmi_site.direct.application import Direct
 from hmi_site.http import request_body
 from inference.api.client import close_gateway
 from inference.api.soon import Call, close_asker
-from tenants.base.ttl_cache import moments
-from tenants.usage.services.usage import usage_write
+from tenants.base.ttl_cache import process_cache
+from tenants.usage.services.usage import usage_flush
 from tests.integration.infer_api.conftest import WEB_CAPACITY, Served
 from tests.integration.infer_api.waiting import wait_for_queued
 from tests.integration.queueing.requests import depth
@@ -74,7 +74,7 @@ class Loop:
         return {**kind, "headers": [*headers, key, *more]}
 
     async def _others(self, scope: Any, receive: Any, send: Any) -> None:
-        body = scope.get(request_body.BODY) or await request_body.take_body(scope, receive)
+        body = scope.get(request_body.BODY) or await request_body.receive_body(scope, receive)
         self.handed_on.append(body.content)
         await send({"type": "http.response.start", "status": 599, "headers": []})
         await send({"type": "http.response.body", "body": b""})
@@ -83,11 +83,11 @@ class Loop:
 @pytest.fixture
 def loop(db: None, served: Served, settings: Settings) -> Iterator[Loop]:
     settings.HMI_USAGE_INTERVAL_S = settings.HMI_KEY_CACHE_S = settings.HMI_MODEL_CACHE_S = 60.0
-    moments().clear()
+    process_cache().clear()
     yield Loop(served.key)
     close_asker()
-    usage_write()
-    moments().clear()
+    usage_flush()
+    process_cache().clear()
 
 
 @pytest.mark.usefixtures("worker")
@@ -111,7 +111,7 @@ def test_the_database_is_asked_once_a_moment(loop: Loop, monkeypatch: pytest.Mon
     assert loop.ask(BODY)[0][0] == 200
     monkeypatch.setattr("hmi_site.direct.application._look_up", None)
     assert [status for status, _ in loop.ask(BODY, BODY, BODY)] == [200] * 3
-    moments().clear()
+    process_cache().clear()
     assert loop.ask(BODY) == [(599, None)]  # whatever went wrong, the view says what
 
 

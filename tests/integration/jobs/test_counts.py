@@ -86,7 +86,7 @@ def test_turning_it_off_and_on_again_deletes_what_was_there(
 def test_the_page_says_how_much_is_kept_for_how_long(world: World, client: Client) -> None:
     client.force_login(world.owner)
     shown = client.get("/t/acme/settings/").content.decode()
-    assert f"at most {KEPT:,} for each table" in shown
-    assert f"for {LIFE_S // 86_400} days" in shown
+    assert f"up to {KEPT:,}" in shown
+    assert f"after {LIFE_S // 86_400} days" in shown
     assert "only fragments that several tenants missed" in shown
     assert "your counts are deleted" in shown

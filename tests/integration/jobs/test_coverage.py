@@ -18,7 +18,7 @@ from tests.e2e.world import World, world_build
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.selectors.coverage import coverages_of, versions_made_from
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from workers import coverage
 from workers.coverage import coverage_measure
 
@@ -45,7 +45,7 @@ def test_every_fragment_is_counted_at_the_level_at_which_it_would_be_served(worl
         for split in world.dataset.splits.all():
             for example in read_examples(stored_path(split.sha256)):
                 ids = root.tokenizer.encode(*example.texts).ids
-                expected += chain.lookup(fragments.of_sequence(ids, chain.missing_id, chain.n)).counts()
+                expected += chain.lookup(fragments.extract(ids, chain.missing_id, chain.n)).counts()
         assert [one.trigrams, one.bigrams, one.unigrams] == expected.tolist()
 
 
@@ -112,9 +112,9 @@ def test_the_page_recommends_the_best_and_leads_to_the_form(client: Client, worl
 def test_the_page_asks_a_worker_and_asks_again_itself(client: Client, world: World) -> None:
     client.force_login(world.viewer)
     page = client.get(f"/t/acme/data/corpora/{world.corpus.pk}/coverage/").content.decode()
-    assert "Measuring with 2 more tables" in page
+    assert "Measuring coverage of 2 more tables" in page
     assert "hx-get" in page
-    assert "Train here" not in page
+    assert "Use as parent" not in page
 
 
 def test_what_was_made_from_an_upload_is_listed(client: Client, world: World) -> None:

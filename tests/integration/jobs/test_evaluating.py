@@ -17,8 +17,8 @@ from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
     evaluations_shared,
+    row_source,
     rows_read,
-    source_of,
 )
 from versiontree.tree.selectors.versions import artifact_bytes
 from versiontree.tree.services.evaluations import evaluation_request
@@ -60,7 +60,7 @@ def test_an_evaluation_keeps_what_was_answered_to_each_row_and_can_be_had_again(
     assert len(answers.answered) == version.metrics["evaluate"]["rows"]
     rights = [one.right for one in answers.answered]
     assert sum(map(bool, rights)) / len(rights) == pytest.approx(version.metrics["evaluate"]["value"])
-    source = source_of(world.tenant, evaluation.test)
+    source = row_source(world.tenant, evaluation.test)
     rows = list(rows_read(source, answers.answered))
     assert [row["label"] for row in rows if row] == [one.gold for one in answers.answered]
     assert VersionArtifact.unscoped.filter(version=version, artifact__kind="answers").count() == 0
@@ -98,7 +98,7 @@ def test_versions_made_from_different_data_are_compared_on_the_rows_of_either(
     assert evaluations_shared(world.tenant, version, version) == (own, own)
     assert evaluations_shared(world.tenant, twin, version) is None
     dataset_delete(dataset=other, actor=world.owner)
-    assert source_of(world.tenant, foreign.test) is None
+    assert row_source(world.tenant, foreign.test) is None
     assert list(rows_read(None, answers_of(foreign).answered[:2])) == [None, None]
 
 

@@ -18,7 +18,7 @@ from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tiny import tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version, VersionArtifact
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.growth import domain_grow

@@ -11,8 +11,8 @@ from tests.integration.jobs.world import World, state_of
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from versiontree.jobs.models import Job
-from versiontree.jobs.services.requests import job_cancel
-from versiontree.jobs.services.transitions import WAITING_FOR_TURN
+from versiontree.jobs.services.control import job_cancel
+from versiontree.jobs.services.transitions import WAITING_FOR_MACHINE
 from workers import runner
 from workers.jobs import convert
 from workers.jobs.outcome import JobOutcome
@@ -38,7 +38,7 @@ def deliver(job: Job) -> threading.Thread:
 
 
 def says_it_waits(job: Job) -> bool:
-    return Job.unscoped.filter(pk=job.pk, state="queued", stage=WAITING_FOR_TURN).exists()
+    return Job.unscoped.filter(pk=job.pk, state="queued", stage=WAITING_FOR_MACHINE).exists()
 
 
 def test_a_job_waits_in_the_queue_while_its_machine_is_busy(

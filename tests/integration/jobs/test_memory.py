@@ -11,7 +11,7 @@ from tests.integration.jobs.world import World, let_lease_run_out
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.control import job_cancel
 from workers import out_of_memory
 from workers.failures import OUT_OF_MEMORY
 from workers.jobs import convert

@@ -15,16 +15,16 @@ from django.db import connection, connections
 from django.utils import timezone
 
 from inference.hplm.errors import HplmError
-from tenants.base.child_process import LONG_TASK_S, run_in_child
+from tenants.base.child_process import TASK_TIME_LIMIT_S, run_in_child
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.tasks import run_check
 from tests.integration.jobs.world import World, let_lease_run_out
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
-from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lifecycle import job_claim
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.transitions import LeaseLost
 from workers.failures import explain
 from workers.jobs.outcome import plain
 from workers.lease import Event, LeaseKeeper, Report
@@ -269,7 +269,7 @@ def test_work_that_is_killed_or_raises_is_told() -> None:
 
 
 def test_a_time_limit_ends_the_work_and_its_process(tmp_path: Path) -> None:
-    assert run_check.soft_time_limit == measure_coverage.soft_time_limit == LONG_TASK_S
+    assert run_check.soft_time_limit == measure_coverage.soft_time_limit == TASK_TIME_LIMIT_S
     note = tmp_path / "pid"
 
     def work() -> None:

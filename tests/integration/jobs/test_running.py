@@ -18,7 +18,7 @@ from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import Job, JobEvent
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.services.roots import root_register
 from workers.jobs import evaluate

@@ -13,7 +13,7 @@ from versiontree.jobs.models import Job, JobShard
 from versiontree.jobs.services.lifecycle import job_claim
 from workers import sharding
 from workers.sharding import share_stage
-from workers.training.atomic_folders import build_once
+from workers.training.disk import build_once
 from workers.training.progress import Cancelled, Reporter
 
 PIECES = [(0, 10), (10, 20), (20, 25)]

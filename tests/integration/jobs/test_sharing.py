@@ -13,12 +13,12 @@ from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, wait_until
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.world import NullReporter, contents
-from versiontree.jobs.errors import staging_folder
+from versiontree.artifact_store import staging_folder
 from versiontree.jobs.models import Job, JobShard, ShardState
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import VersionArtifact
 from workers.jobs.files import corpus_file
-from workers.training.build_plot import PlotSettings, build_plot
+from workers.training.plots import PlotSettings, build_plot
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 
 from inference.hplm.hplm import Hplm as Model
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.reference import predict_alone
+from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.queueing.messages import InferInput, InferReply, InferRequest
 from tenants.accounts.models import Tenant
@@ -27,7 +27,7 @@ from tests.integration.worker.traffic import Load
 from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_hplms, tiny_root
 from versiontree.tree.models import Hplm, Version
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -92,7 +92,7 @@ def alone(version: Version) -> dict[str, Any]:
     tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in build_inputs(version).plots]
     loaded = Root.load(store().path("root", root.digest), "cpu")
     hplm = Model.load(store().path("hplm", version.digest))
-    return predict_alone(loaded, PlotChain(tables), hplm, TEXT).to_json()
+    return predict_reference(loaded, PlotChain(tables), hplm, TEXT).to_json()
 
 
 def test_ten_thousand_hplms_are_registered_listed_opened_and_served(

@@ -14,7 +14,7 @@ from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, corpus_file, world_build
 from tests.processes import CeleryWorker, wait_until
-from versiontree.tree.selectors.coverage import coverage_ask, coverages_of
+from versiontree.tree.selectors.coverage import coverage_request, coverages_of
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +61,6 @@ def a_large_upload_is_checked_and_stored(world: World, worker: CeleryWorker, set
 
 
 def what_tables_hold_of_an_upload_is_measured(world: World, worker: CeleryWorker) -> None:
-    coverage_ask(world.dataset)
+    coverage_request(world.dataset)
     wait_until(lambda: not coverages_of(world.tenant, world.dataset)[1], worker)
     assert all(one.fragments and not one.fault for one in coverages_of(world.tenant, world.dataset)[0])

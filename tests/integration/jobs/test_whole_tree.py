@@ -17,7 +17,7 @@ from inference.api.client import close_gateway
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import ClassPrediction
-from inference.hplm.reference import predict_alone
+from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
@@ -29,7 +29,7 @@ from tests.unit.families import published
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Version
 from versiontree.tree.resolution import resolve_model
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.domains import domain_create
 
 
@@ -63,7 +63,7 @@ def predicted_alone(version: Version, text: str) -> dict[str, float]:
     tables = [PlotTable.open(store().path("plot", plot.digest)) for plot in build_inputs(version).plots]
     loaded = Root.load(store().path("root", root.digest), torch.device("cpu"), torch.float32)
     hplm = Hplm.load(store().path("hplm", version.digest))
-    prediction = predict_alone(loaded, PlotChain(tables), hplm, text)
+    prediction = predict_reference(loaded, PlotChain(tables), hplm, text)
     assert isinstance(prediction, ClassPrediction)
     return dict(prediction.scores)
 
@@ -139,7 +139,7 @@ def assert_pages_show_what_the_jobs_reported(world: World) -> None:
     for version in Version.unscoped.all():
         shown = tenant.get(version_url(world.tenant, version))
         assert shown.status_code == 200
-        assert "Tables in the chain" in shown.content.decode()
+        assert "Lookup tables" in shown.content.decode()
         assert admin.get(reverse("admin:tree_version_change", args=[version.pk])).status_code == 200
     for job in Job.unscoped.all():
         assert admin.get(reverse("admin:jobs_job_change", args=[job.pk])).status_code == 200

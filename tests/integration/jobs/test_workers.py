@@ -20,8 +20,8 @@ from tests.integration.jobs.world import (
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
 from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lease_recovery import leases_recover
-from versiontree.jobs.services.requests import job_cancel
 from versiontree.tree.models import Version, VersionArtifact
 from workers.tasks import run_job
 

@@ -166,8 +166,8 @@ def test_a_file_without_its_bytes_or_with_a_strange_id_is_refused(client: Caller
 def test_files_uploads_and_fine_tunings_under_way_are_bounded(
     client: Caller, root: Version, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tenants.datasets.services.files.MOST_FILES", 1)
-    monkeypatch.setattr("tenants.datasets.services.parted_files.MOST_AT_ONCE", 1)
+    monkeypatch.setattr("tenants.datasets.services.files.MAX_FILES", 1)
+    monkeypatch.setattr("tenants.datasets.services.multipart_uploads.MAX_UPLOADS", 1)
     settings.HMI_CHECKS_AT_ONCE = 1
     file = client.sends(ROWS).json()["id"]
     announced = {"bytes": 9, "filename": "a", "purpose": "batch"}

@@ -63,7 +63,7 @@ def test_a_heart_stops_for_good_when_what_it_stands_for_hangs(redis: Redis) -> N
         hanging.set()
         assert ended.wait(10)
         assert workers_alive(redis) == []
-        wait_until(lambda: not beat._thread.is_alive())
+        wait_until(lambda: not beat._thread._thread.is_alive())
         assert workers_alive(redis) == []
 
 

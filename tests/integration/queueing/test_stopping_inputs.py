@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from inference.batches.inference_calls import MOST_STOPPING, Answers, Asker
+from inference.batches.inference_client import MAX_CRASHING_INPUTS, BatchInferClient, InferenceResults
 from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
 from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
 from inference.queueing.replies import InferClient
@@ -58,31 +58,35 @@ def victims(redis: Redis) -> Iterator[Victims]:
 
 
 @pytest.fixture
-def asker(redis_url: str, redis: Redis) -> Iterator[Asker]:
+def batch_client(redis_url: str, redis: Redis) -> Iterator[BatchInferClient]:
     client = InferClient(redis_url, capacity=8, background=True)
-    yield Asker(client, MODEL, ROOT, "test")
+    yield BatchInferClient(client, MODEL, ROOT, "test")
     client.close()
 
 
-def said(answers: Answers) -> list[str]:
+def said(answers: InferenceResults) -> list[str]:
     """The answers, "!" for one that is missing."""
-    return ["!" if isinstance(one, HmiError) else one["label"] for one in answers.each]
+    return ["!" if isinstance(one, HmiError) else one["label"] for one in answers.results]
 
 
 def inputs(*texts: str) -> list[InferInput]:
     return [InferInput(text) for text in texts]
 
 
-def test_only_the_input_that_stops_workers_has_no_answer(asker: Asker, victims: Victims) -> None:
-    assert said(asker.ask(1, inputs("a", "b", POISON, "c"))) == ["a", "b", "!", "c"]
+def test_only_the_input_that_stops_workers_has_no_answer(
+    batch_client: BatchInferClient, victims: Victims
+) -> None:
+    assert said(batch_client.infer(1, inputs("a", "b", POISON, "c"))) == ["a", "b", "!", "c"]
     assert victims.stopped == 2 * MAX_DELIVERIES  # for the request, and for the one line
-    assert said(asker.ask(5, inputs("d"))) == ["d"]
+    assert said(batch_client.infer(5, inputs("d"))) == ["d"]
 
 
-def test_after_so_many_of_them_no_more_workers_are_risked(asker: Asker, victims: Victims) -> None:
-    first = asker.ask(1, inputs("a", *[POISON] * (MOST_STOPPING + 1), "b"))
-    assert said(first) == ["a", *"!" * (MOST_STOPPING + 2)]
+def test_after_so_many_of_them_no_more_workers_are_risked(
+    batch_client: BatchInferClient, victims: Victims
+) -> None:
+    first = batch_client.infer(1, inputs("a", *[POISON] * (MAX_CRASHING_INPUTS + 1), "b"))
+    assert said(first) == ["a", *"!" * (MAX_CRASHING_INPUTS + 2)]
     with pytest.raises(HmiError):
-        asker.ask(9, inputs("c", POISON))
-    assert victims.stopped == MAX_DELIVERIES * (1 + MOST_STOPPING + 1)
-    assert said(asker.ask(20, inputs("d", "e"))) == ["d", "e"]
+        batch_client.infer(9, inputs("c", POISON))
+    assert victims.stopped == MAX_DELIVERIES * (1 + MAX_CRASHING_INPUTS + 1)
+    assert said(batch_client.infer(20, inputs("d", "e"))) == ["d", "e"]

@@ -13,8 +13,8 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from tenants.accounts.models import IdempotentResponse
-from tenants.accounts.services import idempotency as kept_answers
-from tenants.accounts.services.idempotency import KEPT_FOR, idempotent_responses_expire
+from tenants.accounts.services import idempotency
+from tenants.accounts.services.idempotency import RETENTION, idempotent_responses_expire
 from tenants.datasets.models import Corpus, Upload
 from tenants.usage.services.quotas import quota_lock
 from tenants.webhooks.models import WebhookEndpoint
@@ -97,17 +97,17 @@ def test_after_a_day_a_key_is_free_and_of_a_tenant_so_many_are_kept(
 ) -> None:
     client = with_key(world)
     first = post(client, "webhooks", HOOK, "k1").json()["id"]
-    IdempotentResponse.unscoped.update(created_at=timezone.now() - KEPT_FOR - timedelta(seconds=1))
+    IdempotentResponse.unscoped.update(created_at=timezone.now() - RETENTION - timedelta(seconds=1))
     second = post(client, "webhooks", {**HOOK, "description": "b"}, "k1").json()["id"]
     assert second != first
-    IdempotentResponse.unscoped.update(created_at=timezone.now() - KEPT_FOR)
+    IdempotentResponse.unscoped.update(created_at=timezone.now() - RETENTION)
     assert idempotent_responses_expire() == 1
-    monkeypatch.setattr(kept_answers, "MOST_OF_A_TENANT", 2)
+    monkeypatch.setattr(idempotency, "MAX_RESPONSES_PER_TENANT", 2)
     for key in ("k1", "k2", "k3"):
         post(client, "webhooks", HOOK, key)
     assert IdempotentResponse.unscoped.count() == 2
     assert post(client, "webhooks", HOOK, "k3").headers.get("Idempotency-Replayed") == "true"
-    monkeypatch.setattr(kept_answers, "MOST_BYTES_EACH", 10)
+    monkeypatch.setattr(idempotency, "MAX_RESPONSE_BYTES", 10)
     post(client, "webhooks", HOOK, "k4")
     assert "Idempotency-Replayed" not in post(client, "webhooks", HOOK, "k4").headers
 

@@ -11,7 +11,7 @@ from rest_framework.test import APIClient
 from tenants.datasets.models import Corpus
 from tests.e2e.world import World, world_build
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from versiontree.jobs.services.requests import PLACES, job_cancel
+from versiontree.jobs.services.control import PRIORITIES, job_cancel
 from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.tree.models import Domain, Hplm
 from versiontree.tree.services.domains import domain_update
@@ -82,7 +82,7 @@ def test_staff_move_a_job_of_a_tenant_and_pin_its_hplm(world: World) -> None:
     moved = staff.put(f"{V1}/platform/jobs/{job.pk}/place", {"place": "last"}, format="json")
     assert (moved.status_code, moved.json()["id"]) == (200, str(job.pk))
     job.refresh_from_db()
-    assert job.priority == PLACES["last"]
+    assert job.priority == PRIORITIES["last"]
     refused = staff.put(f"{V1}/platform/jobs/{job.pk}/place", {"place": "soon"}, format="json")
     assert (refused.status_code, refused.json()["error"]["param"]) == (422, "place")
     pin = f"{V1}/platform/tenants/acme/models/{hplm.name}/pin"

@@ -22,9 +22,9 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.world import World, make_world
 from versiontree.jobs.models import Job
-from versiontree.tree.services.aliases import alias_move, alias_point, aliases_hold
+from versiontree.tree.services.aliases import alias_move, alias_point, hplm_lock
 from versiontree.tree.services.hplms import hplm_update
-from versiontree.tree.services.version_state import version_lock
+from versiontree.tree.services.versions import version_lock
 
 V1 = "/api/v1"
 
@@ -104,7 +104,7 @@ def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
     second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=home.dataset, actor=None))
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():  # somebody else's move, halfway
-            aliases_hold(hplm=hplm)
+            hplm_lock(hplm=hplm)
             late = pool.submit(put, client, where, {"version": 1}, old)
             wait_for_a_waiting_session()
             alias_point(hplm=hplm, name="live", version=second, actor=None, reason="")
@@ -137,7 +137,7 @@ def test_a_promotion_waits_its_turn_and_is_not_taken_back_by_who_had_not_seen_it
         assert late.result().status_code == 412
         job = last_job()
         with transaction.atomic():  # another retries it, halfway
-            aliases_hold(hplm=hplm)
+            hplm_lock(hplm=hplm)
             promoting = pool.submit(by_itself, tree_factory.do_job, job)
             wait_for_a_waiting_session()
             version_lock(version_id=job.version_id)

@@ -2,14 +2,14 @@
 
 import io
 
-from inference.batches.services.batches import batch_send
+from inference.batches.services.batches import batch_submit
 from tenants.accounts.models import Membership
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
 from tenants.datasets.models import Corpus
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.files import file_create
-from tenants.datasets.services.parted_files import parted_file_create
+from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
@@ -122,7 +122,9 @@ def _files(world: World) -> dict[str, object]:
     tuning = fine_tuning_create(
         tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=world.owner
     )
-    parted = parted_file_create(tenant=world.tenant, purpose="batch", filename="a", size=9, actor=world.owner)
+    parted = multipart_upload_create(
+        tenant=world.tenant, purpose="batch", filename="a", size=9, actor=world.owner
+    )
     return {
         "file_id": f"file-{unused.pk.hex}",
         "fine_tuning_id": f"ftjob-{tuning.pk.hex}",
@@ -132,7 +134,7 @@ def _files(world: World) -> dict[str, object]:
 
 
 def _batches(world: World) -> dict[str, object]:
-    batch = batch_send(
+    batch = batch_submit(
         tenant=world.tenant,
         model=world.hplm.name,
         filename="in.jsonl",

@@ -11,7 +11,7 @@ from django.utils import timezone
 from inference.batches.models import Batch
 from tenants.accounts.models import IdempotentResponse, Invitation
 from tenants.accounts.services.api_keys import api_key_create
-from tenants.base.row_security import ELSEWHERE, OF_PLATFORM, policies_of
+from tenants.base.row_security import PLATFORM_MODELS, TENANT_PATHS, model_policies
 from tenants.datasets.models import CheckKind, File, FilePurpose, PartedFile, Upload, UploadCheck
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
@@ -28,13 +28,13 @@ def protected() -> list[type[models.Model]]:
     return [
         model
         for model in apps.get_models()
-        if policies_of(model) is not None and model._meta.label not in OF_PLATFORM
+        if model_policies(model) is not None and model._meta.label not in PLATFORM_MODELS
     ]
 
 
 def rows_of(model: type[models.Model], tenant: models.Model) -> models.QuerySet[Any]:
     """The tenant's rows, found without policies; not the platform's."""
-    path = ELSEWHERE.get(model._meta.label)
+    path = TENANT_PATHS.get(model._meta.label)
     if path is None:
         scoped: Any = next(each for each in model._meta.managers if hasattr(each, "for_tenant"))
         rows: models.QuerySet[Any] = scoped.for_tenant(tenant)

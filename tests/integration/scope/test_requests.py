@@ -10,13 +10,13 @@ from pytest_django import Settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from frontend.access import TenantRequest, tenant_page
+from frontend.access import TenantRequest, tenant_member_required
 from tenants.accounts.api.access import StaffOnly, TenantView
 from tenants.accounts.models import Membership, Tenant
 from tenants.accounts.selectors import tenants_of
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.audit.models import AuditEvent
-from tenants.base.scope import PLATFORM, nobodys_scope, scope_now
+from tenants.base.scope import PLATFORM_SCOPE, current_scope, empty_scope
 from tenants.datasets.models import Corpus
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.storage import stored_path
@@ -24,7 +24,7 @@ from tenants.usage.models import UsageDay
 from tenants.usage.services.usage import usage_record
 from tests.e2e.world import World, corpus_file
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors import job_marks, queue_places
+from versiontree.jobs.selectors import job_revisions, queue_positions
 from versiontree.tree.serving_manifest import manifest_content, manifest_publish
 
 
@@ -40,7 +40,7 @@ def careless(request: HttpRequest) -> HttpResponse:
     return JsonResponse(everything())
 
 
-@tenant_page()
+@tenant_member_required()
 def careless_page(request: TenantRequest) -> HttpResponse:
     return JsonResponse(everything())
 
@@ -95,15 +95,15 @@ def test_a_view_that_forgets_its_tenant_tells_of_no_other(careless_site: World) 
         assert staff.get("/careless/").json() == NONE
         assert staff.get("/api/v1/platform/careless").json()["members"] == ["dev", "olga", "sam", "victor"]
         assert client.get("/api/v1/platform/careless").status_code == 403
-    assert scope_now() == PLATFORM, "that of the test, as before"
+    assert current_scope() == PLATFORM_SCOPE, "that of the test, as before"
 
 
 def test_what_looks_across_tenants_does_so_from_nobodys_scope(world: World) -> None:
     job = Job.unscoped.filter(version=world.hplm).latest("created_at")
-    with nobodys_scope():
+    with empty_scope():
         assert [tenant.slug for tenant in tenants_of(world.owner)] == ["acme"]
-        assert list(job_marks([job.pk, uuid4()])) == [job.pk]
-        assert queue_places([job]) == {}
+        assert list(job_revisions([job.pk, uuid4()])) == [job.pk]
+        assert queue_positions([job]) == {}
         usage_record(tenant=world.tenant, model_name="triage", inputs=1, tokens=1)
         assert UsageDay.unscoped.count() == 0
     assert sum(UsageDay.unscoped.values_list("requests", flat=True)) == 4
@@ -121,7 +121,7 @@ def test_what_a_tenant_does_with_something_of_the_platforms_is_noted_for_the_pla
 def test_the_manifest_names_all_tenants_models_whoever_makes_it_change(world: World) -> None:
     whole = manifest_content()
     assert whole["hplms"]
-    with nobodys_scope():
+    with empty_scope():
         manifest_publish()
         assert manifest_content()["hplms"] == {}
 

@@ -12,8 +12,14 @@ from hmi_site.checks import check_database_role
 from hmi_site.server_urls import EMBEDDED_ADMIN
 from tenants.accounts.models import Tenant
 from tenants.base import row_security
-from tenants.base.row_security import OF_PLATFORM, policies_apply, policies_missing, policies_of, role_bypass
-from tenants.base.scope import NOTHING, PLATFORM, TENANT
+from tenants.base.row_security import (
+    PLATFORM_MODELS,
+    model_policies,
+    policies_apply,
+    policies_missing,
+    role_bypass,
+)
+from tenants.base.scope import EMPTY_SCOPE, PLATFORM_SCOPE, TENANT_SCOPE_PREFIX
 from tests.e2e.world import World
 from tests.integration.scope.conftest import Session
 from tests.integration.scope.rows import protected, rows_of
@@ -24,13 +30,13 @@ OF_NO_TENANT = {
     "tree.Artifact": "named by their content, and shared by whoever has the same",
 }
 SCOPES_THAT_ARE_NONE = [
-    NOTHING,
+    EMPTY_SCOPE,
     "",
     "psql",
     "hmi tenant ",
     "hmi tenant 1 or so",
     "hmi platform!",
-    "HMI PLATFORM",
+    "HMI PLATFORM_SCOPE",
 ]
 
 
@@ -39,7 +45,9 @@ def ours(model: type[models.Model]) -> bool:
 
 
 def test_every_table_has_a_wall_or_is_said_to_be_no_tenants() -> None:
-    without = {model._meta.label for model in apps.get_models() if ours(model) and policies_of(model) is None}
+    without = {
+        model._meta.label for model in apps.get_models() if ours(model) and model_policies(model) is None
+    }
     assert without == OF_NO_TENANT.keys(), "Give it a TenantScopedManager, or say here why not."
 
 
@@ -102,16 +110,16 @@ def test_a_tenant_finds_changes_and_makes_nothing_of_anothers(
 ) -> None:
     for model in protected():
         row = one_of(model, world.tenant)
-        session.enter(PLATFORM)
+        session.enter(PLATFORM_SCOPE)
         [(content,)] = session.rows(AS_JSON, row, of=model)
         with session.without_triggers(model):
-            for scope in (f"{TENANT}{other.pk}", NOTHING):
+            for scope in (f"{TENANT_SCOPE_PREFIX}{other.pk}", EMPTY_SCOPE):
                 session.enter(scope)
                 assert session.rows(FIND, row, of=model) == [], model
                 assert session.touched(CHANGE, row, of=model) == 0, model
                 assert session.touched(DELETE, row, of=model) == 0, model
                 assert session.refuses(MAKE, content, of=model), model
-            session.enter(f"{TENANT}{world.tenant.pk}")
+            session.enter(f"{TENANT_SCOPE_PREFIX}{world.tenant.pk}")
             assert session.touched(CHANGE, row, of=model) == 1, model
 
 
@@ -120,20 +128,22 @@ def test_a_tenant_gives_no_row_away(world: World, other: Tenant, session: Sessio
         if "tenant" in {field.name for field in model._meta.concrete_fields}:
             row = one_of(model, world.tenant)
             with session.without_triggers(model):
-                session.enter(f"{TENANT}{world.tenant.pk}")
+                session.enter(f"{TENANT_SCOPE_PREFIX}{world.tenant.pk}")
                 assert session.refuses(GIVE, other.pk, row, of=model), model
 
 
 def test_a_tenant_reads_what_the_platform_shares_and_changes_nothing_of_it(
     world: World, other: Tenant, session: Session
 ) -> None:
-    shared = [model for model in apps.get_models() if (wall := policies_of(model)) and wall.read is not None]
+    shared = [
+        model for model in apps.get_models() if (wall := model_policies(model)) and wall.read is not None
+    ]
     assert [model._meta.label for model in shared] == SHARED
     for model in shared:
-        path = "" if model._meta.label in OF_PLATFORM else scoped(model).tenant_path
+        path = "" if model._meta.label in PLATFORM_MODELS else scoped(model).tenant_path
         row = model._base_manager.filter(**({path: None} if path else {})).values_list("pk", flat=True)[0]
         with session.without_triggers(model):
-            session.enter(f"{TENANT}{other.pk}")
+            session.enter(f"{TENANT_SCOPE_PREFIX}{other.pk}")
             assert session.rows(FIND, row, of=model), model
             assert session.touched(CHANGE, row, of=model) == 0, model
             assert session.touched(DELETE, row, of=model) == 0, model

@@ -11,14 +11,14 @@ django.setup()
 from django.core.management import call_command  # noqa: E402
 
 from tenants.accounts.services.api_keys import api_key_create  # noqa: E402
-from tenants.base.scope import process_of_platform  # noqa: E402
+from tenants.base.scope import use_platform_scope  # noqa: E402
 from tests.integration.jobs.world import make_world  # noqa: E402
 from tests.unit.tiny import tiny_hplm, tiny_root  # noqa: E402
 
 
 def main(scratch: Path, password: str) -> str:
     """The key."""
-    process_of_platform()
+    use_platform_scope()
     call_command("migrate", verbosity=0)
     world = make_world(scratch)
     world.owner.set_password(password)

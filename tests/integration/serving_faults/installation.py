@@ -19,7 +19,7 @@ from hmi_site.server_urls import EMBEDDED_ROLE
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import ClassPrediction
-from inference.hplm.reference import predict_alone
+from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
 from inference.queueing.connection import connect
@@ -135,7 +135,7 @@ class Installation:
         manifest, served = self._manifest(), self.served()
         root = Root.load(manifest.folder("root", served.root), torch.device("cpu"), torch.float32)
         chain = PlotChain([PlotTable.open(manifest.folder("plot", digest)) for digest in served.plots])
-        prediction = predict_alone(root, chain, Hplm.load(manifest.folder("hplm", served.digest)), text)
+        prediction = predict_reference(root, chain, Hplm.load(manifest.folder("hplm", served.digest)), text)
         assert isinstance(prediction, ClassPrediction)
         return prediction
 

@@ -18,9 +18,9 @@ from tenants.audit.models import AuditEvent
 from tenants.datasets.models import Corpus, Dataset, File
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.datasets import dataset_upload
-from tenants.datasets.services.parted_files import parted_file_create
+from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_create
-from tenants.datasets.storage import ARRIVING
+from tenants.datasets.storage import UPLOADS_FOLDER
 from tenants.usage.models import Quota
 from tenants.usage.selectors import quota_of
 from tenants.usage.services.usage import usage_record
@@ -61,7 +61,7 @@ def furnished(world: World) -> World:
     )
     webhook_test(endpoint=endpoint, actor=world.owner)
     File.unscoped.create(tenant=world.tenant, purpose="batch", filename="b", sha256="a" * 64, size_bytes=1)
-    parted_file_create(tenant=world.tenant, purpose="batch", filename="p", size=9, actor=world.owner)
+    multipart_upload_create(tenant=world.tenant, purpose="batch", filename="p", size=9, actor=world.owner)
     IdempotentResponse.unscoped.create(
         tenant=world.tenant, place="a" * 64, body="b" * 64, status=201, answer=""
     )
@@ -214,7 +214,7 @@ def test_before_something_is_deleted_it_says_what_goes_with_it_or_what_keeps_it(
     assert "viewer in acme: viewer" in goes
     assert 'type="submit">Delete' in goes
     owner = asked(furnished.owner)
-    assert "is in use and stays. What needs it:" in owner
+    assert "cannot be deleted. It is used by:" in owner
     assert "API key" in owner
     assert 'type="submit">Delete' not in owner
     AuditEvent.unscoped.bulk_create(
@@ -264,7 +264,7 @@ def test_deleting_datasets_in_the_list_takes_their_files(
     with django_capture_on_commit_callbacks(execute=True):
         staff.post(page(Dataset, "changelist"), chosen)
     assert not Dataset.unscoped.exists()
-    assert not [name for name in stored(upload_root) if not name.startswith(ARRIVING)]
+    assert not [name for name in stored(upload_root) if not name.startswith(UPLOADS_FOLDER)]
 
 
 def test_staff_make_users_who_can_sign_in(world: World, staff: Client) -> None:

@@ -12,7 +12,7 @@ from frontend.presenters.audit import SENTENCES, audit_row
 from tenants.accounts.services.members import member_add, member_set_role
 from tenants.accounts.services.tenants import quota_change, tenant_rename
 from tenants.audit.models import AuditEvent
-from tenants.audit.selectors import AuditWish, audit_events_of, audit_kinds
+from tenants.audit.selectors import AuditFilter, audit_events_of, audit_kinds
 from tests.integration.world import World
 
 AUDIT = "/api/v1/tenants/acme/audit"
@@ -79,7 +79,7 @@ def test_events_are_found_by_who_what_about_what_and_when(world: World) -> None:
     quota_change(tenant=world.tenant, limits={"max_models": 7}, actor=key)
 
     def found(**wish: object) -> list[str]:
-        return [event.verb for event in audit_events_of(world.tenant, AuditWish(**wish))]  # type: ignore[arg-type]
+        return [event.verb for event in audit_events_of(world.tenant, AuditFilter(**wish))]  # type: ignore[arg-type]
 
     assert found(actor="staff") == ["tenant.rename"]
     assert found(actor=key.prefix) == ["quota.change"]

@@ -11,11 +11,12 @@ from django.db import connection, connections
 from django.utils import timezone
 from pytest_django import Settings
 
+from tenants.base.advisory_lock import advisory_lock
 from tenants.datasets.models import Corpus, Dataset, Upload, UploadCheck
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services import checks
-from tenants.datasets.services.checks import check_run, checks_dispatch_lost, checks_expire
-from tenants.datasets.services.uploads import upload_create, upload_receive, uploads_expire, uploads_spend
+from tenants.datasets.services.checks import check_run, checks_expire, checks_redispatch
+from tenants.datasets.services.uploads import upload_create, upload_receive, uploads_consume, uploads_expire
 from tenants.usage.models import Quota
 from tests.integration.tenants.checking import ask
 from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, stored, stream
@@ -154,10 +155,20 @@ def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged
     assert Corpus.unscoped.count() == 1
 
 
+def lock_number(name: str) -> int:
+    """The number of this advisory lock in PostgreSQL."""
+    with advisory_lock(name), connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT classid::bigint << 32 | objid::bigint FROM pg_locks WHERE locktype = 'advisory'"
+        )
+        (number,) = cursor.fetchone()
+    return int(number)
+
+
 def test_what_somebody_works_on_is_left_alone(committed: World, large: None, nudged: list[UUID]) -> None:
     client = committed.client(committed.developer)
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
-    other, number = connections["default"].copy(), key.int & (2**63 - 1)
+    other, number = connections["default"].copy(), lock_number(f"check {key}")
     with other.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(%s)", [number])
     check_run(check_id=key)
@@ -175,10 +186,10 @@ def test_a_check_whose_message_was_lost_is_asked_for_again(
 ) -> None:
     client = committed.client(committed.developer)
     key = UUID(ask(client, kind="corpus", name="news", files={"file": sent(client, CONTENT)}).json()["id"])
-    checks_dispatch_lost()
+    checks_redispatch()
     assert nudged == [key]
     UploadCheck.unscoped.update(dispatched_at=timezone.now() - timedelta(seconds=31))
-    checks_dispatch_lost()
+    checks_redispatch()
     assert nudged == [key, key]
 
 
@@ -216,7 +227,7 @@ def test_a_check_that_fails_while_the_request_waits_has_ended(
 
     client = world.client(world.developer)
     key = sent(client, CONTENT)
-    monkeypatch.setattr(checks, "corpus_checked", fails)
+    monkeypatch.setattr(checks, "corpus_validate", fails)
     with pytest.raises(ZeroDivisionError):
         ask(client, kind="corpus", files={"file": key}, stores=False)
     check = UploadCheck.unscoped.get()
@@ -246,9 +257,9 @@ def test_what_was_used_by_another_meanwhile_is_not_stored_twice(
 
     def late(uploads: Any) -> None:
         Upload.unscoped.filter(pk=key).delete()
-        uploads_spend(uploads)
+        uploads_consume(uploads)
 
-    monkeypatch.setattr(checks, "uploads_spend", late)
+    monkeypatch.setattr(checks, "uploads_consume", late)
     answer = ask(client, kind="corpus", name="news", files={"file": key}).json()
     assert (answer["state"], answer["refusal"]["code"]) == ("refused", "conflict")
     assert not Corpus.unscoped.exists()

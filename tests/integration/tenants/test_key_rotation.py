@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey
-from tenants.accounts.selectors import api_keys_ended, api_keys_working
+from tenants.accounts.selectors import api_keys_active, api_keys_ended
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.base.errors import ErrorCode
 from tenants.usage.models import Quota
@@ -97,7 +97,7 @@ def test_what_ended_is_listed_for_a_while(world: World) -> None:
         api_key_revoke(api_key=key, actor=None)
     ApiKey.unscoped.filter(pk=long_ago.pk).update(revoked_at=now - 31 * DAY)
     ApiKey.unscoped.filter(pk=expired.pk).update(expiry_date=now - 29 * DAY)
-    assert {key.pk for key in api_keys_working(world.tenant)} == {working.pk}
+    assert {key.pk for key in api_keys_active(world.tenant)} == {working.pk}
     assert {key.pk for key in api_keys_ended(world.tenant, now - 30 * DAY)} == {revoked.pk, expired.pk}
 
 

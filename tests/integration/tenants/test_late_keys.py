@@ -13,7 +13,7 @@ from rest_framework.test import APIClient
 from tenants.accounts.models import ApiKey
 from tenants.accounts.services.api_keys import api_key_revoke
 from tenants.accounts.services.tenants import tenant_resume, tenant_suspend
-from tenants.base.ttl_cache import moments
+from tenants.base.ttl_cache import process_cache
 from tests.integration.world import World
 from tests.processes import wait_until
 
@@ -23,9 +23,9 @@ KNOWN, REFUSED, SUSPENDED = 404, 401, 403
 
 @pytest.fixture(autouse=True)
 def nothing_remembered() -> Iterator[None]:
-    moments().clear()
+    process_cache().clear()
     yield
-    moments().clear()
+    process_cache().clear()
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_key_that_was_refused_is_asked_for_again(world: World, for_a_minute: N
 def test_no_key_is_remembered_as_such(world: World, for_a_minute: None) -> None:
     plaintext = world.key()[1]
     assert asked(world.client(key=plaintext)) == KNOWN
-    kept = pickle.dumps([*vars(moments())["_kept"].items()])
+    kept = pickle.dumps([*vars(process_cache())["_entries"].items()])
     assert plaintext[:8].encode() in kept
     assert plaintext[9:].encode() not in kept
 

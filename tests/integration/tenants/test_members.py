@@ -136,7 +136,7 @@ def test_keys_of_whoever_is_removed_go_on_unless_they_are_revoked_as_well(world:
         assert member is not None
         member_remove(membership=member, actor=world.owner, revoke_keys=revoke)
     seen = {key.prefix: key for key in api_keys_of(world.tenant)}
-    told = [(seen[key.prefix].revoked, getattr(seen[key.prefix], "maker_belongs", None)) for key in keys]
+    told = [(seen[key.prefix].revoked, getattr(seen[key.prefix], "creator_is_member", None)) for key in keys]
     assert told == [(False, False), (True, False), (False, True)]
 
 

@@ -9,10 +9,10 @@ import pytest
 from django.db import connection
 
 from tenants.base.errors import HmiError
-from tenants.datasets.append_file import append
 from tenants.datasets.models import Upload
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create
 from tenants.datasets.storage import CHUNK_BYTES, upload_store
+from tenants.datasets.upload_file import append_chunks
 from tests.integration.tenants.content import CORPUS, stored, stream
 from tests.integration.tenants.tus import TUS, b64, begun, digest_header, offset_of, send
 from tests.integration.world import World, make_world
@@ -164,11 +164,11 @@ def test_a_writer_that_was_overtaken_stops(world: World) -> None:
 
     def slow() -> Iterator[bytes]:
         yield b"a" * 10
-        append(path, [b"b" * 10], at=10, most=30)  # its client is back, by another connection
+        append_chunks(path, [b"b" * 10], offset=10, max_size=30)  # its client is back, by another connection
         yield b"a" * 10
 
     with pytest.raises(HmiError) as refused:
-        append(path, slow(), at=0, most=30)
+        append_chunks(path, slow(), offset=0, max_size=30)
     assert refused.value.details == {"offset": 20}
     assert path.read_bytes() == b"a" * 10 + b"b" * 10
 

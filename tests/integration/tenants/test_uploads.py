@@ -183,14 +183,14 @@ def test_uploads_beyond_the_quota_leave_nothing(world: World, upload_root: Path)
 def test_a_failure_of_the_disk_leaves_no_row(
     world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place = UploadStore.place
+    place = UploadStore.add
 
     def full(store: UploadStore, source: Path, measured: Any) -> Path:
         if source.name == "test.jsonl":
             raise OSError(28, "No space left on device")
         return place(store, source, measured)
 
-    monkeypatch.setattr(UploadStore, "place", full)
+    monkeypatch.setattr(UploadStore, "add", full)
     refused(ErrorCode.OUT_OF_DISK, lambda: put_dataset(world))
     assert nothing_is_left(upload_root)
 

@@ -12,7 +12,7 @@ from pytest_django import Settings
 
 from hmi_site.server_urls import EMBEDDED_ADMIN
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.ttl_cache import moments
+from tenants.base.ttl_cache import process_cache
 from tenants.usage.models import Quota, UsageDay
 from tenants.usage.selectors import quota_of, requests_today, usage_of
 from tenants.usage.services.quotas import (
@@ -23,8 +23,8 @@ from tenants.usage.services.quotas import (
     quota_check_storage,
     quota_lock,
 )
-from tenants.usage.services.usage import usage_record, usage_write
-from tenants.usage.services.usage_buffer import Count, UsageBuffer
+from tenants.usage.services.usage import usage_flush, usage_record
+from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
 from tests.unit.tenants.files import refused
@@ -75,10 +75,10 @@ def test_no_request_is_lost_or_counted_twice_under_threads(transactional_db: Non
 def batched(settings: Settings) -> Iterator[Settings]:
     """Usage is written down, and quotas are asked for, once a minute; what a test leaves goes nowhere."""
     settings.HMI_USAGE_INTERVAL_S = settings.HMI_KEY_CACHE_S = 60.0
-    moments().clear()
+    process_cache().clear()
     yield settings
-    usage_write()
-    moments().clear()
+    usage_flush()
+    process_cache().clear()
 
 
 def use(world: World, times: int) -> None:
@@ -94,33 +94,33 @@ def test_what_came_within_the_interval_is_written_in_one_statement(
         usage_record(tenant=world.other, model_name="spam", inputs=1, tokens=5, failed=True)
     assert counted(world) == []
     with django_assert_num_queries(1):
-        usage_write()
+        usage_flush()
     assert counted(world) == [
         {"model_name": "mood", "requests": 100, "inputs": 200, "tokens": 3000, "failed": 0}
     ]
     with django_assert_num_queries(0):
-        usage_write()
+        usage_flush()
 
 
 def test_it_is_written_without_anybody_asking(transactional_db: None) -> None:
-    world, unwritten, day = make_world(), UsageBuffer(), date(2026, 1, 1)
+    world, buffer, day = make_world(), UsageBuffer(), date(2026, 1, 1)
     for times in (1, 2):
-        unwritten.add(world.tenant.pk, day, "mood", Count(times, 1, 1, 0))
-        unwritten.write_within(0.05)
-        wait_until(lambda: not unwritten.requests(world.tenant.pk, day))
+        buffer.add(world.tenant.pk, day, "mood", UsageCount(times, 1, 1, 0))
+        buffer.flush_after(0.05)
+        wait_until(lambda: not buffer.unflushed(world.tenant.pk, day))
     wait_until(lambda: [row["requests"] for row in counted(world)] == [3])
 
 
 def test_what_could_not_be_written_then_is_written_later(
     transactional_db: None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world, unwritten, known = make_world(), UsageBuffer(), connection.settings_dict
+    world, buffer, known = make_world(), UsageBuffer(), connection.settings_dict
     as_admin = {"host": known["HOST"], "user": EMBEDDED_ADMIN, "dbname": known["NAME"]}
     with psycopg.connect(**as_admin, autocommit=True) as admin:
         admin.execute(f'ALTER ROLE "{known["USER"]}" NOLOGIN')
         try:
-            unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
-            unwritten.write_within(0.05)
+            buffer.add(world.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
+            buffer.flush_after(0.05)
             wait_until(lambda: "could not be written down yet" in caplog.text)
             assert counted(world) == []
         finally:
@@ -131,8 +131,8 @@ def test_what_could_not_be_written_then_is_written_later(
 def test_a_thread_that_fails_leaves_no_connection(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, unwritten = make_world(), UsageBuffer()
-    unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
+    world, buffer = make_world(), UsageBuffer()
+    buffer.add(world.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
 
     def fails(_: object) -> None:
         with connection.cursor() as cursor:
@@ -141,15 +141,15 @@ def test_a_thread_that_fails_leaves_no_connection(
 
     monkeypatch.setattr("tenants.usage.services.usage_buffer._upsert", fails)
     with pytest.raises(ValueError, match="something else"):
-        unwritten._write_on_time(0.05)
+        buffer._flush_on_timer(0.05)
     assert connection.connection is None
 
 
 def test_a_thread_that_could_not_start_is_not_waited_for(
     transactional_db: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, unwritten = make_world(), UsageBuffer()
-    unwritten.add(world.tenant.pk, date(2026, 1, 1), "mood", Count(1, 1, 1, 0))
+    world, buffer = make_world(), UsageBuffer()
+    buffer.add(world.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
 
     def fails(_: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -157,33 +157,33 @@ def test_a_thread_that_could_not_start_is_not_waited_for(
     with monkeypatch.context() as crowded:
         crowded.setattr(threading.Timer, "start", fails)
         with pytest.raises(RuntimeError):
-            unwritten.write_within(0.05)
-    unwritten.write_within(0.05)
+            buffer.flush_after(0.05)
+    buffer.flush_after(0.05)
     wait_until(lambda: [row["requests"] for row in counted(world)] == [1])
 
 
 def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    unwritten, day = UsageBuffer(), date(2026, 1, 1)
+    buffer, day = UsageBuffer(), date(2026, 1, 1)
 
     def down(*_: object) -> None:
         raise OperationalError("the server has gone away")
 
-    unwritten.add(world.tenant.pk, day, "mood", Count(1, 2, 3, 0))
+    buffer.add(world.tenant.pk, day, "mood", UsageCount(1, 2, 3, 0))
     with connection.execute_wrapper(down):
-        assert not unwritten.write_or_log()
+        assert not buffer.flush_or_log()
     assert "the server has gone away" in caplog.text
-    unwritten.add(world.tenant.pk, day, "mood", Count(1, 2, 3, 1))
-    assert unwritten.requests(world.tenant.pk, day) == 2
-    assert unwritten.write_or_log()
+    buffer.add(world.tenant.pk, day, "mood", UsageCount(1, 2, 3, 1))
+    assert buffer.unflushed(world.tenant.pk, day) == 2
+    assert buffer.flush_or_log()
     assert counted(world) == [{"model_name": "mood", "requests": 2, "inputs": 4, "tokens": 6, "failed": 1}]
-    assert unwritten.requests(world.tenant.pk, day) == 0
+    assert buffer.unflushed(world.tenant.pk, day) == 0
 
 
 def test_the_counts_of_a_tenant_that_was_deleted_keep_nobody_else_s_from_being_written(world: World) -> None:
-    unwritten, day = UsageBuffer(), date(2026, 1, 1)
+    buffer, day = UsageBuffer(), date(2026, 1, 1)
     for tenant_id in (world.tenant.pk, 10**9):
-        unwritten.add(tenant_id, day, "mood", Count(1, 1, 1, 0))
-    unwritten.write()
+        buffer.add(tenant_id, day, "mood", UsageCount(1, 1, 1, 0))
+    buffer.flush()
     assert [row["requests"] for row in counted(world)] == [1]
     assert UsageDay.unscoped.count() == 1
 
@@ -229,13 +229,13 @@ def test_a_quota_counts_what_is_not_written_yet(
 ) -> None:
     Quota.unscoped.filter(tenant=world.tenant).update(max_requests_per_day=3)
     use(world, 1)
-    usage_write()
+    usage_flush()
     with django_assert_num_queries(1):
         quota_check_requests(tenant=world.tenant)
         use(world, 1)
         quota_check_requests(tenant=world.tenant)
     use(world, 1)
-    for write in (lambda: None, usage_write):
+    for write in (lambda: None, usage_flush):
         write()
         error = refused(ErrorCode.QUOTA_EXCEEDED, lambda: quota_check_requests(tenant=world.tenant))
         assert error.details is not None

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from tenants.accounts.services.tenant_deletion import tenant_names_blank
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
-from tenants.usage.selectors import SUMMED, UsageBy, requests_today, usage_by, usage_parts, usage_total
-from tenants.usage.services.usage_buffer import Count, UsageBuffer
+from tenants.usage.selectors import SUMMED, UsageBy, requests_today, usage_batches, usage_by, usage_total
+from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tests.integration.world import World, make_world
 
 FIRST = date(2026, 1, 1)
@@ -31,7 +31,9 @@ later = itertools.count(10, 10)
 days = st.integers(0, 2).map(lambda days: FIRST + timedelta(days=days))
 places = st.tuples(st.booleans(), days, st.sampled_from(HPLMS), st.sampled_from(KEYS))
 ranges = st.tuples(st.booleans(), days, st.sampled_from(HPLMS))
-counts = st.builds(Count, requests=st.integers(1, 9), inputs=st.integers(0, 9), tokens=st.integers(0, 10**12))
+counts = st.builds(
+    UsageCount, requests=st.integers(1, 9), inputs=st.integers(0, 9), tokens=st.integers(0, 10**12)
+)
 steps = st.one_of(
     st.tuples(st.just("count"), st.lists(st.tuples(places, counts), min_size=1, max_size=4)),
     st.tuples(st.sampled_from(["double", "delete", "rename", "undo"]), ranges),
@@ -60,18 +62,18 @@ def test_who_adds_up_waits_for_who_came_first(committed: World) -> None:
     """Else one that has this tenant's sums and wants that one's would meet another that has them the other
     way round."""
     first, second = UsageBuffer(), UsageBuffer()
-    first.add(committed.tenant.pk, FIRST, "mood", Count(1, 1, 1))
-    second.add(committed.other.pk, FIRST, "mood", Count(2, 2, 2))
+    first.add(committed.tenant.pk, FIRST, "mood", UsageCount(1, 1, 1))
+    second.add(committed.other.pk, FIRST, "mood", UsageCount(2, 2, 2))
     done = threading.Event()
 
     def write() -> None:
-        second.write()
+        second.flush()
         connection.close()
         done.set()
 
     with ThreadPoolExecutor(1) as pool:
         with transaction.atomic():
-            first.write()
+            first.flush()
             writing = pool.submit(write)
             while not waiting_for_locks():
                 assert not done.is_set()
@@ -85,12 +87,12 @@ def test_nothing_is_lost_where_several_write_and_delete_at_once(committed: World
 
     def work(number: int) -> None:
         for day in range(6):
-            unwritten = UsageBuffer()
+            buffer = UsageBuffer()
             for tenant in (committed.tenant, committed.other):
-                unwritten.add(
-                    tenant.pk, FIRST + timedelta(days=20 * day), HPLMS[day % 2], Count(number, 1, 1)
+                buffer.add(
+                    tenant.pk, FIRST + timedelta(days=20 * day), HPLMS[day % 2], UsageCount(number, 1, 1)
                 )
-            unwritten.write()
+            buffer.flush()
             some(committed, (day % 2, FIRST + timedelta(days=20 * (day - 3)), HPLMS[number % 2])).delete()
         connection.close()
 
@@ -107,11 +109,11 @@ def waiting_for_locks() -> bool:
 
 
 def count(world: World, told: list[Any]) -> None:
-    unwritten = UsageBuffer()
+    buffer = UsageBuffer()
     for (other, day, hplm, key), counted in told:
         tenant = world.other if other else world.tenant
-        unwritten.add(tenant.pk, day, hplm, counted, key)
-    unwritten.write()
+        buffer.add(tenant.pk, day, hplm, counted, key)
+    buffer.flush()
 
 
 def some(world: World, chosen: Any) -> Any:
@@ -166,7 +168,7 @@ COLUMNS = ("tenant", "day", "key_prefix", *WHOLE)
 
 
 def test_of_a_key_whose_rows_go_nothing_is_known_any_more(world: World) -> None:
-    count(world, [((False, FIRST, "mood", "k1"), Count(3, 4, 5, 1, 2.5))])
+    count(world, [((False, FIRST, "mood", "k1"), UsageCount(3, 4, 5, 1, 2.5))])
     assert UsageSum.objects.for_tenant(world.tenant).values_list("key_prefix", "busy_ms").get() == ("k1", 2.5)
     some(world, (False, FIRST, "mood")).delete()
     assert not UsageSum.unscoped.exists()
@@ -175,12 +177,12 @@ def test_of_a_key_whose_rows_go_nothing_is_known_any_more(world: World) -> None:
 
 def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
     told = [
-        ((False, FIRST + timedelta(days=day), hplm, key), Count(day + 1, 2, 3, 1))
+        ((False, FIRST + timedelta(days=day), hplm, key), UsageCount(day + 1, 2, 3, 1))
         for day in range(3)
         for hplm in HPLMS
         for key in KEYS
     ]
-    count(world, [*told, ((True, FIRST, "mood", ""), Count(1000, 1, 1))])
+    count(world, [*told, ((True, FIRST, "mood", ""), UsageCount(1000, 1, 1))])
     period = (world.tenant, FIRST + timedelta(days=1), FIRST + timedelta(days=2))
     total = usage_total(*period)
     assert (total.requests, total.failed) == (30, 12)
@@ -190,7 +192,7 @@ def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
     whole = (period[0], UsageBy.MODEL, FIRST, date(2026, 1, 31))
     assert list(usage_by(*whole)) == list(usage_by(*whole[:3])) != []
     assert [row["requests"] for row in usage_by(*whole)] == [18, 18], "of whole months from their sums"
-    read = partial(usage_parts, *period, ("day", "model_name", "key_prefix", "requests"))
+    read = partial(usage_batches, *period, ("day", "model_name", "key_prefix", "requests"))
     for at_once in (1, 2, 100):
         rows = [row for part in read(at_once=at_once) for row in part]
         newest_first = sorted(rows, key=lambda row: (-row[0].toordinal(), row[1], row[2]))
@@ -204,8 +206,8 @@ def test_between_two_parts_nothing_is_open(transactional_db: None) -> None:
     from tests.integration.world import make_world
 
     world = make_world()
-    count(world, [((False, FIRST, hplm, ""), Count(1, 1, 1)) for hplm in HPLMS])
-    parts = usage_parts(world.tenant, FIRST, FIRST, ("requests",), at_once=1)
+    count(world, [((False, FIRST, hplm, ""), UsageCount(1, 1, 1)) for hplm in HPLMS])
+    parts = usage_batches(world.tenant, FIRST, FIRST, ("requests",), at_once=1)
     assert next(parts) == [(1,)]
     assert connection.connection is None
     assert next(parts) == [(1,)]

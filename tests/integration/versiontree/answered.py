@@ -11,9 +11,10 @@ from tenants.datasets.models import Dataset
 from tenants.datasets.storage import upload_store
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Artifact, Version
-from versiontree.tree.services.evaluations import evaluation_keep
-from versiontree.tree.services.version_create import dataset_check
-from workers.training.evaluation_answers import Judged, write_answers
+from versiontree.tree.services.evaluations import evaluation_record
+from versiontree.tree.services.versions import dataset_check
+from workers.training.evaluate import write_answers
+from workers.training.tasks.base import Judged
 
 Judge = Callable[[dict[str, Any], int], Judged]
 """What is answered to a row of that number, from 0."""
@@ -35,7 +36,7 @@ def answers_keep(
     row, _ = Artifact.objects.get_or_create(
         kind=made.kind, digest=made.digest, defaults={"size": made.size, "files": dict(made.files)}
     )
-    evaluation_keep(version=version, artifact=row, dataset=about)
+    evaluation_record(version=version, artifact=row, dataset=about)
 
 
 def label_judge(wrong: Callable[[int], str]) -> Judge:

@@ -14,8 +14,8 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act, plain
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lifecycle import job_event, job_fail, job_heartbeat
-from versiontree.jobs.services.requests import job_cancel
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_update

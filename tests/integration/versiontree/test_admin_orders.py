@@ -15,12 +15,12 @@ from tests.integration.versiontree.admin_pages import act, plain
 from tests.integration.versiontree.test_dispatch import messages
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobState
-from versiontree.jobs.selectors import queue_places
+from versiontree.jobs.selectors import queue_positions
+from versiontree.jobs.services.control import job_prioritise, message_is_stale
 from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat
-from versiontree.jobs.services.requests import job_prioritise, message_is_stale
-from versiontree.tree.admin import facts
+from versiontree.tree.admin import dependents
 from versiontree.tree.models import Domain, Hplm, Version
-from versiontree.tree.selectors.browsing import branches_seen_by
+from versiontree.tree.selectors.browsing import branch_summaries
 from versiontree.tree.selectors.versions import domains_visible_to, parents_ready_for, tree_for
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.hplms import hplm_create, hplm_update
@@ -113,7 +113,7 @@ def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
     asked = act(staff, "domain", "retire", owner)
     for line in ("acme/ham", "acme/spam", "globex/eggs", reverse(f"{DOMAIN}_change", args=[further.pk])):
         assert line in asked
-    monkeypatch.setattr(facts, "NAMED", 1)
+    monkeypatch.setattr(dependents, "MAX_NAMED", 1)
     told = plain(staff.get(reverse(f"{DOMAIN}_change", args=[owner.pk])))
     assert "all 3 models, of 2 tenants" in told
     assert "globex/eggs" not in told
@@ -121,7 +121,7 @@ def test_a_domain_is_retired_with_the_list_of_who_stands_on_it(
     for model, expected in ((HPLM, {"ham", "spam", "eggs"}), (DOMAIN, {"cardiology"})):
         address = f"{reverse(f'{model}_changelist')}?on=domain-{owner.pk}"
         assert {row.name for row in staff.get(address).context["cl"].result_list} == expected
-        assert (f'href="{address}"' in leads) is (len(expected) > facts.NAMED)
+        assert (f'href="{address}"' in leads) is (len(expected) > dependents.MAX_NAMED)
     assert Version.unscoped.get(pk=domain.pk).state == "ready"
     assert "1 retired" in act(staff, "domain", "retire", owner, typed_name=str(owner))
     assert Version.unscoped.get(pk=domain.pk).state == "retired"
@@ -146,7 +146,7 @@ def seen_by(home: TenantFixture) -> set[str]:
         "domains": domains_visible_to(tenant).exists(),
         "parents": parents_ready_for(tenant).filter(kind="domain").exists(),
         "tree": any(version.kind == "domain" for version in tree_for(tenant)),
-        "branches": any(brief.kind == "domain" for brief in branches_seen_by(tenant)),
+        "branches": any(brief.kind == "domain" for brief in branch_summaries(tenant)),
     }
     return {door for door, is_open in doors.items() if is_open}
 
@@ -199,7 +199,7 @@ def queue(root: Version, acme: TenantFixture, redis_client: redis.Redis) -> list
 def places(jobs: list[Job]) -> list[int]:
     """The places of these jobs, in their order."""
     now = {job.pk: job for job in Job.unscoped.filter(pk__in=[job.pk for job in jobs])}
-    return [queue_places(now.values())[job.pk] for job in jobs]
+    return [queue_positions(now.values())[job.pk] for job in jobs]
 
 
 @pytest.mark.django_db(transaction=True)

@@ -20,7 +20,7 @@ from tests.integration.versiontree.admin_pages import NO_INLINES, plain
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Hplm, Version
-from versiontree.tree.training_settings import KNOBS
+from versiontree.tree.training_settings import SETTING_SPECS
 
 pytestmark = pytest.mark.django_db
 
@@ -100,7 +100,7 @@ def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
 def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path: Path) -> None:
     add = reverse("admin:tree_root_add")
     settings = settings_shown(staff, add)
-    assert set(settings) == {*KNOBS[JobKind.CONVERT], "vectors"} - {"lower"}
+    assert set(settings) == {*SETTING_SPECS[JobKind.CONVERT], "vectors"} - {"lower"}
     text = tree_factory.corpus(None, "prose")
     form = {
         "name": "bert", "source": tree_factory.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha":
@@ -117,7 +117,7 @@ def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path
 def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: Version) -> None:
     text = tree_factory.corpus(None, "medicine")
     add = reverse("admin:tree_domain_add")
-    assert set(settings_shown(staff, add)) == {*KNOBS[JobKind.FURTHER_PRETRAIN], "vectors"}
+    assert set(settings_shown(staff, add)) == {*SETTING_SPECS[JobKind.FURTHER_PRETRAIN], "vectors"}
     form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
     assert staff.post(add, form | {"likeness": "2", "vectors": "int8"}).status_code == 302
     first = tree_factory.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
@@ -136,7 +136,7 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
     staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     add = reverse("admin:tree_hplm_add")
-    assert set(settings_shown(staff, add)) == set(KNOBS[JobKind.FINE_TUNE])
+    assert set(settings_shown(staff, add)) == set(SETTING_SPECS[JobKind.FINE_TUNE])
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     asked = {"lora": "0", "adapter": "64", "biases": "false", "pooling": "cls", "dropout": "0.2"}
     assert staff.post(add, form | asked).status_code == 302

@@ -12,18 +12,18 @@ from tenants.base.errors import HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.artifact_store import StoredArtifact
-from versiontree.jobs.models import LEGAL, Job, JobEvent, JobState
+from versiontree.jobs.models import LEGAL_TRANSITIONS, Job, JobEvent, JobState
+from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import (
-    job_cancelled,
     job_claim,
+    job_confirm_cancel,
     job_fail,
     job_heartbeat,
     job_release,
     job_succeed,
 )
-from versiontree.jobs.services.requests import job_cancel, job_retry
-from versiontree.jobs.services.transitions import job_move
+from versiontree.jobs.services.transitions import job_transition
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.version import LEGAL_VERSION_TRANSITIONS, VersionState
 
@@ -46,7 +46,7 @@ ACTS: dict[str, Callable[[Job, StoredArtifact], object]] = {
     "heartbeat": lambda job, _: job_heartbeat(job_id=job.pk, worker=job.worker, lease_s=60),
     "succeed": _succeed,
     "fail": lambda job, _: job_fail(job_id=job.pk, worker=job.worker, code="job_crashed", message="x"),
-    "acknowledge cancel": lambda job, _: job_cancelled(job_id=job.pk, worker=job.worker),
+    "acknowledge cancel": lambda job, _: job_confirm_cancel(job_id=job.pk, worker=job.worker),
     "release": lambda job, _: job_release(job_id=job.pk, worker=job.worker),
     "cancel": lambda job, _: job_cancel(job=job, actor=None),
     "retry": lambda job, _: job_retry(job=job, actor=None),
@@ -80,7 +80,7 @@ def test_no_history_breaks_a_job_or_its_version(
 
 
 def _check_step(old: Job, new: Job) -> None:
-    assert new.state == old.state or JobState(new.state) in LEGAL[JobState(old.state)]
+    assert new.state == old.state or JobState(new.state) in LEGAL_TRANSITIONS[JobState(old.state)]
     events = JobEvent.unscoped.filter(job=new, kind__in=JobState.values).order_by("-pk")
     newest = events.first()
     assert newest is not None
@@ -106,8 +106,8 @@ def _check_whole(version: Version, jobs: list[Job], was: VersionState) -> None:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_a_move_that_is_not_in_the_table_is_our_own_mistake(old: JobState, new: JobState, db: None) -> None:
     nobody = "00000000-0000-0000-0000-000000000000"
-    if new in LEGAL[old]:
-        assert job_move(job_id=nobody, from_states=[old], to=new) is False
+    if new in LEGAL_TRANSITIONS[old]:
+        assert job_transition(job_id=nobody, from_states=[old], to=new) is False
     else:
         with pytest.raises(ValueError, match="illegal"):
-            job_move(job_id=nobody, from_states=[old], to=new)
+            job_transition(job_id=nobody, from_states=[old], to=new)

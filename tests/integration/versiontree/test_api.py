@@ -72,7 +72,7 @@ def test_what_is_in_use_is_not_deleted_and_the_answer_lists_by_what(
         assert details["count"] == len(dependents)
         assert {(one["type"], one["id"]) for one in details["dependents"]} == dependents, path
         assert key.get(f"{V1}/{path}").status_code == 200
-    monkeypatch.setattr("tenants.base.hooks.LISTED", 1)
+    monkeypatch.setattr("tenants.base.errors.MAX_DEPENDENTS_LISTED", 1)
     details = key.delete(f"{V1}/datasets/{acme.dataset.pk}").json()["error"]["details"]
     assert (details["count"], len(details["dependents"])) == (2, 1)
 

@@ -10,8 +10,9 @@ import pytest
 from django.db import connection
 from django.test import Client
 
-from inference.batches.models import Batch, BatchForm
-from inference.batches.services.batches import batch_complete, batch_create, batch_file, batch_send
+from inference.batches.models import Batch, BatchFormat
+from inference.batches.services.batches import batch_create, batch_submit
+from inference.batches.services.lifecycle import batch_attach_file, batch_complete
 from tenants.accounts.models import User
 from tenants.audit.models import AuditEvent
 from tenants.base.advisory_lock import advisory_lock
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("upload_root")
 def sent(home: TenantFixture, name: str = "in") -> Batch:
     """A batch of one line."""
     line = io.BytesIO(f'"{name}"\n'.encode())
-    return batch_send(
+    return batch_submit(
         tenant=home.tenant, model="spam", filename=f"{name}.jsonl", stream=line, actor=home.owner
     )
 
@@ -44,7 +45,7 @@ def answered(batch: Batch) -> Batch:
         file = file_create(
             tenant=batch.tenant, purpose="batch_output", filename=f"{kind}.jsonl", stream=content, actor=None
         )
-        batch_file(batch=batch, **{kind: file})
+        batch_attach_file(batch, kind, file)
     Batch.unscoped.filter(pk=batch.pk).update(results_bytes=13, errors_bytes=12)
     batch_complete(batch=batch)
     return Batch.unscoped.get(pk=batch.pk)
@@ -100,7 +101,7 @@ def test_what_others_read_or_was_there_before_stays(model: Version, acme: Tenant
     shared = first.input
     assert shared is not None
     other = batch_create(tenant=acme.tenant, file=shared, actor=None, model="spam")
-    of_requests = batch_create(tenant=acme.tenant, file=shared, actor=None, form=BatchForm.REQUESTS)
+    of_requests = batch_create(tenant=acme.tenant, file=shared, actor=None, line_format=BatchFormat.REQUESTS)
     client = with_key(acme, "infer", "manage")
     assert client.delete(f"{V1}/batches/{first.pk}").status_code == 204
     assert File.unscoped.get() == shared
@@ -146,7 +147,7 @@ def test_people_and_administrators_delete_and_cancel_them_too(
     assert "delete-batch" in client.get(f"{page}{done.pk}/").content.decode()
     refused = client.post(f"{page}{waiting.pk}/delete/", follow=True).content.decode()
     assert "cancel it first" in refused
-    assert "done.jsonl is deleted" in client.post(f"{page}{done.pk}/delete/", follow=True).content.decode()
+    assert "done.jsonl deleted" in client.post(f"{page}{done.pk}/delete/", follow=True).content.decode()
 
     client.force_login(User.objects.create_superuser("boss"))
     assert "1 cancelled" in act(client, "batch", "cancel", waiting)

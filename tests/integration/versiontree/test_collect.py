@@ -16,10 +16,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, jobs_in_order
-from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
-from versiontree.jobs.errors import staging_folder
+from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, staging_folder
+from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.lifecycle import job_succeed
-from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.models import Artifact, Hplm, Version, VersionArtifact
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.services import garbage_collection as collect_module
@@ -27,7 +26,7 @@ from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete
-from versiontree.tree.services.version_state import version_move
+from versiontree.tree.services.versions import version_transition
 
 pytestmark = pytest.mark.django_db
 
@@ -104,7 +103,7 @@ def test_what_a_deleted_hplm_stands_on_stays_as_long_as_it(
 ) -> None:
     version = tree_factory.ready_hplm(domain, "spam", acme)
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
-    version_move(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+    version_transition(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
     Hplm.unscoped.filter(versions=version).update(deleted_at=years_later - timedelta(seconds=60))
     assert artifacts_collect(grace_s=3600).artifacts == []
     assert len(artifacts_collect(grace_s=30).artifacts) == 3
@@ -128,7 +127,7 @@ def test_however_many_are_removed_it_takes_as_many_queries_and_one_lock(
 def test_more_than_one_lock_s_worth_is_removed_in_batches(
     root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collect_module, "AT_ONCE", 2)
+    monkeypatch.setattr(collect_module, "BATCH_SIZE", 2)
     lone = [tree_factory.stored("plot") for _ in range(5)]
     assert sorted(collect()) == sorted(f"plot/{one.digest[:12]}" for one in lone)
     assert not any(store().path("plot", one.digest).exists() for one in lone)
@@ -173,7 +172,7 @@ def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
         job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", attached)])
         os.utime(store().path("plot", again.digest))
 
-    monkeypatch.setattr(collect_module, "garbage_collection_lock", meanwhile)
+    monkeypatch.setattr(collect_module, "advisory_xact_lock", lambda _, shared=False: shared or meanwhile())
     assert artifacts_collect(grace_s=3600).artifacts == []
     assert kept_roles(model) == {"hplm"}
     store().verify("plot", again.digest)
@@ -193,7 +192,7 @@ def test_a_retired_domain_stays_as_long_as_something_stands_on_it(
     domain: Version, acme: TenantFixture
 ) -> None:
     version = tree_factory.ready_hplm(domain, "spam", acme)
-    version_move(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+    version_transition(version_id=domain.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
     assert collect() == []
     hplm_delete(hplm=tree_factory.hplm_of(version), actor=None)
     assert len(collect()) == 3
@@ -218,7 +217,7 @@ def test_tables_are_kept_until_they_are_compacted_and_then_only_for_those_who_re
     tip = do_jobs(domain_update(domain=tree_factory.domain_of(domain), corpus=text, actor=None))
     compacted = domain_compact(domain=tree_factory.domain_of(tip), actor=None)
     for version in (domain, tip):
-        version_move(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+        version_transition(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
     assert collect() == []
     do_jobs(compacted)
     assert sorted(name.split("/")[0] for name in collect()) == ["plot", "plot"]

@@ -14,16 +14,16 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_job, do_jobs, jobs_in_order
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.tree.models import Artifact, Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.versions import build_inputs
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.growth import domain_grow
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.tree.services.version_state import version_move
+from versiontree.tree.services.versions import version_transition
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 _serial = count(1)
@@ -104,7 +104,7 @@ def _delete_hplm(place: int, home: TenantFixture) -> None:
 def _retire_domain(place: int, home: TenantFixture) -> None:
     version = _pick(place, "domain")
     if version is not None:
-        version_move(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+        version_transition(version_id=version.pk, from_state=VersionState.READY, to=VersionState.RETIRED)
 
 
 GROWTH: dict[str, Callable[[int, TenantFixture], None]] = {

@@ -8,13 +8,13 @@ from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, do_jobs, jobs_in_order
 from versiontree.jobs.models import JobKind
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Artifact, Version, VersionArtifact
-from versiontree.tree.selectors.versions import build_inputs
-from versiontree.tree.services.compaction import LONGEST_CHAIN, domain_compact, domains_compact_due
+from versiontree.tree.selectors.lineage import build_inputs
+from versiontree.tree.services.compaction import MAX_CHAIN_LENGTH, domain_compact, domains_compact_due
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.growth import domain_grow
-from versiontree.tree.services.version_create import JobPlan, version_create
+from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.serving_manifest import manifest_content
 
 pytestmark = pytest.mark.django_db
@@ -65,9 +65,9 @@ def test_an_update_on_top_of_a_compacted_version_adds_one_table(domain: Version)
 
 
 def test_a_chain_that_passes_the_bound_is_compacted_by_itself_once(domain: Version) -> None:
-    tip = longer(domain, LONGEST_CHAIN)
+    tip = longer(domain, MAX_CHAIN_LENGTH)
     assert domains_compact_due() == 0
-    tip = longer(tip, LONGEST_CHAIN + 1)
+    tip = longer(tip, MAX_CHAIN_LENGTH + 1)
     assert domains_compact_due() == 1
     assert domains_compact_due() == 0
     newest = Version.unscoped.filter(domain=tip.domain).latest("number")
@@ -76,7 +76,7 @@ def test_a_chain_that_passes_the_bound_is_compacted_by_itself_once(domain: Versi
 
 
 def test_a_compaction_that_failed_is_not_begun_again_and_again(domain: Version) -> None:
-    longer(domain, LONGEST_CHAIN + 1)
+    longer(domain, MAX_CHAIN_LENGTH + 1)
     domains_compact_due()
     newest = Version.unscoped.filter(domain=domain.domain).latest("number")
     job_cancel(job=jobs_in_order(newest)[0], actor=None)

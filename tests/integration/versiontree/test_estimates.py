@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 
 from inference.hplm.heads import Head
 from inference.hplm.hplm import FIXED_LABELS, Hplm
-from inference.hplm.pets import PetSpec, PetWeights, Shape
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from tenants.audit.models import AuditEvent
 from tenants.datasets.models import Dataset
 from tests.integration.versiontree import tree_factory
@@ -25,9 +25,9 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.tree.models import Version, VersionArtifact
 from versiontree.tree.selectors.estimates import Estimate, domain_estimate, hplm_estimate
-from versiontree.tree.selectors.past_jobs import span_of
-from versiontree.tree.training_settings import settings_in_full
-from versiontree.tree.weight_sizes import UpperShape, table_row_bytes, weights_bytes
+from versiontree.tree.selectors.past_jobs import range_from_past
+from versiontree.tree.training_settings import settings_with_defaults
+from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_bytes
 
 HIDDEN, INNER, LAYERS = 16, 40, 3
 
@@ -131,7 +131,7 @@ def test_what_waits_before_it_counts(root: Version, acme: TenantFixture) -> None
 def test_a_span_lies_around_its_middle_whatever_was_measured(
     past: list[tuple[float, float]], work: float
 ) -> None:
-    span = span_of(work, past)
+    span = range_from_past(work, past)
     assert (span is None) == (len(past) < 3)
     if span is not None:
         assert 0 < span.low <= span.likely <= span.high
@@ -159,15 +159,15 @@ def test_a_span_lies_around_its_middle_whatever_was_measured(
 def test_storage_is_exactly_that_of_what_training_makes(
     task: Any, labels: list[str], outputs: list[str], chosen: dict[str, Any]
 ) -> None:
-    knobs = settings_in_full(JobKind.FINE_TUNE, chosen)
+    knobs = settings_with_defaults(JobKind.FINE_TUNE, chosen)
     spec = PetSpec(**{name: knobs[name] for name in ("adapter", "output_adapter", "lora", "biases", "norms")})
     per_token = task in ("tagging", "question_answering")
     head = Head.initial(len(outputs), HIDDEN, pooling="token" if per_token else knobs["pooling"])
-    made = Hplm(task, tuple(outputs), PetWeights.initial(spec, Shape(LAYERS, HIDDEN, INNER)), head)
+    made = Hplm(task, tuple(outputs), PetWeights.initial(spec, UpperShape(LAYERS, HIDDEN, INNER)), head)
     dataset = Dataset(
         task=task, labels=labels, report={"splits": {"train": {"labels": dict.fromkeys(labels, 9)}}}
     )
-    told = weights_bytes(UpperShape(LAYERS, HIDDEN, INNER), dataset, chosen)
+    told = weights_bytes(UpperLayers(LAYERS, HIDDEN, INNER), dataset, chosen)
     assert told == made.to("cpu", torch.float16).bytes
 
 
@@ -177,7 +177,7 @@ def test_storage_is_told_where_the_root_s_own_file_is_there(root: Version, acme:
     folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root.digest)
     (folder / "root.json").write_text(json.dumps(shape))
     told = estimate(root, acme).storage_bytes
-    assert told == weights_bytes(UpperShape(3, HIDDEN, INNER), acme.dataset, {})
+    assert told == weights_bytes(UpperLayers(3, HIDDEN, INNER), acme.dataset, {})
 
 
 def test_the_api_estimates_and_writes_nothing(root: Version, acme: TenantFixture) -> None:

@@ -17,8 +17,8 @@ from tests.integration.versiontree.test_fit import corpus, labelled, reader
 from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore
-from versiontree.tree import check_fit
 from versiontree.tree.models import Version
+from versiontree.tree.selectors import recommended_root
 from versiontree.tree.selectors.coverage import coverage_record, coverages_of
 from versiontree.tree.selectors.recommended_root import root_recommended
 
@@ -46,7 +46,7 @@ def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(
     assert (fit["root"], fit["why"]) == ("bert", "the only root that is ready")
     assert (fit["rows"], fit["rows_read"], fit["max_tokens"], fit["longest"]) == (20, 20, 6, 21)
     assert (fit["long_share"], fit["too_long"], fit["unknown_share"]) == (0.75, "cut", 0.0)
-    assert "what is beyond is cut off" in fit["warnings"][0]
+    assert "they are truncated" in fit["warnings"][0]
     texts = "".join(f"the cat {'the ' * n}\n" for n in range(20))
     assert looked_at(acme, "corpus", texts).found["fit"]["too_long"] == "pieces"
 
@@ -55,14 +55,14 @@ def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
     reader: Version, acme: TenantFixture, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.HMI_CHECK_INLINE_BYTES = 100
-    monkeypatch.setattr(sampling.sample, "__kwdefaults__", {"most_rows": 5, "most_bytes": 10**6})
+    monkeypatch.setattr(sampling.sample, "__kwdefaults__", {"max_rows": 5, "max_bytes": 10**6})
     check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
     check_run(check_id=check.pk)
     check.refresh_from_db()
     fit = check.found["fit"]
     assert fit["rows"] == 20
     assert fit["rows_read"] < 10
-    assert "evenly drawn" in fit["warnings"][0]
+    assert "from a sample of" in fit["warnings"][0]
 
 
 def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_is_logged(
@@ -71,7 +71,7 @@ def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_
     (ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", reader.digest) / "root.json").unlink()
     check = looked_at(acme, "corpus", "the cat\n" * 20)
     assert (check.state, "fit" in check.found, caplog.messages) == ("passed", False, [])
-    monkeypatch.setattr(check_fit, "files_fit", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(recommended_root, "files_fit", lambda *_, **__: 1 / 0)
     check = looked_at(acme, "corpus", "the cat\n" * 20)
     assert (check.state, "fit" in check.found) == ("passed", False)
     assert "division by zero" in caplog.text

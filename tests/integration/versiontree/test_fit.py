@@ -102,7 +102,7 @@ def test_what_was_found_stands_at_the_version_that_is_built_all_the_same(
     found = key.get(f"{V1}/datasets/{data.pk}/fit", {"root": "bert"}).json()
     assert [told.split("(", 1)[1] for told in found["warnings"]] == [
         "rows 1, 2, 3, 4, 5, 6, 7 of test). Is this text in a language the root was not trained on?",
-        "the longest has 9; rows 6, 7, 8 of train; row 7 of test); what is beyond is cut off.",
+        "the longest has 9; rows 6, 7, 8 of train; row 7 of test); they are truncated.",
     ]
     made = key.post(f"{V1}/models", {"name": "mood", "parent": reader.pk, "dataset": data.pk})
     assert made.status_code == 201, made.content
@@ -125,7 +125,7 @@ def test_of_a_large_corpus_a_part_is_read_and_said(
     found = key.get(f"{V1}/corpora/{text.pk}/fit", {"root": "bert"}).json()
     assert (found["rows"], found["rows_read"], found["unknown"]["rows"]) == (10_400, 3_467, 1_733)
     assert [place["row"] for place in found["unknown"]["first"][:2]] == [5_203, 5_206]
-    assert found["warnings"][0].endswith("This is from 3,467 of 10,400 rows, evenly drawn.")
+    assert found["warnings"][0].endswith("This is from a sample of 3,467 of 10,400 rows.")
 
 
 def test_long_contexts_of_questions_are_read_whole(

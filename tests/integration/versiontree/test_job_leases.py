@@ -6,18 +6,18 @@ import pytest
 
 from tenants.base.errors import ErrorCode
 from tests.integration.versiontree import tree_factory
-from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import (
-    job_cancelled,
     job_claim,
+    job_confirm_cancel,
     job_fail,
     job_heartbeat,
     job_release,
     job_succeed,
 )
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.models import Version, VersionArtifact
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +89,7 @@ def test_a_worker_whose_lease_ran_out_can_write_nothing_more(tuning: Job, model:
     with pytest.raises(LeaseLost):
         job_fail(job_id=tuning.pk, worker=old, code="job_crashed", message="no")
     with pytest.raises(LeaseLost):
-        job_cancelled(job_id=tuning.pk, worker=old)
+        job_confirm_cancel(job_id=tuning.pk, worker=old)
     with pytest.raises(LeaseLost):
         job_release(job_id=tuning.pk, worker=old)
     assert not VersionArtifact.unscoped.filter(version=model).exists()

@@ -9,15 +9,15 @@ from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobEvent, JobState
+from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.lifecycle import (
-    job_cancelled,
     job_claim,
+    job_confirm_cancel,
     job_fail,
     job_heartbeat,
     job_release,
     job_succeed,
 )
-from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.models import Alias, Version, VersionArtifact
 from versiontree.tree.services.version_completion import version_retry
 
@@ -120,7 +120,7 @@ def test_cancelling_a_running_job_asks_its_worker(tuning: Job, model: Version) -
     tuning.refresh_from_db()
     assert tuning.state == JobState.RUNNING
     assert job_heartbeat(job_id=tuning.pk, worker=worker, lease_s=30) is True
-    job_cancelled(job_id=tuning.pk, worker=worker)
+    job_confirm_cancel(job_id=tuning.pk, worker=worker)
     tuning.refresh_from_db()
     model.refresh_from_db()
     assert (tuning.state, model.state) == (JobState.CANCELLED, "failed")

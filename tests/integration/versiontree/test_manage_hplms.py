@@ -11,7 +11,7 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobState
-from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.tree.models import Alias, AliasMove, Version, VersionArtifact
 from versiontree.tree.selectors.versions import artifact_bytes
 from versiontree.tree.services.aliases import alias_move, alias_remove

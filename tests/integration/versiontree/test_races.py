@@ -12,8 +12,8 @@ from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.jobs.services.lifecycle import job_claim, job_fail, job_succeed
-from versiontree.jobs.services.requests import job_cancel, job_retry
 from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update

@@ -6,12 +6,12 @@ import pytest
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.base.ttl_cache import moments
+from tenants.base.ttl_cache import process_cache
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.processes import wait_until
 from versiontree.tree.models import Version
-from versiontree.tree.resolution import resolve_model, resolve_model_lately
+from versiontree.tree.resolution import resolve_model, resolve_model_cached
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
 
@@ -27,14 +27,14 @@ def model(domain: Version, acme: TenantFixture) -> Version:
 def remembering(settings: Settings) -> Iterator[Settings]:
     """For a minute, which models were meant."""
     settings.HMI_MODEL_CACHE_S = 60.0
-    moments().clear()
+    process_cache().clear()
     yield settings
-    moments().clear()
+    process_cache().clear()
 
 
 def number_of(acme: TenantFixture, reference: str) -> int:
     """The version that a reference meant of late."""
-    return resolve_model_lately(acme.tenant, reference).version_number
+    return resolve_model_cached(acme.tenant, reference).version_number
 
 
 def refusal(acme: TenantFixture, reference: str) -> ErrorCode:

@@ -13,8 +13,8 @@ from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.jobs.selectors import job_detail, job_events, jobs_of
 from versiontree.tree.models import Hplm, Version
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.selectors.versions import (
-    build_inputs,
     domain_of,
     domains_visible_to,
     hplm_of,

@@ -12,20 +12,20 @@ from django.utils import timezone
 
 from tests.integration.versiontree import tree_factory
 from tests.processes import wait_until
-from versiontree.jobs.errors import LeaseLost
-from versiontree.jobs.models import MAX_ATTEMPTS, Job, JobShard, ShardState
-from versiontree.jobs.services.lifecycle import job_cancelled
+from versiontree.jobs.models import MAX_SHARD_ATTEMPTS, Job, JobShard, ShardState
+from versiontree.jobs.services.lifecycle import job_confirm_cancel
 from versiontree.jobs.services.shards import (
     shard_claim,
-    shard_done,
+    shard_complete,
     shard_fail,
-    shard_give_back,
     shard_redo,
+    shard_release,
     shard_renew,
     shards_dispatch,
     shards_plan,
     shards_retry,
 )
+from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.models import Version
 
 pytestmark = pytest.mark.django_db
@@ -66,17 +66,17 @@ def test_a_shard_whose_worker_died_is_taken_by_another_alone(job: Job) -> None:
     second.refresh_from_db()
     assert (second.worker, second.attempts) == ("alive", 1)
     with pytest.raises(LeaseLost):
-        shard_done(shard=first, worker="dead", result={})
+        shard_complete(shard=first, worker="dead", result={})
     with pytest.raises(LeaseLost):
         shard_renew(shard=first, worker="dead", lease_s=30)
-    shard_done(shard=first, worker="heir", result={"rows": 1})
+    shard_complete(shard=first, worker="heir", result={"rows": 1})
     first.refresh_from_db()
     assert (first.state, first.attempts, first.result) == (ShardState.DONE, 2, {"rows": 1})
 
 
 def test_a_shard_that_kills_its_workers_fails_in_the_end(job: Job) -> None:
     shard = take(job)
-    for _ in range(MAX_ATTEMPTS):
+    for _ in range(MAX_SHARD_ATTEMPTS):
         lose(shard)
         next_ = take(job)
     shard.refresh_from_db()
@@ -87,7 +87,7 @@ def test_a_shard_that_kills_its_workers_fails_in_the_end(job: Job) -> None:
 
 def test_a_stopping_worker_gives_its_shard_back_and_that_costs_nothing(job: Job) -> None:
     shard = take(job)
-    shard_give_back(shard=shard, worker="a")
+    shard_release(shard=shard, worker="a")
     shard.refresh_from_db()
     assert (shard.state, shard.attempts) == (ShardState.WAITING, 0)
 
@@ -102,7 +102,7 @@ def test_only_a_failure_that_would_repeat_itself_is_the_end(job: Job, final: boo
 
 def test_nobody_works_for_a_job_that_is_over(job: Job) -> None:
     shard = take(job)
-    job_cancelled(job_id=job.pk, worker=Job.unscoped.get(pk=job.pk).worker)
+    job_confirm_cancel(job_id=job.pk, worker=Job.unscoped.get(pk=job.pk).worker)
     with pytest.raises(LeaseLost):
         shard_renew(shard=shard, worker="a", lease_s=30)
     assert shard_claim(job_id=job.pk, worker="b", lease_s=30) is None
@@ -110,7 +110,7 @@ def test_nobody_works_for_a_job_that_is_over(job: Job) -> None:
 
 def test_a_further_attempt_finds_what_is_done_and_tries_what_failed(job: Job) -> None:
     done, failed = take(job), take(job)
-    shard_done(shard=done, worker="a", result={})
+    shard_complete(shard=done, worker="a", result={})
     shard_fail(shard=failed, worker="a", code="job_crashed", message="x", final=True)
     shards_retry(job_id=job.pk)
     states = [shard.state for shard in shards_plan(job_id=job.pk, stage="count", pieces=PIECES)]
@@ -122,7 +122,7 @@ def test_a_further_attempt_finds_what_is_done_and_tries_what_failed(job: Job) ->
 
 
 def test_another_cut_of_the_stage_starts_it_over(job: Job) -> None:
-    shard_done(shard=take(job), worker="a", result={})
+    shard_complete(shard=take(job), worker="a", result={})
     planned = shards_plan(job_id=job.pk, stage="count", pieces=[(0, 25)])
     assert [(shard.piece, shard.state) for shard in planned] == [([0, 25], ShardState.WAITING)]
 

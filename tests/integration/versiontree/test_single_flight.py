@@ -1,6 +1,5 @@
-"""Work that many ask for at about the same time, in threads and processes."""
+"""Concurrent callers of ``single_flight`` share runs, in threads and processes."""
 
-import fcntl
 import subprocess
 import sys
 import threading
@@ -9,36 +8,49 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from tests.processes import CHECKOUT, wait_until
-from versiontree.tree.single_flight import single_flight
+from versiontree.tree import serving_manifest
+from versiontree.tree.serving_manifest import single_flight
 
 OTHER_PROCESS = """
 import sys
 from pathlib import Path
-from versiontree.tree.single_flight import single_flight
-single_flight(Path(sys.argv[1]), lambda: print("worked"))
+
+import django
+
+django.setup()
+from versiontree.tree import serving_manifest
+
+def read_runs(handle, read=serving_manifest._read_runs):
+    found = read(handle)
+    Path(sys.argv[1] + ".waiting").touch()
+    return found
+
+serving_manifest._read_runs = read_runs
+serving_manifest.single_flight(Path(sys.argv[1]), lambda: print("worked"))
 """
 
 
 class Work:
-    """Work that goes on until it is let go."""
+    """Work that lasts until it is released."""
 
     def __init__(self) -> None:
-        self.begun = 0
-        self._go_on = threading.Event()
+        self.runs = 0
+        self._released = threading.Event()
 
     def __call__(self) -> None:
-        self.begun += 1
-        assert self._go_on.wait(30)
+        self.runs += 1
+        assert self._released.wait(30)
 
-    def let_go(self) -> None:
-        self._go_on.set()
+    def release(self) -> None:
+        self._released.set()
 
 
 @pytest.fixture
-def lock(tmp_path: Path) -> Path:
-    return tmp_path / "lock"
+def name(tmp_path: Path) -> Path:
+    return tmp_path / "work"
 
 
 @pytest.fixture
@@ -47,54 +59,66 @@ def work() -> Work:
 
 
 @pytest.fixture
-def ask(lock: Path, work: Work) -> Iterator[Callable[[], Future[None]]]:
-    """Asks for the work in a thread of its own."""
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each read of the run numbers: a caller reads before it waits, and again at its turn."""
+    done: list[int] = []
+
+    def read_runs(
+        handle: int, read: Callable[[int], tuple[int, int]] = serving_manifest._read_runs
+    ) -> tuple[int, int]:
+        found = read(handle)
+        done.append(handle)
+        return found
+
+    monkeypatch.setattr(serving_manifest, "_read_runs", read_runs)
+    return done
+
+
+@pytest.fixture
+def call(name: Path, work: Work, reads: list[int]) -> Iterator[Callable[[], Future[None]]]:
+    """Calls ``single_flight`` in a thread of its own; returns once the thread waits for the lock or runs."""
+
+    def begin() -> Future[None]:
+        before = len(reads)
+        future = pool.submit(single_flight, name, work)
+        wait_until(lambda: len(reads) > before)
+        return future
+
     with ThreadPoolExecutor(20) as pool:
-        yield lambda: pool.submit(single_flight, lock, work)
-        work.let_go()
+        yield begin
+        work.release()
 
 
-def wait_for_askers(lock: Path, count: int) -> None:
-    """Until so many wait for their turn, as the kernel's table of locks has it."""
-    inode = f":{lock.stat().st_ino} "
-    table = Path("/proc/locks")
-    wait_until(lambda: sum("->" in line and inode in line for line in table.open()) == count)
-
-
-def test_those_who_ask_one_after_the_other_are_each_worked_for(lock: Path, work: Work) -> None:
-    work.let_go()
+def test_calls_one_after_the_other_each_run(name: Path, work: Work) -> None:
+    work.release()
     for _ in range(3):
-        single_flight(lock, work)
-    assert work.begun == 3
+        single_flight(name, work)
+    assert work.runs == 3
 
 
-def test_all_who_ask_while_one_works_share_the_next(
-    lock: Path, work: Work, ask: Callable[[], Future[None]]
-) -> None:
-    first = ask()
-    wait_until(lambda: work.begun == 1)
-    others = [ask() for _ in range(10)]
-    wait_for_askers(lock, 10)
+def test_all_who_wait_during_one_run_share_the_next(work: Work, call: Callable[[], Future[None]]) -> None:
+    first = call()
+    wait_until(lambda: work.runs == 1)
+    others = [call() for _ in range(10)]
     assert not first.done()
-    work.let_go()
-    for asked in (first, *others):
-        asked.result(30)
-    assert work.begun == 2
+    work.release()
+    for future in (first, *others):
+        future.result(30)
+    assert work.runs == 2
 
 
-def test_work_that_was_begun_before_somebody_asked_is_not_for_them(
-    lock: Path, work: Work, ask: Callable[[], Future[None]]
+def test_a_run_that_began_before_the_call_does_not_count(
+    work: Work, call: Callable[[], Future[None]]
 ) -> None:
-    ask()
-    wait_until(lambda: work.begun == 1)
-    late = ask()
-    wait_for_askers(lock, 1)
-    work.let_go()
+    call()
+    wait_until(lambda: work.runs == 1)
+    late = call()
+    work.release()
     late.result(30)
-    assert work.begun == 2
+    assert work.runs == 2
 
 
-def test_work_that_failed_is_done_by_the_next_who_waits(lock: Path) -> None:
+def test_after_a_failed_run_the_next_who_waits_runs(name: Path, reads: list[int]) -> None:
     tried: list[str] = []
 
     def work() -> None:
@@ -102,41 +126,36 @@ def test_work_that_failed_is_done_by_the_next_who_waits(lock: Path) -> None:
         if len(tried) == 2:
             raise OSError("no room")
 
-    lock.touch()
-    with lock.open("r+b") as turn, ThreadPoolExecutor(3) as pool:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        once = [pool.submit(single_flight, lock, work)]
-        wait_for_askers(lock, 1)
-        fcntl.flock(turn, fcntl.LOCK_UN)
-        once[0].result(30)
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        asked = [pool.submit(single_flight, lock, work) for _ in range(3)]
-        wait_for_askers(lock, 3)
-        fcntl.flock(turn, fcntl.LOCK_UN)
-        failed = [one for one in asked if one.exception(30) is not None]
+    def call_while_locked(count: int) -> list[Future[None]]:
+        with FileLock(f"{name}.lock"):
+            before = len(reads)
+            futures = [pool.submit(single_flight, name, work) for _ in range(count)]
+            wait_until(lambda: len(reads) == before + count)
+        return futures
+
+    with ThreadPoolExecutor(3) as pool:
+        call_while_locked(1)[0].result(30)
+        failed = [one for one in call_while_locked(3) if one.exception(30) is not None]
     assert (len(failed), len(tried)) == (1, 3)
 
 
-def test_another_process_shares_what_this_one_does(
-    lock: Path, work: Work, ask: Callable[[], Future[None]]
-) -> None:
-    first = ask()
-    wait_until(lambda: work.begun == 1)
-    second = ask()
-    wait_for_askers(lock, 1)
+def test_another_process_shares_the_run(name: Path, work: Work, call: Callable[[], Future[None]]) -> None:
+    first = call()
+    wait_until(lambda: work.runs == 1)
+    second = call()
     other = subprocess.Popen(
-        [sys.executable, "-c", OTHER_PROCESS, str(lock)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", OTHER_PROCESS, str(name)], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
     )
-    wait_for_askers(lock, 2)
-    work.let_go()
-    said, _ = other.communicate(timeout=30)
+    wait_until(Path(f"{name}.waiting").exists)
+    work.release()
+    output, _ = other.communicate(timeout=30)
     first.result(30)
     second.result(30)
-    assert work.begun + said.count("worked") == 2
+    assert work.runs + output.count("worked") == 2
 
 
-def test_a_lock_that_holds_something_else_is_taken_for_new(lock: Path, work: Work) -> None:
-    lock.write_text("12")
-    work.let_go()
-    single_flight(lock, work)
-    assert work.begun == 1
+def test_a_damaged_file_of_runs_is_taken_for_new(name: Path, work: Work) -> None:
+    Path(f"{name}.runs").write_text("12")
+    work.release()
+    single_flight(name, work)
+    assert work.runs == 1

@@ -25,24 +25,24 @@ from tenants.base.errors import ErrorCode
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.files import file_create
-from tenants.datasets.services.parted_files import parted_file_create
+from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.datasets.storage import upload_store
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 from tenants.usage.services.usage import usage_record
-from tenants.usage.services.usage_buffer import Count, UsageBuffer
+from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World, tickets_file, world_build
 from tests.integration.versiontree.tree_factory import claim, jobs_in_order
 from tests.unit.tenants.files import refused
 from versiontree.jobs.models import Job, JobState
-from versiontree.jobs.services.transitions import job_move
+from versiontree.jobs.services.transitions import job_transition
 from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.services import tenant_deletion as leaving
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.transfer.services.tenant_deletion import tenant_delete_step
 from versiontree.tree.models import Artifact, Coverage, Domain, Hplm, Version
-from versiontree.tree.models.coverage import Evaluation
+from versiontree.tree.models.measurements import Evaluation
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.fine_tunings import fine_tuning_create
@@ -81,7 +81,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     rows = file_create(
         tenant=tenant, purpose="fine-tune", filename="r", stream=io.BytesIO(b"{}"), actor=owner
     )
-    parted_file_create(tenant=tenant, purpose="batch", filename="p", size=9, actor=owner)
+    multipart_upload_create(tenant=tenant, purpose="batch", filename="p", size=9, actor=owner)
     fine_tuning_create(tenant=tenant, model=str(world.root.root), training_file=rows.pk, actor=owner)
     lines = file_create(
         tenant=tenant, purpose="batch", filename="b", stream=io.BytesIO(b"a text"), actor=owner
@@ -196,8 +196,8 @@ def count_late(tenant: Tenant) -> None:
     """Two requests that a process counted which had not heard that the tenant leaves."""
     late = UsageBuffer()
     for prefix in ("", "abcdefgh"):
-        late.add(tenant.pk, LATE, "triage", Count(1, 1, 1, 0), prefix)
-    late.write()
+        late.add(tenant.pk, LATE, "triage", UsageCount(1, 1, 1, 0), prefix)
+    late.flush()
 
 
 STEPS = (
@@ -260,7 +260,7 @@ def test_nothing_goes_before_its_jobs_have_stopped(world: World) -> None:
     waiting = Job.objects.for_tenant(world.tenant).exclude(pk=job.pk)
     assert not waiting.filter(state__in=[JobState.QUEUED, JobState.WAITING]).exists()
     assert Hplm.objects.for_tenant(world.tenant).exists()
-    job_move(job_id=job.pk, from_states=[JobState.RUNNING], to=JobState.CANCELLED)
+    job_transition(job_id=job.pk, from_states=[JobState.RUNNING], to=JobState.CANCELLED)
     assert tenant_delete_step(tenant=world.tenant)
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from inference.batches.models import Batch, BatchState
 from inference.batches.runner import batch_run
-from inference.batches.services.batches import batch_send
+from inference.batches.services.batches import batch_submit
 from tenants.base.errors import HmiError
 from tenants.datasets.models import File, Upload
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.uploads import upload_append, upload_create, upload_receive
-from tenants.datasets.storage import Kept, measure, stored_path, upload_store
+from tenants.datasets.storage import StoredFile, digest_file, stored_path, upload_store
 from tests.integration.tenants.content import stored, stream
 from tests.integration.tenants.tus import offset_of, send
 from tests.integration.versiontree import tree_factory
@@ -61,7 +61,9 @@ def test_who_still_holds_an_upload_cannot_write_to_the_file_that_was_stored(
     def store() -> bytes:
         found = Upload.unscoped.get(pk=upload.pk)
         batches.append(
-            batch_send(tenant=acme.tenant, model="spam", filename="in.jsonl", stream=found, actor=acme.owner)
+            batch_submit(
+                tenant=acme.tenant, model="spam", filename="in.jsonl", stream=found, actor=acme.owner
+            )
         )
         return b"!"
 
@@ -130,7 +132,7 @@ def test_what_a_batch_answered_is_stored_apart_from_where_it_is_written(
             tenant=acme.tenant,
             purpose="batch_output",
             filename="results.jsonl",
-            stream=Kept(growing, measure(growing)),
+            stream=StoredFile(growing, digest_file(growing)),
             actor=None,
         )
         held.write(EVIL)
@@ -141,7 +143,7 @@ def test_what_a_batch_answered_is_stored_apart_from_where_it_is_written(
 def test_a_file_that_is_not_what_was_measured_is_not_stored(acme: TenantFixture, upload_root: Path) -> None:
     changed = upload_root / "changed"
     changed.write_bytes(CONTENT)
-    kept = Kept(changed, measure(changed))
+    kept = StoredFile(changed, digest_file(changed))
     changed.write_bytes(CONTENT[::-1])
     with pytest.raises(HmiError) as refused:
         file_create(tenant=acme.tenant, purpose="batch", filename="in.jsonl", stream=kept, actor=None)
@@ -168,7 +170,7 @@ def damage(path: Path) -> None:
 
 
 def test_a_batch_does_not_read_a_file_that_was_damaged(spam: Version, acme: TenantFixture) -> None:
-    batch = batch_send(
+    batch = batch_submit(
         tenant=acme.tenant, model="spam", filename="in.jsonl", stream=stream(CONTENT), actor=acme.owner
     )
     assert batch.input is not None

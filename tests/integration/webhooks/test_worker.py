@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from hmi_site.launcher import children
 from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
-from tenants.webhooks.services.delivery import ENDPOINTS_AT_ONCE
+from tenants.webhooks.services.delivery import MAX_CONCURRENT_ENDPOINTS
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
 from tests.integration.webhooks.receiver import Receiver, held_by, receiving
@@ -78,7 +78,7 @@ def test_the_worker_sends_to_other_tenants_while_the_receivers_of_one_are_slow(
         try:
             with running(child, ready):  # the messages that the tests have sent wait for it
                 wait_until(lambda: receiver.received and slow.received, within_s=60)
-                assert held_by(world.tenant) <= ENDPOINTS_AT_ONCE
+                assert held_by(world.tenant) <= MAX_CONCURRENT_ENDPOINTS
                 delivered = WebhookDelivery.unscoped.filter(pk=waiting.pk, state=DeliveryState.DELIVERED)
                 wait_until(delivered.exists, within_s=60)
         finally:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from inference.hplm.predictions import Prediction, predict
-from inference.hplm.reference import outputs_alone
+from inference.hplm.reference import reference_outputs
 from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
 from inference.serving.reading import Reading, read
 from tests.integration.queueing.requests import STREAM, depth
@@ -74,7 +74,7 @@ def assert_right(world: TinyWorld, request: InferRequest, reply: InferReply) -> 
 def prediction(world: TinyWorld, hplm: TinyHplm, reading: Reading) -> Prediction:
     """What the reference says about one input, window by window."""
     chain, model, given = world.chain(hplm), hplm.model, reading.given
-    outputs = [outputs_alone(world.root, chain, model, one.ids, one.types) for one in reading.encodings]
+    outputs = [reference_outputs(world.root, chain, model, one.ids, one.types) for one in reading.encodings]
     return predict(
         model.task,
         model.labels,

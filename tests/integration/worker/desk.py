@@ -8,7 +8,7 @@ import torch
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipeline import Pipeline
 from inference.engine.slab_room import SlabRoom
-from inference.hplm.miss_policy import Misses
+from inference.hplm.miss_policy import MissHandling
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
@@ -36,7 +36,7 @@ class Desk:
         cache_bytes: int = 1 << 30,
         slab: SlabRoom | None = None,
         lower_bytes: int = 1 << 30,
-        misses: Misses | None = None,
+        misses: MissHandling | None = None,
         device_bytes: int = 0,
         pipeline: Pipeline | None = None,
         name: str = "desk",

@@ -10,11 +10,11 @@ import torch
 
 from inference.engine.slab_room import SlabRoom
 from inference.engine.slabs import open_slabs
-from inference.hplm.pets import Shape
+from inference.hplm.pets import UpperShape
 from tests.unit.engine.shelf import Shelf, use
 
 HPLMS = 40
-LARGE = Shape(2, 1024, 4096)
+LARGE = UpperShape(2, 1024, 4096)
 """So that writing a model takes a while."""
 
 

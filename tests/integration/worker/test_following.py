@@ -8,7 +8,7 @@ from redis import Redis
 
 from inference.engine.batcher import BatchLimits
 from inference.hplm.hplm import WEIGHTS_FILE
-from inference.hplm.misses import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import VECTORS_FILE
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
@@ -139,7 +139,7 @@ def test_a_request_for_what_was_just_published_waits_no_longer_than_its_deadline
 
 
 def test_tables_answer_while_lower_layers_are_loaded(redis: Redis, redis_url: str, world: TinyWorld) -> None:
-    desk = Desk(redis_url, world, misses=Misses(MissPolicy.FALLBACK))
+    desk = Desk(redis_url, world, misses=MissHandling(MissPolicy.FALLBACK))
     held = HeldFile(world.folder("lower", of_domain(world).lower) / "lower.safetensors")
 
     def ask() -> InferReply:
@@ -180,7 +180,7 @@ def test_a_root_whose_lower_layers_could_not_be_timed_is_timed_once_they_can(
 ) -> None:
     caplog.set_level("INFO", logger="inference.serving.halves")
     restore = alter(world, "root", world.root_digest, LOWER_FILE)
-    desk, timed = Desk(redis_url, world, misses=Misses(MissPolicy.AUTO)), list[int]()
+    desk, timed = Desk(redis_url, world, misses=MissHandling(MissPolicy.AUTO)), list[int]()
     for revision in (1, 2, 3):
         desk.step()
         assert desk.catalogue.manifest.revision == revision

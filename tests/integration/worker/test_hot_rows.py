@@ -3,8 +3,8 @@
 import pytest
 
 from inference.engine.batcher import BatchLimits
-from inference.hplm.hot_rows import RENEWED_EVERY
 from inference.hplm.plot import PlotTable
+from inference.hplm.row_cache import REFRESH_INTERVAL
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.hot_tier import left_for_rows
 from tests.integration.worker.asking import assert_right, request_for
@@ -34,8 +34,8 @@ def test_answers_do_not_depend_on_how_many_rows_lie_on_the_device(
 ) -> None:
     share = int(room * bytes_of_rows(world))
     desk = Desk(redis_url, world, lower_bytes=0, device_bytes=bytes_of_the_rest(world) + share)
-    texts = tiny_texts(3 * RENEWED_EVERY, seed=1)
-    for at in range(2 * RENEWED_EVERY):
+    texts = tiny_texts(3 * REFRESH_INTERVAL, seed=1)
+    for at in range(2 * REFRESH_INTERVAL):
         desk.ask(request_for(world.hplms[at % 2], texts[at]))
     requests = [request_for(hplm, *tiny_texts(3, seed=n)) for n, hplm in enumerate(world.hplms)]
     for request, reply in zip(requests, desk.ask(*requests), strict=True):

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.serving.environment import SettingError
 from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
@@ -30,7 +30,7 @@ def port() -> Iterator[int]:
 
 
 def settings(port: int) -> ExporterSettings:
-    return ExporterSettings(host=HOST, port=port, tenants=50)
+    return ExporterSettings(host=HOST, port=port)
 
 
 def scrape(port: int) -> dict[str, float]:
@@ -50,7 +50,7 @@ def row_of(desk: Desk, hplm: TinyHplm, text: str) -> Row:
     model = ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)
     route = desk.catalogue.route(model)
     encoding = route.executor.root.tokenizer.encode(text, text if hplm.model.pairs else None)
-    return Row("0", encoding.ids, encoding.types, model, route.chain, Misses(MissPolicy.FALLBACK))
+    return Row("0", encoding.ids, encoding.types, model, route.chain, MissHandling(MissPolicy.FALLBACK))
 
 
 def computed(desk: Desk, world: TinyWorld, texts: list[str]) -> list[Outcome]:

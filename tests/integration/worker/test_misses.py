@@ -12,7 +12,7 @@ import pytest
 from redis import Redis
 
 from inference.hplm.hplm import TASKS
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.queueing.messages import InferInput, InferReply, InferRequest
 from inference.queueing.misses import missed_fragments
 from inference.serving import lowers
@@ -69,7 +69,7 @@ def test_a_request_may_choose_what_is_done(desk: Desk, world: TinyWorld) -> None
 def test_without_a_choice_the_deployment_s_policy_holds(
     redis: Redis, redis_url: str, world: TinyWorld, policy: MissPolicy
 ) -> None:
-    desk = Desk(redis_url, world, misses=Misses(policy, tolerance=0.0))
+    desk = Desk(redis_url, world, misses=MissHandling(policy, tolerance=0.0))
     request = dataclasses.replace(request_for(world.hplms[0], UNSEEN), miss_policy=None)
     [reply] = desk.ask(request)
     expected = {
@@ -135,7 +135,7 @@ def test_a_batch_that_wants_more_than_fits_loads_nothing_again_and_says_so(
 ) -> None:
     """Room for one of three: of two domains one is computed, the other answered from its tables."""
     room = bytes_of_all(redis_url, world) // 2
-    desk = Desk(redis_url, world, lower_bytes=room, misses=Misses(MissPolicy.FALLBACK), name="other")
+    desk = Desk(redis_url, world, lower_bytes=room, misses=MissHandling(MissPolicy.FALLBACK), name="other")
     held = desk.catalogue.halves.lowers
     requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]]
     wait_until(lambda: desk.ask(*anew(requests)) and held.loads == 3)  # once each, to see how big they are

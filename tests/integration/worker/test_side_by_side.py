@@ -13,7 +13,7 @@ from redis import Redis
 from inference.engine import lead
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
-from inference.hplm.upper import UpperLayers
+from inference.hplm.encoder import UpperLayers
 from inference.queueing import keys
 from tests.integration.queueing.requests import replies_in
 from tests.integration.worker.asking import assert_right, request_for

@@ -1,4 +1,4 @@
-"""What a batch answers is counted when it is written, all of it."""
+"""Output files of a batch: sizes count only lines that were written whole."""
 
 import resource
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.batches.outputs import ERRORS, RESULTS, Outputs, path_in
+from inference.batches.files import ERRORS, RESULTS, OutputFiles, output_path
 
 ROOM = 100
 NOTHING = {RESULTS: 0, ERRORS: 0}
@@ -28,13 +28,13 @@ def files_of_at_most(size: int) -> Iterator[None]:
 def test_of_lines_that_do_not_all_fit_none_is_counted(tmp_path: Path, too_long: str) -> None:
     line = b"x" * 59 + b"\n"
     both = {RESULTS: [line], ERRORS: [line]}
-    with Outputs(tmp_path, NOTHING) as outputs:
+    with OutputFiles(tmp_path, NOTHING) as outputs:
         outputs.write(both)
         with files_of_at_most(ROOM), pytest.raises(OSError):
             outputs.write({kind: [line] if kind == too_long else [b"y\n"] for kind in both})
         noted = dict(outputs.sizes)
     assert noted == {RESULTS: 60, ERRORS: 60}
-    with Outputs(tmp_path, noted) as outputs:
+    with OutputFiles(tmp_path, noted) as outputs:
         outputs.write(both)
     for kind in both:
-        assert path_in(tmp_path, kind).read_bytes() == 2 * line
+        assert output_path(tmp_path, kind).read_bytes() == 2 * line

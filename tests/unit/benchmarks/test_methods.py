@@ -9,7 +9,7 @@ from benchmarks.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_who
 from tests.unit.training.conftest import Branch
 from tests.unit.training.conftest import branch as branch
 from tests.unit.training.world import NullReporter, contents, dataset
-from workers.training.fine_tune_settings import FineTuneSettings
+from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.unit
 SMALL = FineTuneSettings(

@@ -7,21 +7,21 @@ from torch import Tensor
 
 from inference.hplm import fragments
 from inference.hplm.compose import Composition, compose
-from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.misses import LowerHalf
+from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.plot_lookup import LowerLayers
 
 Ids = NDArray[np.int64]
 
-FALLBACK, COMPUTE = Misses(MissPolicy.FALLBACK), Misses(MissPolicy.COMPUTE)
-WHOLE = Misses(MissPolicy.AUTO, tolerance=0.0)
+FALLBACK, COMPUTE = MissHandling(MissPolicy.FALLBACK), MissHandling(MissPolicy.COMPUTE)
+WHOLE = MissHandling(MissPolicy.AUTO, tolerance=0.0)
 """Nothing is good enough, so that whatever misses a fragment is computed whole."""
 WAYS = (FALLBACK, COMPUTE, WHOLE)
 
 
 @torch.no_grad()
-def states_alone(half: LowerHalf, ids: Ids, types: Ids, misses: Misses) -> Tensor:
+def states_alone(half: LowerLayers, ids: Ids, types: Ids, misses: MissHandling) -> Tensor:
     """States [T, d] of ids and types [T] by one of the three ways."""
-    lookup = half.chain.lookup(fragments.of_sequence(ids, half.chain.missing_id, half.chain.n))
+    lookup = half.chain.lookup(fragments.extract(ids, half.chain.missing_id, half.chain.n))
     if misses is not WHOLE or not lookup.level.any():
         return _by_fragment(half, ids, types, compute=misses is COMPUTE)
     assert half.full is not None
@@ -30,11 +30,11 @@ def states_alone(half: LowerHalf, ids: Ids, types: Ids, misses: Misses) -> Tenso
     return whole
 
 
-def _by_fragment(half: LowerHalf, ids: Ids, types: Ids, *, compute: bool) -> Tensor:
+def _by_fragment(half: LowerLayers, ids: Ids, types: Ids, *, compute: bool) -> Tensor:
     """Each fragment looked up by itself; with `compute`, those that no table holds are computed instead."""
     assert half.local is not None
     rows = []
-    for fragment in fragments.of_sequence(ids, half.chain.missing_id, half.chain.n):
+    for fragment in fragments.extract(ids, half.chain.missing_id, half.chain.n):
         found = half.chain.lookup(fragment[None])
         if compute and found.level[0]:
             rows.append(half.local(torch.from_numpy(fragment[None].copy()))[0])

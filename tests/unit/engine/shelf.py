@@ -10,9 +10,9 @@ from inference.engine.rows import ModelIdentity
 from inference.engine.slabs import Slabs, slot_bytes
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.pets import PetSpec, PetWeights, Shape
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 
-SHAPE = Shape(2, 32, 64)
+SHAPE = UpperShape(2, 32, 64)
 KINDS = (PetSpec(lora=8, biases=True, norms=True), PetSpec(adapter=16), PetSpec())
 """Each needs slots of a size of its own, the first the largest."""
 
@@ -22,7 +22,7 @@ def identity(number: int) -> ModelIdentity:
 
 
 @cache
-def packed(number: int, dtype: torch.dtype = torch.float32, shape: Shape = SHAPE) -> PackedHplm:
+def packed(number: int, dtype: torch.dtype = torch.float32, shape: UpperShape = SHAPE) -> PackedHplm:
     """The model of that number: all its weights are one more than that."""
     spec = KINDS[number % len(KINDS)]
     initial = PetWeights.initial(spec, shape)
@@ -59,7 +59,7 @@ def is_number(hplm: PackedHplm, number: int) -> bool:
 class Shelf:
     """Loads models by number, and notes which."""
 
-    def __init__(self, shape: Shape = SHAPE) -> None:
+    def __init__(self, shape: UpperShape = SHAPE) -> None:
         self.taken: list[int] = []
         self._shape = shape
 

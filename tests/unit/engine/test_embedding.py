@@ -13,7 +13,7 @@ from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Row
 from inference.hplm.heads import Head
 from inference.hplm.hplm import CLASSIFICATION
-from inference.hplm.reference import outputs_alone
+from inference.hplm.reference import reference_outputs
 from tests.unit.engine.numerics import DTYPES, STATES, TOLERANCES, rounding
 from tests.unit.engine.worlds import EngineWorld
 from tests.unit.tiny import LAYERS, WORDS
@@ -32,7 +32,7 @@ def mean_alone(world: EngineWorld, row: Row) -> NDArray[np.float32]:
     weight = torch.cat([torch.zeros(width, width), torch.eye(width)], dim=1)
     head, labels = Head(weight, torch.zeros(width), "cls_mean"), tuple(map(str, range(width)))
     handing_on = replace(hplm, task=CLASSIFICATION, labels=labels, head=head)
-    return outputs_alone(world.tiny.root, world.chains[row.chain], handing_on, row.ids, row.types)
+    return reference_outputs(world.tiny.root, world.chains[row.chain], handing_on, row.ids, row.types)
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from inference.hplm.fragments import pack
-from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.misses import LowerHalf, fill
+from inference.hplm.lower_states import compute_lower_states
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import PlotChain
+from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.tokenization import Encoding, TextTokenizer
 from inference.serving.explaining import tokens_of
 from tests.unit.engine.alone import COMPUTE, FALLBACK, WAYS
@@ -42,9 +43,9 @@ def looked_up(chain: PlotChain, ids: Ids) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def halves(shared_world: EngineWorld) -> list[LowerHalf]:
+def halves(shared_world: EngineWorld) -> list[LowerLayers]:
     full = shared_world.tiny.root.checkpoint_lower()
-    return [LowerHalf(chain, shared_world.local(name), full) for name, chain in shared_world.chains.items()]
+    return [LowerLayers(chain, shared_world.local(name), full) for name, chain in shared_world.chains.items()]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -54,11 +55,11 @@ def halves(shared_world: EngineWorld) -> list[LowerHalf]:
     )
 )
 def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_the_batch(
-    shared_world: EngineWorld, halves: list[LowerHalf], mix: list[tuple[int, Misses, str, bool]]
+    shared_world: EngineWorld, halves: list[LowerLayers], mix: list[tuple[int, MissHandling, str, bool]]
 ) -> None:
     encoded = [shared_world.tiny.root.tokenizer.encode(text) for *_, text, _ in mix]
     own, misses, explain = [halves[at] for at, *_ in mix], [way for _, way, *_ in mix], [e for *_, e in mix]
-    filled = fill([one.ids for one in encoded], own, misses, explain=explain)
+    filled = compute_lower_states([one.ids for one in encoded], own, misses, explain=explain)
     for at, (half, encoding) in enumerate(zip(own, encoded, strict=True)):
         levels, counts = filled.given[at], filled.counts[at]
         if not explain[at]:
@@ -77,11 +78,11 @@ def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_
             assert np.bincount(levels, minlength=4).tolist() == sums
 
 
-def test_all_four_levels_occur(shared_world: EngineWorld, halves: list[LowerHalf]) -> None:
+def test_all_four_levels_occur(shared_world: EngineWorld, halves: list[LowerLayers]) -> None:
     """Or else the test above would prove little."""
     ids = shared_world.tiny.root.tokenizer.encode("the river zebra quixotic " + " ".join(WORDS)).ids
-    ways = [FALLBACK, COMPUTE, Misses(MissPolicy.FALLBACK)]
-    filled = fill([ids] * 3, [halves[0], halves[0], halves[1]], ways, explain=[True] * 3)
+    ways = [FALLBACK, COMPUTE, MissHandling(MissPolicy.FALLBACK)]
+    filled = compute_lower_states([ids] * 3, [halves[0], halves[0], halves[1]], ways, explain=[True] * 3)
     assert {int(level) for given in filled.given if given is not None for level in given} == {0, 1, 2, 3}
 
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from inference.hplm.miss_plan import CostModel, LevelErrors, Way, expected_error, plan
-from inference.hplm.miss_policy import Misses, MissPolicy
+from inference.hplm.miss_plan import CostModel, FillMethod, LevelErrors, choose_methods, expected_error
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from tests.unit.engine.worlds import EngineWorld
 
 ERRORS = LevelErrors(full=0.1, part=0.2, single=0.4)
@@ -22,43 +22,43 @@ def way(
     costs: CostModel = CHEAP_FRAGMENTS,
     has_local: bool = True,
     has_full: bool = True,
-) -> Way:
-    [chosen] = plan(
+) -> FillMethod:
+    [chosen] = choose_methods(
         np.array([counts]),
-        [Misses(policy, tolerance)],
+        [MissHandling(policy, tolerance)],
         ERRORS,
         costs,
         has_local=has_local,
         has_full=has_full,
     )
-    return Way(chosen)
+    return FillMethod(chosen)
 
 
 def test_fallback_never_computes_and_compute_always_does_when_something_is_missing() -> None:
-    assert way((0, 0, 9), MissPolicy.FALLBACK) is Way.LOOK_UP
-    assert way((9, 0, 1), MissPolicy.COMPUTE, tolerance=1.0) is Way.FRAGMENTS
-    assert way((9, 0, 0), MissPolicy.COMPUTE, tolerance=0.0) is Way.LOOK_UP
+    assert way((0, 0, 9), MissPolicy.FALLBACK) is FillMethod.LOOK_UP
+    assert way((9, 0, 1), MissPolicy.COMPUTE, tolerance=1.0) is FillMethod.FRAGMENTS
+    assert way((9, 0, 0), MissPolicy.COMPUTE, tolerance=0.0) is FillMethod.LOOK_UP
 
 
 def test_auto_looks_up_what_is_good_enough() -> None:
-    assert way((9, 1, 0)) is Way.LOOK_UP
-    assert way((5, 0, 5)) is Way.FRAGMENTS
+    assert way((9, 1, 0)) is FillMethod.LOOK_UP
+    assert way((5, 0, 5)) is FillMethod.FRAGMENTS
 
 
 def test_auto_computes_a_text_whole_where_its_fragments_cost_more() -> None:
-    assert way((6, 0, 4), costs=DEAR_FRAGMENTS) is Way.WHOLE
-    assert way((7, 0, 3), costs=DEAR_FRAGMENTS) is Way.FRAGMENTS
+    assert way((6, 0, 4), costs=DEAR_FRAGMENTS) is FillMethod.WHOLE
+    assert way((7, 0, 3), costs=DEAR_FRAGMENTS) is FillMethod.FRAGMENTS
 
 
 def test_auto_computes_a_text_whole_where_fragments_are_not_good_enough() -> None:
-    assert way((9, 0, 1), tolerance=0.05) is Way.WHOLE
+    assert way((9, 0, 1), tolerance=0.05) is FillMethod.WHOLE
 
 
 def test_what_cannot_be_computed_one_way_is_computed_the_other_or_looked_up() -> None:
-    assert way((5, 0, 5), has_local=False) is Way.WHOLE
-    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False) is Way.WHOLE
-    assert way((5, 0, 5), has_full=False, costs=DEAR_FRAGMENTS) is Way.FRAGMENTS
-    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False, has_full=False) is Way.LOOK_UP
+    assert way((5, 0, 5), has_local=False) is FillMethod.WHOLE
+    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False) is FillMethod.WHOLE
+    assert way((5, 0, 5), has_full=False, costs=DEAR_FRAGMENTS) is FillMethod.FRAGMENTS
+    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False, has_full=False) is FillMethod.LOOK_UP
 
 
 counts = st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50)).filter(any)
@@ -69,9 +69,9 @@ counts = st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50)).f
 def test_each_text_of_a_batch_gets_what_it_would_get_alone(
     texts: list[tuple[tuple[int, int, int], MissPolicy, float]],
 ) -> None:
-    together = plan(
+    together = choose_methods(
         np.array([found for found, _, _ in texts]),
-        [Misses(policy, tolerance) for _, policy, tolerance in texts],
+        [MissHandling(policy, tolerance) for _, policy, tolerance in texts],
         ERRORS,
         DEAR_FRAGMENTS,
     )
@@ -85,12 +85,12 @@ def test_auto_never_leaves_more_error_than_it_tolerates_where_it_could_do_better
 ) -> None:
     shares = np.array([found]) / sum(found)
     after = {
-        Way.LOOK_UP: float(expected_error(shares, ERRORS)[0]),
-        Way.FRAGMENTS: ERRORS.full,
-        Way.WHOLE: 0.0,
+        FillMethod.LOOK_UP: float(expected_error(shares, ERRORS)[0]),
+        FillMethod.FRAGMENTS: ERRORS.full,
+        FillMethod.WHOLE: 0.0,
     }
     chosen = way(found, tolerance=tolerance)
-    assert after[chosen] <= tolerance + 1e-9 or (found[1:] == (0, 0) and chosen is Way.LOOK_UP)
+    assert after[chosen] <= tolerance + 1e-9 or (found[1:] == (0, 0) and chosen is FillMethod.LOOK_UP)
 
 
 def test_the_last_measurement_of_a_conversion_is_what_counts() -> None:

@@ -10,7 +10,7 @@ import torch
 
 from inference.engine.rows import Failed, Row
 from inference.hplm.hplm import Hplm
-from inference.hplm.reference import outputs_from, states_looked_up
+from inference.hplm.reference import lookup_states, outputs_from_states
 from tests.unit.engine.alone import FALLBACK
 from tests.unit.engine.numerics import (
     DISAGREEMENT,
@@ -75,7 +75,7 @@ class Parts:
         self._rows = [world.row(number, text, FALLBACK) for number in range(hplms) for text in drawn]
         self._names = [name for name in PARTS for _ in range(len(self._rows) // len(PARTS))]
         self._states = {
-            (row.chain, row.key): states_looked_up(world.chains[row.chain], row.ids, row.types)
+            (row.chain, row.key): lookup_states(world.chains[row.chain], row.ids, row.types)
             for row in self._rows[: 2 * texts]  # every other model has the same chain
         }
         self._expected = [self._outputs(row, world.hplm(row)) for row in self._rows]
@@ -101,7 +101,7 @@ class Parts:
 
     def _outputs(self, row: Row, hplm: Hplm) -> Values:
         """What is right for the row, if it asked this model."""
-        return outputs_from(self._world.tiny.root, hplm, self._states[row.chain, row.key])
+        return outputs_from_states(self._world.tiny.root, hplm, self._states[row.chain, row.key])
 
 
 NONE, TOO_LARGE = float("nan"), 7e4

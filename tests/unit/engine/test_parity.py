@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from inference.engine.executor import Executor
-from inference.hplm.miss_policy import Misses
+from inference.hplm.miss_policy import MissHandling
 from tests.unit.engine.alone import WAYS
 from tests.unit.engine.numerics import DTYPES, LOGITS, TOLERANCES, rounding
 from tests.unit.engine.worlds import EngineWorld
@@ -26,7 +26,7 @@ def executor(request: pytest.FixtureRequest, shared_world: EngineWorld) -> Execu
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=mixes)
 def test_any_mix_of_rows_equals_the_reference(
-    executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, Misses]]
+    executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, MissHandling]]
 ) -> None:
     """Of tenants, domains, tasks, PETs, heads, pairs, and ways of answering what the tables lack."""
     outcomes = executor.step([shared_world.row(number, text, misses) for number, text, misses in mix])

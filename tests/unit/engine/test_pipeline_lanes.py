@@ -14,7 +14,7 @@ from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.residency import Lease
 from inference.engine.rows import Answered, Failed, ModelIdentity
 from inference.hplm.pet_batch import BatchedPets
-from inference.hplm.pet_layout import PackedPet
+from inference.hplm.pets import PackedPet
 from tests.processes import wait_until
 from tests.unit.engine.worlds import EngineWorld, damaged
 

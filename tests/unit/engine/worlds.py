@@ -18,9 +18,9 @@ from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import TASKS, Hplm
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.miss_policy import Misses, MissPolicy
-from inference.hplm.misses import LowerHalf
-from inference.hplm.reference import outputs_alone, outputs_from
+from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.plot_lookup import LowerLayers
+from inference.hplm.reference import outputs_from_states, reference_outputs
 from inference.hplm.root import Root
 from tests.unit.engine.alone import FALLBACK, states_alone
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
@@ -37,7 +37,7 @@ class EngineWorld:
         self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
         self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
-        self._halves: dict[str, LowerHalf] = {}
+        self._halves: dict[str, LowerLayers] = {}
 
     def executor(
         self,
@@ -65,7 +65,7 @@ class EngineWorld:
         """The local lower layers behind a chain."""
         return LocalLower.load(self.tiny.folder("lower", self.lowers[chain]))
 
-    def row(self, number: int, text: str, misses: Misses = FALLBACK) -> Row:
+    def row(self, number: int, text: str, misses: MissHandling = FALLBACK) -> Row:
         """A row of model ``number`` for ``text``."""
         hplm = self.tiny.hplms[number]
         # The second text of a pair is as good as any other.
@@ -80,15 +80,15 @@ class EngineWorld:
         """What the reference says about the row."""
         hplm = self.hplm(row)
         if row.misses.policy is MissPolicy.FALLBACK:
-            return outputs_alone(self.tiny.root, self.chains[row.chain], hplm, row.ids, row.types)
+            return reference_outputs(self.tiny.root, self.chains[row.chain], hplm, row.ids, row.types)
         states = states_alone(self._half(row.chain), row.ids, row.types, row.misses)
-        return outputs_from(self.tiny.root, hplm, states)
+        return outputs_from_states(self.tiny.root, hplm, states)
 
-    def _half(self, chain: str) -> LowerHalf:
+    def _half(self, chain: str) -> LowerLayers:
         """The lower half that the reference computes with, read once."""
         if chain not in self._halves:
             full = self.tiny.root.checkpoint_lower()
-            self._halves[chain] = LowerHalf(self.chains[chain], self.local(chain), full)
+            self._halves[chain] = LowerLayers(self.chains[chain], self.local(chain), full)
         return self._halves[chain]
 
     def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
@@ -113,10 +113,10 @@ class TinyHalves:
         self._tables, self._computing = {}, {}
         for name, chain in world.chains.items():
             parts = chain.composition.with_context_in(dtype)
-            self._tables[name] = LowerHalf(chain, composition=parts)
-            self._computing[name] = LowerHalf(chain, world.local(name).to(dtype), full, composition=parts)
+            self._tables[name] = LowerLayers(chain, composition=parts)
+            self._computing[name] = LowerLayers(chain, world.local(name).to(dtype), full, composition=parts)
 
-    def half(self, chain: str, *, computing: bool) -> LowerHalf:
+    def half(self, chain: str, *, computing: bool) -> LowerLayers:
         return (self._computing if computing else self._tables)[chain]
 
 

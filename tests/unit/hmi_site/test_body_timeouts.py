@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hmi_site.http.request_body import (
-    LARGE_BODIES_EACH,
-    LEAST_BYTES,
-    SLOW_BODIES_EACH,
-    WAIT_S,
+    BODY_TIMEOUT_S,
+    MAX_LARGE_BODIES_PER_SENDER,
+    MAX_SLOW_BODIES_PER_SENDER,
+    MIN_BYTES_PER_TIMEOUT,
     Body,
     BodyTimeout,
-    take_body,
-    take_rest,
+    receive_body,
+    receive_rest,
 )
 from hmi_site.http.wsgi_threads import Message
 from tenants.base.errors import HmiError
@@ -23,7 +23,7 @@ from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 from tests.unit.hmi_site.slow_clock import slow_down
 from tests.unit.hmi_site.test_wsgi_threads import END, LARGE, STREAMED, Environ, Server, Start, piece
 
-PIECES = st.lists(st.tuples(st.integers(0, 2 * LEAST_BYTES), st.floats(0, 2 * WAIT_S)))
+PIECES = st.lists(st.tuples(st.integers(0, 2 * MIN_BYTES_PER_TIMEOUT), st.floats(0, 2 * BODY_TIMEOUT_S)))
 ENDLESS = 1000
 """Pieces of a body, in seconds of which none goes by."""
 
@@ -40,14 +40,14 @@ def test_a_body_is_waited_for_no_longer_than_its_size_allows(pieces: list[tuple[
     for came, after_s in pieces:
         if after_s >= sender.left_s:
             break
-        sender.came(came, after_s=after_s)
+        sender.received(came, after_s=after_s)
         waited, size = waited + after_s, size + came
-    assert 0 <= sender.left_s <= WAIT_S
-    assert waited + sender.left_s <= WAIT_S * (1 + size / LEAST_BYTES) * (1 + 1e-9)
+    assert 0 <= sender.left_s <= BODY_TIMEOUT_S
+    assert waited + sender.left_s <= BODY_TIMEOUT_S * (1 + size / MIN_BYTES_PER_TIMEOUT) * (1 + 1e-9)
 
 
 @pytest.mark.usefixtures("slow_clock")
-@pytest.mark.parametrize(("size", "is_read"), [(1, False), (LEAST_BYTES, True)])
+@pytest.mark.parametrize(("size", "is_read"), [(1, False), (MIN_BYTES_PER_TIMEOUT, True)])
 def test_a_body_that_comes_too_slowly_holds_no_thread(size: int, is_read: bool) -> None:
     read: list[bytes] = []
     refused: list[str] = []
@@ -73,7 +73,7 @@ def test_a_small_body_that_comes_too_slowly_is_refused() -> None:
         await asyncio.sleep(0)
         return next(pieces)
 
-    body = asyncio.run(take_body(scope(ENDLESS), receive))
+    body = asyncio.run(receive_body(scope(ENDLESS), receive))
     assert len(body.content) < ENDLESS
     assert refusal_of(body) == "body_too_slow"
 
@@ -83,7 +83,7 @@ def test_a_body_of_which_nothing_comes_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch, size: int | None
 ) -> None:
     monkeypatch.setattr("hmi_site.http.request_body.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
-    body = asyncio.run(take_body(scope(size), nothing))
+    body = asyncio.run(receive_body(scope(size), nothing))
     assert (body.content, refusal_of(body)) == (b"", "body_too_slow")
 
 
@@ -99,7 +99,7 @@ def test_a_large_body_of_which_nothing_comes_is_not_waited_for_for_ever(
         start_response("408 Request Timeout", [])
         return iter([b""])
 
-    monkeypatch.setattr("hmi_site.http.request_body.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
+    monkeypatch.setattr("hmi_site.http.wsgi_threads.BodyTimeout", lambda: BodyTimeout(left_s=0.01))
     server = Server(END, headers=[(b"content-length", b"2000000")], permit=STREAMED)
     server.ask(application)
     assert (refused, server.sent[0]["status"]) == (["body_too_slow"], 408)
@@ -109,36 +109,39 @@ def test_of_one_address_only_some_bodies_may_be_slow(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("hmi_site.http.request_body.SLOW_AFTER_S", 0.0)
 
     async def all_at_once() -> list[Body]:
-        coming, more = asyncio.Event(), SLOW_BODIES_EACH + 3
+        coming, more = asyncio.Event(), MAX_SLOW_BODIES_PER_SENDER + 3
 
         async def receive() -> Message:
             await coming.wait()
             return piece(b"x", more=False)
 
-        bodies = [asyncio.create_task(take_body(scope(1), receive)) for _ in range(more)]
-        elsewhere = asyncio.create_task(take_body(scope(1, "203.0.113.9"), receive))
+        bodies = [asyncio.create_task(receive_body(scope(1), receive)) for _ in range(more)]
+        elsewhere = asyncio.create_task(receive_body(scope(1, "203.0.113.9"), receive))
         refused = [(await one) for one in await _first(bodies, 3)]
         coming.set()
         return [*refused, *(await asyncio.gather(*bodies, elsewhere))]
 
     bodies = asyncio.run(all_at_once())
     assert [refusal_of(body) for body in bodies[:3]] == ["queue_full"] * 3
-    assert sum(body.refusal is None for body in bodies) == SLOW_BODIES_EACH + 1
-    assert asyncio.run(take_body(scope(1), _one)).content == b"x"  # each gave its place back
+    assert sum(body.error is None for body in bodies) == MAX_SLOW_BODIES_PER_SENDER + 1
+    assert asyncio.run(receive_body(scope(1), _one)).content == b"x"  # each gave its place back
 
 
 def test_of_one_sender_only_some_large_bodies_are_on_their_way_however_fast_they_are() -> None:
     large = 2 * SMALL_BODY_BYTES
 
     async def all_at_once() -> list[Body]:
-        coming, bodies = asyncio.Event(), [Body(goes_on=True) for _ in range(LARGE_BODIES_EACH + 2)]
+        coming, bodies = (
+            asyncio.Event(),
+            [Body(more_body=True) for _ in range(MAX_LARGE_BODIES_PER_SENDER + 2)],
+        )
 
         async def receive() -> Message:
             await coming.wait()
             return piece(b"x", more=False)
 
         def take(body: Body, sender: str) -> "asyncio.Task[None]":
-            rest = take_rest(body, receive, size=None, most=large, sender=lambda: sender)
+            rest = receive_rest(body, receive, size=None, limit=large, sender=lambda: sender)
             return asyncio.create_task(rest)
 
         tasks = [take(body, "acme") for body in bodies[:-1]]
@@ -152,7 +155,7 @@ def test_of_one_sender_only_some_large_bodies_are_on_their_way_however_fast_they
 
     *allowed, refused, of_another = asyncio.run(all_at_once())
     assert refusal_of(refused) == "queue_full"
-    assert [body.content for body in [*allowed, of_another]] == [b"x"] * (LARGE_BODIES_EACH + 1)
+    assert [body.content for body in [*allowed, of_another]] == [b"x"] * (MAX_LARGE_BODIES_PER_SENDER + 1)
 
 
 async def _first(tasks: list["asyncio.Task[Body]"], count: int) -> list["asyncio.Task[Body]"]:
@@ -176,4 +179,4 @@ def scope(size: int | None, address: str = "203.0.113.1") -> Message:
 
 
 def refusal_of(body: Body) -> str | None:
-    return str(body.refusal.code) if body.refusal else None
+    return str(body.error.code) if body.error else None

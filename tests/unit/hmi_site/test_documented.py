@@ -18,7 +18,7 @@ READERS = (
     "tests/integration/fuzz",
 )
 NAME = re.compile(r"(?:HMI_[A-Z_]+|DATABASE_URL|REDIS_URL)")
-MADE_FROM_OTHERS = {"HMI_EMBEDDED_POSTGRES", "HMI_EMBEDDED_REDIS", "HMI_LOG_ROOT"}
+MADE_FROM_OTHERS = {"HMI_EXPORT_ROOT", "HMI_EMBEDDED_POSTGRES", "HMI_EMBEDDED_REDIS", "HMI_LOG_ROOT"}
 OF_CLIENTS = {"HMI_API_KEY"}  # what the calls that are shown to be copied name
 
 

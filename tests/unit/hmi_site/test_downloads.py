@@ -10,8 +10,8 @@ from django.http.response import HttpResponseBase
 from django.test import RequestFactory
 
 from hmi_site.http.download_limit import SMALL_FILE_BYTES, DownloadLimit
-from tenants.base.scope import nobodys_scope
-from tenants.base.upload_concurrency import DOWNLOADS_AT_ONCE
+from tenants.base.scope import empty_scope
+from tenants.base.upload_concurrency import MAX_CONCURRENT_DOWNLOADS
 
 
 class Site:
@@ -25,7 +25,7 @@ class Site:
 
     def ask(self, address: str) -> int:
         """The status of the answer, whose content nobody reads."""
-        with nobodys_scope():
+        with empty_scope():
             answer: Any = self._limit(RequestFactory().get("/api/file", REMOTE_ADDR=address))
         self._answers.append(answer)
         return int(answer.status_code)
@@ -50,7 +50,9 @@ def site() -> Iterator[Site]:
 
 
 def test_one_address_has_so_many_downloads_and_no_more(site: Site) -> None:
-    assert [site.ask("203.0.113.1") for _ in range(DOWNLOADS_AT_ONCE)] == [200] * DOWNLOADS_AT_ONCE
+    assert [site.ask("203.0.113.1") for _ in range(MAX_CONCURRENT_DOWNLOADS)] == [
+        200
+    ] * MAX_CONCURRENT_DOWNLOADS
     assert site.ask("203.0.113.1") == 429
     assert site.files[-1].closed  # what is not sent is not held either
     assert site.ask("203.0.113.2") == 200
@@ -60,11 +62,11 @@ def test_one_address_has_so_many_downloads_and_no_more(site: Site) -> None:
 
 def test_small_files_are_no_downloads(site: Site) -> None:
     site.size = SMALL_FILE_BYTES
-    assert {site.ask("203.0.113.3") for _ in range(2 * DOWNLOADS_AT_ONCE)} == {200}
+    assert {site.ask("203.0.113.3") for _ in range(2 * MAX_CONCURRENT_DOWNLOADS)} == {200}
 
 
 def test_a_download_that_nobody_closes_ends_with_its_answer() -> None:
     limit = DownloadLimit(lambda _: StreamingHttpResponse([b"x"]))
-    for _ in range(2 * DOWNLOADS_AT_ONCE):
-        with nobodys_scope():
+    for _ in range(2 * MAX_CONCURRENT_DOWNLOADS):
+        with empty_scope():
             assert limit(RequestFactory().get("/", REMOTE_ADDR="203.0.113.4")).status_code == 200

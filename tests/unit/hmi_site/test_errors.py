@@ -83,7 +83,7 @@ def test_a_body_beyond_the_limit_is_refused_even_if_its_length_was_not_declared(
 def test_an_unknown_content_type_and_method_are_typed_errors() -> None:
     status, answer = post(b"<a/>", "text/xml")
     assert (status, answer["error"]["code"]) == (415, "unsupported_type")
-    assert "It is sent here as application/json" in answer["error"]["message"]
+    assert "Accepted here: application/json" in answer["error"]["message"]
     response = Echo.as_view()(APIRequestFactory().get("/api/v1/echo"))
     assert response.status_code == 405
     assert response["Allow"] == "POST, OPTIONS"
@@ -92,12 +92,14 @@ def test_an_unknown_content_type_and_method_are_typed_errors() -> None:
 
 def test_the_shape_tells_when_to_come_back() -> None:
     busy = HmiError(ErrorCode.QUEUE_FULL, "Too much.", retry_after=2)
-    response = errors.answer(RequestFactory().get("/api/v1/x"), busy)
+    response = errors.error_response(RequestFactory().get("/api/v1/x"), busy)
     assert (response.status_code, response["Retry-After"]) == (429, "2")
 
 
 def test_who_is_not_signed_in_is_told_how() -> None:
-    response = errors.answer(RequestFactory().get("/api/x"), HmiError(ErrorCode.UNAUTHENTICATED, "No key."))
+    response = errors.error_response(
+        RequestFactory().get("/api/x"), HmiError(ErrorCode.UNAUTHENTICATED, "No key.")
+    )
     assert (response.status_code, response["WWW-Authenticate"]) == (401, "Bearer")
 
 
@@ -132,7 +134,7 @@ def test_who_asks_at_an_address_of_nothing_is_told_where_to_look(path: str, hint
 
 
 def test_a_page_shows_the_message_escaped() -> None:
-    page = errors.answer(
+    page = errors.error_response(
         RequestFactory().get("/x"), HmiError(ErrorCode.CONFLICT, "<script>alert(1)</script>")
     )
     assert page.status_code == 409

@@ -7,7 +7,7 @@ from django.conf import settings
 
 from hmi_site.celery import app
 from hmi_site.launcher import children
-from inference.batches.services.batches import RUN_BATCH_TASK
+from inference.batches.services.lifecycle import RUN_BATCH_TASK
 from tenants.base.dispatch import BATCHES_QUEUE, TRAINING_QUEUE, UPLOADS_QUEUE, WEBHOOKS_QUEUE
 from tenants.datasets.services.checks import RUN_CHECK_TASK
 from versiontree.jobs.services.shards import RUN_SHARDS_TASK

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from hmi_site.http.event_streams import EventStreams, without_body
+from hmi_site.http.event_streams import EventStreamRouter, empty_body
 
 LIVE = "/t/acme/jobs/6f2d4c1e-0000-4000-8000-000000000000/live/"
 
@@ -27,8 +27,8 @@ class Lanes:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self.application = EventStreams(
-            self._lane("stream"), others=self._lane("other"), end_streams=lambda: self.seen.append("ended")
+        self.application = EventStreamRouter(
+            self._lane("stream"), default=self._lane("other"), close_streams=lambda: self.seen.append("ended")
         )
 
     async def ask(self, path: str, kind: str = "http", method: str = "GET") -> None:
@@ -68,7 +68,7 @@ def test_of_a_body_that_never_ends_a_stream_receives_nothing() -> None:
         return sent.pop(0)
 
     async def received() -> list[dict[str, Any]]:
-        only = without_body(receive)
+        only = empty_body(receive)
         return [await only(), await only()]
 
     nothing = {"type": "http.request", "body": b"", "more_body": False}

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.http import HttpResponse
 
-from hmi_site.http.body_limits import REFUSAL, Permit
-from hmi_site.http.wsgi_threads import Message, Threaded
+from hmi_site.http.body_limits import BODY_ERROR, BodyPermit
+from hmi_site.http.wsgi_threads import Message, ThreadedWsgiApp
 from inference.api.hang_ups import ON_HANG_UP
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
@@ -30,7 +30,7 @@ class Server:
         *messages: object,
         path: bytes = b"/",
         headers: Iterable[tuple[bytes, bytes]] = CHUNKED,
-        permit: Permit | None = None,
+        permit: BodyPermit | None = None,
     ) -> None:
         self._permit = permit
         self.sent: list[Message] = []
@@ -55,7 +55,7 @@ class Server:
         """The body of the answer. Once it is there the caller hangs up."""
 
         async def talk() -> None:
-            threaded = Threaded(application, permit=self._permitted, threads=2)
+            threaded = ThreadedWsgiApp(application, body_permit=self._body_permit, threads=2)
             await threaded(self._scope, self._receive, self._send)
             self.hang_up()
             await asyncio.sleep(0.05)
@@ -63,7 +63,7 @@ class Server:
         asyncio.run(talk())
         return b"".join(message.get("body", b"") for message in self.sent)
 
-    def _permitted(self, environ: Environ) -> Permit:
+    def _body_permit(self, environ: Environ) -> BodyPermit:
         assert self._permit, "nobody was to send so much"
         return self._permit
 
@@ -79,7 +79,7 @@ class Server:
 
 
 LARGE = b"x" * (SMALL_BODY_BYTES + 1)
-STREAMED = Permit(limit=10 * SMALL_BODY_BYTES, sender=1, is_streamed=True, keeps_part=False)
+STREAMED = BodyPermit(limit=10 * SMALL_BODY_BYTES, sender=1, is_streamed=True, keeps_partial=False)
 
 
 def piece(content: bytes, more: bool = True) -> Message:
@@ -137,7 +137,7 @@ def test_a_body_that_breaks_off_is_refused() -> None:
     server = Server(piece(b"abc"))
     server.hang_up()
     server.ask(application)
-    assert seen[0][REFUSAL].code == "body_truncated"
+    assert seen[0][BODY_ERROR].code == "body_truncated"
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -152,7 +152,7 @@ def test_a_large_body_that_breaks_off_ends_there_only_for_who_keeps_it(keeps: bo
             return HttpResponse(str(error.code))
         return HttpResponse(b"read")
 
-    server = Server(piece(LARGE), piece(b"abc"), permit=replace(STREAMED, keeps_part=keeps))
+    server = Server(piece(LARGE), piece(b"abc"), permit=replace(STREAMED, keeps_partial=keeps))
     server.hang_up()
     assert server.ask(application) == (b"read" if keeps else b"body_truncated")
     assert read == ([LARGE + b"abc"] if keeps else [])
@@ -171,7 +171,7 @@ def test_a_chunked_body_beyond_what_is_permitted_is_refused(streamed: bool) -> N
         start_response("200 OK", [])
         try:
             environ["wsgi.input"].read()
-            return HttpResponse(str(environ[REFUSAL].code))
+            return HttpResponse(str(environ[BODY_ERROR].code))
         except HmiError as error:
             return HttpResponse(str(error.code))
 
@@ -282,8 +282,11 @@ def test_what_is_to_be_done_at_the_end_is_done_when_the_server_stops() -> None:
     async def send(message: Message) -> None:
         happened.append(message["type"])
 
-    live = Threaded(
-        answering()[1], permit=lambda _: STREAMED, threads=1, at_end=lambda: happened.append("the end")
+    live = ThreadedWsgiApp(
+        answering()[1],
+        body_permit=lambda _: STREAMED,
+        threads=1,
+        on_shutdown=lambda: happened.append("the end"),
     )
     asyncio.run(live({"type": "lifespan"}, receive, send))
     ready, stopped = "lifespan.startup.complete", "lifespan.shutdown.complete"

@@ -8,8 +8,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.hplm.compaction import merge
 from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.plot_writer import merge_tables
 from tests.unit.hplm.test_plot import MISSING, VOCAB, Fragment, fragments_of, in_order, some, write
 
 pytestmark = pytest.mark.unit
@@ -37,7 +37,7 @@ def test_every_fragment_gets_the_same_answer(
     # The last two made into one, as the root's table is left alone; then all into one.
     for merged in (2, len(tables)):
         out = folder / f"merged{merged}"
-        about = merge(tables[:merged], out)
+        about = merge_tables(tables[:merged], out)
         shorter = PlotChain([PlotTable.open(out), *tables[merged:]])
         before, after = PlotChain(tables).lookup(wanted), shorter.lookup(wanted)
         assert np.array_equal(before.vectors, after.vectors)
@@ -47,7 +47,7 @@ def test_every_fragment_gets_the_same_answer(
 
 def test_what_enters_after_the_sum_is_the_nearest_table_s(tmp_path: Path) -> None:
     tables = [write(tmp_path / str(at), some(9), table=at) for at in range(2)]
-    merge(tables, tmp_path / "out")
+    merge_tables(tables, tmp_path / "out")
     merged = PlotTable.open(tmp_path / "out")
     assert torch.equal(merged.composition.position_bias, tables[0].composition.position_bias)
 
@@ -55,7 +55,7 @@ def test_what_enters_after_the_sum_is_the_nearest_table_s(tmp_path: Path) -> Non
 def test_tables_that_store_their_vectors_differently_meet_in_half_precision(tmp_path: Path) -> None:
     near = write(tmp_path / "near", some(5), dtype="int8")
     far = write(tmp_path / "far", some(9), table=1)
-    about = merge([near, far], tmp_path / "out")
+    about = merge_tables([near, far], tmp_path / "out")
     merged = PlotTable.open(tmp_path / "out")
     assert about["dtype"] == "float16"
     assert np.array_equal(merged.vectors()[:5], near.vectors())
@@ -65,5 +65,5 @@ def test_tables_that_store_their_vectors_differently_meet_in_half_precision(tmp_
 def test_levels_are_counted_once(tmp_path: Path) -> None:
     rows = [(1, 2, 3), (1, 2, MISSING), (MISSING, 2, MISSING)]
     tables = [write(tmp_path / str(at), in_order(rows), table=at) for at in range(2)]
-    about = merge(tables, tmp_path / "out")
+    about = merge_tables(tables, tmp_path / "out")
     assert about["levels"] == {"trigram": 1, "left_bigram": 1, "right_bigram": 0, "unigram": 1}

@@ -5,9 +5,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from inference.hplm.compose import Composition, compose
-from inference.hplm.compose_flat import compose_flat, lay_out, spare_rows, vectors
-from inference.hplm.fragments import reach
+from inference.hplm.compose import (
+    Composition,
+    bias_rows,
+    compose,
+    compose_packed,
+    pack_layout,
+    source_vectors,
+)
+from inference.hplm.fragments import window_extent
 
 HIDDEN = 3
 Ids = NDArray[np.int64]
@@ -29,7 +35,7 @@ def plain(tokens: int) -> Composition:
 def by_definition(slots: Tensor, given: Composition, types: Tensor) -> Tensor:
     """States [T, d] of one text of rows [T, n, d], token by token."""
     length, n = slots.shape[:2]
-    left, _ = reach(n)
+    left, _ = window_extent(n)
     sums = []
     for at in range(length):
         state = given.position_bias[at] + given.type_bias[types[at]]
@@ -73,9 +79,9 @@ def laid_out(
     rows: Tensor, place: Ids, lengths: Ids, given: Composition, types: Ids, *, spare: int = 0
 ) -> Tensor:
     """Token states [N, d] of texts laid end to end, with room behind the rows where there is some."""
-    layout = lay_out(place, lengths, types, n=rows.shape[1], rows=len(rows), kinds=given.types)
+    layout = pack_layout(place, lengths, types, n=rows.shape[1], rows=len(rows), kinds=given.types)
     room = torch.full((spare, *rows.shape[1:]), torch.nan, dtype=rows.dtype)
-    return compose_flat(vectors(torch.cat([rows, room]), layout, given), layout, given)
+    return compose_packed(source_vectors(torch.cat([rows, room]), layout, given), layout, given)
 
 
 @given(st.integers(2, 5), st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 99))
@@ -106,7 +112,7 @@ def test_below_rougher_layers_states_are_as_near_as_their_numbers_allow(
     rough = given.with_context_in(torch.bfloat16)
     exact = laid_out(rows, place, np.array(lengths), given, types)
     assert exact.dtype == torch.float32
-    for spare in (0, spare_rows(max(lengths), 2, 3)):
+    for spare in (0, bias_rows(max(lengths), 2, 3)):
         states = laid_out(rows, place, np.array(lengths), rough, types, spare=spare)
         assert states.dtype == torch.bfloat16
         torch.testing.assert_close(states.float(), exact, atol=0.25, rtol=0.05)

@@ -31,7 +31,7 @@ def test_keys_order_as_fragments_do(one: tuple[int, int, int], other: tuple[int,
 
 @given(st.lists(st.integers(0, MISSING - 1), min_size=1, max_size=20))
 def test_each_token_stands_in_the_middle_of_its_own_fragment(ids: list[int]) -> None:
-    found = fr.of_sequence(np.array(ids, dtype=np.int64), MISSING).tolist()
+    found = fr.extract(np.array(ids, dtype=np.int64), MISSING).tolist()
     padded = [MISSING, *ids, MISSING]
     assert found == [padded[at : at + 3] for at in range(len(ids))]
 
@@ -46,13 +46,18 @@ def test_degrading_takes_away_just_what_the_level_lacks(row: tuple[int, int, int
         fr.LEVEL_UNI: [MISSING, centre, MISSING],
     }
     original = array([row])
-    assert fr.degrade(original, level, MISSING).tolist() == [expected[level]]
+    assert fr.shorten(original, level, MISSING).tolist() == [expected[level]]
     assert original.tolist() == [list(row)]
 
 
 def test_the_level_says_which_neighbours_are_missing() -> None:
     rows = array([(1, 2, 3), (1, 2, MISSING), (MISSING, 2, 3), (MISSING, 2, MISSING)])
-    assert fr.level_of(rows, MISSING).tolist() == [fr.LEVEL_TRI, fr.LEVEL_LEFT, fr.LEVEL_RIGHT, fr.LEVEL_UNI]
+    assert fr.fragment_levels(rows, MISSING).tolist() == [
+        fr.LEVEL_TRI,
+        fr.LEVEL_LEFT,
+        fr.LEVEL_RIGHT,
+        fr.LEVEL_UNI,
+    ]
 
 
 @given(
@@ -60,5 +65,5 @@ def test_the_level_says_which_neighbours_are_missing() -> None:
 )
 def test_the_fragments_of_several_sequences_are_those_of_each(n: int, sequences: list[list[int]]) -> None:
     own = [np.array(ids, dtype=np.int64) for ids in sequences]
-    together = fr.of_sequences(own, 99, n)
-    assert np.array_equal(together, np.concatenate([fr.of_sequence(ids, 99, n) for ids in own]))
+    together = fr.extract_all(own, 99, n)
+    assert np.array_equal(together, np.concatenate([fr.extract(ids, 99, n) for ids in own]))

@@ -6,9 +6,9 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from inference.hplm.artifact_files import FORMAT
 from inference.hplm.errors import HplmError
 from inference.hplm.hplm import CLASSIFICATION, JSON_FILE, TAGGING, WEIGHTS_FILE, Hplm, Task
-from inference.hplm.json_files import FORMAT
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
 from tests.unit.tiny import SPECS, tiny_hplm

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 from inference.hplm import fragments
 from inference.hplm.compose import compose
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import POOLINGS, BatchedHeads, Head, pooled
+from inference.hplm.heads import POOLINGS, BatchedHeads, Head, pool
 from inference.hplm.hplm import MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING, Hplm
 from inference.hplm.pet_batch import BatchedPets
-from inference.hplm.pet_layout import PackedPet
+from inference.hplm.pets import PackedPet
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import predict
-from inference.hplm.reference import outputs_alone, predict_alone
+from inference.hplm.reference import predict_reference, reference_outputs
 from inference.hplm.root import Root
 from tests.unit.tiny import SPECS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from tests.unit.tiny_world import TinyWorld
@@ -36,7 +36,7 @@ def answer_together(root: Root, rows: list[Row], padding: int = 0) -> list[NDArr
     width = int(lengths.max()) + padding
     states = torch.zeros(len(rows), width, config.hidden)
     for at, ((_, chain, _, _), encoding) in enumerate(zip(rows, encodings, strict=True)):
-        found = chain.lookup(fragments.of_sequence(encoding.ids, config.missing_id, config.n))
+        found = chain.lookup(fragments.extract(encoding.ids, config.missing_id, config.n))
         slots, types = torch.from_numpy(found.vectors)[None], torch.from_numpy(encoding.types)[None]
         states[at, : len(encoding)] = compose(slots, lengths[at : at + 1], chain.composition, types)
     mask = torch.arange(width) < lengths[:, None]
@@ -53,7 +53,7 @@ def check(root: Root, rows: list[Row], padding: int = 0) -> None:
     together = answer_together(root, rows, padding)
     for (hplm, chain, text, pair), outputs in zip(rows, together, strict=True):
         encoding = root.tokenizer.encode(text, pair)
-        alone = outputs_alone(root, chain, hplm, encoding.ids, encoding.types)
+        alone = reference_outputs(root, chain, hplm, encoding.ids, encoding.types)
         assert outputs.shape == alone.shape
         np.testing.assert_allclose(outputs, alone, rtol=1e-4, atol=1e-4)
 
@@ -98,9 +98,9 @@ def test_two_hplms_of_a_batch_do_not_give_the_same_answer(world: TinyWorld) -> N
 def test_the_reference_predicts_what_its_outputs_say(world: TinyWorld) -> None:
     for hplm in world.hplms:
         encoding = world.root.tokenizer.encode(TEXTS[4])
-        outputs = outputs_alone(world.root, world.chain(hplm), hplm.model, encoding.ids)
+        outputs = reference_outputs(world.root, world.chain(hplm), hplm.model, encoding.ids)
         expected = predict(hplm.model.task, hplm.model.labels, [outputs], [encoding], TEXTS[4])
-        assert predict_alone(world.root, world.chain(hplm), hplm.model, TEXTS[4]) == expected
+        assert predict_reference(world.root, world.chain(hplm), hplm.model, TEXTS[4]) == expected
 
 
 @given(
@@ -121,7 +121,7 @@ def test_heads_of_any_widths_and_poolings_side_by_side_answer_without_padding(
     found = BatchedHeads.stack(heads, index).apply(states, mask).rows(lengths)
     for row, (which, length) in enumerate(rows):
         head = heads[which]
-        alone = pooled(states[row : row + 1, :length], mask[row : row + 1, :length], head.pooling)
+        alone = pool(states[row : row + 1, :length], mask[row : row + 1, :length], head.pooling)
         expected = head.apply(alone)[0]
         assert found[row].shape == tuple(expected.shape)
         np.testing.assert_allclose(found[row], expected.numpy(), atol=1e-5)

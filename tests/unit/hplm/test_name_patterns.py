@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.hplm.adapter_io.name_patterns import (
+    MAX_PATTERN_LENGTH,
+    MAX_PATTERNS,
+    check_patterns,
+    name_pattern,
+)
 from inference.hplm.errors import HplmError
-from inference.hplm.foreign.name_patterns import LONGEST, MOST_PATTERNS, name_pattern, patterns_check
 
 NAMES = (
     "encoder.layer.0.attention.self.query",
@@ -48,7 +53,7 @@ REFUSED = (
     "(?=a)",
     "query\n",
     "ü",
-    "a" * (LONGEST + 1),
+    "a" * (MAX_PATTERN_LENGTH + 1),
 )
 
 
@@ -77,14 +82,14 @@ def test_any_pattern_that_is_read_matches_as_in_peft(parts: list[tuple[str, str]
 @pytest.mark.parametrize("pattern", REFUSED)
 def test_other_patterns_are_refused_by_name(pattern: str) -> None:
     with pytest.raises(HplmError) as caught:
-        patterns_check({pattern: 4}, "rank_pattern")
+        check_patterns({pattern: 4}, "rank_pattern")
     assert repr(pattern[:60]) in caught.value.message
 
 
 def test_repetitions_one_behind_another_end_soon() -> None:
-    assert not name_pattern(".*" * (LONGEST // 2 - 1) + "X").matches("a" * 500)
+    assert not name_pattern(".*" * (MAX_PATTERN_LENGTH // 2 - 1) + "X").matches("a" * 500)
 
 
 def test_there_are_not_more_patterns_than_a_model_has_maps() -> None:
     with pytest.raises(HplmError, match="patterns"):
-        patterns_check({f"layer.{number}": 4 for number in range(MOST_PATTERNS + 1)}, "rank_pattern")
+        check_patterns({f"layer.{number}": 4 for number in range(MAX_PATTERNS + 1)}, "rank_pattern")

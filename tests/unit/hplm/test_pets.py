@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from inference.hplm.errors import HplmError
-from inference.hplm.pet_batch import MERGED_FROM, BatchedPets, LayerPets, SharedPets
-from inference.hplm.pet_layout import PackedPet
-from inference.hplm.pets import PLACES, PetSpec, PetWeights, Shape
+from inference.hplm.pet_batch import MERGE_THRESHOLD, BatchedPets, LayerPets, SharedPets
+from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
 
-SHAPE = Shape(layers=2, hidden=6, inner=10)
+SHAPE = UpperShape(layers=2, hidden=6, inner=10)
 specs = st.builds(
     PetSpec,
     adapter=st.integers(0, 5),
@@ -115,7 +114,7 @@ def test_a_pet_does_the_same_in_a_batch_so_large_that_its_updates_are_added_to_t
 ) -> None:
     torch.manual_seed(0)
     layer, pet = Layer(), learnt(spec)
-    states = torch.randn(2, MERGED_FROM * SHAPE.inner, SHAPE.hidden)
+    states = torch.randn(2, MERGE_THRESHOLD * SHAPE.inner, SHAPE.hidden)
     with torch.no_grad():
         found = layer(states, SharedPets(pet.weights).layer(1))
         for row, own in enumerate(states):

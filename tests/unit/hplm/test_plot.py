@@ -15,7 +15,7 @@ from inference.hplm.compose import Composition
 from inference.hplm.errors import HplmError
 from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, VECTORS_FILE, PlotChain, PlotTable
 from inference.hplm.plot_writer import write_plot
-from inference.hplm.quantise import stored
+from inference.hplm.quantization import quantize
 
 VOCAB, HIDDEN = 4, 2
 MISSING = VOCAB
@@ -70,7 +70,7 @@ def write(
 
 def in_memory(found: Sequence[Fragment], table: int, n: int = 3) -> PlotTable:
     fragments = in_order(found, n)
-    rows = stored(vectors_of(fragments, table), "float16")
+    rows = quantize(vectors_of(fragments, table), "float16")
     return PlotTable(fr.pack(fragments), rows, composition(), {"missing_id": MISSING})
 
 
@@ -123,7 +123,7 @@ def test_a_fragment_without_even_a_unigram_is_an_error_that_names_the_token() ->
 
 
 def test_a_chain_takes_no_table_of_another_root() -> None:
-    nothing = stored(np.zeros((0, 3, HIDDEN + 1)), "float16")
+    nothing = quantize(np.zeros((0, 3, HIDDEN + 1)), "float16")
     other = {"missing_id": MISSING}
     stranger = PlotTable(np.zeros(0, dtype=np.int64), nothing, composition(hidden=HIDDEN + 1), other)
     with pytest.raises(HplmError, match="different roots"):

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.scheme import IOB2, Entities
 
-from inference.hplm.iob2 import iob2_spans
-from inference.hplm.predictions import class_prediction, tag_prediction
+from inference.hplm.predictions import class_prediction, iob2_spans, tag_prediction
 from inference.hplm.tokenization import Encoding, TextTokenizer
 from tests.unit.tiny import tiny_tokenizer
 

@@ -6,28 +6,28 @@ from hypothesis import given
 from hypothesis import strategies as some
 from torch.nn import functional
 
-from inference.hplm.bucketed_linear import FINE, LARGEST, added, linear, pieces
+from inference.hplm.bucketed_linear import FINE_BUCKET, MAX_BUCKET, addmm, bucket_slices, linear
 
-ROWS = some.integers(1, 3 * LARGEST)
+ROWS = some.integers(1, 3 * MAX_BUCKET)
 HALF = [torch.bfloat16, torch.float16]
 
 
 def sizes_of(rows: int) -> set[int]:
-    return {piece.stop - piece.start for piece in pieces(rows)}
+    return {piece.stop - piece.start for piece in bucket_slices(rows)}
 
 
 @given(ROWS)
 def test_pieces_cover_all_rows_and_nothing_else(rows: int) -> None:
     covered = torch.zeros(rows)
-    for piece in pieces(rows):
+    for piece in bucket_slices(rows):
         assert 0 <= piece.start < piece.stop <= rows
         covered[piece] = 1
     assert bool(covered.all())
 
 
 def test_whatever_the_number_of_rows_there_are_few_sizes_of_pieces_and_few_pieces() -> None:
-    assert len(set[int]().union(*(sizes_of(rows) for rows in range(FINE, 2 * LARGEST)))) == 19
-    assert max(len(list(pieces(rows))) for rows in range(1, LARGEST)) == 2
+    assert len(set[int]().union(*(sizes_of(rows) for rows in range(FINE_BUCKET, 2 * MAX_BUCKET)))) == 19
+    assert max(len(list(bucket_slices(rows))) for rows in range(1, MAX_BUCKET)) == 2
 
 
 @pytest.mark.parametrize("dtype", HALF)
@@ -39,7 +39,7 @@ def test_a_product_in_pieces_is_the_product(rows: int, dtype: torch.dtype) -> No
     with torch.no_grad():
         torch.testing.assert_close(linear(hidden, weight, bias).float(), exact, rtol=0.01, atol=0.05)
         beside = torch.randn(rows, 32).to(dtype)
-        found = added(beside, hidden, weight.t()).float()
+        found = addmm(beside, hidden, weight.t()).float()
     torch.testing.assert_close(found, exact - bias.float() + beside.float(), rtol=0.01, atol=0.05)
 
 
@@ -63,6 +63,6 @@ def test_where_types_are_cast_on_the_way_they_still_are() -> None:
     hidden = torch.randn(70, 48)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         found = linear(hidden.bfloat16(), weight, bias)
-        beside = added(bias, hidden.bfloat16(), weight.t())
+        beside = addmm(bias, hidden.bfloat16(), weight.t())
     assert (found.dtype, beside.dtype) == (torch.bfloat16, torch.bfloat16)
     torch.testing.assert_close(found.float(), functional.linear(hidden, weight, bias), rtol=0.05, atol=0.2)

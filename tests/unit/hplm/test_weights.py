@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from inference.hplm.weights import read_weights, write_weights
+from inference.hplm.artifact_files import read_weights, write_weights
 
 
 def test_reading_weights_again_and_again_keeps_nothing(tmp_path: Path) -> None:

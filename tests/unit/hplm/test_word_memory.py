@@ -10,7 +10,7 @@ from tokenizers import AddedToken, pre_tokenizers
 
 from inference.hplm import word_token_cache
 from inference.hplm.tokenization import Encoding, TextTokenizer
-from inference.hplm.word_token_cache import Tokens, WordMemory, reads_words_apart
+from inference.hplm.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 from tests.unit.families import byte_level_tokenizer
 from tests.unit.tiny import WORDS, tiny_tokenizer
 
@@ -63,7 +63,7 @@ def test_words_met_before_are_what_the_tokenizer_makes_of_them(several: list[str
             assert all_same(tokenizer.encode_all(several), expected)
 
 
-@pytest.mark.parametrize("bound", ["MOST_WORDS", "MOST_TOKENS", "MOST_CHARACTERS"])
+@pytest.mark.parametrize("bound", ["MAX_WORDS", "MAX_TOKENS", "MAX_CHARACTERS"])
 def test_a_full_memory_begins_anew_and_one_too_small_does_without(
     bound: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +74,7 @@ def test_a_full_memory_begins_anew_and_one_too_small_does_without(
         assert all_same(tokenizer.encode_all(several), each_alone(tokenizer, several))
 
 
-@pytest.mark.parametrize("bound", ["MOST_WORDS", "MOST_TOKENS", "MOST_CHARACTERS"])
+@pytest.mark.parametrize("bound", ["MAX_WORDS", "MAX_TOKENS", "MAX_CHARACTERS"])
 def test_it_holds_no_more_than_its_bounds(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_token_cache, bound, 8)
     asked: list[str] = []
@@ -85,7 +85,7 @@ def test_it_holds_no_more_than_its_bounds(bound: str, monkeypatch: pytest.Monkey
         places = [np.array([at for at, one in enumerate(text) if one != " "], np.int64) for text in texts]
         return [Tokens(at, np.stack([at, at + 1], axis=1), np.arange(len(at))) for at in places]
 
-    memory = WordMemory(letters)
+    memory = WordTokenCache(letters)
     for text in ("a b c d", "a b", "e f g h", "a", "i j", "a", "b"):
         memory.tokens([text])
     # How many tokens there are shows only when they are read: for want of room they may be read again.
@@ -105,4 +105,4 @@ def test_only_what_reads_words_apart_remembers_them() -> None:
     other.pre_tokenizer = pre_tokenizers.Metaspace()
     added.add_tokens([AddedToken("river stone", special=False)])
     tried = (bert, other, added, byte_level_tokenizer())
-    assert [reads_words_apart(one) for one in tried] == [True, False, False, False]
+    assert [encodes_words_independently(one) for one in tried] == [True, False, False, False]

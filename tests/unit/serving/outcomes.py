@@ -4,7 +4,7 @@ import numpy as np
 
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Row, StageSeconds
 from inference.hplm.hplm import CLASSIFICATION
-from inference.hplm.miss_policy import Misses
+from inference.hplm.miss_policy import MissHandling
 
 ROOT, TABLE, ROOT_TABLE = "r" * 64, "d" * 64, "t" * 64
 CHAIN = f"{ROOT}:{'l' * 64}:{TABLE}:{ROOT_TABLE}"
@@ -13,7 +13,7 @@ CHAIN = f"{ROOT}:{'l' * 64}:{TABLE}:{ROOT_TABLE}"
 def a_row(tenant: str = "acme", *, tokens: int = 4, hplm: str = "mood", chain: str = CHAIN) -> Row:
     """A row of so many tokens; its digest is the model's name."""
     ids = np.zeros(tokens, dtype=np.int64)
-    return Row("0", ids, ids, ModelIdentity(tenant, hplm, 1, hplm), chain, Misses())
+    return Row("0", ids, ids, ModelIdentity(tenant, hplm, 1, hplm), chain, MissHandling())
 
 
 def an_answer(row: Row, *, hits: Hits | None = None, seconds: StageSeconds | None = None) -> Answered:

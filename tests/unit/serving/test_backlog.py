@@ -9,7 +9,7 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.costs import Costs, CostTable
 from inference.engine.fairness import FairShares
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
-from inference.hplm.miss_policy import Misses
+from inference.hplm.miss_policy import MissHandling
 from inference.serving.backlog import Backlog, Batch
 from inference.serving.ticket import Ticket
 
@@ -57,7 +57,7 @@ class Desk:
     ) -> Ticket:
         model = ModelIdentity(tenant, "model", 1, tenant)
         ids = np.zeros(length, dtype=np.int64)
-        made = [Row(str(n), ids, ids, model, "chain", Misses()) for n in range(rows)]
+        made = [Row(str(n), ids, ids, model, "chain", MissHandling()) for n in range(rows)]
         ticket = cast("Ticket", FakeTicket(made, Route(executor or self.executor)))
         self.backlog.add(ticket)
         return ticket

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.check import RowChecker
 from tenants.datasets.formats.dataset import read_rows
 from tenants.datasets.formats.examples import Example
 from tenants.datasets.formats.lines import Source
-from tenants.datasets.formats.rows import column_names
+from tenants.datasets.formats.row_parser import RowParser
+from tenants.datasets.formats.rows import column_mapping
 
 
 def source(folder: Path, name: str, content: str | bytes) -> Source:
@@ -48,6 +48,6 @@ def examples(
 ) -> list[Example]:
     """What a file of that name and content holds."""
     found = source(folder, name, content)
-    checker = RowChecker(task)
-    _, rows = read_rows(found, task, column_names(task, columns))
-    return [checker.example(row, name) for row in rows]
+    parser = RowParser(task)
+    _, rows = read_rows(found, task, column_mapping(task, columns))
+    return [parser.parse(row, name) for row in rows]

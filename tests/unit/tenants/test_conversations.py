@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import HmiError
-from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
+from tenants.datasets.formats.conversations import (
+    convert_conversations,
+    detect_task,
+    first_row_columns,
+    is_conversation,
+)
 from tests.unit.tenants.files import source
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -31,12 +36,12 @@ def test_any_rows_become_texts_on_their_lines_or_are_refused_with_a_line(rows: l
     lines = [json.dumps(row) + "\n" + "\n" * gaps for row in rows]
     with tempfile.TemporaryDirectory() as folder:
         sent, target = source(Path(folder), "rows.jsonl", "".join(lines)), Path(folder) / "texts"
-        columns = columns_of(sent)
+        columns = first_row_columns(sent)
         if not is_conversation(columns):
             return
-        assert task_of(columns) == "classification"
+        assert detect_task(columns) == "classification"
         try:
-            write_texts(sent, target, columns)
+            convert_conversations(sent, target, columns)
         except HmiError as error:
             refused = (error.details or {})["row"]
         else:

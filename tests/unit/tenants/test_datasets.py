@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
 from tenants.datasets.formats import dataset as dataset_module
-from tenants.datasets.formats.census import Census
 from tenants.datasets.formats.dataset import DatasetDraft, draft_dataset
-from tenants.datasets.formats.examples import TextExample, read_examples
-from tenants.datasets.formats.lines import exact_print, fingerprint, normalise
+from tenants.datasets.formats.examples import ClassificationExample, read_examples
+from tenants.datasets.formats.lines import exact_fingerprint, fingerprint, normalise
 from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
-from tenants.datasets.formats.splits import carve
+from tenants.datasets.formats.splits import auto_split
+from tenants.datasets.formats.statistics import SplitStatistics
 from tests.unit.tenants.files import jsonl, refused, source, texts
 
 
@@ -36,7 +36,7 @@ def rows_of(made: DatasetDraft) -> dict[str, list[str]]:
 
 def test_given_splits_are_kept_as_they_are(tmp_path: Path) -> None:
     made = draft(tmp_path, train=texts(20), dev=texts(4, start=20), test=texts(5, start=24))
-    assert {split: census.rows for split, census in made.censuses.items()} == {
+    assert {split: stats.rows for split, stats in made.statistics.items()} == {
         "train": 20,
         "dev": 4,
         "test": 5,
@@ -54,12 +54,12 @@ def test_missing_splits_are_taken_from_train_a_tenth_each(tmp_path: Path) -> Non
         row["text"] for row in texts(200)
     )
     assert made.automatic == ["dev", "test"]
-    assert all(set(census.labels) == {"good", "bad"} for census in made.censuses.values())
+    assert all(set(stats.labels) == {"good", "bad"} for stats in made.statistics.values())
 
 
 def test_only_dev_is_taken_when_test_was_given(tmp_path: Path) -> None:
     made = draft(tmp_path, train=texts(100), test=texts(10, start=100))
-    assert {split: census.rows for split, census in made.censuses.items()} == {
+    assert {split: stats.rows for split, stats in made.statistics.items()} == {
         "train": 90,
         "test": 10,
         "dev": 10,
@@ -77,24 +77,24 @@ def test_the_automatic_split_is_the_same_every_time(tmp_path: Path) -> None:
     }
 
 
-def census_of(rows: list[tuple[str, str]]) -> Census:
-    census = Census()
+def statistics_of(rows: list[tuple[str, str]]) -> SplitStatistics:
+    stats = SplitStatistics()
     for text, label in rows:
-        census.add(TextExample(text, label))
-    return census
+        stats.add(ClassificationExample(text, label))
+    return stats
 
 
 @given(st.lists(st.tuples(st.integers(0, 80), st.sampled_from("abc")), min_size=80, max_size=300))
 def test_duplicates_stay_together_and_train_keeps_every_label(rows: list[tuple[int, str]]) -> None:
-    census = census_of([(f"text {number}", label) for number, label in rows])
-    if len(census.texts) < 40:
+    stats = statistics_of([(f"text {number}", label) for number, label in rows])
+    if len(stats.texts) < 40:
         return
-    chosen = carve(census, ["dev", "test"])
-    assert set(chosen) < set(census.texts)
-    kept = {text.label for mark, text in census.texts.items() if mark not in chosen}
-    assert kept == {text.label for text in census.texts.values()}
+    chosen = auto_split(stats, ["dev", "test"])
+    assert set(chosen) < set(stats.texts)
+    kept = {text.label for mark, text in stats.texts.items() if mark not in chosen}
+    assert kept == {text.label for text in stats.texts.values()}
     for split in ("dev", "test"):
-        share = sum(found == split for found in chosen.values()) / len(census.texts)
+        share = sum(found == split for found in chosen.values()) / len(stats.texts)
         assert 0.07 <= share <= 0.13
 
 
@@ -102,7 +102,11 @@ def test_near_copies_count_as_the_same_text() -> None:
     assert normalise("  The Café, again! ") == normalise("the cafe\u0301   AGAIN")
     assert fingerprint("Hello, world.") == fingerprint("hello world")
     assert fingerprint("!?") != fingerprint("!!")
-    assert exact_print("Hello,  World") == exact_print("hello, world") != exact_print("hello world")
+    assert (
+        exact_fingerprint("Hello,  World")
+        == exact_fingerprint("hello, world")
+        != exact_fingerprint("hello world")
+    )
     assert fingerprint("a", "b") != fingerprint("a b") != fingerprint("b", "a")
 
 
@@ -136,7 +140,7 @@ def test_a_leak_below_the_limit_is_reported_as_a_warning(tmp_path: Path) -> None
     assert [(leak["rows"], leak["share"], leak["first_rows"]) for leak in report["leaks"]] == [
         (1, 0.005, [200])
     ]
-    assert "1 row of test stands in train, too (0.50%) (row 200)." in report["warnings"]
+    assert "1 row of test is also in train (0.50%) (row 200)." in report["warnings"]
     assert report["leaks_allowed"] is False
 
 
@@ -201,7 +205,7 @@ def test_a_column_that_is_no_label_is_refused(tmp_path: Path) -> None:
 
 
 def test_too_many_rows_are_refused_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_module, "MOST_ROWS", 30)
+    monkeypatch.setattr(dataset_module, "MAX_ROWS", 30)
     error = refused(ErrorCode.FILE_TOO_LARGE, lambda: draft(tmp_path, train=texts(50)))
     assert error.details is not None
     assert error.details["row"] == 31
@@ -235,8 +239,8 @@ def test_the_report_counts_and_warns(tmp_path: Path) -> None:
     }
     assert report["warnings"] == [
         "1 row of train (3.1%) repeats the text of an earlier row (row 31).",
-        "1 row of train answers a text otherwise than an earlier row (row 31).",
-        "dev has the label 'unseen', which train lacks, in 1 row (row 1): what is answered there is wrong.",
+        "1 row of train contradicts an earlier row with the same text (row 31).",
+        "dev has the label 'unseen', which train lacks, in 1 row (row 1): every prediction there is wrong.",
         "Labels with fewer than 5 examples in train: rare.",
     ]
 

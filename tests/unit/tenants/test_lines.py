@@ -97,7 +97,7 @@ def test_every_line_end_is_known_and_other_separators_stay_inside(tmp_path: Path
 
 def test_a_line_beyond_the_limit_is_refused_by_its_number(tmp_path: Path) -> None:
     found = source(tmp_path, "a.txt", "short\n" + "x" * 100)
-    error = refused(ErrorCode.LINE_TOO_LONG, lambda: list(read_lines(found, longest=50)))
+    error = refused(ErrorCode.LINE_TOO_LONG, lambda: list(read_lines(found, max_bytes=50)))
     assert error.details == {"file": "a.txt", "line": 2, "limit": 50}
 
 

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.examples import TagExample, TextExample, example_from_line
-from tenants.datasets.formats.rows import column_names
+from tenants.datasets.formats.examples import ClassificationExample, TaggingExample, example_from_line
+from tenants.datasets.formats.rows import column_mapping
 from tests.unit.tenants.files import examples, jsonl, refused
 
 # --- JSON lines ---------------------------------------------------------------------------------------------
@@ -20,7 +20,10 @@ from tests.unit.tenants.files import examples, jsonl, refused
 
 def test_json_lines_are_read_and_blank_ones_skipped(tmp_path: Path) -> None:
     content = '{"text": "a", "label": "x", "id": 7}\n\n  \n{"label": "y", "text": "b"}'
-    assert examples(tmp_path, "a.jsonl", content) == [TextExample("a", "x"), TextExample("b", "y")]
+    assert examples(tmp_path, "a.jsonl", content) == [
+        ClassificationExample("a", "x"),
+        ClassificationExample("b", "y"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -30,8 +33,8 @@ def test_json_lines_are_read_and_blank_ones_skipped(tmp_path: Path) -> None:
         ("[1, 2]", "an array"),
         ('"text"', "a string"),
         ("null", "null"),
-        ("[" * 100_000, "beyond all measure"),
-        ('{"text": "a", "label": ' + "9" * 5000 + "}", "beyond all measure"),
+        ("[" * 100_000, "too deeply nested"),
+        ('{"text": "a", "label": ' + "9" * 5000 + "}", "too deeply nested"),
     ],
 )
 def test_a_malformed_json_line_is_located(tmp_path: Path, line: str, says: str) -> None:
@@ -58,17 +61,19 @@ def test_a_missing_column_says_what_was_found_and_what_is_needed(tmp_path: Path)
 
 def test_columns_map_other_names(tmp_path: Path) -> None:
     content = '{"sentence": "a", "class": "x"}'
-    assert examples(tmp_path, "a.jsonl", content, text="sentence", label="class") == [TextExample("a", "x")]
+    assert examples(tmp_path, "a.jsonl", content, text="sentence", label="class") == [
+        ClassificationExample("a", "x")
+    ]
 
 
 @pytest.mark.parametrize("columns", [{"txt": "a"}, {"text": ""}, {"tokens": "a"}])
 def test_a_mapping_that_makes_no_sense_is_refused(columns: dict[str, str]) -> None:
-    error = refused(ErrorCode.INVALID_FIELD, lambda: column_names("classification", columns))
+    error = refused(ErrorCode.INVALID_FIELD, lambda: column_mapping("classification", columns))
     assert error.param == "columns"
 
 
 def test_an_unknown_task_is_refused() -> None:
-    assert refused(ErrorCode.INVALID_FIELD, lambda: column_names("translation", None)).param == "task"
+    assert refused(ErrorCode.INVALID_FIELD, lambda: column_mapping("translation", None)).param == "task"
 
 
 # --- types --------------------------------------------------------------------------------------------------
@@ -129,14 +134,14 @@ def test_the_delimiter_is_found_out(tmp_path: Path, delimiter: str) -> None:
     content = f"id{delimiter}text{delimiter}label\n1{delimiter}hello, you; all{delimiter}x\n"
     if delimiter in ",;":
         content = content.replace("hello, you; all", '"hello, you; all"')
-    assert examples(tmp_path, "a.csv", content) == [TextExample("hello, you; all", "x")]
+    assert examples(tmp_path, "a.csv", content) == [ClassificationExample("hello, you; all", "x")]
 
 
 def test_quoted_fields_hold_delimiters_quotes_and_line_ends(tmp_path: Path) -> None:
     content = '\ufefftext,label\r\n"one\r\ntwo, ""three""",x\r\n\r\nfour,y\r\n'
     assert examples(tmp_path, "a.csv", content) == [
-        TextExample('one\ntwo, "three"', "x"),
-        TextExample("four", "y"),
+        ClassificationExample('one\ntwo, "three"', "x"),
+        ClassificationExample("four", "y"),
     ]
 
 
@@ -176,7 +181,7 @@ def test_what_the_csv_module_writes_is_read_back(
     buffer = io.StringIO()
     csv.writer(buffer, delimiter=delimiter).writerows([("text", "label"), *rows])
     found = examples(tmp_path_factory.mktemp("csv"), "a.csv", buffer.getvalue())
-    assert found == [TextExample(text, label) for text, label in rows]
+    assert found == [ClassificationExample(text, label) for text, label in rows]
 
 
 # --- canonical form -----------------------------------------------------------------------------------------
@@ -187,13 +192,13 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 @given(TEXT, TEXT)
 @example("a\x85b\u2028c\u2029d\x0b\x0c\x1c\x1d\x1e\r\ne", "x")
 def test_canonical_lines_of_texts_come_back_and_stay_on_one_line(text: str, label: str) -> None:
-    line = TextExample(text, label).to_line()
+    line = ClassificationExample(text, label).to_line()
     assert line.splitlines() == [line[:-1]]
-    assert example_from_line(line) == TextExample(text, label)
+    assert example_from_line(line) == ClassificationExample(text, label)
     assert json.loads(line) == {"text": text, "label": label}
 
 
 @given(st.lists(st.tuples(TEXT, st.sampled_from(["O", "B-x"])), min_size=1))
 def test_canonical_lines_of_tags_come_back(pairs: list[tuple[str, str]]) -> None:
-    written = TagExample(tuple(token for token, _ in pairs), tuple(tag for _, tag in pairs))
+    written = TaggingExample(tuple(token for token, _ in pairs), tuple(tag for _, tag in pairs))
     assert example_from_line(written.to_line()) == written

@@ -9,9 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from tenants.base.disk import copy
+from tenants.base.disk import copy_file
 from tenants.base.errors import ErrorCode
-from tenants.datasets.storage import Kept, Measured, UploadStore, copied, measure, receive, verify
+from tenants.datasets.storage import (
+    FileDigest,
+    StoredFile,
+    UploadStore,
+    copy_verified,
+    digest_file,
+    verify_file,
+    write_stream,
+)
 from tests.unit.tenants.files import refused
 
 CONTENT = b"some text\n"
@@ -25,16 +33,16 @@ def store(tmp_path: Path) -> UploadStore:
 
 def test_a_file_is_placed_under_its_checksum(store: UploadStore) -> None:
     with store.workspace() as workspace:
-        measured = receive(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
-        assert measured == measure(workspace / "a") == Measured(DIGEST, len(CONTENT))
-        store.place(workspace / "a", measured)
+        measured = write_stream(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
+        assert measured == digest_file(workspace / "a") == FileDigest(DIGEST, len(CONTENT))
+        store.add(workspace / "a", measured)
     assert (store.root / DIGEST[:2] / DIGEST).read_bytes() == CONTENT
 
 
 def put(store: UploadStore) -> Path:
     with store.workspace() as workspace:
-        return store.place(
-            workspace / "a", receive(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
+        return store.add(
+            workspace / "a", write_stream(io.BytesIO(CONTENT), workspace / "a", name="a.txt", limit=100)
         )
 
 
@@ -64,24 +72,24 @@ def test_a_copy_has_the_same_bytes_and_a_life_of_its_own_on_any_disk(tmp_path: P
     source.write_bytes(os.urandom(3_000_000))
     with tempfile.TemporaryDirectory(dir=folder) as elsewhere:
         target = Path(elsewhere) / "target"
-        copy(source, target)
+        copy_file(source, target)
         assert target.read_bytes() == source.read_bytes()
         source.write_bytes(b"changed")
         assert target.stat().st_size == 3_000_000
         with pytest.raises(FileExistsError):
-            copy(source, target)
+            copy_file(source, target)
 
 
 def test_a_copy_that_is_not_what_was_measured_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(CONTENT)
-    kept = Kept(source, measure(source))
-    copied(kept, tmp_path / "same", name="a.txt")
+    kept = StoredFile(source, digest_file(source))
+    copy_verified(kept, tmp_path / "same", name="a.txt")
     source.write_bytes(CONTENT[::-1])
-    error = refused(ErrorCode.CORRUPT_ARTIFACT, lambda: copied(kept, tmp_path / "other", name="a.txt"))
+    error = refused(ErrorCode.CORRUPT_ARTIFACT, lambda: copy_verified(kept, tmp_path / "other", name="a.txt"))
     assert error.message.startswith("a.txt is damaged")
     source.unlink()
-    refused(ErrorCode.CORRUPT_ARTIFACT, lambda: verify(kept, name="a.txt"))
+    refused(ErrorCode.CORRUPT_ARTIFACT, lambda: verify_file(kept, name="a.txt"))
 
 
 def test_a_workspace_is_gone_even_after_a_failure(store: UploadStore) -> None:
@@ -115,11 +123,11 @@ def test_a_file_beyond_the_limit_is_refused_before_it_is_read_whole(tmp_path: Pa
 
     error = refused(
         ErrorCode.FILE_TOO_LARGE,
-        lambda: receive(Endless(), tmp_path / "a", name="big.txt", limit=5_000_000),
+        lambda: write_stream(Endless(), tmp_path / "a", name="big.txt", limit=5_000_000),
     )
     assert error.details == {"file": "big.txt", "limit": 5_000_000}
     assert (tmp_path / "a").stat().st_size <= 5_000_000
 
 
 def test_a_file_of_exactly_the_limit_is_taken(tmp_path: Path) -> None:
-    assert receive(io.BytesIO(b"12345"), tmp_path / "a", name="a", limit=5).size == 5
+    assert write_stream(io.BytesIO(b"12345"), tmp_path / "a", name="a", limit=5).size == 5

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.conll import find_fault
-from tenants.datasets.formats.examples import TagExample
+from tenants.datasets.formats.conll import find_tag_error
+from tenants.datasets.formats.examples import TaggingExample
 from tests.unit.tenants.files import examples, jsonl, refused
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter NNP B-PER\nBlackburn NNP I-PER"
@@ -17,15 +17,15 @@ CONLL = "-DOCSTART- -X- O O\n\nEU NNP B-ORG\nrejects VBZ O\n\n\nPeter NNP B-PER\
 
 def test_conll_takes_the_first_and_the_last_column(tmp_path: Path) -> None:
     assert examples(tmp_path, "train.txt", CONLL, "tagging") == [
-        TagExample(("EU", "rejects"), ("B-ORG", "O")),
-        TagExample(("Peter", "Blackburn"), ("B-PER", "I-PER")),
+        TaggingExample(("EU", "rejects"), ("B-ORG", "O")),
+        TaggingExample(("Peter", "Blackburn"), ("B-PER", "I-PER")),
     ]
 
 
 def test_conll_columns_can_be_chosen_by_position(tmp_path: Path) -> None:
     content = "1\tEU\tB-ORG\t_\n2\trejects\tO\t_\n"
     assert examples(tmp_path, "a.conll", content, "tagging", tokens="2", tags="3") == [
-        TagExample(("EU", "rejects"), ("B-ORG", "O"))
+        TaggingExample(("EU", "rejects"), ("B-ORG", "O"))
     ]
 
 
@@ -84,7 +84,7 @@ def test_tokens_are_a_list_of_texts(tmp_path: Path, tokens: Any, code: ErrorCode
 
 def test_tables_hold_tokens_and_tags_parted_by_spaces(tmp_path: Path) -> None:
     assert examples(tmp_path, "a.csv", "tokens,tags\nEU rejects,B-ORG O\n", "tagging") == [
-        TagExample(("EU", "rejects"), ("B-ORG", "O"))
+        TaggingExample(("EU", "rejects"), ("B-ORG", "O"))
     ]
 
 
@@ -100,4 +100,4 @@ def test_every_sentence_made_of_spans_is_iob2(spans: list[tuple[str, int]]) -> N
         for kind, length in spans
         for tag in ([f"B-{kind}"] + [f"I-{kind}"] * (length - 1) if kind else ["O"] * length)
     ]
-    assert find_fault(tags) is None
+    assert find_tag_error(tags) is None

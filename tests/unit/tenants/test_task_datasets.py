@@ -74,7 +74,7 @@ def test_all_misplaced_answers_are_named_by_row(tmp_path: Path) -> None:
     error = refused(ErrorCode.MALFORMED_ROW, lambda: draft(tmp_path, "question_answering", train=rows))
     assert error.details is not None
     assert (error.details["row"], error.details["rows"], error.details["faults"]) == (2, [2, 6, 7], 3)
-    assert "In all 3 rows are faulty; also rows 6, 7." in error.message
+    assert "In all, 3 rows are invalid; the others are rows 6, 7." in error.message
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_leaks_are_taken_when_the_uploader_says_so_and_then_shown(tmp_path: Path
     report = dataset_report(made)
     assert report["leaks_allowed"] is True
     assert report["leaks"][0]["share"] == 1.0
-    assert any("measures on these splits flatter" in warning for warning in report["warnings"])
+    assert any("metrics on these splits are too good" in warning for warning in report["warnings"])
 
 
 def test_signs_that_mark_what_a_row_asks_about_make_no_duplicate(tmp_path: Path) -> None:

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode
-from tenants.datasets.formats.check import RowChecker, checked_separator
 from tenants.datasets.formats.dataset import read_rows
 from tenants.datasets.formats.examples import (
-    AnswerExample,
+    ClassificationExample,
     Example,
-    LabelsExample,
+    MultilabelExample,
+    QuestionAnsweringExample,
+    RegressionExample,
     SpanAnswer,
-    TextExample,
-    ValueExample,
     example_from_line,
 )
-from tenants.datasets.formats.rows import column_names
+from tenants.datasets.formats.row_parser import RowParser, clean_separator
+from tenants.datasets.formats.rows import column_mapping
 from tests.unit.tenants.files import examples, jsonl, refused, source
 
 CONTEXT = "Ada wrote the first program in 1843."
@@ -32,10 +32,10 @@ def test_every_kind_of_row_survives_its_line(
     text: str, pair: str | None, labels: list[str], value: float
 ) -> None:
     kinds: list[Example] = [
-        TextExample(text, "x", pair),
-        LabelsExample(text, tuple(labels), pair),
-        ValueExample(text, value, pair),
-        AnswerExample(text, text + text, (SpanAnswer(text, 0), SpanAnswer(text, len(text)))),
+        ClassificationExample(text, "x", pair),
+        MultilabelExample(text, tuple(labels), pair),
+        RegressionExample(text, value, pair),
+        QuestionAnsweringExample(text, text + text, (SpanAnswer(text, 0), SpanAnswer(text, len(text)))),
     ]
     for example in kinds:
         line = example.to_line()
@@ -45,10 +45,10 @@ def test_every_kind_of_row_survives_its_line(
 
 def test_the_canonical_keys_are_those_that_training_reads() -> None:
     lines = [
-        TextExample("a", "x", "b").to_line(),
-        LabelsExample("a", ("x", "y")).to_line(),
-        ValueExample("a", 1.5).to_line(),
-        AnswerExample("a", "b", (SpanAnswer("b", 0),)).to_line(),
+        ClassificationExample("a", "x", "b").to_line(),
+        MultilabelExample("a", ("x", "y")).to_line(),
+        RegressionExample("a", 1.5).to_line(),
+        QuestionAnsweringExample("a", "b", (SpanAnswer("b", 0),)).to_line(),
     ]
     assert [json.loads(line) for line in lines] == [
         {"text": "a", "text_pair": "b", "label": "x"},
@@ -60,12 +60,12 @@ def test_the_canonical_keys_are_those_that_training_reads() -> None:
 
 def test_a_second_text_is_read_where_there_is_one(tmp_path: Path) -> None:
     rows = jsonl([{"text": "a", "text_pair": "b", "label": "x"}])
-    assert examples(tmp_path, "a.jsonl", rows) == [TextExample("a", "x", "b")]
+    assert examples(tmp_path, "a.jsonl", rows) == [ClassificationExample("a", "x", "b")]
     table = "premise,hypothesis,label\na,b,x\n"
     mapped = {"text": "premise", "text_pair": "hypothesis"}
-    assert examples(tmp_path, "a.csv", table, **mapped) == [TextExample("a", "x", "b")]
+    assert examples(tmp_path, "a.csv", table, **mapped) == [ClassificationExample("a", "x", "b")]
     null = jsonl([{"text": "a", "text_pair": None, "label": "x"}])
-    assert examples(tmp_path, "b.jsonl", null) == [TextExample("a", "x")]
+    assert examples(tmp_path, "b.jsonl", null) == [ClassificationExample("a", "x")]
 
 
 def test_a_second_text_that_was_named_must_be_there(tmp_path: Path) -> None:
@@ -102,19 +102,19 @@ def test_labels_of_a_cell_are_parted_or_a_json_list(
     table = "text\tlabels\n" + f"a\t{cell if not cell.startswith('[') else json.dumps(cell)[1:-1]}\n"
     if cell.startswith("["):
         table = 'text\tlabels\na\t"' + cell.replace('"', '""') + '"\n'
-    assert examples(tmp_path, "a.tsv", table, "multilabel") == [LabelsExample("a", labels)]
+    assert examples(tmp_path, "a.tsv", table, "multilabel") == [MultilabelExample("a", labels)]
 
 
 def test_the_separator_is_the_uploaders_choice(tmp_path: Path) -> None:
     found = source(tmp_path, "a.csv", 'text,labels\na,"red; green"\n')
-    _, rows = read_rows(found, "multilabel", column_names("multilabel", None))
-    checker = RowChecker("multilabel", ";")
-    assert [checker.example(row, "a.csv") for row in rows] == [LabelsExample("a", ("red", "green"))]
+    _, rows = read_rows(found, "multilabel", column_mapping("multilabel", None))
+    parser = RowParser("multilabel", ";")
+    assert [parser.parse(row, "a.csv") for row in rows] == [MultilabelExample("a", ("red", "green"))]
 
 
 @pytest.mark.parametrize("separator", ["", "a", "1", "||||", "\n"])
 def test_a_separator_that_could_stand_in_a_label_is_refused(separator: str) -> None:
-    assert refused(ErrorCode.INVALID_FIELD, lambda: checked_separator(separator)).param == "separator"
+    assert refused(ErrorCode.INVALID_FIELD, lambda: clean_separator(separator)).param == "separator"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_labels_that_are_none_are_named_by_row(tmp_path: Path, labels: Any, code
 @pytest.mark.parametrize(("value", "number"), [(3, 3.0), (-1.5, -1.5), ("2.25", 2.25), (" 1e3 ", 1000.0)])
 def test_numbers_are_read_from_json_and_from_cells(tmp_path: Path, value: Any, number: float) -> None:
     rows = jsonl([{"text": "a", "value": value}])
-    assert examples(tmp_path, "a.jsonl", rows, "regression") == [ValueExample("a", number)]
+    assert examples(tmp_path, "a.jsonl", rows, "regression") == [RegressionExample("a", number)]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_what_is_no_finite_number_is_named_by_row(tmp_path: Path, value: Any, co
 def test_answers_are_read_in_both_forms(tmp_path: Path, answers: Any) -> None:
     rows = jsonl([{"question": "When?", "context": CONTEXT, "answers": answers}])
     assert examples(tmp_path, "a.jsonl", rows, "question_answering") == [
-        AnswerExample("When?", CONTEXT, (SpanAnswer("1843", 31),))
+        QuestionAnsweringExample("When?", CONTEXT, (SpanAnswer("1843", 31),))
     ]
 
 
@@ -179,7 +179,7 @@ def test_answers_are_read_in_both_forms(tmp_path: Path, answers: Any) -> None:
 def test_a_question_may_have_no_answer(tmp_path: Path, answers: Any) -> None:
     rows = jsonl([{"question": "Where?", "context": CONTEXT, "answers": answers}])
     found = examples(tmp_path, "a.jsonl", rows, "question_answering")
-    assert found == [AnswerExample("Where?", CONTEXT, ())]
+    assert found == [QuestionAnsweringExample("Where?", CONTEXT, ())]
 
 
 def test_an_answer_must_stand_where_it_says(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_an_answer_must_stand_where_it_says(tmp_path: Path) -> None:
     error = refused(
         ErrorCode.MALFORMED_ROW, lambda: examples(tmp_path, "a.jsonl", rows, "question_answering")
     )
-    assert "it stands at 31" in error.message
+    assert "it starts at 31" in error.message
     assert error.details is not None
     assert (error.details["row"], error.details["found"]) == (1, 31)
 

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tenants.base.disk import sweep, workspace
+from tenants.base.disk import remove_stale_workspaces, workspace
 
 
 def test_sweeping_minds_nobody_who_comes_and_goes(tmp_path: Path) -> None:
@@ -17,6 +17,6 @@ def test_sweeping_minds_nobody_who_comes_and_goes(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         workers = [pool.submit(work, number) for number in range(4)]
         while not all(worker.done() for worker in workers):
-            assert sweep(tmp_path, older_than_s=3600) == 0
+            assert remove_stale_workspaces(tmp_path, older_than_s=3600) == 0
     for worker in workers:
         worker.result()

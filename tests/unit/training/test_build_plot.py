@@ -15,7 +15,7 @@ from inference.hplm.plot import PlotTable
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file, repeating_texts
-from workers.training.build_plot import PlotSettings, build_plot
+from workers.training.plots import PlotSettings, build_plot
 from workers.training.progress import Cancelled, Reporter
 
 SMALL = PlotSettings(precision="float32", fragments_per_batch=16)
@@ -67,14 +67,14 @@ def kept(folder: Path) -> dict[int, set[tuple[int, ...]]]:
     """The fragments of a table by level."""
     table = PlotTable.open(folder / "out")
     rows = fragments.unpack(table.keys)
-    levels = fragments.level_of(rows, table.missing_id)
+    levels = fragments.fragment_levels(rows, table.missing_id)
     return {level: {tuple(row) for row in rows[levels == level].tolist()} for level in fragments.LEVELS}
 
 
 def of_corpus(branch: Branch) -> list[list[tuple[int, ...]]]:
     missing = branch.loaded.config.missing_id
     texts = [branch.loaded.tokenizer.encode(text).ids for text in repeating_texts(100)]
-    return [[tuple(f) for f in fragments.of_sequence(ids, missing).tolist()] for ids in texts]
+    return [[tuple(f) for f in fragments.extract(ids, missing).tolist()] for ids in texts]
 
 
 def test_the_most_frequent_trigrams_cover_the_share_asked_for(branch: Branch, built: Built) -> None:
@@ -108,7 +108,7 @@ def test_at_a_hundred_percent_every_fragment_of_the_corpus_is_found(branch: Bran
     for text in of_corpus(branch):
         exact = np.array(text)
         wanted = [exact]
-        wanted += [fragments.degrade(exact, level, table.missing_id) for level in fragments.LEVELS]
+        wanted += [fragments.shorten(exact, level, table.missing_id) for level in fragments.LEVELS]
         assert (table.find(fragments.pack(np.concatenate(wanted))) >= 0).all()
 
 
@@ -209,7 +209,7 @@ def test_windows_of_other_lengths_are_found_whole_and_by_their_parts(tmp_path: P
     )
     table, missing = PlotTable.open(tmp_path / "out"), root.config.missing_id
     for text in repeating_texts(40):
-        exact = fragments.of_sequence(root.tokenizer.encode(text).ids, missing, n)
+        exact = fragments.extract(root.tokenizer.encode(text).ids, missing, n)
         assert (table.find(fragments.pack(exact)) >= 0).all()
         names = {"left_bigram", "right_bigram", "trigram", "unigram"}
         parts = [
@@ -217,7 +217,7 @@ def test_windows_of_other_lengths_are_found_whole_and_by_their_parts(tmp_path: P
         ]
         for level in parts:
             whole = exact[(exact != missing).all(axis=1)]
-            assert (table.find(fragments.pack(fragments.degrade(whole, level, missing))) >= 0).all()
+            assert (table.find(fragments.pack(fragments.shorten(whole, level, missing))) >= 0).all()
     assert report["levels"]["unigram"] == root.config.vocab
 
 

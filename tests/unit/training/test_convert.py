@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.encoder import UpperLayers
 from inference.hplm.errors import HplmError
-from inference.hplm.fragments import level_name, search_order
+from inference.hplm.fragments import fallback_order, level_name
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
-from inference.hplm.upper import UpperLayers
 from tests.unit.families import published
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
 from workers.training.convert import ConvertSettings, convert_root
-from workers.training.general_text import read_general
 from workers.training.progress import Cancelled, Reporter
+from workers.training.training_texts import read_general
 
 pytestmark = pytest.mark.slow
 
@@ -62,7 +62,7 @@ def test_the_closed_form_explains_more_than_no_conversion_does(converted: dict[s
     after = converted["report"]["closed_form"]
     assert after["trigram"]["cut"] < 0.75 * before["cut"]
     assert after["trigram"]["last"] < before["last"]
-    assert list(after) == [level_name(level, 3) for level in search_order(3)]
+    assert list(after) == [level_name(level, 3) for level in fallback_order(3)]
     assert after["trigram"]["cut"] < after["unigram"]["cut"] < 1.0
 
 
@@ -148,7 +148,7 @@ def test_fragments_of_any_length_are_converted(branch: Branch, tmp_path: Path, n
     report = convert(branch, tmp_path, settings=settings)
     complete = level_name(0, n)
     for stage in ("closed_form", "distilled"):
-        assert list(report[stage]) == [level_name(level, n) for level in search_order(n)]
+        assert list(report[stage]) == [level_name(level, n) for level in fallback_order(n)]
         assert report[stage][complete]["cut"] < 0.75 * report["unconverted"][complete]["cut"]
     assert LocalLower.load(tmp_path / "out" / "lower").n == n
 

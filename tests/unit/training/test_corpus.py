@@ -107,7 +107,7 @@ def test_a_batch_knows_the_fragment_of_every_token(reader: CorpusReader) -> None
     batch = make_batch([alone(first), alone(second)], reader.config)
     for row, ids in enumerate((first, second)):
         found = batch.unique[batch.where[row, : len(ids)].numpy()]
-        assert found.tolist() == fragments.of_sequence(ids, reader.config.missing_id).tolist()
+        assert found.tolist() == fragments.extract(ids, reader.config.missing_id).tolist()
         assert batch.ids[row, : len(ids)].tolist() == ids.tolist()
         assert batch.mask[row].sum() == len(ids) == batch.lengths[row]
     assert len(np.unique(batch.unique, axis=0)) == len(batch.unique)

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from inference.hplm.errors import HplmError
 from workers.training import fragment_counts
-from workers.training.fragment_counts import FragmentTables
-from workers.training.fragment_selection import CHOSEN_FILE, choose_fragments
+from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
 from workers.training.ngrams import FULL, PAIR, TOKEN, Packing, Window
 from workers.training.progress import Cancelled
 

@@ -23,8 +23,8 @@ from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.progress import Cancelled, Reporter
+from workers.training.search import FineTuneSettings
 
 SMALL = FineTuneSettings(
     precision="float32",

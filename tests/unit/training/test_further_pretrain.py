@@ -16,10 +16,10 @@ from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, contents, corpus_file, repeating_texts
 from workers.training.checkpoints import Checkpoints
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
-from workers.training.general_text import read_general, write_general
-from workers.training.masking import hide, masked_batch
+from workers.training.masked_language_model import hide, masked_batch
 from workers.training.progress import Cancelled, Reporter
 from workers.training.sequences import alone, pair
+from workers.training.training_texts import read_general, write_general
 
 pytestmark = pytest.mark.slow
 

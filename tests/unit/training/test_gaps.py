@@ -10,8 +10,8 @@ from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_TRI, LEVEL_U
 from inference.hplm.plot import PlotTable
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.world import NullReporter, corpus_file
-from workers.training.build_plot import PlotSettings, build_plot
 from workers.training.corpus import CorpusReader, Ids, read_corpus
+from workers.training.plots import PlotSettings, build_plot
 from workers.training.simulated_misses import Frequencies, Patterns, TableGaps, everywhere, read_at
 
 MISSING = 99
@@ -22,7 +22,7 @@ def gaps_of(texts: list[list[int]], alpha: float, n: int = 3) -> TableGaps:
 
 
 def levels(gaps: TableGaps, text: list[int], *, counted: bool = False, n: int = 3) -> list[int]:
-    whole = fragments.of_sequence(np.array(text), MISSING, n)
+    whole = fragments.extract(np.array(text), MISSING, n)
     found: list[int] = gaps.levels(whole, counted=counted).tolist()
     return found
 
@@ -58,10 +58,10 @@ def test_no_coverage_leaves_the_ends_and_uni_grams() -> None:
 
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_reading_everything_at_a_level_leaves_nothing_more(n: int) -> None:
-    whole = fragments.of_sequence(np.arange(10), MISSING, n)
+    whole = fragments.extract(np.arange(10), MISSING, n)
     for level in range(fragments.level_count(n)):
         read = read_at(whole, everywhere(level)(whole), MISSING)
-        assert np.array_equal(read, fragments.degrade(whole, level, MISSING))
+        assert np.array_equal(read, fragments.shorten(whole, level, MISSING))
 
 
 @pytest.mark.parametrize("alpha", [30.0, 60.0, 100.0])
@@ -89,7 +89,7 @@ def test_the_gaps_are_those_of_the_table_that_is_built(
     sequences = list(reader.sequences(read_corpus(corpus).texts()))
     gaps = TableGaps(Frequencies.of(sequences, n, root.config.missing_id), alpha)
     for sequence in sequences[:40]:
-        whole = fragments.of_sequence(sequence, root.config.missing_id, n)
+        whole = fragments.extract(sequence, root.config.missing_id, n)
         found = gaps.levels(whole, counted=False)
         expected = np.array(_first_found(table, whole, root.config.missing_id))
         read = read_at(whole, found, root.config.missing_id)
@@ -98,8 +98,8 @@ def test_the_gaps_are_those_of_the_table_that_is_built(
 
 def _first_found(table: PlotTable, whole: Ids, missing: int) -> list[int]:
     n = whole.shape[1]
-    order = fragments.search_order(n)
-    hits = [table.find(fragments.pack(fragments.degrade(whole, level, missing))) >= 0 for level in order]
+    order = fragments.fallback_order(n)
+    hits = [table.find(fragments.pack(fragments.shorten(whole, level, missing))) >= 0 for level in order]
     return [order[int(np.argmax([hit[row] for hit in hits]))] for row in range(len(whole))]
 
 
@@ -116,11 +116,11 @@ def test_a_table_of_more_coverage_never_reads_fewer_tokens(
 
 def test_patterns_are_drawn_by_their_shares() -> None:
     gaps = gaps_of([[1, 5, 6, 7, 2]], 100.0)
-    whole = fragments.of_sequence(np.array([1, 5, 6, 7, 2]), MISSING)
+    whole = fragments.extract(np.array([1, 5, 6, 7, 2]), MISSING)
     rng = np.random.default_rng(0)
     patterns = Patterns(gaps, complete=0.5, table=0.0)
     drawn = [patterns.draw(whole, rng, MISSING) for _ in range(400)]
     complete = sum(np.array_equal(read, whole) for read in drawn) / 400
     assert complete == pytest.approx(0.5, abs=0.08)
-    alone = fragments.degrade(whole, LEVEL_UNI, MISSING)
+    alone = fragments.shorten(whole, LEVEL_UNI, MISSING)
     assert all(np.array_equal(read, whole) or np.array_equal(read, alone) for read in drawn)

@@ -17,8 +17,8 @@ from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.lower_states import LowerWay
+from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.slow
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from inference.hplm import compaction
+from inference.hplm import plot_writer
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, Recorder
-from workers.training.merge_plots import merge_plots
+from workers.training.plots import merge_plots
 from workers.training.progress import Cancelled
 
 
 @pytest.fixture(autouse=True)
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "ROWS_AT_ONCE", 16)
+    monkeypatch.setattr(plot_writer, "MERGE_BATCH", 16)
 
 
 def test_it_tells_how_far_it_is(branch: Branch, tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
 from workers.training.batch_parts import begin_in_parts, first_parts
-from workers.training.optimise import Optimiser
-from workers.training.word_rows import WordRows
+from workers.training.optimizer import Optimiser, WordRows
 
 TARGETS = [1.0, -2.0, 3.0, 0.5, 4.0]
 

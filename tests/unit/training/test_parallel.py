@@ -26,9 +26,8 @@ from tests.unit.training.test_convert import SMALL
 from tests.unit.training.world import CancelAt, NullReporter, corpus_file
 from workers.training.convert import convert_here
 from workers.training.multi_gpu import PeerLost, Processes, peer_processes
-from workers.training.optimise import Optimiser
+from workers.training.optimizer import Optimiser, WordRows
 from workers.training.progress import Cancelled
-from workers.training.word_rows import WordRows
 
 TARGETS = [1.0, -2.0, 3.0, 0.5, 4.0]
 

@@ -2,7 +2,7 @@
 
 import torch
 
-from workers.training.ridge import NormalEquations
+from workers.training.ridge_regression import NormalEquations
 
 
 def test_a_planted_linear_problem_is_solved() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from workers.training.atomic_folders import build_once, read_seal, seal_digest
+from workers.training.disk import build_once, read_seal, seal_digest
 
 
 def make(folder: Path) -> dict[str, object]:

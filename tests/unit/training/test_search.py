@@ -18,9 +18,9 @@ from workers.training import search
 from workers.training.checkpoints import Checkpoints
 from workers.training.datasets import DatasetFiles
 from workers.training.fine_tune import fine_tune
-from workers.training.fine_tune_settings import FineTuneSettings
 from workers.training.prepared_split import outputs_of
 from workers.training.progress import Cancelled, Reporter
+from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.slow
 

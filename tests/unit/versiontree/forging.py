@@ -8,7 +8,7 @@ import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from versiontree.artifact_store import digest_of
+from versiontree.artifact_store import files_digest
 
 Members = dict[str, bytes]
 
@@ -66,7 +66,7 @@ def resealed(members: Members) -> Members:
             artifacts.setdefault((kind, digest), {})[part] = content
     kept = {name: content for name, content in files.items() if not name.startswith("artifacts/")}
     for (kind, digest), parts in artifacts.items():
-        found = digest_of({part: entry(content) for part, content in parts.items()})  # type: ignore[misc]
+        found = files_digest({part: entry(content) for part, content in parts.items()})  # type: ignore[misc]
         kept |= {f"artifacts/{kind}/{found}/{part}": content for part, content in parts.items()}
         for node in (manifest, *manifest["lineage"]):
             node["digests"] = {r: found if d == digest else d for r, d in node["digests"].items()}

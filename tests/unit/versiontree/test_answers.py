@@ -10,24 +10,25 @@ from scipy.stats import binomtest
 
 from versiontree.artifact_store import ArtifactDamaged
 from versiontree.tree.evaluation_answers import (
-    Answered,
-    Answers,
-    Change,
-    answers_changed,
-    answers_chosen,
+    ChangeKind,
+    EvaluationAnswers,
+    RowAnswer,
+    answer_labels,
+    answers_compare,
+    answers_filter,
     answers_read,
-    labels_of,
     mcnemar,
 )
-from workers.training.evaluation_answers import Judged, write_answers
+from workers.training.evaluate import write_answers
+from workers.training.tasks.base import Judged
 
 
-def said(row: int, gold: str, answer: str, score: float = 0.5) -> Answered:
-    return Answered(row, 0, gold, answer, gold == answer, score)
+def said(row: int, gold: str, answer: str, score: float = 0.5) -> RowAnswer:
+    return RowAnswer(row, 0, gold, answer, gold == answer, score)
 
 
-def of(*answered: Answered, task: str = "classification") -> Answers:
-    return Answers(task, len(answered), answered)
+def of(*answered: RowAnswer, task: str = "classification") -> EvaluationAnswers:
+    return EvaluationAnswers(task, len(answered), answered)
 
 
 @given(st.integers(0, 300), st.integers(0, 300))
@@ -38,27 +39,31 @@ def test_mcnemar_s_test_is_the_binomial_one_of_the_rows_that_changed_sides(fixed
 
 def test_the_surest_mistakes_come_first_and_cells_hold_what_the_matrix_counts() -> None:
     found = of(said(1, "a", "a"), said(2, "a", "b", 0.6), said(3, "a", "b", 0.9), said(4, "b", "a", 0.7))
-    assert [one.row for one in answers_chosen(found, wrong=True)] == [3, 4, 2]
-    assert [one.row for one in answers_chosen(found, gold="a", predicted="b")] == [2, 3]
-    assert [one.row for one in answers_chosen(found, gold="a")] == [1, 2, 3]
-    assert labels_of(found) == ["a", "b"]
+    assert [one.row for one in answers_filter(found, wrong=True)] == [3, 4, 2]
+    assert [one.row for one in answers_filter(found, gold="a", predicted="b")] == [2, 3]
+    assert [one.row for one in answers_filter(found, gold="a")] == [1, 2, 3]
+    assert answer_labels(found) == ["a", "b"]
 
 
 def test_spans_and_sets_are_found_by_the_labels_in_them() -> None:
-    spans = Answered(1, 0, [["DRUG", 0, 1]], [["DISEASE", 2, 4]], False, 0.5)
-    sets = Answered(2, 0, ["x", "y"], [], False, 0.5)
-    assert answers_chosen(of(spans, task="tagging"), gold="DRUG", predicted="DISEASE") == [spans]
-    assert answers_chosen(of(sets, task="multilabel"), gold="y") == [sets]
-    assert answers_chosen(of(sets, task="multilabel"), predicted="y") == []
+    spans = RowAnswer(1, 0, [["DRUG", 0, 1]], [["DISEASE", 2, 4]], False, 0.5)
+    sets = RowAnswer(2, 0, ["x", "y"], [], False, 0.5)
+    assert answers_filter(of(spans, task="tagging"), gold="DRUG", predicted="DISEASE") == [spans]
+    assert answers_filter(of(sets, task="multilabel"), gold="y") == [sets]
+    assert answers_filter(of(sets, task="multilabel"), predicted="y") == []
 
 
 def test_numbers_farthest_off_come_first_and_nearer_ones_are_better() -> None:
-    before = of(Answered(1, 0, 5.0, 4.0, None, None), Answered(2, 0, 5.0, 5.5, None, None), task="regression")
-    after = of(Answered(1, 0, 5.0, 4.5, None, None), Answered(2, 0, 5.0, 9.0, None, None), task="regression")
-    assert [one.row for one in answers_chosen(after, wrong=True)] == [2, 1]
-    assert {one.after.row: one.change for one in answers_changed(before, after)} == {
-        1: Change.FIXED,
-        2: Change.BROKEN,
+    before = of(
+        RowAnswer(1, 0, 5.0, 4.0, None, None), RowAnswer(2, 0, 5.0, 5.5, None, None), task="regression"
+    )
+    after = of(
+        RowAnswer(1, 0, 5.0, 4.5, None, None), RowAnswer(2, 0, 5.0, 9.0, None, None), task="regression"
+    )
+    assert [one.row for one in answers_filter(after, wrong=True)] == [2, 1]
+    assert {one.after.row: one.change for one in answers_compare(before, after)} == {
+        1: ChangeKind.FIXED,
+        2: ChangeKind.BROKEN,
     }
 
 
@@ -71,12 +76,12 @@ def test_each_row_that_both_were_asked_is_fixed_broken_changed_or_the_same(
 ) -> None:
     before = of(*(said(n, gold, one) for n, (gold, one, _) in enumerate(rows) if n != unasked))
     after = of(*(said(n, gold, two) for n, (gold, _, two) in enumerate(rows)))
-    found = answers_changed(before, after)
+    found = answers_compare(before, after)
     assert {one.after.row for one in found} == {
         n for n, (_, one, two) in enumerate(rows) if one != two and n != unasked
     }
-    gained = sum(one.change == Change.FIXED for one in found) - sum(
-        one.change == Change.BROKEN for one in found
+    gained = sum(one.change == ChangeKind.FIXED for one in found) - sum(
+        one.change == ChangeKind.BROKEN for one in found
     )
     known = [row for n, row in enumerate(rows) if n != unasked]
     assert gained == sum(gold == two for gold, _, two in known) - sum(gold == one for gold, one, _ in known)

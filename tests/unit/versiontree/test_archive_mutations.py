@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tenants.base.errors import ErrorCode, HmiError
 from tests.unit.versiontree.forging import Members, entry, members_of, zip_of
 from tests.unit.versiontree.mutations import mutations
-from versiontree.artifact_store import FileEntry, digest_of
+from versiontree.artifact_store import FileEntry, files_digest
 from versiontree.transfer.archive.layout import ARTIFACTS, PARTS, Contents, Node, config_json, manifest_json
 from versiontree.transfer.archive.reader import archive_open, unpacked
 from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
@@ -31,7 +31,7 @@ def sound_members() -> Members:
         digests = {}
         for role in sorted(REQUIRED_ROLES[kind]):
             parts = {name: f"{kind} {role} {name} ".encode() * 30 for name in sorted(PARTS[role])}
-            digests[role] = digest_of({name: made_entry(content) for name, content in parts.items()})
+            digests[role] = files_digest({name: made_entry(content) for name, content in parts.items()})
             prefix = f"{ARTIFACTS}/{role}/{digests[role]}"
             members |= {f"{prefix}/{name}": content for name, content in parts.items()}
         task = "classification" if kind == VersionKind.HPLM else ""
@@ -79,7 +79,7 @@ def read(archive: Any, folder: Path) -> dict[str, str] | None:
         found = {
             path.name: made_entry(path.read_bytes()) for path in unpacked(inside, kind, digest).iterdir()
         }
-        assert digest_of(found) == digest
+        assert files_digest(found) == digest
     return {f"{node.kind}/{role}": d for node in contents.nodes for role, d in node.digests.items()}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact, digest_of
+from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact, files_digest
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_an_artifact_lies_where_its_content_says(store: ArtifactStore) -> None:
     canonical = json.dumps(expected, sort_keys=True, separators=(",", ":"))
     assert made.files == expected
     assert (made.kind, made.size) == ("hplm", 9)
-    assert made.digest == hashlib.sha256(canonical.encode()).hexdigest() == digest_of(expected)  # type: ignore[arg-type]
+    assert made.digest == hashlib.sha256(canonical.encode()).hexdigest() == files_digest(expected)  # type: ignore[arg-type]
     folder = store.path("hplm", made.digest)
     assert folder == store.root / "hplm" / made.digest[:2] / made.digest
     assert (folder / "deep" / "hplm.safetensors").read_bytes() == b"tensors"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from inference.hplm.families.registry import FAMILIES
+from inference.hplm.families import FAMILIES
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.tree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_longest, checkpoint_source
+from versiontree.tree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_max_tokens, checkpoint_source
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_the_longest_text_is_shorter_where_positions_begin_behind_the_padding(fo
     about = {"max_position_embeddings": 514, "pad_token_id": 1}
     for family, longest in (("bert", 514), ("roberta", 512), ("xlm-roberta", 512)):
         (folder / "config.json").write_text(json.dumps({"model_type": family, **about}))
-        assert checkpoint_longest(folder) == longest
+        assert checkpoint_max_tokens(folder) == longest
 
 
 def test_looking_needs_no_torch() -> None:

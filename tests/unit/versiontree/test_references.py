@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.names import require_slug
-from versiontree.tree.references import ModelReference, parse_reference
+from versiontree.tree.resolution import ModelReference, parse_reference
 
 slugs = st.from_regex(r"[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 

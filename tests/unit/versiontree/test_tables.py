@@ -7,44 +7,50 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenants.base.errors import HmiError
-from versiontree.jobs.models import ACTIVE, LEGAL, STATUS_STYLE, TERMINAL, Job, JobKind, JobState
+from versiontree.jobs.models import (
+    ACTIVE,
+    JOB_STATE_COLOURS,
+    LEGAL_TRANSITIONS,
+    TERMINAL,
+    Job,
+    JobKind,
+    JobState,
+)
 from versiontree.tree.models.version import (
     LEGAL_VERSION_TRANSITIONS,
     MAIN_ROLE,
     REQUIRED_ROLES,
-    VERSION_STATE_STYLE,
+    VERSION_STATE_COLOURS,
     VersionKind,
     VersionState,
 )
-from versiontree.tree.services.corpus_limits import LEAST_TEXTS
-from versiontree.tree.training_settings import KNOBS, USUAL_EPOCHS, alpha_check, settings_check
+from versiontree.tree.services.versions import MIN_TEXTS
+from versiontree.tree.training_settings import DEFAULT_EPOCHS, SETTING_SPECS, alpha_check, settings_check
 
 
 def test_every_state_has_its_place_in_every_table() -> None:
-    assert set(LEGAL) == set(JobState) == ACTIVE | TERMINAL == set(STATUS_STYLE)
+    assert set(LEGAL_TRANSITIONS) == set(JobState) == ACTIVE | TERMINAL == set(JOB_STATE_COLOURS)
     assert not ACTIVE & TERMINAL
-    assert set(LEGAL_VERSION_TRANSITIONS) == set(VersionState) == set(VERSION_STATE_STYLE)
-    assert set(KNOBS) == set(JobKind)
+    assert set(LEGAL_VERSION_TRANSITIONS) == set(VersionState) == set(VERSION_STATE_COLOURS)
+    assert set(SETTING_SPECS) == set(JobKind)
     assert set(MAIN_ROLE) == set(REQUIRED_ROLES) == set(VersionKind)
     assert all(MAIN_ROLE[kind] in REQUIRED_ROLES[kind] for kind in VersionKind)
 
 
 def test_every_state_can_be_reached_and_every_active_one_left() -> None:
-    reached = {JobState.WAITING, JobState.QUEUED}.union(*LEGAL.values())
+    reached = {JobState.WAITING, JobState.QUEUED}.union(*LEGAL_TRANSITIONS.values())
     assert reached == set(JobState)
-    assert all(LEGAL[state] for state in ACTIVE)
-    assert LEGAL[JobState.SUCCEEDED] == frozenset()
+    assert all(LEGAL_TRANSITIONS[state] for state in ACTIVE)
+    assert LEGAL_TRANSITIONS[JobState.SUCCEEDED] == frozenset()
 
 
-def test_a_state_is_shown_by_its_word_and_colour() -> None:
-    job = Job(state="failed")
-    assert (job.status_label, STATUS_STYLE[JobState.FAILED][1], job.is_active) == ("Failed", "danger", False)
-    assert Job(state="waiting").is_active
+def test_a_waiting_job_is_active_and_a_failed_one_is_not() -> None:
+    assert [Job(state=state).is_active for state in ("waiting", "failed")] == [True, False]
 
 
 @given(
     st.dictionaries(
-        st.sampled_from(sorted(KNOBS[JobKind.FINE_TUNE])),
+        st.sampled_from(sorted(SETTING_SPECS[JobKind.FINE_TUNE])),
         st.integers() | st.floats() | st.text() | st.booleans() | st.sampled_from(["cls", "cls_mean"]),
     )
 )
@@ -55,12 +61,12 @@ def test_settings_come_back_within_their_bounds_or_are_refused(settings: dict[st
         assert str(error.param).removeprefix("settings.") in settings  # noqa: PT017 - either end is fine
         return
     for name, value in checked.items():
-        knob = KNOBS[JobKind.FINE_TUNE][name]
+        knob = SETTING_SPECS[JobKind.FINE_TUNE][name]
         assert type(value) is knob.type
         if knob.type is str:
             assert value in knob.choices
         else:
-            assert knob.least <= float(value) <= knob.most
+            assert knob.min_value <= float(value) <= knob.max_value
 
 
 def test_no_settings_are_settings() -> None:
@@ -68,11 +74,11 @@ def test_no_settings_are_settings() -> None:
 
 
 def test_jobs_and_those_who_plant_them_ask_for_as_many_texts() -> None:
-    assert import_module("workers.training.corpus").MINIMUM_TEXTS == LEAST_TEXTS
+    assert import_module("workers.training.corpus").MINIMUM_TEXTS == MIN_TEXTS
 
 
 def test_jobs_and_the_estimate_of_them_count_as_many_epochs() -> None:
-    assert import_module("workers.training.fine_tune_settings").USUAL_EPOCHS == USUAL_EPOCHS
+    assert import_module("workers.training.search").USUAL_EPOCHS == DEFAULT_EPOCHS
 
 
 @pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])
@@ -85,16 +91,16 @@ def test_coverage_is_a_percentage(alpha: float) -> None:
     [
         (JobKind.CONVERT, "convert.ConvertSettings"),
         (JobKind.FURTHER_PRETRAIN, "further_pretrain.FurtherPretrainSettings"),
-        (JobKind.BUILD_PLOT, "build_plot.PlotSettings"),
+        (JobKind.BUILD_PLOT, "plot_shards.PlotSettings"),
         (JobKind.FINE_TUNE, "fine_tune.FineTuneSettings"),
     ],
 )
 def test_every_knob_tells_what_the_training_code_does_by_itself(kind: JobKind, settings: str) -> None:
     module, name = settings.split(".")
     known = getattr(import_module(f"workers.training.{module}"), name)()
-    assert {knob: bounds.default for knob, bounds in KNOBS[kind].items()} == {
-        knob: getattr(known, knob) for knob in KNOBS[kind]
+    assert {knob: bounds.default for knob, bounds in SETTING_SPECS[kind].items()} == {
+        knob: getattr(known, knob) for knob in SETTING_SPECS[kind]
     }
-    for knob, bounds in KNOBS[kind].items():
+    for knob, bounds in SETTING_SPECS[kind].items():
         if bounds.default is not None:
-            assert bounds.read(bounds.default, knob) == bounds.default
+            assert bounds.validate(bounds.default, knob) == bounds.default

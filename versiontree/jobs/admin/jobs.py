@@ -1,4 +1,4 @@
-"""Jobs and what happened to them."""
+"""Admin pages of jobs, their events and their shards."""
 
 from datetime import timedelta
 from typing import Any
@@ -15,17 +15,24 @@ from django_htmx.http import HttpResponseClientRefresh
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
-from tenants.base.admin.base import Listing, NotByHand, ReadOnly, acting, linked, linked_list, to_the_second
-from tenants.base.admin.confirm import typed_name
-from versiontree.jobs.models import STATUS_STYLE, Job, JobEvent, JobShard, JobState
-from versiontree.jobs.selectors import queue_places
-from versiontree.jobs.services.requests import PLACES, job_cancel, job_prioritise, job_requeue, job_retry
-from versiontree.tree.admin.base import Serviced, colours
-from versiontree.tree.admin.facts import folded, on_a_line
+from tenants.base.admin.base import (
+    NoAddOrChangeAdmin,
+    ReadOnlyAdmin,
+    ReadOnlyInline,
+    admin_link,
+    changelist_link,
+    format_timestamp,
+    staff_user,
+)
+from tenants.base.admin.confirm import require_typed_name
+from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobEvent, JobShard, JobState
+from versiontree.jobs.selectors import queue_positions
+from versiontree.jobs.services.control import PRIORITIES, job_cancel, job_prioritise, job_requeue, job_retry
+from versiontree.tree.admin.base import ServiceAdmin, collapsed_json, colours, short_json
 
 
-class JobEventInline(Listing):
-    """The job's history, without the figures that it measured on its way: those have a list of their own."""
+class JobEventInline(ReadOnlyInline):
+    """The job's history without its metrics, which have a list of their own."""
 
     model = JobEvent
     fields = ("moment", "kind", "message")
@@ -37,11 +44,11 @@ class JobEventInline(Listing):
     @admin.display(description="At (UTC)")
     def moment(self, event: JobEvent) -> str:
         """To the second."""
-        return to_the_second(event.at)
+        return format_timestamp(event.at)
 
 
 @admin.register(Job)
-class JobAdmin(NotByHand, Serviced):
+class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     """Jobs, to watch, cancel and retry."""
 
     list_display = (
@@ -94,7 +101,7 @@ class JobAdmin(NotByHand, Serviced):
     readonly_fields = fields
     inlines = (JobEventInline,)
     actions = ("cancel", "retry", "requeue", "first", "usual", "later", "last")
-    on_page = actions
+    page_actions = actions
     change_form_before_template = "jobs/admin/job_now.html"
 
     def change_view(
@@ -104,7 +111,7 @@ class JobAdmin(NotByHand, Serviced):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """The page, or to htmx the part of it that changes; once the job has ended, the whole page anew."""
+        """The page. To htmx the live part of it, or a refresh of the page once the job has ended."""
         job = self.get_object(request, unquote(object_id))
         if job is None or not getattr(request, "htmx", False):
             now = _now(job) if job else {}
@@ -114,8 +121,8 @@ class JobAdmin(NotByHand, Serviced):
         page = render(request, self.change_form_before_template, {"original": job, **_now(job)})
         return page if job.is_active else HttpResponseClientRefresh()
 
-    def offered(self, row: Job) -> tuple[str, ...]:
-        priorities = tuple(word for word, number in PLACES.items() if number != row.priority)
+    def available_actions(self, row: Job) -> tuple[str, ...]:
+        priorities = tuple(word for word, number in PRIORITIES.items() if number != row.priority)
         return {
             JobState.WAITING: ("cancel", *priorities),
             JobState.QUEUED: ("cancel", "requeue", *priorities),
@@ -125,110 +132,112 @@ class JobAdmin(NotByHand, Serviced):
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         changelist = super().get_changelist_instance(request)
-        places = queue_places(changelist.result_list)
+        positions = queue_positions(changelist.result_list)
         for job in changelist.result_list:
-            job.queue_place = places.get(job.pk)
+            job.queue_position = positions.get(job.pk)
         return changelist
 
     @display(  # type: ignore[untyped-decorator]
         description="State",
         ordering="state",
-        label=colours(STATUS_STYLE.values()),
+        label=colours((state.label, colour) for state, colour in JOB_STATE_COLOURS.items()),
     )
     def status(self, job: Job) -> str:
-        """The word, in its colour."""
-        return job.status_label
+        """The label, which the admin colours."""
+        return job.get_state_display()
 
     @admin.display(description="Version", ordering="version")
     def to_version(self, job: Job) -> SafeString:
-        """What it works for."""
-        return linked(job.version)
+        """The version that the job builds."""
+        return admin_link(job.version)
 
     @admin.display(description="Progress", ordering="progress")
     def percent(self, job: Job) -> str:
-        """How far it is."""
+        """Progress in percent."""
         return f"{job.progress:.0%}"
 
     @admin.display(description="Place", ordering="priority", empty_value="")
     def place(self, job: Any) -> str | None:
-        """Where it stands among all that are queued, and its priority where that is not the usual."""
+        """Its position in the queue, and its priority if that is not the usual one."""
         if not job.is_active:
             return None
-        told = [str(job.queue_place)] if job.queue_place else []
-        word = {number: word for word, number in PLACES.items()}.get(job.priority, str(job.priority))
-        return ", ".join([*told, *([word] if job.priority != PLACES["usual"] else [])]) or None
+        position = [str(job.queue_position)] if job.queue_position else []
+        name = {number: name for name, number in PRIORITIES.items()}.get(job.priority, str(job.priority))
+        return ", ".join([*position, *([name] if job.priority != PRIORITIES["usual"] else [])]) or None
 
     @admin.display(description="Params")
     def shown_params(self, job: Job) -> SafeString | None:
-        """What it works on, readable."""
-        return folded(job.params)
+        """The parameters as JSON."""
+        return collapsed_json(job.params)
 
     @admin.display(description="Metrics")
     def shown_metrics(self, job: Job) -> SafeString | None:
-        """What it measured, readable."""
-        return folded(job.metrics)
+        """The metrics as JSON."""
+        return collapsed_json(job.metrics)
 
     @admin.display(description="Events")
     def all_events(self, job: Job) -> SafeString:
-        """Where they are listed, those with figures too."""
-        return linked_list(JobEvent, f"q={job.pk}", "All of them, with what was measured")
+        """A link to the list of all events, metrics included."""
+        return changelist_link(JobEvent, f"q={job.pk}", "All of them, with what was measured")
 
     @admin.action(description="Cancel", permissions=["operate"])
-    @typed_name("cancel", told="Those that run are stopped.", of_one=False)
+    @require_typed_name("cancel", warning="Those that run are stopped.", confirm_single=False)
     def cancel(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Cancel what has not begun; ask the rest to stop."""
-        self.each(request, rows, lambda job: job_cancel(job=job, actor=acting(request)), "cancelled or asked")
+        """Cancel jobs that have not begun, and ask running ones to stop."""
+        self.each(
+            request, rows, lambda job: job_cancel(job=job, actor=staff_user(request)), "cancelled or asked"
+        )
 
     @admin.action(description="Retry", permissions=["operate"])
     def retry(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Run what failed or was cancelled again."""
-        self.each(request, rows, lambda job: job_retry(job=job, actor=acting(request)), "retried")
+        """Run failed or cancelled jobs again."""
+        self.each(request, rows, lambda job: job_retry(job=job, actor=staff_user(request)), "retried")
 
     @admin.action(description="Requeue", permissions=["operate"])
     def requeue(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Put running ones back into the queue, retry what ended badly, announce queued ones again."""
-        self.each(request, rows, lambda job: job_requeue(job=job, actor=acting(request)), "requeued")
+        """Queue running jobs again, retry failed and cancelled ones, and send queued ones a new message."""
+        self.each(request, rows, lambda job: job_requeue(job=job, actor=staff_user(request)), "requeued")
 
     @admin.action(description="Priority: first", permissions=["operate"])
     def first(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Before all others."""
-        self._place(request, rows, "first")
+        """Move them to the front."""
+        self._prioritise(request, rows, "first")
 
     @admin.action(description="Priority: usual", permissions=["operate"])
     def usual(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """As most are."""
-        self._place(request, rows, "usual")
+        """Give them the default priority."""
+        self._prioritise(request, rows, "usual")
 
     @admin.action(description="Priority: later", permissions=["operate"])
     def later(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """After the usual ones."""
-        self._place(request, rows, "later")
+        """Move them behind the usual ones."""
+        self._prioritise(request, rows, "later")
 
     @admin.action(description="Priority: last", permissions=["operate"])
     def last(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """When nothing else waits."""
-        self._place(request, rows, "last")
+        """Run them when nothing else is queued."""
+        self._prioritise(request, rows, "last")
 
-    def _place(self, request: HttpRequest, rows: QuerySet[Job], word: str) -> None:
-        actor, priority = acting(request), PLACES[word]
+    def _prioritise(self, request: HttpRequest, rows: QuerySet[Job], name: str) -> None:
+        actor, priority = staff_user(request), PRIORITIES[name]
         self.each(
-            request, rows, lambda job: job_prioritise(job=job, priority=priority, actor=actor), f"now {word}"
+            request, rows, lambda job: job_prioritise(job=job, priority=priority, actor=actor), f"now {name}"
         )
 
 
 def _now(job: Job) -> dict[str, Any]:
-    """What changes while one looks."""
+    """Template context of the live part."""
     left = timezone.now() + timedelta(seconds=job.eta_seconds) if job.eta_seconds is not None else None
     return {
-        "state_colour": STATUS_STYLE[JobState(job.state)][1],
+        "state_colour": JOB_STATE_COLOURS[JobState(job.state)],
         "percent": f"{100 * job.progress:.0f}",
         "left": left if job.state == JobState.RUNNING else None,
     }
 
 
 @admin.register(JobEvent)
-class JobEventAdmin(ReadOnly):
-    """Everything that happened to jobs."""
+class JobEventAdmin(ReadOnlyAdmin):
+    """The history of all jobs."""
 
     list_display = ("moment", "to_job", "kind", "message", "figures")
     list_filter = ("kind", "at")
@@ -239,22 +248,22 @@ class JobEventAdmin(ReadOnly):
     @admin.display(description="At (UTC)", ordering="at")
     def moment(self, event: JobEvent) -> str:
         """To the second."""
-        return to_the_second(event.at)
+        return format_timestamp(event.at)
 
     @admin.display(description="Figures")
     def figures(self, event: JobEvent) -> str:
-        """What was measured, as far as it fits on a line."""
-        return on_a_line(event.data)
+        """The metrics, cut to one line."""
+        return short_json(event.data)
 
     @admin.display(description="Job", ordering="job")
     def to_job(self, event: JobEvent) -> SafeString:
-        """What it happened to."""
-        return linked(event.job)
+        """The job of the event."""
+        return admin_link(event.job)
 
 
 @admin.register(JobShard)
-class JobShardAdmin(ReadOnly):
-    """Which part of which job is done, by whom, and what became of it."""
+class JobShardAdmin(ReadOnlyAdmin):
+    """The shards of jobs, their workers and errors."""
 
     list_display = ("to_job", "stage", "number", "state", "worker", "attempts", "error_code")
     list_filter = ("state", "stage")
@@ -263,5 +272,5 @@ class JobShardAdmin(ReadOnly):
 
     @admin.display(description="Job", ordering="job")
     def to_job(self, shard: JobShard) -> SafeString:
-        """What it is a part of."""
-        return linked(shard.job)
+        """The job of the shard."""
+        return admin_link(shard.job)

@@ -13,7 +13,7 @@ from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.paging import LinkedPages
+from tenants.base.api.pagination import LinkHeaderPagination
 from versiontree.jobs.api.serializers import (
     EventsQuerySerializer,
     JobEventSerializer,
@@ -21,8 +21,8 @@ from versiontree.jobs.api.serializers import (
     JobsQuerySerializer,
 )
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors import job_detail, job_events, jobs_found
-from versiontree.jobs.services.requests import job_cancel, job_retry
+from versiontree.jobs.selectors import job_detail, job_events, jobs_search
+from versiontree.jobs.services.control import job_cancel, job_retry
 
 
 class OwnerView(TenantView):
@@ -43,14 +43,14 @@ class PlatformView(StaffView):
         return None
 
 
-def asked(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+def validated_body(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The body, checked for its shape."""
     body = serializer(data=request.data)
     body.is_valid(raise_exception=True)
     return dict(body.validated_data)
 
 
-def queried(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
+def validated_query(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
     """The query string, checked for its shape."""
     query = serializer(data=request.query_params)
     query.is_valid(raise_exception=True)
@@ -68,18 +68,18 @@ class _Jobs(_Job):
 
     @extend_schema(parameters=[JobsQuerySerializer], responses=JobSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        query = queried(JobsQuerySerializer, request)
-        found = jobs_found(self.owner, words=query["words"], kind=query["kind"])
+        query = validated_query(JobsQuerySerializer, request)
+        found = jobs_search(self.owner, words=query["words"], kind=query["kind"])
         page = self.paginate_queryset(found.filter(state=query["state"]) if "state" in query else found)
         return self.get_paginated_response(JobSerializer(page, many=True).data)
 
 
 class _JobDetail(ConditionalView, _Job):
-    def found(self, *, job_id: UUID, **_: Any) -> Job:
+    def find_object(self, *, job_id: UUID, **_: Any) -> Job:
         return job_detail(self.owner, job_id)
 
 
-class EventPages(LinkedPages):
+class EventPages(LinkHeaderPagination):
     """A job tells much."""
 
     page_size = 500
@@ -91,7 +91,7 @@ class _JobEvents(_Job):
 
     @extend_schema(parameters=[EventsQuerySerializer], responses=JobEventSerializer(many=True))
     def get(self, request: Request, job_id: UUID, **_: Any) -> Response:
-        after = queried(EventsQuerySerializer, request)["after"]
+        after = validated_query(EventsQuerySerializer, request)["after"]
         page = self.paginate_queryset(job_events(job_detail(self.owner, job_id), after=after))
         return self.get_paginated_response(JobEventSerializer(page, many=True).data)
 

@@ -49,7 +49,7 @@ class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
         read_only_fields = fields
 
 
-class JobLineSerializer(serializers.ModelSerializer[Job]):
+class JobSummarySerializer(serializers.ModelSerializer[Job]):
     """A job in few words."""
 
     class Meta:

@@ -16,13 +16,13 @@ from tenants.base.errors import ErrorCode
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent, JobState
-from versiontree.jobs.services.transitions import chain_break, job_dispatch, job_move
+from versiontree.jobs.services.transitions import chain_break, job_dispatch, job_transition
 
 log = logging.getLogger(__name__)
 
-NUDGE_AGAIN_S: Final = 10.0
-NUDGE_AGAIN_AT_MOST_S: Final = 300.0
-STALE_WORKSPACE_S: Final = 24 * 3600.0
+REDISPATCH_AFTER_S: Final = 10.0
+MAX_REDISPATCH_INTERVAL_S: Final = 300.0
+WORKSPACE_MAX_AGE_S: Final = 24 * 3600.0
 
 
 @dataclass(slots=True)
@@ -41,23 +41,23 @@ def leases_recover() -> RecoveryReport:
     now = timezone.now()
     expired = Job.unscoped.filter(state=JobState.RUNNING, lease_until__lt=now)
     for job in expired.only("pk", "version_id"):
-        _end_lease(job.pk, job.version_id, now, report)
+        _recover_expired(job.pk, job.version_id, now, report)
     quiet = Job.unscoped.filter(
-        state=JobState.QUEUED, dispatched_at__lt=now - timedelta(seconds=NUDGE_AGAIN_S)
+        state=JobState.QUEUED, dispatched_at__lt=now - timedelta(seconds=REDISPATCH_AFTER_S)
     )
     for job in quiet.only("pk", "priority", "dispatches", "dispatched_at"):
-        report.nudged += _dispatch_again(job, now)
-    ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).sweep(older_than_s=STALE_WORKSPACE_S)
+        report.nudged += _redispatch(job, now)
+    ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).sweep(older_than_s=WORKSPACE_MAX_AGE_S)
     return report
 
 
-def job_holder(*, job_id: UUID) -> str | None:
+def job_lease_holder(*, job_id: UUID) -> str | None:
     """The worker that holds the job's lease; None when nobody runs it."""
     running = Job.unscoped.filter(pk=job_id, state=JobState.RUNNING)
     return running.values_list("worker", flat=True).first()
 
 
-def job_was_short_of_memory(*, job_id: UUID) -> bool:
+def job_ran_out_of_memory(*, job_id: UUID) -> bool:
     """Whether an attempt at it was killed for want of memory, so that the next begins with less at once."""
     return JobEvent.unscoped.filter(
         job=job_id, kind=JobState.QUEUED, data__code=ErrorCode.OUT_OF_MEMORY
@@ -65,7 +65,7 @@ def job_was_short_of_memory(*, job_id: UUID) -> bool:
 
 
 @transaction.atomic
-def job_died_of_memory(*, job_id: UUID, worker: str, again: bool, message: str) -> None:
+def job_end_out_of_memory(*, job_id: UUID, worker: str, again: bool, message: str) -> None:
     """The process that held this lease was killed for want of memory: without waiting for the lease to run
     out the job goes back to the queue, and the history says why. Where that happened ``again``, or no attempt
     is left, it fails with ``message``. Comes to nothing when the lease was lost.
@@ -73,29 +73,29 @@ def job_died_of_memory(*, job_id: UUID, worker: str, again: bool, message: str) 
     job_owner().lock(version_id=Job.unscoped.values_list("version_id", flat=True).get(pk=job_id))
     job = Job.unscoped.get(pk=job_id)
     if again or job.attempt >= job.max_attempts:
-        end = _End(JobState.FAILED, message, ErrorCode.OUT_OF_MEMORY)
+        end = _Outcome(JobState.FAILED, message, ErrorCode.OUT_OF_MEMORY)
     else:
-        end = _End(JobState.QUEUED, "The machine ran out of memory; the job goes on with half the batch.")
-    _leave(job, Q(worker=worker), end, code=ErrorCode.OUT_OF_MEMORY)
+        end = _Outcome(JobState.QUEUED, "The machine ran out of memory; the job goes on with half the batch.")
+    _end_attempt(job, Q(worker=worker), end, code=ErrorCode.OUT_OF_MEMORY)
 
 
 @transaction.atomic
-def _end_lease(job_id: UUID, version_id: int, now: datetime, report: RecoveryReport) -> None:
+def _recover_expired(job_id: UUID, version_id: int, now: datetime, report: RecoveryReport) -> None:
     job_owner().lock(version_id=version_id)
     job = Job.unscoped.get(pk=job_id)
     if job.attempt >= job.max_attempts:
         message = f"The worker was lost {job.attempt} times in a row, so the job was given up."
-        end = _End(JobState.FAILED, message, ErrorCode.JOB_CRASHED)
+        end = _Outcome(JobState.FAILED, message, ErrorCode.JOB_CRASHED)
     else:
-        end = _End(JobState.QUEUED, "The worker was lost; the job starts again.")
-    to = _leave(job, Q(lease_until__lt=now, worker=job.worker), end)
+        end = _Outcome(JobState.QUEUED, "The worker was lost; the job starts again.")
+    to = _end_attempt(job, Q(lease_until__lt=now, worker=job.worker), end)
     report.requeued += to == JobState.QUEUED
     report.cancelled += to == JobState.CANCELLED
     report.failed += to == JobState.FAILED
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _Outcome:
     """How an attempt ends whose process is no more."""
 
     to: JobState
@@ -103,12 +103,12 @@ class _End:
     code: ErrorCode | None = None
 
 
-def _leave(job: Job, where: Q, end: _End, **data: Any) -> JobState | None:
+def _end_attempt(job: Job, where: Q, end: _Outcome, **data: Any) -> JobState | None:
     """End a running attempt so, or as cancelled if somebody wanted that; None when it is not ``where``."""
     if job.cancel_requested_at is not None:
-        end = _End(JobState.CANCELLED, "Cancelled.", ErrorCode.JOB_CANCELLED)
+        end = _Outcome(JobState.CANCELLED, "Cancelled.", ErrorCode.JOB_CANCELLED)
     changes = {"error_code": end.code, "error_message": end.message} if end.code else {}
-    if not job_move(
+    if not job_transition(
         job_id=job.pk,
         from_states=[JobState.RUNNING],
         to=end.to,
@@ -127,9 +127,9 @@ def _leave(job: Job, where: Q, end: _End, **data: Any) -> JobState | None:
 
 
 @transaction.atomic
-def _dispatch_again(job: Job, now: datetime) -> bool:
+def _redispatch(job: Job, now: datetime) -> bool:
     """A message may be lost, or wait behind long jobs: the pause doubles each time, up to five minutes."""
-    pause = min(NUDGE_AGAIN_S * 2 ** min(job.dispatches, 10), NUDGE_AGAIN_AT_MOST_S)
+    pause = min(REDISPATCH_AFTER_S * 2 ** min(job.dispatches, 10), MAX_REDISPATCH_INTERVAL_S)
     if job.dispatched_at is None or (now - job.dispatched_at).total_seconds() < pause:
         return False
     mine = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, dispatched_at=job.dispatched_at)

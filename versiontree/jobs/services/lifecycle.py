@@ -1,4 +1,4 @@
-"""The life of a job. Workers claim, renew and end jobs (here); people cancel and retry them (``requests``);
+"""The life of a job. Workers claim, renew and end jobs (here); users cancel and retry them (``control``);
 expired leases are recovered (``lease_recovery``).
 
 Every change of state is a compare-and-set (``transitions``), so a message delivered twice, a worker
@@ -18,10 +18,15 @@ from django.utils import timezone
 
 from tenants.base.errors import ErrorCode
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.jobs.errors import LeaseLost
 from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent, JobState
-from versiontree.jobs.services.transitions import chain_advance, chain_break, job_dispatch, job_move
+from versiontree.jobs.services.transitions import (
+    LeaseLost,
+    chain_advance,
+    chain_break,
+    job_dispatch,
+    job_transition,
+)
 
 
 @transaction.atomic
@@ -32,7 +37,7 @@ def job_claim(*, job_id: UUID | str, worker: str, lease_s: float) -> Job | None:
     the holder of the lease from one who lost it.
     """
     now = timezone.now()
-    claimed = job_move(
+    claimed = job_transition(
         job_id=job_id,
         from_states=[JobState.QUEUED],
         to=JobState.RUNNING,
@@ -100,7 +105,7 @@ def job_succeed(
         if job is None:
             raise LeaseLost
         job_owner().lock_to_finish(version_id=job.version_id)
-        if job_move(
+        if job_transition(
             job_id=job_id,
             from_states=[JobState.RUNNING],
             to=JobState.SUCCEEDED,
@@ -123,7 +128,7 @@ def job_fail(*, job_id: UUID | str, worker: str, code: str, message: str, traceb
     if job is None:
         raise LeaseLost
     job_owner().lock(version_id=job.version_id)
-    failed = job_move(
+    failed = job_transition(
         job_id=job_id,
         from_states=[JobState.RUNNING],
         to=JobState.FAILED,
@@ -141,7 +146,7 @@ def job_fail(*, job_id: UUID | str, worker: str, code: str, message: str, traceb
 
 
 @transaction.atomic
-def job_cancelled(*, job_id: UUID | str, worker: str) -> Job:
+def job_confirm_cancel(*, job_id: UUID | str, worker: str) -> Job:
     """The worker stopped because somebody wanted it to. Raises ``LeaseLost``."""
     job = _held(job_id, worker).first()
     if job is None:
@@ -154,7 +159,7 @@ def job_cancelled(*, job_id: UUID | str, worker: str) -> Job:
 @transaction.atomic
 def job_release(*, job_id: UUID | str, worker: str) -> None:
     """Hand an unfinished job back to the queue, as a worker does that shuts down; costs no attempt."""
-    released = job_move(
+    released = job_transition(
         job_id=job_id,
         from_states=[JobState.RUNNING],
         to=JobState.QUEUED,
@@ -166,7 +171,7 @@ def job_release(*, job_id: UUID | str, worker: str) -> None:
         job = Job.unscoped.get(pk=job_id)
         job_dispatch(job_id=job.pk, priority=job.priority)
         return
-    job_cancelled(job_id=job_id, worker=worker)
+    job_confirm_cancel(job_id=job_id, worker=worker)
 
 
 def _held(job_id: UUID | str, worker: str) -> QuerySet[Job]:
@@ -174,7 +179,7 @@ def _held(job_id: UUID | str, worker: str) -> QuerySet[Job]:
 
 
 def _end_cancelled(job: Job, worker: str) -> None:
-    cancelled = job_move(
+    cancelled = job_transition(
         job_id=job.pk,
         from_states=[JobState.RUNNING],
         to=JobState.CANCELLED,

@@ -17,13 +17,13 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from tenants.base.dispatch import BROKER_OPTIONS, TRAINING_QUEUE
-from versiontree.jobs.errors import LeaseLost
-from versiontree.jobs.models import MAX_ATTEMPTS, Job, JobShard, JobState, ShardState
+from versiontree.jobs.models import MAX_SHARD_ATTEMPTS, Job, JobShard, JobState, ShardState
+from versiontree.jobs.services.transitions import LeaseLost
 
 log = logging.getLogger(__name__)
 
 RUN_SHARDS_TASK: Final = "workers.run_shards"
-MOST_HELPERS: Final = 64
+MAX_HELPERS: Final = 64
 HELPER_PRIORITY: Final = 3
 
 _JOB_RUNS: Final = Exists(Job.unscoped.filter(pk=OuterRef("job_id"), state=JobState.RUNNING))
@@ -58,7 +58,7 @@ def shard_claim(*, job_id: UUID, worker: str, lease_s: float) -> JobShard | None
         mine = JobShard.objects.filter(
             open_, _JOB_RUNS, pk=shard.pk, worker=shard.worker, attempts=shard.attempts
         )
-        if shard.attempts >= MAX_ATTEMPTS:
+        if shard.attempts >= MAX_SHARD_ATTEMPTS:
             _fail(mine, "job_crashed", f"A worker was lost {shard.attempts} times over the same part.")
             continue
         claimed = mine.update(
@@ -79,14 +79,14 @@ def shard_renew(*, shard: JobShard, worker: str, lease_s: float) -> None:
         raise LeaseLost
 
 
-def shard_done(*, shard: JobShard, worker: str, result: Mapping[str, Any]) -> None:
+def shard_complete(*, shard: JobShard, worker: str, result: Mapping[str, Any]) -> None:
     """End a shard well. Raises ``LeaseLost``."""
     changes = {"state": ShardState.DONE, "lease_expires_at": None, "result": dict(result)}
     if not _held(shard, worker).update(**changes):
         raise LeaseLost
 
 
-def shard_give_back(*, shard: JobShard, worker: str) -> None:
+def shard_release(*, shard: JobShard, worker: str) -> None:
     """Let another do it: this worker stops. Costs no attempt; comes to nothing when the shard was lost."""
     changes = {"state": ShardState.WAITING, "worker": "", "lease_expires_at": None}
     _held(shard, worker).update(**changes, attempts=F("attempts") - 1)
@@ -96,7 +96,7 @@ def shard_fail(*, shard: JobShard, worker: str, code: str, message: str, final: 
     """End an attempt badly. The last one, or a ``final`` failure that would only repeat itself, fails the
     shard and with it its job; before that it waits for another. Comes to nothing when the shard was lost.
     """
-    if final or shard.attempts >= MAX_ATTEMPTS:
+    if final or shard.attempts >= MAX_SHARD_ATTEMPTS:
         _fail(_held(shard, worker), code, message)
     else:
         _held(shard, worker).update(state=ShardState.WAITING, worker="", lease_expires_at=None)
@@ -119,7 +119,7 @@ def shards_dispatch(*, job_id: UUID, count: int) -> None:
 
     A broker that is down costs the help and nothing else.
     """
-    helpers = min(count, MOST_HELPERS)
+    helpers = min(count, MAX_HELPERS)
     if helpers < 1:
         return
     message = current_app.signature(RUN_SHARDS_TASK, args=[str(job_id)], immutable=True)

@@ -9,17 +9,17 @@ from django.db.models import Q
 from django.utils import timezone
 
 from tenants.base.dispatch import TRAINING_QUEUE, dispatch
-from tenants.base.errors import ErrorCode
+from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.hooks import job_owner
-from versiontree.jobs.models import LEGAL, TERMINAL, Job, JobEvent, JobState
+from versiontree.jobs.models import LEGAL_TRANSITIONS, TERMINAL, Job, JobEvent, JobState
 
-_FORGET_ERROR = {"error_code": "", "error_message": "", "traceback": ""}
-
-
-_START_OVER = {"stage": "", "progress": 0.0, "eta_seconds": None, "metrics": {}}
+_CLEARED_ERROR = {"error_code": "", "error_message": "", "traceback": ""}
 
 
-def job_move(
+_CLEARED_PROGRESS = {"stage": "", "progress": 0.0, "eta_seconds": None, "metrics": {}}
+
+
+def job_transition(
     *,
     job_id: UUID | str,
     from_states: Iterable[JobState],
@@ -35,20 +35,20 @@ def job_move(
     mistake.
     """
     states = list(from_states)
-    if any(to not in LEGAL[state] for state in states):
+    if any(to not in LEGAL_TRANSITIONS[state] for state in states):
         raise ValueError(f"illegal job transition {states} -> {to}")
     rows = Job.unscoped.filter(where or Q(), pk=job_id, state__in=states)
-    if not rows.update(state=to, **(_on_entering(to) | changes)):
+    if not rows.update(state=to, **(_state_columns(to) | changes)):
         return False
     JobEvent.unscoped.create(job_id=job_id, kind=to.value, message=message, data=data or {})
     job_owner().notify(job_id=job_id, state=to)
     return True
 
 
-def _on_entering(state: JobState) -> dict[str, Any]:
+def _state_columns(state: JobState) -> dict[str, Any]:
     now = timezone.now()
     if state == JobState.RUNNING:
-        return {"started_at": now, "finished_at": None, **_START_OVER}
+        return {"started_at": now, "finished_at": None, **_CLEARED_PROGRESS}
     if state in TERMINAL:
         return {"lease_until": None, "finished_at": now, "eta_seconds": None}
     changes: dict[str, Any] = {
@@ -56,8 +56,8 @@ def _on_entering(state: JobState) -> dict[str, Any]:
         "worker": "",
         "cancel_requested_at": None,
         "finished_at": None,
-        **_START_OVER,
-        **_FORGET_ERROR,
+        **_CLEARED_PROGRESS,
+        **_CLEARED_ERROR,
     }
     if state == JobState.QUEUED:
         changes |= {"queued_at": now, "dispatched_at": now, "dispatches": 0}
@@ -67,7 +67,7 @@ def _on_entering(state: JobState) -> dict[str, Any]:
 def chain_advance(*, job: Job) -> None:
     """After a success: queue the jobs that waited for this one; when none is left the version is finished."""
     for follower in Job.unscoped.filter(after=job, state=JobState.WAITING):
-        if job_move(job_id=follower.pk, from_states=[JobState.WAITING], to=JobState.QUEUED):
+        if job_transition(job_id=follower.pk, from_states=[JobState.WAITING], to=JobState.QUEUED):
             job_dispatch(job_id=follower.pk, priority=follower.priority)
     of_version = Job.unscoped.filter(version=job.version_id)
     if not of_version.exclude(state=JobState.SUCCEEDED).exists():
@@ -78,7 +78,7 @@ def chain_advance(*, job: Job) -> None:
 def chain_break(*, job: Job, reason: str) -> None:
     """After a failure or a cancel: cancel the jobs that waited for this one; the version has failed."""
     for follower in Job.unscoped.filter(after=job):
-        cancelled = job_move(
+        cancelled = job_transition(
             job_id=follower.pk,
             from_states=[JobState.WAITING],
             to=JobState.CANCELLED,
@@ -94,7 +94,9 @@ def chain_break(*, job: Job, reason: str) -> None:
 def chain_reset(*, job: Job) -> None:
     """After a retry: the jobs behind this one wait again; the version is being built again."""
     for follower in Job.unscoped.filter(after=job):
-        if job_move(job_id=follower.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0):
+        if job_transition(
+            job_id=follower.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0
+        ):
             chain_reset(job=follower)
     job_owner().reopen(version_id=job.version_id)
 
@@ -109,10 +111,17 @@ def job_dispatch(*, job_id: UUID, priority: int) -> None:
     )
 
 
-WAITING_FOR_TURN: Final = "waiting for another job on this machine"
+WAITING_FOR_MACHINE: Final = "waiting for another job on this machine"
 
 
-def job_set_waiting(*, job_id: UUID) -> bool:
+def job_set_waiting_stage(*, job_id: UUID) -> bool:
     """Say so on the job's row; False when it is no longer queued, so that there is nothing to wait for."""
     queued = Job.unscoped.filter(pk=job_id, state=JobState.QUEUED)
-    return bool(queued.update(stage=WAITING_FOR_TURN))
+    return bool(queued.update(stage=WAITING_FOR_MACHINE))
+
+
+class LeaseLost(HmiError):
+    """The job is no longer this worker's: its lease ran out, or somebody ended the job."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.LEASE_LOST, "The worker lost its lease on this job.")

@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Role, Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import FormParser
-from tenants.base.upload_concurrency import FILES
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked, queried
+from tenants.base.api.inputs import UploadFormParser
+from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body, validated_query
 from versiontree.transfer.api.serializers import (
     ExportQuerySerializer,
     ImportAdapterSerializer,
@@ -53,7 +53,7 @@ class _VersionExport(GenericAPIView[Version]):
         responses={(200, "application/zip"): OpenApiTypes.BINARY},
     )
     def get(self, request: Request, version_id: int, **_: Any) -> StreamingHttpResponse:
-        told, actor = queried(ExportQuerySerializer, request), request_actor(request)
+        told, actor = validated_query(ExportQuerySerializer, request), request_actor(request)
         version = version_visible_to(self.owner, version_id)
         if (form := told["format"]) != ARCHIVE:
             return zip_response(adapter_download(version=version, form=form, actor=actor))
@@ -61,14 +61,14 @@ class _VersionExport(GenericAPIView[Version]):
 
 
 class _Import(GenericAPIView[Version]):
-    largest_body = FILES
-    parser_classes = [FormParser]
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = [UploadFormParser]
     serializer_class = VersionSerializer
     owner: Tenant | None
 
     @extend_schema(request=ImportSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        body = asked(ImportSerializer, request)
+        body = validated_body(ImportSerializer, request)
         parent = body["parent"]
         version = version_import(
             archive=body["archive"],
@@ -100,13 +100,13 @@ class ImportAdapterView(OwnerView):
     """A LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, that was trained elsewhere
     on a root's checkpoint becomes a model."""
 
-    largest_body = FILES
-    parser_classes = [FormParser]
+    body_limit_setting = UPLOAD_BODY_LIMIT
+    parser_classes = [UploadFormParser]
     serializer_class = VersionSerializer
 
     @extend_schema(request=ImportAdapterSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        body = asked(ImportAdapterSerializer, request)
+        body = validated_body(ImportAdapterSerializer, request)
         further, name = body.pop("new_version"), body.pop("name")
         version = adapter_import(
             **{**body, "parent": version_visible_to(self.tenant, body["parent"], param="parent")},

@@ -7,7 +7,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from versiontree.transfer.archive.trial_load import FORMATS
 
 
@@ -18,7 +18,7 @@ class ExportQuerySerializer(serializers.Serializer[Any]):
     format = serializers.ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
 
 
-class ImportSerializer(StrictInput):
+class ImportSerializer(StrictSerializer):
     """An archive as a zip file, its name here, and the version it stands on if several fit."""
 
     archive = serializers.FileField()
@@ -28,7 +28,7 @@ class ImportSerializer(StrictInput):
     )
 
 
-class ImportAdapterSerializer(StrictInput):
+class ImportAdapterSerializer(StrictSerializer):
     """The zip file of an adapter's folder, what it stands on, and what the folder does not say."""
 
     archive = serializers.FileField(help_text="A zip file of the folder that peft or adapters saved.")

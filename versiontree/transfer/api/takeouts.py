@@ -71,7 +71,7 @@ class TakeoutsView(TakingOutView):
 class TakeoutView(ConditionalView, TakingOutView):
     """One of them, and how far it is."""
 
-    def found(self, *, takeout_id: UUID, **_: Any) -> Takeout:
+    def find_object(self, *, takeout_id: UUID, **_: Any) -> Takeout:
         return takeout_seen_by(self.tenant, takeout_id)
 
 

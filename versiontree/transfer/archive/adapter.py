@@ -22,7 +22,7 @@ NUMBER_BYTES: Final = 4
 LARGEST_RANK: Final = 256
 LARGEST_WIDTH: Final = 1024
 MOST_OUTPUTS: Final = 2048
-"""What a model can have, see `inference.hplm.size_limits`."""
+"""What a model can have, see `inference.hplm.hplm`."""
 BESIDE_BYTES: Final = 4 * 1024**2
 """For names, and for biases and normalisations that belong to no layer."""
 

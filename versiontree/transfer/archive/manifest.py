@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Task
-from versiontree.artifact_store import FileEntry, digest_of
+from versiontree.artifact_store import FileEntry, files_digest
 from versiontree.names import require_slug
 from versiontree.transfer.archive.layout import (
     CARD,
@@ -23,11 +23,11 @@ from versiontree.transfer.archive.layout import (
 )
 from versiontree.transfer.archive.metrics import made_check
 from versiontree.transfer.archive.strict_json import MOST_BYTES
-from versiontree.tree.models.hplm import LONGEST_DESCRIPTION
+from versiontree.tree.models.hplm import MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
-from versiontree.tree.table_chains import COMPACTS
+from versiontree.tree.selectors.lineage import COMPACTS
 
-LONGEST: Final = {"license": 100, "source_url": 300, "task": 20, "description": LONGEST_DESCRIPTION}
+LONGEST: Final = {"license": 100, "source_url": 300, "task": 20, "description": MAX_DESCRIPTION_LENGTH}
 LONGEST_BRANCH: Final = 256
 TEXTS: Final = (".json", ".md")
 MOST_BYTES_OF: Final = {"tokenizer.json": 64 * 1024**2}
@@ -126,7 +126,7 @@ def _check_files(contents: Contents) -> None:
     expected = {CARD, CONFIG}
     for kind, digest in contents.held():
         files = artifact_files(contents.files, kind, digest)
-        if not files or digest_of(files) != digest:
+        if not files or files_digest(files) != digest:
             raise refused(f"The files of the artifact {kind}/{digest[:12]} do not have its digest.")
         if odd := sorted(files.keys() - PARTS[kind]):
             raise refused(f"{odd[0][:80]!r} is no part of an artifact of the kind {kind}.")

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.layout import Node, refused
-from versiontree.tree.job_reports import is_number
-from versiontree.tree.table_chains import COMPACTS
+from versiontree.tree.selectors.lineage import COMPACTS
+from versiontree.tree.selectors.versions import is_number
 
 FIGURES: Final = ("precision", "recall", "f1", "support")
 """What an evaluation says of each label."""

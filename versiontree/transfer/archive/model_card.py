@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from versiontree.transfer.archive.layout import Node
-from versiontree.tree.job_reports import is_number, mapping_of
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.versions import as_mapping, is_number
 
 PIPELINES: Final = {
     "classification": "text-classification",
@@ -79,7 +79,7 @@ def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
 
 def _notes(version: Node) -> Iterator[str]:
     """What is to be known before it is used."""
-    imported = mapping_of(version.config.get("imported"))
+    imported = as_mapping(version.config.get("imported"))
     if "format" in imported:
         about = ", ".join(f"{name} {value}" for name, value in sorted(imported.items()))
         yield f"- {_plain(f'Trained elsewhere: {about}.')}"
@@ -90,8 +90,8 @@ def _measures(version: Node) -> Iterable[str]:
     if version.kind != VersionKind.HPLM:
         flat = list(_leaves(version.metrics))[:_MOST_ROWS]
         return _table(("measure", "value"), [(name, _figure(value)) for name, value in flat])
-    dev = _scores(mapping_of(mapping_of(version.metrics.get("fine_tune")).get("dev")))
-    test = _scores(mapping_of(version.metrics.get("evaluate")))
+    dev = _scores(as_mapping(as_mapping(version.metrics.get("fine_tune")).get("dev")))
+    test = _scores(as_mapping(version.metrics.get("evaluate")))
     rows = [(name, _figure(dev.get(name)), _figure(test.get(name))) for name in dict.fromkeys([*test, *dev])]
     return _table(("measure", "dev", "test"), rows)
 
@@ -104,10 +104,10 @@ def _scores(found: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _settings(version: Node) -> Iterator[tuple[str, str]]:
-    reports = [mapping_of(report) for report in version.metrics.values()]
+    reports = [as_mapping(report) for report in version.metrics.values()]
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     asked = version.config.get("settings")
-    yield from ((name, _figure(value)) for name, value in _leaves(mapping_of(reported or asked), every=True))
+    yield from ((name, _figure(value)) for name, value in _leaves(as_mapping(reported or asked), every=True))
     yield from (
         (key, _figure(report[key])) for report in reports for key in ("seed", "best_epoch") if key in report
     )
@@ -115,8 +115,8 @@ def _settings(version: Node) -> Iterator[tuple[str, str]]:
 
 def _data(node: Node) -> Iterator[tuple[str, str, str]]:
     """(name, part, sha256) of what a version learned from."""
-    dataset, corpus = mapping_of(node.config.get("dataset")), mapping_of(node.config.get("corpus"))
-    for split, digest in mapping_of(dataset.get("splits")).items():
+    dataset, corpus = as_mapping(node.config.get("dataset")), as_mapping(node.config.get("corpus"))
+    for split, digest in as_mapping(dataset.get("splits")).items():
         yield str(dataset.get("name", "")), str(split), str(digest)
     if corpus:
         yield str(corpus.get("name", "")), "text", str(corpus.get("sha256", ""))

@@ -139,7 +139,7 @@ def artifacts_try(trial: Trial) -> dict[str, Any]:
 
 
 def adapter_trial(trial: AdapterTrial) -> dict[str, Any]:
-    """Make a model of an adapter; what `inference.hplm.foreign.adapter_import` says of it.
+    """Make a model of an adapter; what `inference.hplm.adapter_io.adapter_import` says of it.
 
     Raises ``invalid_archive`` with what cannot be carried over; `details` names what stands below the cut.
     """
@@ -161,7 +161,7 @@ def adapter_leave(leaving: Leaving) -> Left:
 
 
 def trial_answer(trial: "Trial | AdapterTrial | Leaving") -> dict[str, Any] | None:
-    """What ``inference.hplm.trial_load`` says in a process of its own; None when that ends without a word."""
+    """What ``inference.hplm.artifact_check`` says in its own process; None when that ends without a word."""
     try:
         size = _size(trial)
         most_s = min(PROCESSOR_S + size // BYTES_A_SECOND, trial.most_s)

@@ -23,8 +23,7 @@ from versiontree.transfer.archive.layout import (
 )
 from versiontree.transfer.archive.model_card import model_card
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.dependents import LineageStep
-from versiontree.tree.table_chains import COMPACTS, compacted_by
+from versiontree.tree.selectors.lineage import COMPACTS, LineageStep, compacted_versions
 
 CHUNK: Final = 1024**2
 _THEN: Final = (1980, 1, 1, 0, 0, 0)
@@ -135,7 +134,7 @@ def _node(step: LineageStep, places: Mapping[int, int]) -> Node:
     version = step.version
     hplm, domain, root = version.hplm, version.domain, version.root
     of_root = version.kind == VersionKind.ROOT
-    held = [places[pk] for pk in compacted_by(version.config) if pk in places]
+    held = [places[pk] for pk in compacted_versions(version.config) if pk in places]
     config = {name: value for name, value in version.config.items() if name not in UNTOLD | {COMPACTS}}
     return Node(
         kind=VersionKind(version.kind),

@@ -21,12 +21,12 @@ from versiontree.transfer.archive.trial_load import AdapterTrial, adapter_trial,
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.dependents import lineage_of
+from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import artifact_bytes
-from versiontree.tree.services.licences import licence_check
+from versiontree.tree.services.metadata import license_check
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
-from versiontree.tree.services.version_create import parent_check, version_create
+from versiontree.tree.services.versions import parent_check, version_create
 from versiontree.tree.tokenizer_fit import root_config
 
 LONGEST_LIST = 2000
@@ -58,7 +58,7 @@ def adapter_import(
     Raises ``invalid_archive``, ``file_too_large``, ``conflict`` (the name), ``not_found``, ``invalid_field``,
     ``model_not_ready``, ``quota_exceeded``, ``queue_full``, ``out_of_disk``.
     """
-    terms = licence_check(license)
+    terms = license_check(license)
     if isinstance(of, str):
         require_slug(of)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))

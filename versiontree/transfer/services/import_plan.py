@@ -12,16 +12,16 @@ from tenants.audit.services import Actor, person
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.services.quotas import quota_check_domains, quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.names import LONGEST_NAME
+from versiontree.names import MAX_NAME_LENGTH
 from versiontree.transfer.archive.layout import Contents, Node, artifact_files
 from versiontree.transfer.archive.reader import unpacked
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.versions import artifact_bytes, versions_seen_by
+from versiontree.tree.selectors.lineage import COMPACTS
+from versiontree.tree.selectors.versions import artifact_bytes, version_visibility
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_jobs
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
-from versiontree.tree.services.version_create import parent_check, version_create
-from versiontree.tree.table_chains import COMPACTS
+from versiontree.tree.services.versions import parent_check, version_create
 
 Owner = Root | Domain | Hplm
 Made = TypeVar("Made", Root, Domain, Hplm)
@@ -139,7 +139,7 @@ def import_apply(
 
 def _levels(nodes: Sequence[Node], tenant: Tenant | None) -> list[list[Version]]:
     """The ready versions here that are the same as the nodes, from the root down as far as there are."""
-    visible = versions_seen_by(tenant)
+    visible = version_visibility(tenant)
     levels: list[list[Version]] = []
     for node in reversed(nodes):
         rows = Version.unscoped.filter(visible, kind=node.kind, state=VersionState.READY, digest=node.digest)
@@ -257,7 +257,7 @@ def _free(name: str, taken: set[str]) -> str:
     free, number = name, 2
     while free in taken:
         ending = f"-{number}"
-        free, number = name[: LONGEST_NAME - len(ending)].rstrip("-") + ending, number + 1
+        free, number = name[: MAX_NAME_LENGTH - len(ending)].rstrip("-") + ending, number + 1
     return free
 
 

@@ -16,15 +16,14 @@ from tenants.accounts.services.tenant_deletion import (
 )
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
-from tenants.base.errors import HmiError
-from tenants.base.hooks import has_dependents
-from tenants.datasets.services.intake import tenant_files_delete
+from tenants.base.errors import HmiError, has_dependents
+from tenants.datasets.services.stored_files import tenant_files_delete
 from versiontree.jobs.models import ACTIVE, Job
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.control import job_cancel
 from versiontree.transfer.services.takeouts import takeout_files_delete
 from versiontree.tree.models import Alias, AliasMove, Artifact, Version
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.services.garbage_collection import Name, artifacts_discard
+from versiontree.tree.services.garbage_collection import ArtifactName, artifacts_discard
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
 DELETE_TENANTS_TASK: Final = "transfer.delete_tenants"
@@ -86,7 +85,7 @@ def _stop_serving(tenant: Tenant) -> None:
     manifest_publish_on_commit()
 
 
-def _artifacts_of(tenant: Tenant) -> list[tuple[Name, int]]:
+def _artifacts_of(tenant: Tenant) -> list[tuple[ArtifactName, int]]:
     """Those that its versions and evaluations refer to, with their sizes."""
     own = Q(version_links__version__tenant=tenant) | Q(evaluations__tenant=tenant)
     rows = Artifact.objects.filter(own).distinct().values_list("kind", "digest", "size")

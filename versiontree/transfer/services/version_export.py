@@ -39,7 +39,7 @@ from versiontree.transfer.archive.writer import (
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.dependents import lineage_of
+from versiontree.tree.selectors.lineage import lineage_of
 
 ZIP: Final = ".zip"
 SPACE_TIMES: Final = 5

@@ -16,7 +16,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import TakeoutPart
 from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.models import Corpus, Dataset, File
-from tenants.datasets.storage import CHUNK_BYTES, damaged, stored_path
+from tenants.datasets.storage import CHUNK_BYTES, corrupt_file_error, stored_path
 from tenants.usage.models import UsageDay
 from tenants.usage.selectors import quota_of
 from tenants.webhooks.models import WebhookEndpoint
@@ -54,7 +54,7 @@ def file_chunks(path: Path, what: str) -> Iterator[bytes]:
         message = f"The file of {what} is missing on this server; an administrator must look."
         raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
     if digest.hexdigest() != path.name:
-        raise damaged(f"The file of {what}")
+        raise corrupt_file_error(f"The file of {what}")
 
 
 _MEMBERS: Final = ("user__username", "user__email", "role", "created_at")

@@ -17,7 +17,7 @@ from versiontree.transfer.archive.writer import archive_members, zip_stream
 from versiontree.transfer.takeout.tenant_parts import ROWS_AT_ONCE, table_part
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.dependents import lineage_of
+from versiontree.tree.selectors.lineage import lineage_of
 
 ARCHIVE: Final = ".zip"
 

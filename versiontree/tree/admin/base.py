@@ -1,39 +1,47 @@
-"""What the admin pages of the version tree share."""
+"""Base classes and formatting helpers of the version tree's admin pages."""
 
+import json
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
+from django import forms
 from django.contrib import messages
 from django.http import HttpRequest
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import Truncator
+from unfold.widgets import UnfoldAdminIntegerFieldWidget, UnfoldAdminSelectWidget
 
-from tenants.base.admin.base import PageActions
+from tenants.base.admin.base import LINK_STYLE, ModelForm, PageActionsAdmin, collapsible, json_block
 from tenants.base.errors import HmiError
-from versiontree.tree.models.version import VERSION_STATE_STYLE
+from versiontree.tree.models.version import VERSION_STATE_COLOURS
+from versiontree.tree.services.dry_run import dry_run
+from versiontree.tree.training_fields import FieldWidgets, TrainingSettingsForm
 
 
 def colours(styles: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Labels with their colours in the words of the admin, which has none for neutral."""
+    """Colours by label, as the admin theme names them. It has none for "neutral"."""
     return {label: "" if colour == "neutral" else colour for label, colour in styles}
 
 
-STATE_COLOURS = colours((state.label, colour) for state, colour in VERSION_STATE_STYLE.items())
+STATE_COLOURS = colours((state.label, colour) for state, colour in VERSION_STATE_COLOURS.items())
 
 
-class Serviced(PageActions):
-    """Rows that change only through services: forms and actions call them; nothing is deleted here."""
+class ServiceAdmin(PageActionsAdmin):
+    """Rows that change only through services, which forms and actions call. Nothing is deleted here."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
-        """For actions: may the person change rows of this kind at all?"""
+        """Whether the user may run actions: requires the permission to change rows of this kind."""
         user: Any = request.user
         return bool(user.has_perm(f"{self.opts.app_label}.change_{self.opts.model_name}"))
 
     def each(
         self, request: HttpRequest, rows: Iterable[Any], act: Callable[[Any], object], done: str
     ) -> None:
-        """Do it to every row and tell how it went."""
+        """Call ``act`` for each row, and show the errors and the number of successes."""
         count = 0
         for row in rows:
             try:
@@ -43,3 +51,72 @@ class Serviced(PageActions):
                 self.message_user(request, f"{row}: {error.message}", messages.ERROR)
         if count:
             self.message_user(request, f"{count} {done}.", messages.SUCCESS)
+
+
+def text_lines(lines: Iterable[str]) -> SafeString:
+    """One line each, escaped."""
+    return html_lines(format_html("{}", line) for line in lines)
+
+
+def collapsed_json(figures: Any) -> SafeString | None:
+    """JSON in a block that starts collapsed, numbers rounded to six digits."""
+    if not figures:
+        return None
+    return collapsible(json_block(_rounded(figures)))
+
+
+def short_json(figures: Any) -> str:
+    """The first 120 characters of JSON, numbers rounded to six digits."""
+    return Truncator(json.dumps(_rounded(figures), ensure_ascii=False)).chars(120) if figures else ""
+
+
+def _rounded(figures: Any) -> Any:
+    return json.loads(json.dumps(figures), parse_float=lambda number: float(f"{float(number):.6g}"))
+
+
+def text_link(address: str, text: str) -> SafeString:
+    """A link."""
+    return format_html('<a class="{}" href="{}">{}</a>', LINK_STYLE, address, text)
+
+
+def html_lines(lines: Iterable[SafeString]) -> SafeString:
+    """One line each."""
+    return format_html_join(mark_safe("<br>"), "{}", ((line,) for line in lines))
+
+
+# Not "dataset": the admin theme gives a form with a field of that name another meaning.
+DATASET: Final = "chosen_dataset"
+
+
+UNFOLD: Final = FieldWidgets(number=UnfoldAdminIntegerFieldWidget, select=UnfoldAdminSelectWidget)
+
+
+class ServiceForm(ModelForm):
+    """A form that calls a service: a dry run validates it, saving it calls the service for good."""
+
+    def act(self, actor: Any) -> Any:
+        """Call the service."""
+        raise NotImplementedError
+
+    def clean(self) -> Any:
+        """Run the service in a dry run, and show its error at the field that it names."""
+        cleaned = super().clean()
+        if self.errors:
+            return cleaned
+        try:
+            dry_run(lambda: self.act(None))
+        except HmiError as error:
+            invalid = forms.ValidationError(error.message, code=str(error.code))
+            self.add_error(self._field_of(error.param), invalid)
+        return cleaned
+
+    def _field_of(self, param: str | None) -> str | None:
+        """The form's field for a parameter of the service. Settings of a job are fields of their own name."""
+        name = DATASET if param == "dataset" else (param or "").removeprefix("settings.")
+        return name if name in self.fields else None
+
+
+class TrainingForm(TrainingSettingsForm, ServiceForm):
+    """A service form with the settings of the training it starts."""
+
+    widgets = UNFOLD

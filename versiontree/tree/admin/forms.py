@@ -18,15 +18,15 @@ from unfold.widgets import (
 from tenants.datasets.admin.uploads import PLATFORM
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import JobKind
-from versiontree.tree.admin.service_forms import DATASET, UNFOLD, ServiceForm, TrainingForm
+from versiontree.tree.admin.base import DATASET, UNFOLD, ServiceForm, TrainingForm
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update
-from versiontree.tree.services.licences import root_licence
+from versiontree.tree.services.metadata import root_set_license
 from versiontree.tree.services.roots import root_register
-from versiontree.tree.training_fields import AS_BEFORE, knob_fields
+from versiontree.tree.training_fields import INHERITED_LABEL, setting_fields
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 
 LICENCE_LABELS: Final = {"license": "Licence", "source_url": "Source URL"}
@@ -53,7 +53,7 @@ def _ready_parents() -> QuerySet[Version]:
 
 class SearchSelect(AutocompleteSelect):
     """A choice among too many rows for a list: the browser asks for those that match what is typed.
-    ``within`` narrows them further (see ``Narrowed``)."""
+    ``within`` narrows them further (see ``AutocompleteFilterAdmin``)."""
 
     def __init__(self, field: Any, **within: str) -> None:
         super().__init__(field, admin.site, attrs={"class": "unfold-filter-autocomplete"})
@@ -82,7 +82,7 @@ class RootForm(TrainingForm):
     makes_table = True
 
     corpus = _corpus_field(help_text="A corpus of the platform's.")
-    lower = knob_fields(JobKind.CONVERT, UNFOLD)["lower"]
+    lower = setting_fields(JobKind.CONVERT, UNFOLD)["lower"]
     alpha = _alpha_field()
 
     class Meta:
@@ -115,7 +115,7 @@ class RootTermsForm(ServiceForm):
 
     def act(self, actor: Any) -> Root:
         data = self.cleaned_data
-        return root_licence(
+        return root_set_license(
             root=self.instance, license=data["license"], source_url=data["source_url"], actor=actor
         )
 
@@ -166,7 +166,7 @@ class DomainUpdateForm(TrainingForm):
 
     kind = JobKind.FURTHER_PRETRAIN
     makes_table = True
-    table_otherwise = "As in the version before"
+    table_empty_label = "As in the version before"
 
     corpus = _corpus_field(help_text="A corpus of the platform's, or of the tenant whose domain it is.")
     alpha = _alpha_field()
@@ -233,7 +233,7 @@ class HplmUpdateForm(TrainingForm):
     """Teach a model from new data: saving makes its next version."""
 
     kind = JobKind.FINE_TUNE
-    otherwise = AS_BEFORE
+    empty_label = INHERITED_LABEL
 
     chosen_dataset = forms.ModelChoiceField(
         queryset=Dataset.unscoped.none(),

@@ -8,19 +8,26 @@ from django.http import HttpRequest
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import Listing, ModelForm, ReadOnly, acting, linked
-from tenants.base.admin.confirm import typed_name
-from versiontree.tree.admin.base import Serviced
-from versiontree.tree.admin.creation import Grown, VersionInline
+from tenants.base.admin.base import (
+    ModelForm,
+    ReadOnlyAdmin,
+    ReadOnlyInline,
+    admin_link,
+    pretty_json,
+    staff_user,
+)
+from tenants.base.admin.confirm import require_typed_name
+from versiontree.tree.admin.base import ServiceAdmin
+from versiontree.tree.admin.dependents import DependentsFilter
 from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
-from versiontree.tree.admin.standing import StandingOn
-from versiontree.tree.models import Alias, AliasMove, Hplm
+from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
+from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.services.artifact_refs import hplm_pin, hplm_unpin
 from versiontree.tree.services.hplms import hplm_delete
+from versiontree.tree.services.metadata import hplm_pin, hplm_unpin
 
 
-class AliasInline(Listing):
+class AliasInline(ReadOnlyInline):
     """Where the aliases of a model point."""
 
     model = Alias
@@ -33,11 +40,11 @@ class AliasInline(Listing):
     @admin.display(description="Alias")
     def alias(self, alias: Alias) -> SafeString:
         """Which it is; its own page moves it."""
-        return linked(alias)
+        return admin_link(alias)
 
 
 @admin.register(Hplm)
-class HplmAdmin(Grown):
+class HplmAdmin(VersionedAdmin):
     """Adding makes a model of a tenant's; saving one teaches it from new data, as its next version."""
 
     kind = VersionKind.HPLM
@@ -58,7 +65,7 @@ class HplmAdmin(Grown):
     inlines = (VersionInline, AliasInline)
     list_display = ("name", "tenant", "task", "newest", "status", "created_by", "created_at", "deleted_at")
     list_filter = (
-        StandingOn,
+        DependentsFilter,
         "task",
         ("tenant", AutocompleteSelectFilter),
         ("pinned_at", admin.EmptyFieldListFilter),
@@ -69,10 +76,10 @@ class HplmAdmin(Grown):
     search_fields = ("name", "tenant__slug")
     autocomplete_fields = ("tenant",)
     actions = ("pin", "unpin", "stop_serving")
-    on_page = actions
-    for_good = ("stop_serving",)
+    page_actions = actions
+    destructive_actions = ("stop_serving",)
 
-    def offered(self, row: Hplm) -> tuple[str, ...]:
+    def available_actions(self, row: Hplm) -> tuple[str, ...]:
         if row.deleted_at is not None:
             return ()
         return ("pin" if row.pinned_at is None else "unpin", "stop_serving")
@@ -84,26 +91,26 @@ class HplmAdmin(Grown):
     @admin.action(description="Pin: keep in workers' memory", permissions=["operate"])
     def pin(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
         """Have inference workers keep what their aliases mean."""
-        self.each(request, rows, lambda hplm: hplm_pin(hplm=hplm, actor=acting(request)), "pinned")
+        self.each(request, rows, lambda hplm: hplm_pin(hplm=hplm, actor=staff_user(request)), "pinned")
 
     @admin.action(description="Unpin", permissions=["operate"])
     def unpin(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
         """Let them go the way of the others."""
-        self.each(request, rows, lambda hplm: hplm_unpin(hplm=hplm, actor=acting(request)), "unpinned")
+        self.each(request, rows, lambda hplm: hplm_unpin(hplm=hplm, actor=staff_user(request)), "unpinned")
 
     @admin.action(description="Delete: stop serving, keep the record", permissions=["operate"])
-    @typed_name(
+    @require_typed_name(
         "delete",
-        told="Nothing is answered by them any more, at once, and their names are free. The record stays; "
+        warning="Nothing is answered by them any more, at once, and their names are free. The record stays; "
         "what they learned is removed after a day.",
     )
     def stop_serving(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
         """Delete them as their tenants would."""
-        self.each(request, rows, lambda hplm: hplm_delete(hplm=hplm, actor=acting(request)), "deleted")
+        self.each(request, rows, lambda hplm: hplm_delete(hplm=hplm, actor=staff_user(request)), "deleted")
 
 
 @admin.register(Alias)
-class AliasAdmin(Serviced):
+class AliasAdmin(ServiceAdmin):
     """Saving moves the alias."""
 
     form = AliasForm
@@ -118,11 +125,11 @@ class AliasAdmin(Serviced):
 
     def save_model(self, request: HttpRequest, obj: Alias, form: ModelForm, change: bool) -> None:
         if isinstance(form, AliasForm):
-            form.act(acting(request))
+            form.act(staff_user(request))
 
 
 @admin.register(AliasMove)
-class AliasMoveAdmin(ReadOnly):
+class AliasMoveAdmin(ReadOnlyAdmin):
     """The history of aliases."""
 
     list_display = ("moved_at", "hplm", "name", "from_version", "to_version", "reason", "moved_by")
@@ -135,3 +142,27 @@ class AliasMoveAdmin(ReadOnly):
         "moved_by",
     )
     search_fields = ("name", "hplm__name", "hplm__tenant__slug")
+
+
+@admin.register(FineTuning)
+class FineTuningAdmin(ReadOnlyAdmin):
+    """Those of the OpenAI conventions, or why they came to nothing."""
+
+    list_display = ("name", "model", "tenant", "state", "attempts", "created_at", "finished_at")
+    list_filter = ("state", ("tenant", AutocompleteSelectFilter), "created_at")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("name", "model", "tenant__slug")
+    exclude = ("asked", "options", "settings", "error")
+    readonly_fields = ("sent", "why")
+    show_full_result_count = False
+
+    @admin.display(description="As it was sent")
+    def sent(self, tuning: Any) -> SafeString:
+        """The request's body."""
+        return pretty_json(tuning.asked)
+
+    @admin.display(description="Why it failed")
+    def why(self, tuning: Any) -> SafeString:
+        """The error as the tenant got it."""
+        return pretty_json(tuning.error)

@@ -9,17 +9,17 @@ from django.urls import reverse
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import ModelForm, acting
-from tenants.base.admin.confirm import typed_name
-from versiontree.tree.admin.creation import Grown, VersionInline
-from versiontree.tree.admin.facts import leading, standing_on
+from tenants.base.admin.base import ModelForm, staff_user
+from tenants.base.admin.confirm import require_typed_name
+from versiontree.tree.admin.base import text_link
+from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
 from versiontree.tree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootTermsForm
-from versiontree.tree.admin.standing import StandingOn
+from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Domain, Root
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.services.compaction import domain_compact
+from versiontree.tree.services.domains import domain_publish, domain_retire
 from versiontree.tree.services.growth import domain_grow
-from versiontree.tree.services.publishing import domain_publish, domain_retire
 
 
 class RootVersionInline(VersionInline):
@@ -31,7 +31,7 @@ class RootVersionInline(VersionInline):
 
 
 @admin.register(Root)
-class RootAdmin(Grown):
+class RootAdmin(VersionedAdmin):
     """Adding a root registers it: jobs convert it and build its PLOT. Only its terms change afterwards."""
 
     kind = VersionKind.ROOT
@@ -47,17 +47,17 @@ class RootAdmin(Grown):
     @admin.display(description="Served by")
     def served_by(self, root: Root) -> SafeString:
         """Where that is told."""
-        return leading(reverse("admin:serving-workers"), "The inference workers, by root")
+        return text_link(reverse("admin:serving-workers"), "The inference workers, by root")
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         if isinstance(form, RootTermsForm):
-            form.act(acting(request))
+            form.act(staff_user(request))
         else:
             super().save_model(request, obj, form, change)
 
 
 @admin.register(Domain)
-class DomainAdmin(Grown):
+class DomainAdmin(VersionedAdmin):
     """Adding makes a domain of the platform's; saving one teaches it more text, as its next version."""
 
     kind = VersionKind.DOMAIN
@@ -76,38 +76,42 @@ class DomainAdmin(Grown):
         "created_at",
     )
     list_display = ("name", "root", "tenant", "newest", "status", "published_at", "created_by", "created_at")
-    list_filter = (StandingOn, ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
+    list_filter = (DependentsFilter, ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("root", "tenant", "created_by")
     search_fields = ("name", "root__name", "tenant__slug")
     actions = ("grow", "compact", "publish", "retire")
-    on_page = actions
-    for_good = ("retire",)
+    page_actions = actions
+    destructive_actions = ("retire",)
 
-    def offered(self, row: Domain) -> tuple[str, ...]:
-        return self.on_page if row.published_at is None else ("grow", "compact", "retire")
+    def available_actions(self, row: Domain) -> tuple[str, ...]:
+        return self.page_actions if row.published_at is None else ("grow", "compact", "retire")
 
     @admin.action(description="Grow from traffic", permissions=["operate"])
     def grow(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
         """Make a further version of each, with a table of what its traffic missed."""
-        self.each(request, rows, lambda row: domain_grow(domain=row, actor=acting(request)), "growing")
+        self.each(request, rows, lambda row: domain_grow(domain=row, actor=staff_user(request)), "growing")
 
     @admin.action(description="Compact its chain of tables", permissions=["operate"])
     def compact(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
         """Make a further version of each, whose one table holds those it reads."""
-        self.each(request, rows, lambda row: domain_compact(domain=row, actor=acting(request)), "compacting")
+        self.each(
+            request, rows, lambda row: domain_compact(domain=row, actor=staff_user(request)), "compacting"
+        )
 
     @admin.action(description="Publish to all tenants", permissions=["operate"])
     def publish(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
         """Let tenants see them and build upon them."""
-        self.each(request, rows, lambda row: domain_publish(domain=row, actor=acting(request)), "published")
+        self.each(
+            request, rows, lambda row: domain_publish(domain=row, actor=staff_user(request)), "published"
+        )
 
     @admin.action(description="Retire: nobody builds upon it any more", permissions=["operate"])
-    @typed_name(
+    @require_typed_name(
         "retire",
-        told="Nobody will build upon it any more, for good. What stands on it is answered as before:",
-        loses=standing_on,
+        warning="Nobody will build upon it any more, for good. What stands on it is answered as before:",
+        dependents=dependent_links,
     )
     def retire(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
         """Retire all their versions."""
-        self.each(request, rows, lambda row: domain_retire(domain=row, actor=acting(request)), "retired")
+        self.each(request, rows, lambda row: domain_retire(domain=row, actor=staff_user(request)), "retired")

@@ -13,21 +13,29 @@ from django.utils.safestring import SafeString, mark_safe
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
-from tenants.base.admin.base import Listing, Narrowed, NotByHand, ReadOnly, acting, keys, linked, pretty_json
+from tenants.base.admin.base import (
+    AutocompleteFilterAdmin,
+    NoAddOrChangeAdmin,
+    ReadOnlyAdmin,
+    ReadOnlyInline,
+    admin_link,
+    parse_ids,
+    pretty_json,
+    staff_user,
+)
 from tenants.base.errors import HmiError
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.version_export import version_download
-from versiontree.tree.admin.base import STATE_COLOURS, Serviced
-from versiontree.tree.admin.facts import folded
-from versiontree.tree.models import Artifact, Version, VersionArtifact
+from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, collapsed_json
+from versiontree.tree.models import Artifact, Coverage, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import version_warnings
 from versiontree.tree.services.version_completion import version_retry
 
 
-class JobInline(Listing):
+class JobInline(ReadOnlyInline):
     """The jobs that build a version, first to last."""
 
     model = Job
@@ -37,10 +45,10 @@ class JobInline(Listing):
     @admin.display(description="Job")
     def job(self, job: Job) -> SafeString:
         """What it does."""
-        return linked(job, job.get_kind_display())
+        return admin_link(job, job.get_kind_display())
 
 
-class VersionArtifactInline(Listing):
+class VersionArtifactInline(ReadOnlyInline):
     """What a version is made of."""
 
     model = VersionArtifact
@@ -49,7 +57,7 @@ class VersionArtifactInline(Listing):
     @admin.display(description="Artifact")
     def made(self, link: VersionArtifact) -> SafeString:
         """Which it is."""
-        return linked(link.artifact)
+        return admin_link(link.artifact)
 
     @admin.display(description="Size")
     def size(self, link: VersionArtifact) -> str:
@@ -58,13 +66,13 @@ class VersionArtifactInline(Listing):
 
 
 @admin.register(Version)
-class VersionAdmin(NotByHand, Narrowed, Serviced):
+class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
     """The nodes of the tree. They never change; a failed one can be tried again."""
 
-    narrowing: ClassVar = {
+    autocomplete_filters: ClassVar = {
         "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM),
         "of": lambda rows, _: rows.filter(tenant=None),
-        "to_serve": lambda rows, hplm: rows.filter(hplm__in=keys(hplm), state=VersionState.READY),
+        "to_serve": lambda rows, hplm: rows.filter(hplm__in=parse_ids(hplm), state=VersionState.READY),
     }
 
     ordering = ("-id",)  # by when they were made, and from an index
@@ -104,9 +112,9 @@ class VersionAdmin(NotByHand, Narrowed, Serviced):
     readonly_fields = fields
     inlines = (JobInline, VersionArtifactInline)
     actions = ("retry", "export", "export_branch")
-    on_page = actions
+    page_actions = actions
 
-    def offered(self, row: Version) -> tuple[str, ...]:
+    def available_actions(self, row: Version) -> tuple[str, ...]:
         ready = row.state == VersionState.READY
         return (
             ("export", "export_branch") if ready else ("retry",) if row.state == VersionState.FAILED else ()
@@ -140,12 +148,12 @@ class VersionAdmin(NotByHand, Narrowed, Serviced):
     @admin.display(description="Metrics")
     def shown_metrics(self, version: Version) -> SafeString | None:
         """What its jobs measured, readable."""
-        return folded(version.metrics)
+        return collapsed_json(version.metrics)
 
     @admin.action(description="Retry what failed", permissions=["operate"])
     def retry(self, request: HttpRequest, rows: QuerySet[Version]) -> None:
         """Run the first job that failed or was cancelled again, and the rest of the chain."""
-        self.each(request, rows, lambda row: version_retry(version=row, actor=acting(request)), "retried")
+        self.each(request, rows, lambda row: version_retry(version=row, actor=staff_user(request)), "retried")
 
     @admin.action(description="Export as a zip file", permissions=["operate"])
     def export(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
@@ -165,13 +173,13 @@ class VersionAdmin(NotByHand, Narrowed, Serviced):
             self.message_user(request, "Export one version at a time.", messages.ERROR)
             return None
         try:
-            return zip_response(version_download(version=chosen[0], actor=acting(request), branch=branch))
+            return zip_response(version_download(version=chosen[0], actor=staff_user(request), branch=branch))
         except HmiError as error:
             self.message_user(request, error.message, messages.ERROR)
             return None
 
 
-class ArtifactVersionInline(Listing):
+class ArtifactVersionInline(ReadOnlyInline):
     """The versions that an artifact is part of."""
 
     model = VersionArtifact
@@ -184,11 +192,11 @@ class ArtifactVersionInline(Listing):
     @admin.display(description="Version")
     def of(self, link: VersionArtifact) -> SafeString:
         """Which it is."""
-        return linked(link.version)
+        return admin_link(link.version)
 
 
 @admin.register(Artifact)
-class ArtifactAdmin(NotByHand, Serviced):
+class ArtifactAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     """What is in the artifact store."""
 
     list_display = ("digest", "kind", "shown_size", "created_at")
@@ -217,10 +225,43 @@ class ArtifactAdmin(NotByHand, Serviced):
 
 
 @admin.register(VersionArtifact)
-class VersionArtifactAdmin(ReadOnly):
+class VersionArtifactAdmin(ReadOnlyAdmin):
     """Which version uses which artifact."""
 
     list_display = ("version", "role", "artifact")
     list_filter = ("role",)
     list_select_related = ("version__root", "version__domain__root", "version__hplm__tenant", "artifact")
     search_fields = ("artifact__digest", "version__hplm__name", "version__domain__name")
+
+
+@admin.register(Coverage)
+class CoverageAdmin(NoAddOrChangeAdmin):
+    """What was measured; what is deleted is measured again when its page is looked at."""
+
+    list_display = ("version", "corpus", "dataset", "tenant", "trigrams", "bigrams", "unigrams", "fault")
+    list_select_related = (
+        "tenant",
+        "corpus__tenant",
+        "dataset__tenant",
+        "version__root",
+        "version__domain__root",
+        "version__hplm__tenant",
+    )
+    search_fields = ("corpus__name", "dataset__name", "tenant__slug")
+
+
+@admin.register(Evaluation)
+class EvaluationAdmin(ReadOnlyAdmin):
+    """Which answers are kept; the page of the version shows them."""
+
+    list_display = ("version", "dataset", "tenant", "artifact", "made_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "made_at")
+    list_filter_submit = True
+    list_select_related = (
+        "tenant",
+        "artifact",
+        "version__hplm__tenant",
+        "version__root",
+        "version__domain__root",
+    )
+    search_fields = ("dataset", "test", "tenant__slug", "version__hplm__name")

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainGrowSerializer,
@@ -46,7 +46,7 @@ class _Domains(GenericAPIView[Domain]):
 
     @extend_schema(request=DomainCreateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        body = asked(DomainCreateSerializer, request)
+        body = validated_body(DomainCreateSerializer, request)
         body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
         version = domain_create(tenant=self.owner, **body, actor=request_actor(request))
@@ -67,7 +67,7 @@ class _DomainVersions(GenericAPIView[Version]):
 
     @extend_schema(request=DomainUpdateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, domain_id: int, **_: Any) -> Response:
-        body = asked(DomainUpdateSerializer, request)
+        body = validated_body(DomainUpdateSerializer, request)
         domain = domain_of(self.owner, domain_id)
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
         version = domain_update(domain=domain, **body, actor=request_actor(request))
@@ -80,7 +80,7 @@ class _DomainGrow(GenericAPIView[Version]):
 
     @extend_schema(request=DomainGrowSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, domain_id: int, **_: Any) -> Response:
-        body = asked(DomainGrowSerializer, request)
+        body = validated_body(DomainGrowSerializer, request)
         version = domain_grow(domain=domain_of(self.owner, domain_id), **body, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
@@ -109,7 +109,7 @@ class DomainView(ConditionalView, OwnerView):
     serializer_class = DomainSerializer
     queryset = Domain.unscoped.none()
 
-    def found(self, *, domain_id: int, **_: Any) -> Domain:
+    def find_object(self, *, domain_id: int, **_: Any) -> Domain:
         return domain_visible_to(self.owner, domain_id)
 
 

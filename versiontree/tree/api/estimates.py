@@ -14,7 +14,7 @@ from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.datasets.models import Corpus
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainUpdateSerializer,
@@ -25,7 +25,7 @@ from versiontree.tree.selectors.estimates import domain_estimate, hplm_estimate
 from versiontree.tree.selectors.versions import corpus_usable_by, domain_of, version_visible_to
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.dry_run import dry_run
-from versiontree.tree.services.hplms import hplm_rehearse
+from versiontree.tree.services.hplms import hplm_create
 
 
 class SecondsSerializer(serializers.Serializer[Any]):
@@ -74,24 +74,25 @@ class EstimateView(OwnerView):
     """How long a model would take, and how much storage; what would be refused is refused."""
 
     serializer_class = EstimateSerializer
-    makes = False
+    takes_idempotency_key = False
     queryset = Version.unscoped.none()
 
     @extend_schema(request=HplmCreateSerializer, responses=EstimateSerializer)
     def post(self, request: Request, **_: Any) -> Response:
-        body = asked(HplmCreateSerializer, request)
+        body = validated_body(HplmCreateSerializer, request)
         del body["auto_promote"]
         body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
         body["dataset"] = dataset_of(self.tenant, body["dataset"])
-        config = hplm_rehearse(tenant=self.tenant, **body, actor=request_actor(request))
+        actor = request_actor(request)
+        config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
         estimate = hplm_estimate(parent=body["parent"], dataset=body["dataset"], settings=config["settings"])
         told = {**asdict(estimate), "warnings": config.get("warnings", [])}
         return Response(EstimateSerializer(told).data)
 
 
-class _OfDomains(GenericAPIView[Version]):
+class _DomainEstimate(GenericAPIView[Version]):
     serializer_class = DomainEstimateSerializer
-    makes = False
+    takes_idempotency_key = False
     queryset = Version.unscoped.none()
     owner: Tenant | None
 
@@ -111,39 +112,39 @@ class _OfDomains(GenericAPIView[Version]):
         return Response(DomainEstimateSerializer(told).data)
 
 
-class _NewDomain(_OfDomains):
+class _NewDomainEstimate(_DomainEstimate):
     @extend_schema(request=DomainCreateSerializer, responses=DomainEstimateSerializer)
     def post(self, request: Request, **_: Any) -> Response:
-        body, actor = asked(DomainCreateSerializer, request), request_actor(request)
+        body, actor = validated_body(DomainCreateSerializer, request), request_actor(request)
         body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
         return self.told(body["corpus"], lambda: domain_create(tenant=self.owner, **body, actor=actor))
 
 
-class _MoreText(_OfDomains):
+class _DomainUpdateEstimate(_DomainEstimate):
     @extend_schema(request=DomainUpdateSerializer, responses=DomainEstimateSerializer)
     def post(self, request: Request, domain_id: int, **_: Any) -> Response:
-        body, actor = asked(DomainUpdateSerializer, request), request_actor(request)
+        body, actor = validated_body(DomainUpdateSerializer, request), request_actor(request)
         domain = domain_of(self.owner, domain_id)
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
         return self.told(body["corpus"], lambda: domain_update(domain=domain, **body, actor=actor))
 
 
-class DomainsEstimateView(_NewDomain, OwnerView):
+class DomainsEstimateView(_NewDomainEstimate, OwnerView):
     """How long a domain would take, and how much storage; what would be refused is refused."""
 
 
-class DomainEstimateView(_MoreText, OwnerView):
+class DomainEstimateView(_DomainUpdateEstimate, OwnerView):
     """How long more text for a domain would take, and how much storage."""
 
 
-class PlatformDomainsEstimateView(_NewDomain, PlatformView):
+class PlatformDomainsEstimateView(_NewDomainEstimate, PlatformView):
     """The same for a domain of the platform's."""
 
     permissions = {"POST": ("tree.add_domain",)}
 
 
-class PlatformDomainEstimateView(_MoreText, PlatformView):
+class PlatformDomainEstimateView(_DomainUpdateEstimate, PlatformView):
     """The same for a domain of the platform's."""
 
     permissions = {"POST": ("tree.change_domain",)}

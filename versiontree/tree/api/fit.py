@@ -9,14 +9,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
-from tenants.datasets.formats.fit import TooLong
+from tenants.datasets.formats.tokenization import LongTextPolicy
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import corpus_of, dataset_of
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, queried
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_query
 from versiontree.tree.models import Coverage
-from versiontree.tree.selectors.coverage import coverage_ask, coverages_of
+from versiontree.tree.selectors.coverage import coverage_request, coverages_of
 from versiontree.tree.selectors.versions import corpus_usable_by
-from versiontree.tree.tokenizer_fit import corpus_fit, dataset_fit, root_to_fit
+from versiontree.tree.tokenizer_fit import corpus_fit, dataset_fit, root_version_by_name
 
 
 class FitQuerySerializer(serializers.Serializer[Any]):
@@ -42,7 +42,7 @@ class RowsFoundSerializer(serializers.Serializer[Any]):
 class FitSerializer(serializers.Serializer[Any]):
     """What the root's tokenizer makes of rows that are drawn evenly from all there are."""
 
-    rows = serializers.IntegerField(source="of_rows", help_text="All rows.")
+    rows = serializers.IntegerField(source="total_rows", help_text="All rows.")
     rows_read = serializers.IntegerField(source="rows", help_text="So many of them were read.")
     tokens = serializers.IntegerField()
     tokens_per_word = serializers.FloatField()
@@ -56,7 +56,7 @@ class FitSerializer(serializers.Serializer[Any]):
     long_share = serializers.FloatField(help_text="Of the rows read, 0 to 1: longer than max_tokens.")
     long = RowsFoundSerializer()
     too_long = serializers.ChoiceField(
-        choices=[kind.value for kind in TooLong],
+        choices=[kind.value for kind in LongTextPolicy],
         help_text="What becomes of longer rows: cut off, or read whole in pieces or in windows.",
     )
     warnings = serializers.ListField(child=serializers.CharField())
@@ -73,7 +73,7 @@ class _CorpusFit(GenericAPIView[Corpus]):
     @_FIT
     def get(self, request: Request, corpus_id: int, **_: Any) -> Response:
         corpus = corpus_usable_by(self.owner, corpus_id)
-        root = root_to_fit(queried(FitQuerySerializer, request)["root"])
+        root = root_version_by_name(validated_query(FitQuerySerializer, request)["root"])
         return Response(FitSerializer(corpus_fit(root, corpus)).data)
 
 
@@ -96,7 +96,7 @@ class DatasetFitView(OwnerView):
     @_FIT
     def get(self, request: Request, dataset_id: int, **_: Any) -> Response:
         dataset = dataset_of(self.tenant, dataset_id)
-        root = root_to_fit(queried(FitQuerySerializer, request)["root"])
+        root = root_version_by_name(validated_query(FitQuerySerializer, request)["root"])
         return Response(FitSerializer(dataset_fit(root, dataset)).data)
 
 
@@ -128,7 +128,7 @@ class _Coverage(OwnerView):
         """What is known of it; the rest is asked for."""
         measured, waiting = coverages_of(self.tenant, upload)
         if waiting:
-            coverage_ask(upload)
+            coverage_request(upload)
         told = {"measured": measured, "waiting": [version.pk for version in waiting]}
         return Response(CoverageSerializer(told).data)
 

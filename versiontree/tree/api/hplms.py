@@ -10,9 +10,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.inputs import WordsQuerySerializer
+from tenants.base.api.inputs import SearchQuerySerializer
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, asked, queried
+from versiontree.jobs.api.jobs import OwnerView, validated_body, validated_query
 from versiontree.tree.api.serializers import (
     AliasMoveSerializer,
     AliasPutSerializer,
@@ -34,9 +34,9 @@ from versiontree.tree.selectors.versions import (
     version_visible_to,
     versions_of,
 )
-from versiontree.tree.services.aliases import alias_move, alias_remove, aliases_hold
+from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.tree.services.licences import hplm_describe, hplm_licence
+from versiontree.tree.services.metadata import hplm_set_description, hplm_set_license
 
 
 class HplmsView(OwnerView):
@@ -46,15 +46,15 @@ class HplmsView(OwnerView):
     queryset = Hplm.unscoped.none()
     ordering = ("name",)
 
-    @extend_schema(parameters=[WordsQuerySerializer], responses=HplmSerializer(many=True))
+    @extend_schema(parameters=[SearchQuerySerializer], responses=HplmSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        words = queried(WordsQuerySerializer, request)["words"]
+        words = validated_query(SearchQuerySerializer, request)["words"]
         page = self.paginate_queryset(hplms_of(self.tenant, words=words))
         return self.get_paginated_response(HplmSerializer(page, many=True).data)
 
     @extend_schema(request=HplmCreateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        body = asked(HplmCreateSerializer, request)
+        body = validated_body(HplmCreateSerializer, request)
         body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
         body["dataset"] = dataset_of(self.tenant, body["dataset"])
         version = hplm_create(tenant=self.tenant, **body, actor=request_actor(request))
@@ -67,23 +67,23 @@ class HplmView(ConditionalView, OwnerView):
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
-    def found(self, *, name: str, **_: Any) -> Hplm:
+    def find_object(self, *, name: str, **_: Any) -> Hplm:
         return hplm_of(self.tenant, name)
 
     @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
     def patch(self, request: Request, **place: Any) -> Response:
-        body = asked(HplmPatchSerializer, request)
-        found, actor = self.found(**place), request_actor(request)
+        body = validated_body(HplmPatchSerializer, request)
+        found, actor = self.find_object(**place), request_actor(request)
         with transaction.atomic():
             if "description" in body:
-                hplm_describe(hplm=found, description=body["description"], actor=actor)
+                hplm_set_description(hplm=found, description=body["description"], actor=actor)
             if "license" in body:
-                hplm_licence(hplm=found, license=body["license"], actor=actor)
+                hplm_set_license(hplm=found, license=body["license"], actor=actor)
         return Response(HplmSerializer(found).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **place: Any) -> Response:
-        hplm_delete(hplm=self.found(**place), actor=request_actor(request))
+        hplm_delete(hplm=self.find_object(**place), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -101,7 +101,7 @@ class HplmVersionsView(OwnerView):
 
     @extend_schema(request=HplmUpdateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, name: str, **_: Any) -> Response:
-        body = asked(HplmUpdateSerializer, request)
+        body = validated_body(HplmUpdateSerializer, request)
         body["dataset"] = dataset_of(self.tenant, body["dataset"])
         found = hplm_of(self.tenant, name)
         version = hplm_update(hplm=found, **body, actor=request_actor(request))
@@ -127,15 +127,15 @@ class AliasView(ConditionalView, OwnerView):
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
 
-    def found(self, *, name: str, alias: str, **_: Any) -> Alias:
+    def find_object(self, *, name: str, alias: str, **_: Any) -> Alias:
         return alias_of(hplm_of(self.tenant, name), alias)
 
-    def hold(self, row: Alias) -> None:
-        aliases_hold(hplm=row.hplm)
+    def lock(self, row: Alias) -> None:
+        hplm_lock(hplm=row.hplm)
 
     @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
     def put(self, request: Request, name: str, alias: str, **_: Any) -> Response:
-        body = asked(AliasPutSerializer, request)
+        body = validated_body(AliasPutSerializer, request)
         found = hplm_of(self.tenant, name)
         version = hplm_version(found, body["version"])
         actor = request_actor(request)

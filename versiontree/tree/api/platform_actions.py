@@ -10,17 +10,17 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import tenant_by_slug
-from tenants.base.api.inputs import StrictInput
-from versiontree.jobs.api.jobs import PlatformView, asked
+from tenants.base.api.inputs import StrictSerializer
+from versiontree.jobs.api.jobs import PlatformView, validated_body
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors import job_of_anybody
-from versiontree.jobs.services.requests import PLACES, job_prioritise, job_requeue
+from versiontree.jobs.selectors import job_by_id
+from versiontree.jobs.services.control import PRIORITIES, job_prioritise, job_requeue
 from versiontree.tree.api.serializers import DomainSerializer, HplmSerializer
 from versiontree.tree.models import Domain, Hplm
 from versiontree.tree.selectors.versions import domain_of, hplm_of
-from versiontree.tree.services.artifact_refs import hplm_pin, hplm_unpin
-from versiontree.tree.services.publishing import domain_publish, domain_retire
+from versiontree.tree.services.domains import domain_publish, domain_retire
+from versiontree.tree.services.metadata import hplm_pin, hplm_unpin
 
 
 class RetiredSerializer(serializers.Serializer[Any]):
@@ -29,10 +29,10 @@ class RetiredSerializer(serializers.Serializer[Any]):
     retired = serializers.IntegerField()
 
 
-class PlaceSerializer(StrictInput):
+class PlaceSerializer(StrictSerializer):
     """A place in the queue, by its name."""
 
-    place = serializers.ChoiceField(choices=list(PLACES))
+    place = serializers.ChoiceField(choices=list(PRIORITIES))
 
 
 class DomainPublishView(PlatformView):
@@ -73,8 +73,8 @@ class JobPlaceView(_JobOrder):
 
     @extend_schema(request=PlaceSerializer, responses=JobSerializer)
     def put(self, request: Request, job_id: UUID) -> Response:
-        place = PLACES[asked(PlaceSerializer, request)["place"]]
-        job = job_prioritise(job=job_of_anybody(job_id), priority=place, actor=request_actor(request))
+        place = PRIORITIES[validated_body(PlaceSerializer, request)["place"]]
+        job = job_prioritise(job=job_by_id(job_id), priority=place, actor=request_actor(request))
         return Response(JobSerializer(job).data)
 
 
@@ -85,7 +85,7 @@ class JobRequeueView(_JobOrder):
 
     @extend_schema(request=None, responses=JobSerializer)
     def post(self, request: Request, job_id: UUID) -> Response:
-        job = job_requeue(job=job_of_anybody(job_id), actor=request_actor(request))
+        job = job_requeue(job=job_by_id(job_id), actor=request_actor(request))
         return Response(JobSerializer(job).data)
 
 

@@ -11,18 +11,18 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictInput
+from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, asked, queried
+from versiontree.jobs.api.jobs import OwnerView, validated_body, validated_query
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
 from versiontree.tree.evaluation_answers import (
-    Answered,
-    Change,
-    Changed,
-    answers_changed,
-    answers_chosen,
+    AnswerChange,
+    ChangeKind,
+    RowAnswer,
+    answers_compare,
+    answers_filter,
     mcnemar,
 )
 from versiontree.tree.models import Evaluation, Version
@@ -31,13 +31,13 @@ from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
     evaluations_shared,
+    row_source,
     rows_read,
-    source_of,
 )
 from versiontree.tree.selectors.versions import hplm_of, hplm_version
 from versiontree.tree.services.evaluations import evaluation_request
 
-Chosen = Sequence[Answered | Changed]
+ChosenAnswers = Sequence[RowAnswer | AnswerChange]
 
 
 class PredictionsQuerySerializer(serializers.Serializer[Any]):
@@ -48,12 +48,12 @@ class PredictionsQuerySerializer(serializers.Serializer[Any]):
     gold = serializers.CharField(required=False, default="", allow_blank=True)
     predicted = serializers.CharField(required=False, default="", allow_blank=True)
     against = serializers.IntegerField(required=False, default=None, min_value=1)
-    change = serializers.ChoiceField(required=False, default="", choices=[one.value for one in Change])
+    change = serializers.ChoiceField(required=False, default="", choices=[one.value for one in ChangeKind])
     cursor = serializers.CharField(required=False, default="")
     limit = serializers.IntegerField(required=False, default=50, min_value=1, max_value=500)
 
 
-class EvaluateSerializer(StrictInput):
+class EvaluateSerializer(StrictSerializer):
     """On which dataset's test rows; without one, on those that the version was made with."""
 
     dataset = serializers.IntegerField(required=False, allow_null=True, default=None)
@@ -67,13 +67,13 @@ class PredictionsView(OwnerView):
 
     @extend_schema(parameters=[PredictionsQuerySerializer], responses=OpenApiTypes.OBJECT)
     def get(self, request: Request, name: str, number: int, **_: Any) -> Response:
-        query = queried(PredictionsQuerySerializer, request)
+        query = validated_query(PredictionsQuerySerializer, request)
         version = hplm_version(hplm_of(self.tenant, name), number)
         evaluation, chosen, about = self._found(version, query)
         start = _start(query["cursor"], evaluation)
         page = chosen[start : start + query["limit"]]
-        source = source_of(self.tenant, evaluation.test)
-        rows = rows_read(source, (one.after if isinstance(one, Changed) else one for one in page))
+        source = row_source(self.tenant, evaluation.test)
+        rows = rows_read(source, (one.after if isinstance(one, AnswerChange) else one for one in page))
         end = start + len(page)
         return Response(
             {
@@ -86,7 +86,9 @@ class PredictionsView(OwnerView):
             }
         )
 
-    def _found(self, version: Version, query: dict[str, Any]) -> tuple[Evaluation, Chosen, dict[str, Any]]:
+    def _found(
+        self, version: Version, query: dict[str, Any]
+    ) -> tuple[Evaluation, ChosenAnswers, dict[str, Any]]:
         if query["against"] is not None:
             return self._changed(version, query)
         evaluation = evaluation_of(self.tenant, version)
@@ -95,9 +97,11 @@ class PredictionsView(OwnerView):
         answers = answers_of(evaluation)
         filters = {name: query[name] for name in ("wrong", "gold", "predicted")}
         about = {"rows": answers.rows, "stored": len(answers.answered)}
-        return evaluation, answers_chosen(answers, **filters), about
+        return evaluation, answers_filter(answers, **filters), about
 
-    def _changed(self, version: Version, query: dict[str, Any]) -> tuple[Evaluation, Chosen, dict[str, Any]]:
+    def _changed(
+        self, version: Version, query: dict[str, Any]
+    ) -> tuple[Evaluation, ChosenAnswers, dict[str, Any]]:
         assert version.hplm is not None
         other = hplm_version(version.hplm, query["against"])
         pair = evaluations_shared(self.tenant, other, version)
@@ -108,13 +112,13 @@ class PredictionsView(OwnerView):
                 param="against",
             )
         before, after = (answers_of(evaluation) for evaluation in pair)
-        every = answers_changed(before, after)
-        counts = {kind.value: sum(one.change == kind for one in every) for kind in Change}
+        every = answers_compare(before, after)
+        counts = {kind.value: sum(one.change == kind for one in every) for kind in ChangeKind}
         about = {
             "rows": after.rows,
             "stored": len(after.answered),
             "changes": counts,
-            "p_value": mcnemar(counts[Change.FIXED], counts[Change.BROKEN]),
+            "p_value": mcnemar(counts[ChangeKind.FIXED], counts[ChangeKind.BROKEN]),
         }
         return pair[1], [one for one in every if query["change"] in ("", one.change)], about
 
@@ -128,7 +132,7 @@ class EvaluateView(OwnerView):
     @extend_schema(request=EvaluateSerializer, responses={201: JobSerializer})
     def post(self, request: Request, name: str, number: int, **_: Any) -> Response:
         version = hplm_version(hplm_of(self.tenant, name), number)
-        chosen = asked(EvaluateSerializer, request)["dataset"] or version.dataset_id
+        chosen = validated_body(EvaluateSerializer, request)["dataset"] or version.dataset_id
         if chosen is None:
             raise HmiError(
                 ErrorCode.MISSING_FIELD,
@@ -166,14 +170,14 @@ def _mark(evaluation: Evaluation) -> str:
     return evaluation.artifact.digest[:12]
 
 
-def _written(page: Chosen, rows: Iterator[Row | None]) -> Iterator[dict[str, Any]]:
+def _written(page: ChosenAnswers, rows: Iterator[Row | None]) -> Iterator[dict[str, Any]]:
     for one, row in zip(page, rows, strict=True):
-        if isinstance(one, Changed):
+        if isinstance(one, AnswerChange):
             gold = {"row": one.after.row, "input": row, "gold": one.after.gold, "change": one.change.value}
             yield gold | {"before": _side(one.before), "after": _side(one.after)}
         else:
             yield {"row": one.row, "input": row, "gold": one.gold, **_side(one)}
 
 
-def _side(one: Answered) -> dict[str, Any]:
+def _side(one: RowAnswer) -> dict[str, Any]:
     return {"predicted": one.answer, "right": one.right, "score": one.score}

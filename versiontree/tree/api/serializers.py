@@ -9,8 +9,8 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictInput
-from versiontree.jobs.api.serializers import JobLineSerializer
+from tenants.base.api.inputs import StrictSerializer
+from versiontree.jobs.api.serializers import JobSummarySerializer
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
@@ -118,7 +118,7 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
         """The choices it was made with, without the server's own paths."""
         return {name: value for name, value in version.config.items() if name != "source"}
 
-    @extend_schema_field(JobLineSerializer(many=True))
+    @extend_schema_field(JobSummarySerializer(many=True))
     def get_jobs(self, version: Version) -> list[dict[str, Any]]:
         """The chain of jobs, first to last."""
         # By hand: a serializer of its own for each version would take most of the time of a list.
@@ -149,7 +149,7 @@ class SettingsField(serializers.JSONField):
     """Numbers, words and yes or no by name; the service knows which."""
 
 
-class RootRegisterSerializer(StrictInput):
+class RootRegisterSerializer(StrictSerializer):
     """A checkpoint folder or hub id, and the platform corpus to convert it with."""
 
     name = serializers.CharField()
@@ -163,13 +163,13 @@ class RootRegisterSerializer(StrictInput):
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainGrowSerializer(StrictInput):
+class DomainGrowSerializer(StrictSerializer):
     """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
 
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainUpdateSerializer(StrictInput):
+class DomainUpdateSerializer(StrictSerializer):
     """More text for a domain. Without ``alpha`` and ``vectors`` these stay as they were."""
 
     corpus = serializers.IntegerField()
@@ -178,7 +178,7 @@ class DomainUpdateSerializer(StrictInput):
     settings = SettingsField(required=False, default=dict)
 
 
-class DomainCreateSerializer(StrictInput):
+class DomainCreateSerializer(StrictSerializer):
     """A new domain: ``parent`` is the id of a ready version of a root or domain."""
 
     name = serializers.CharField()
@@ -191,7 +191,7 @@ class DomainCreateSerializer(StrictInput):
 
 
 @extend_schema_serializer(component_name="ModelUpdate")
-class HplmUpdateSerializer(StrictInput):
+class HplmUpdateSerializer(StrictSerializer):
     """New data for a model. ``auto_promote``: move ``default`` to the new version once it is ready."""
 
     dataset = serializers.IntegerField()
@@ -209,7 +209,7 @@ class HplmCreateSerializer(HplmUpdateSerializer):
 
 
 @extend_schema_serializer(component_name="ModelPatch")
-class HplmPatchSerializer(StrictInput):
+class HplmPatchSerializer(StrictSerializer):
     """What it is for, and under which licence it may be used; what is left out stays."""
 
     description = serializers.CharField(required=False, allow_blank=True)
@@ -221,7 +221,7 @@ class HplmPatchSerializer(StrictInput):
         return attrs
 
 
-class AliasPutSerializer(StrictInput):
+class AliasPutSerializer(StrictSerializer):
     """The number of the version to point at, and why."""
 
     version = serializers.IntegerField(min_value=1)

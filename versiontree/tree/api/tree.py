@@ -9,8 +9,8 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.paging import LinkedPages
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, asked, queried
+from tenants.base.api.pagination import LinkHeaderPagination
+from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body, validated_query
 from versiontree.tree.api.serializers import (
     NodeSerializer,
     RootRegisterSerializer,
@@ -29,7 +29,7 @@ from versiontree.tree.selectors.versions import (
 from versiontree.tree.services.roots import root_register
 
 
-class TreePages(LinkedPages):
+class TreePages(LinkHeaderPagination):
     """Each node is shown with all that is known of it."""
 
     page_size = max_page_size = 100
@@ -46,7 +46,7 @@ class TreeView(OwnerView):
 
     @extend_schema(parameters=[TreeQuerySerializer], responses=NodeSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        after = queried(TreeQuerySerializer, request)["after"]
+        after = validated_query(TreeQuerySerializer, request)["after"]
         page = self.paginate_queryset(versions_visible_to(self.owner).filter(pk__gt=after))
         nodes = tree_for(self.owner, among=page)
         return self.get_paginated_response(NodeSerializer(nodes, many=True).data)
@@ -71,7 +71,7 @@ class VersionView(ConditionalView, OwnerView):
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
 
-    def found(self, *, version_id: int, **_: Any) -> Version:
+    def find_object(self, *, version_id: int, **_: Any) -> Version:
         return version_visible_to(self.owner, version_id)
 
 
@@ -90,7 +90,7 @@ class PlatformRootsView(PlatformView):
 
     @extend_schema(request=RootRegisterSerializer, responses={201: VersionSerializer})
     def post(self, request: Request) -> Response:
-        body = asked(RootRegisterSerializer, request)
+        body = validated_body(RootRegisterSerializer, request)
         body["corpus"] = corpus_usable_by(None, body["corpus"])
         version = root_register(**body, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)

@@ -183,7 +183,7 @@ class Migration(migrations.Migration):
                     models.DateTimeField(
                         blank=True,
                         default=django.utils.timezone.now,
-                        help_text="Of the platform's: since when tenants see it. Until then only administrators do.",
+                        help_text="Platform domains: when tenants could first see it. Until then only administrators do.",
                         null=True,
                         verbose_name="published",
                     ),

@@ -1,4 +1,4 @@
-"""Artifacts: what is in the store, and which version uses it."""
+"""Artifacts in the store, and the versions that use them."""
 
 from django.db import models
 
@@ -7,7 +7,7 @@ from versiontree.tree.models.version import Version
 
 
 class Role(models.TextChoices):
-    """What an artifact is for a version; also the kind of the artifact. Answers belong to an evaluation."""
+    """The role of an artifact in a version, and the artifact's kind. ``ANSWERS`` belong to an evaluation."""
 
     ROOT = "root", "Root"
     LOWER = "lower", "Lower layers"
@@ -17,7 +17,7 @@ class Role(models.TextChoices):
 
 
 class Artifact(models.Model):
-    """An immutable folder of the artifact store; rows are never changed (a trigger sees to it)."""
+    """An immutable folder of the artifact store. A trigger refuses changes to its rows."""
 
     kind = models.CharField(max_length=8, choices=Role.choices)
     digest = models.CharField(max_length=64)
@@ -40,9 +40,9 @@ class Artifact(models.Model):
 
 
 class VersionArtifact(models.Model):
-    """An artifact in one role of one version; added while the version is building, fixed after.
+    """An artifact in one role of one version. Added while the version is building, fixed afterwards.
 
-    The tenant is that of the version, as a trigger sees to: so whose a row is, is known without the version.
+    ``tenant`` is copied from the version, which a trigger enforces, so row security needs no join.
     """
 
     tenant = models.ForeignKey(

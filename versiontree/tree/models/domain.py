@@ -1,15 +1,15 @@
-"""A domain: a named branch of a root."""
+"""Roots, and domains: named branches of a root."""
 
 from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
 from tenants.base.managers import TenantScopedManager
-from versiontree.tree.models.constraints import slug_check
+from versiontree.names import slug_check
 
 
 class Root(models.Model):
-    """The top of one version tree; every domain and model below it shares its upper layers."""
+    """The top of one version tree. Every domain and model below it shares its upper layers."""
 
     name = models.CharField(max_length=63, unique=True)
     source = models.CharField(max_length=1024, help_text="A local checkpoint folder or a hub id.")
@@ -31,7 +31,8 @@ class Root(models.Model):
 
 
 class Domain(models.Model):
-    """Domain knowledge on top of a root; without a tenant it is the platform's and everybody sees it."""
+    """Domain knowledge on top of a root. A domain without a tenant is the platform's, visible to every tenant
+    once it is published."""
 
     root = models.ForeignKey(Root, on_delete=models.PROTECT, related_name="domains")
     tenant = models.ForeignKey(
@@ -48,7 +49,7 @@ class Domain(models.Model):
         null=True,
         blank=True,
         default=timezone.now,
-        help_text="Of the platform's: since when tenants see it. Until then only administrators do.",
+        help_text="Platform domains: when tenants could first see it. Until then only administrators do.",
     )
 
     unscoped = models.Manager()

@@ -1,19 +1,22 @@
-"""A tenant's named model (an hPLM in the papers): a leaf of the version tree."""
+"""A tenant's named model (an hPLM in the papers), its aliases, and fine-tunings of it."""
 
+import uuid
 from typing import Final
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 
 from tenants.base.managers import TenantScopedManager
 from tenants.datasets.models import Task
-from versiontree.tree.models.constraints import slug_check
+from versiontree.names import slug_check
 
-LONGEST_DESCRIPTION: Final = 5000
+DEFAULT_ALIAS: Final = "default"
+MAX_DESCRIPTION_LENGTH: Final = 5000
 
 
 class Hplm(models.Model):
-    """A leaf of the tree; the name is free again once the model is deleted (its rows stay for the record)."""
+    """A leaf of the version tree. Deleting a model frees its name; its rows stay for the record."""
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="hplms")
     name = models.CharField(max_length=63)
@@ -61,3 +64,130 @@ class Hplm(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tenant.slug}/{self.name}"
+
+
+class Alias(models.Model):
+    """A movable name, such as ``default`` or ``production``, for a ready version of its model."""
+
+    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="aliases", verbose_name="model")
+    name = models.CharField(max_length=63)
+    version = models.ForeignKey("tree.Version", on_delete=models.PROTECT, related_name="aliases")
+    moved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    moved_at = models.DateTimeField()
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(tenant_path="hplm__tenant")
+
+    class Meta:
+        ordering = ["name"]
+        verbose_name_plural = "aliases"
+        constraints = [
+            models.UniqueConstraint(fields=["hplm", "name"], name="alias_name_is_unique"),
+            slug_check("alias_name_is_a_slug"),
+        ]
+
+    def __str__(self) -> str:
+        return f"@{self.name}"
+
+
+class AliasMove(models.Model):
+    """One move of an alias. ``from_version`` is empty if it was created, ``to_version`` if it was removed."""
+
+    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="alias_moves", verbose_name="model")
+    name = models.CharField(max_length=63)
+    from_version = models.ForeignKey(
+        "tree.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    to_version = models.ForeignKey(
+        "tree.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="+"
+    )
+    reason = models.CharField(max_length=200, blank=True, default="")
+    moved_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    moved_at = models.DateTimeField()
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager(tenant_path="hplm__tenant")
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["hplm", "name"], name="alias_move_model_name")]
+
+    def __str__(self) -> str:
+        return f"@{self.name} moved"
+
+
+class FineTuningState(models.TextChoices):
+    """validating -> begun, failed or cancelled. Once begun, the version and its jobs hold the state."""
+
+    VALIDATING = "validating", "Validating files"
+    BEGUN = "begun", "Begun"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+class FineTuning(models.Model):
+    """A fine-tuning job of the OpenAI API: its files become a dataset, and the dataset a version.
+
+    The version is the first of a new model called ``name`` below ``parent``, or the next one of ``hplm``.
+    ``model`` is the name that the client sent. ``training_file`` and ``validation_file`` are ids, kept when
+    the files are deleted. ``options`` are those of the dataset, ``settings`` those of the training, and
+    ``asked`` is the request's body.
+    """
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, related_name="+"
+    )
+    api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.SET_NULL, null=True, related_name="+")
+    model = models.CharField(max_length=200)
+    parent = models.ForeignKey("tree.Version", on_delete=models.CASCADE, null=True, related_name="+")
+    hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, null=True, related_name="+")
+    name = models.CharField(max_length=63)
+    training_file = models.UUIDField()
+    validation_file = models.UUIDField(null=True)
+    options = models.JSONField(default=dict)
+    settings = models.JSONField(default=dict)
+    asked = models.JSONField(default=dict)
+    state = models.CharField(
+        max_length=10, choices=FineTuningState.choices, default=FineTuningState.VALIDATING
+    )
+    attempts = models.PositiveIntegerField(default=0)
+    version = models.ForeignKey(
+        "tree.Version", on_delete=models.CASCADE, null=True, related_name="fine_tunings"
+    )
+    error = models.JSONField(null=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    dispatched_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ["-created_at", "-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=FineTuningState.values), name="fine_tuning_state_is_known"
+            ),
+            models.CheckConstraint(
+                condition=Q(state="begun", version__isnull=False) | (~Q(state="begun") & Q(version=None)),
+                name="fine_tuning_begun_with_its_version",
+            ),
+            models.CheckConstraint(
+                condition=Q(parent=None) ^ Q(hplm=None), name="fine_tuning_of_a_parent_or_an_hplm"
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["tenant", "-created_at"], name="fine_tuning_tenant_newest"),
+            models.Index(
+                fields=["dispatched_at"], condition=Q(state="validating"), name="fine_tuning_validating"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model} as {self.name}"

@@ -13,7 +13,7 @@ from versiontree.tree.models.hplm import Hplm
 
 
 class VersionKind(models.TextChoices):
-    """What the version is a version of."""
+    """What this is a version of."""
 
     ROOT = "root", "Root"
     DOMAIN = "domain", "Domain"
@@ -21,12 +21,12 @@ class VersionKind(models.TextChoices):
 
     @property
     def owner_field(self) -> str:
-        """The field of a version that names what it is a version of: also the name of its Django model."""
+        """The foreign key of ``Version`` that holds the owner. Also the owner's model name."""
         return "hplm" if self is VersionKind.HPLM else str(self.value)
 
 
 class VersionState(models.TextChoices):
-    """Where a version stands."""
+    """The states of a version."""
 
     BUILDING = "building", "Building"
     READY = "ready", "Ready"
@@ -41,7 +41,7 @@ LEGAL_VERSION_TRANSITIONS: Final[dict[VersionState, frozenset[VersionState]]] = 
     VersionState.RETIRED: frozenset(),
 }
 
-VERSION_STATE_STYLE: Final[dict[VersionState, str]] = {
+VERSION_STATE_COLOURS: Final[dict[VersionState, str]] = {
     VersionState.BUILDING: "info",
     VersionState.READY: "success",
     VersionState.FAILED: "danger",
@@ -61,11 +61,11 @@ MAIN_ROLE: Final[dict[VersionKind, str]] = {
 
 
 class Version(models.Model):
-    """One node: made once, never overwritten.
+    """One node of the version tree. Created once, never overwritten.
 
     ``building -> ready -> retired``, and ``building <-> failed`` while its jobs fail and are retried.
-    ``digest`` names the main artifact of a ready version. ``corpus`` or ``dataset`` is what it learned from.
-    Parent, root, owner and number are fixed at birth; triggers see to it.
+    ``digest`` is that of the main artifact of a ready version. ``corpus`` or ``dataset`` is the training
+    data. Triggers refuse changes of parent, root, owner and number.
     """
 
     Kind = VersionKind
@@ -134,7 +134,7 @@ class Version(models.Model):
         ]
         indexes = [
             models.Index(fields=["state", "kind"], name="version_state_kind"),
-            # What is asked of all versions of a tenant, by the policies of PostgreSQL, too, reads no rows so.
+            # Covering: queries for all versions of a tenant, and row security policies, skip the table.
             models.Index(fields=["tenant", "id"], include=["hplm"], name="version_of_tenant"),
         ]
 
@@ -143,21 +143,22 @@ class Version(models.Model):
 
     @property
     def owner(self) -> Root | Domain | Hplm:
-        """The root, domain or model that this is a version of."""
+        """The root, domain or model that owns this version."""
         return self.hplm or self.domain or self.root
 
     @property
     def name(self) -> str:
-        """The name of what this is a version of."""
+        """The owner's name."""
         return self.owner.name
 
     @property
     def in_words(self) -> str:
-        """As a sentence about it begins: Version 2 of the domain medicine."""
+        """For messages: "Version 2 of the domain medicine"."""
         return f"Version {self.number} of the {self.kind} {self.name}"
 
     def domain_or_root(self) -> "Version":
-        """The nearest version of a domain or root, from this one up: where its PLOT chain begins."""
+        """This version if it is a domain's or a root's, else its nearest ancestor that is: the start of its
+        PLOT chain."""
         node = self
         while node.kind == VersionKind.HPLM and node.parent is not None:
             node = node.parent

@@ -21,13 +21,17 @@ _NAME: Final = re.compile(rf"(?:(?P<above>{_SLUG})/)?(?P<name>{_SLUG})(?::(?P<nu
 Base = Root | Domain | Hplm
 
 
-def base_named(tenant: Tenant, name: str) -> tuple[Base, int | None]:
+def base_by_name(tenant: Tenant, name: str) -> tuple[Base, int | None]:
     """What the name means for this tenant, and the number of a version if it has one; else ``not_found`` for
     ``model``. A model of the tenant goes before a domain of its own with the same name."""
     read = _NAME.fullmatch(name)
     if read is None:
         raise not_found("model", param="model")
-    found = _below(tenant, read["above"], read["name"]) if read["above"] else _alone(tenant, read["name"])
+    found = (
+        _domain_or_hplm(tenant, read["above"], read["name"])
+        if read["above"]
+        else _root_or_hplm(tenant, read["name"])
+    )
     if found is None:
         raise not_found("model", param="model")
     return found, int(read["number"]) if read["number"] else None
@@ -50,18 +54,18 @@ def bases_visible_to(tenant: Tenant) -> list[Base]:
     return [*hplms_of(tenant), *domains_visible_to(tenant), *roots_all()]
 
 
-def name_of(base: Base) -> str:
+def base_name(base: Base) -> str:
     """What it is called by."""
     if isinstance(base, Hplm):
         return f"{base.tenant.slug}/{base.name}"
     return str(base)
 
 
-def _alone(tenant: Tenant, name: str) -> Base | None:
+def _root_or_hplm(tenant: Tenant, name: str) -> Base | None:
     return roots_all().filter(name=name).first() or hplms_of(tenant).filter(name=name).first()
 
 
-def _below(tenant: Tenant, above: str, name: str) -> Base | None:
+def _domain_or_hplm(tenant: Tenant, above: str, name: str) -> Base | None:
     domains = domains_visible_to(tenant).filter(name=name)
     if above == tenant.slug:
         own = hplms_of(tenant).filter(name=name).first() or domains.filter(tenant=tenant).first()

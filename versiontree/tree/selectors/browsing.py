@@ -13,7 +13,7 @@ from tenants.accounts.models import Tenant
 from tenants.datasets.models import Task
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.versions import versions_seen_by
+from versiontree.tree.selectors.versions import version_visibility
 
 _COLUMNS = (
     "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "domain_id", "domain__name",
@@ -31,7 +31,7 @@ class Branch:
 
 
 @dataclass(frozen=True, slots=True)
-class Brief:
+class VersionSummary:
     """A version as a list shows it. ``of`` is the id of what it is a version of; ``value`` was measured on
     the test split, in ``metric``. Of a first version, ``above`` is the branch it grows from.
     """
@@ -53,9 +53,9 @@ class Brief:
     above_number: int | None
 
 
-def branches_seen_by(tenant: Tenant) -> list[Brief]:
+def branch_summaries(tenant: Tenant) -> list[VersionSummary]:
     """All versions of roots, and of the domains that the tenant sees, the oldest first; one query."""
-    return _briefs(Version.unscoped.filter(versions_seen_by(tenant)).exclude(kind=VersionKind.HPLM))
+    return _summaries(Version.unscoped.filter(version_visibility(tenant)).exclude(kind=VersionKind.HPLM))
 
 
 def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
@@ -65,7 +65,7 @@ def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
     return {Branch(root, domain): count for root, domain, count in counted}
 
 
-def hplms_found(
+def hplms_search(
     tenant: Tenant, *, words: str = "", branch: Branch | None = None, task: str = "", state: str = ""
 ) -> QuerySet[Hplm]:
     """The tenant's models by name: those on a branch, those with these words in their name, of a task, whose
@@ -86,10 +86,10 @@ def hplms_found(
     return found.order_by("name")
 
 
-def hplm_briefs(tenant: Tenant, hplms: Iterable[Hplm]) -> list[Brief]:
+def hplm_summaries(tenant: Tenant, hplms: Iterable[Hplm]) -> list[VersionSummary]:
     """The versions of these models of the tenant, in the order of the models, the oldest first; one query."""
     places = {hplm.pk: place for place, hplm in enumerate(hplms)}
-    found = _briefs(_living_versions(tenant).filter(hplm__in=places))
+    found = _summaries(_living_versions(tenant).filter(hplm__in=places))
     return sorted(found, key=lambda brief: places[brief.of])
 
 
@@ -97,19 +97,19 @@ def _living_versions(tenant: Tenant) -> QuerySet[Version]:
     return Version.objects.for_tenant(tenant).filter(kind=VersionKind.HPLM, hplm__deleted_at=None)
 
 
-def _briefs(versions: QuerySet[Version]) -> list[Brief]:
+def _summaries(versions: QuerySet[Version]) -> list[VersionSummary]:
     aliases = Alias.unscoped.filter(version=OuterRef("pk")).order_by("name").values("name")
     rows = versions.order_by("hplm__name", "domain__name", "root__name", "number").annotate(
         pointing=ArraySubquery(aliases),
         metric=KT("metrics__evaluate__metric"),
         value=KT("metrics__evaluate__value"),
     )
-    return [_brief(row) for row in rows.values(*_COLUMNS)]
+    return [_summary(row) for row in rows.values(*_COLUMNS)]
 
 
-def _brief(row: dict[str, Any]) -> Brief:
+def _summary(row: dict[str, Any]) -> VersionSummary:
     kind = VersionKind(row["kind"])
-    return Brief(
+    return VersionSummary(
         pk=row["pk"],
         kind=kind,
         of=row[f"{kind.owner_field}_id"],

@@ -14,8 +14,8 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import parents_ready_for, versions_visible_to
 
 MEASURE_COVERAGE_TASK: Final = "workers.measure_coverage"
-MOST_VERSIONS: Final = 100
-PATIENCE_S: Final = 20.0
+MAX_VERSIONS: Final = 100
+REQUEST_INTERVAL_S: Final = 20.0
 """For so long nobody asks for the same again."""
 
 
@@ -25,22 +25,22 @@ def coverage_targets(tenant: Tenant | None) -> list[Version]:
     for version in parents_ready_for(tenant):
         owner = version.domain_id if version.kind == VersionKind.DOMAIN else version.root_id
         newest.setdefault((version.kind, owner), version)
-    return list(newest.values())[:MOST_VERSIONS]
+    return list(newest.values())[:MAX_VERSIONS]
 
 
 def coverages_of(tenant: Tenant, upload: Corpus | Dataset) -> tuple[list[Coverage], list[Version]]:
     """What was measured of the tenant's upload, and the versions that are still to be measured."""
     targets = {version.pk: version for version in coverage_targets(tenant)}
-    rows = Coverage.objects.for_tenant(tenant).filter(**_of(upload), version__in=targets)
+    rows = Coverage.objects.for_tenant(tenant).filter(**_upload_filter(upload), version__in=targets)
     measured = list(rows.select_related("version__root", "version__domain__root", "version__tenant"))
     known = {row.version_id for row in measured}
     return measured, [version for pk, version in targets.items() if pk not in known]
 
 
-def coverage_ask(upload: Corpus | Dataset) -> None:
+def coverage_request(upload: Corpus | Dataset) -> None:
     """Have a worker measure what is still to be measured; asked again and again it sends few messages."""
     kind = upload._meta.model_name
-    if cache.add(f"coverage:{kind}:{upload.pk}", True, PATIENCE_S):
+    if cache.add(f"coverage:{kind}:{upload.pk}", True, REQUEST_INTERVAL_S):
         dispatch(MEASURE_COVERAGE_TASK, str(kind), upload.pk, queue=UPLOADS_QUEUE)
 
 
@@ -55,13 +55,15 @@ def coverage_record(
     """Write down how many fragments were answered at each level, or why that could not be found out."""
     trigrams, bigrams, unigrams = levels
     found = {"trigrams": trigrams, "bigrams": bigrams, "unigrams": unigrams, "fault": fault[:300]}
-    Coverage.unscoped.update_or_create(**_of(upload), version=version, defaults={"tenant": tenant, **found})
+    Coverage.unscoped.update_or_create(
+        **_upload_filter(upload), version=version, defaults={"tenant": tenant, **found}
+    )
 
 
 def versions_made_from(tenant: Tenant, upload: Corpus | Dataset) -> QuerySet[Version]:
     """What the tenant's upload was used for, newest first."""
-    return versions_visible_to(tenant).filter(**_of(upload)).order_by("-pk")
+    return versions_visible_to(tenant).filter(**_upload_filter(upload)).order_by("-pk")
 
 
-def _of(upload: Corpus | Dataset) -> dict[str, Any]:
+def _upload_filter(upload: Corpus | Dataset) -> dict[str, Any]:
     return {"corpus" if isinstance(upload, Corpus) else "dataset": upload}

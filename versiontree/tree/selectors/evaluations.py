@@ -13,17 +13,17 @@ from tenants.accounts.models import Tenant
 from tenants.datasets.models import Dataset, DatasetSplit, Split
 from tenants.datasets.storage import upload_store
 from versiontree.artifact_store import ArtifactStore
-from versiontree.tree.evaluation_answers import Answered, Answers, answers_read
-from versiontree.tree.job_reports import mapping_of
+from versiontree.tree.evaluation_answers import EvaluationAnswers, RowAnswer, answers_read
 from versiontree.tree.models import Evaluation, Version
 from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.versions import as_mapping
 from versiontree.tree.serving_manifest import takes_pairs
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RowSource:
     """The dataset that rows are of, and the file that they stand in."""
 
     dataset: Dataset
@@ -39,7 +39,7 @@ def evaluation_of(tenant: Tenant, version: Version, *, test: str = "") -> Evalua
     """Its answers to the file with this sha256; without one, to the test rows of its own dataset, or else to
     those it was asked last."""
     found = list(evaluations_of(tenant, version))
-    wanted = test or own_test(version)
+    wanted = test or own_test_digest(version)
     exact = next((one for one in found if one.test == wanted), None)
     return exact or (found[0] if found and not test else None)
 
@@ -50,7 +50,9 @@ def evaluations_shared(tenant: Tenant, one: Version, other: Version) -> tuple[Ev
     of_one = {each.test: each for each in evaluations_of(tenant, one)}
     of_other = {each.test: each for each in evaluations_of(tenant, other)}
     both = [test for test in of_other if test in of_one]
-    best = next((test for test in (own_test(other), own_test(one), *both) if test in both), None)
+    best = next(
+        (test for test in (own_test_digest(other), own_test_digest(one), *both) if test in both), None
+    )
     return None if best is None else (of_one[best], of_other[best])
 
 
@@ -60,26 +62,26 @@ def versions_evaluable(version: Version, *, limit: int) -> list[Version]:
     return list(ready.order_by("-number")[:limit])
 
 
-def own_test(version: Version) -> str:
+def own_test_digest(version: Version) -> str:
     """The sha256 of the test rows that the version was made with; empty for an imported one."""
-    splits = mapping_of(mapping_of(version.config.get("dataset")).get("splits"))
+    splits = as_mapping(as_mapping(version.config.get("dataset")).get("splits"))
     return str(splits.get(Split.TEST, ""))
 
 
-def answers_of(evaluation: Evaluation) -> Answers:
+def answers_of(evaluation: Evaluation) -> EvaluationAnswers:
     """The answers themselves. Raises ``ArtifactDamaged``."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     return answers_read(store.path(evaluation.artifact.kind, evaluation.artifact.digest))
 
 
-def source_of(tenant: Tenant, test: str) -> Source | None:
+def row_source(tenant: Tenant, test: str) -> RowSource | None:
     """Where the rows of the file with this sha256 stand; nothing once their dataset is deleted."""
     splits = DatasetSplit.objects.for_tenant(tenant).filter(sha256=test).select_related("dataset")
     split, file = splits.order_by("-pk").first(), upload_store().path(test)
-    return Source(split.dataset, file) if split is not None and file.is_file() else None
+    return RowSource(split.dataset, file) if split is not None and file.is_file() else None
 
 
-def rows_read(source: Source | None, answered: Iterable[Answered]) -> Iterator[Row | None]:
+def rows_read(source: RowSource | None, answered: Iterable[RowAnswer]) -> Iterator[Row | None]:
     """The canonical row of each of these; None where it is gone."""
     if source is None:
         yield from (None for _ in answered)

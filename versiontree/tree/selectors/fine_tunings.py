@@ -23,7 +23,7 @@ METRICS: Final = "metrics"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FineTuningStatus:
     """Where a fine-tuning stands, in the words of the OpenAI conventions; ``error`` says why it failed."""
 
     status: str
@@ -46,61 +46,66 @@ def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
     return found
 
 
-def fine_tunings_at_work(hplm: Hplm) -> list[FineTuning]:
+def fine_tunings_running(hplm: Hplm) -> list[FineTuning]:
     """Those whose version of it is still being made."""
     found = fine_tunings_of(hplm.tenant).filter(version__hplm=hplm)
-    return [fine_tuning for fine_tuning in found if standing_of(fine_tuning).status in (QUEUED, RUNNING)]
+    return [
+        fine_tuning for fine_tuning in found if fine_tuning_status(fine_tuning).status in (QUEUED, RUNNING)
+    ]
 
 
 def training_events(fine_tuning: FineTuning) -> QuerySet[JobEvent]:
     """What happened to the jobs of its version, newest first."""
-    return JobEvent.unscoped.filter(job__in=own_jobs(fine_tuning)).order_by("-pk")
+    return JobEvent.unscoped.filter(job__in=fine_tuning_jobs(fine_tuning)).order_by("-pk")
 
 
 def training_curve(fine_tuning: FineTuning) -> list[dict[str, Any]]:
     """The figures that its training told, in their order."""
-    jobs = [job for job in own_jobs(fine_tuning) if job.kind == JobKind.FINE_TUNE]
+    jobs = [job for job in fine_tuning_jobs(fine_tuning) if job.kind == JobKind.FINE_TUNE]
     told = JobEvent.unscoped.filter(job__in=jobs, kind=METRICS).order_by("pk")
     return list(told.values_list("data", flat=True))
 
 
-def own_jobs(fine_tuning: FineTuning) -> list[Job]:
+def fine_tuning_jobs(fine_tuning: FineTuning) -> list[Job]:
     """Those that built the version, the first first; it may have been evaluated again later."""
     version: Version | None = fine_tuning.version
     return sorted(version.jobs.all(), key=lambda job: job.created_at)[:2] if version else []
 
 
-def standing_of(fine_tuning: FineTuning) -> Standing:
+def fine_tuning_status(fine_tuning: FineTuning) -> FineTuningStatus:
     """Where it stands."""
     version = fine_tuning.version
     if version is None:
-        return Standing(
-            _NOT_BEGUN[FineTuningState(fine_tuning.state)], fine_tuning.finished_at, None, _error(fine_tuning)
+        return FineTuningStatus(
+            _STATUS_WITHOUT_VERSION[FineTuningState(fine_tuning.state)],
+            fine_tuning.finished_at,
+            None,
+            _error(fine_tuning),
         )
     if version.state in BUILT:
-        return Standing(SUCCEEDED, version.ready_at)
-    jobs = own_jobs(fine_tuning)
+        return FineTuningStatus(SUCCEEDED, version.ready_at)
+    jobs = fine_tuning_jobs(fine_tuning)
     ended = max((job.finished_at for job in jobs if job.finished_at), default=None)
     failed = next((job for job in jobs if job.state == JobState.FAILED), None)
     if failed is not None:
         told = {"code": failed.error_code, "message": failed.error_message, "param": None}
-        return Standing(FAILED, ended, None, told)
+        return FineTuningStatus(FAILED, ended, None, told)
     if any(job.state == JobState.CANCELLED for job in jobs):
-        return Standing(CANCELLED, ended)
+        return FineTuningStatus(CANCELLED, ended)
     at_work = next((job for job in jobs if job.state == JobState.RUNNING), None)
     if at_work is not None or any(job.state == JobState.SUCCEEDED for job in jobs):
-        return Standing(RUNNING, None, _expected(at_work) if at_work else None)
-    return Standing(QUEUED)
+        return FineTuningStatus(RUNNING, None, _expected_at(at_work) if at_work else None)
+    return FineTuningStatus(QUEUED)
 
 
-_NOT_BEGUN: Final = {
+_STATUS_WITHOUT_VERSION: Final = {
     FineTuningState.VALIDATING: VALIDATING,
     FineTuningState.FAILED: FAILED,
     FineTuningState.CANCELLED: CANCELLED,
 }
 
 
-def _expected(job: Job) -> datetime | None:
+def _expected_at(job: Job) -> datetime | None:
     """When it will be done, as it told when it was last heard of."""
     if job.eta_seconds is None or job.heartbeat_at is None:
         return None

@@ -1,25 +1,30 @@
-"""Which of several roots an upload is held against first, and why that one."""
+"""The root recommended for an upload, and how its tokenizer fits the files of a check."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
+from tenants.datasets.formats.sampling import SampledFile
+from tenants.datasets.formats.tokenization import TokenizerFit
+from tenants.datasets.models import CheckKind, Split, UploadCheck
+from tenants.datasets.services.check_results import CheckResult
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import parents_ready_for
-from versiontree.tree.tokenizer_fit import root_longest
+from versiontree.tree.tokenizer_fit import files_fit, root_max_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Recommended:
+class RecommendedRoot:
     """The newest ready version of a root; ``why`` goes on after its name and a comma."""
 
     version: Version
     why: str
 
 
-def root_recommended(tenant: Tenant | None, measured: Iterable[Coverage] = ()) -> Recommended | None:
+def root_recommended(tenant: Tenant | None, measured: Iterable[Coverage] = ()) -> RecommendedRoot | None:
     """The root whose tables, or whose domains' tables, hold most of an upload as far as that was measured;
     else the one that reads the longest texts, and of several such the newest. None where no root is ready."""
     newest: dict[int, Version] = {}
@@ -28,15 +33,15 @@ def root_recommended(tenant: Tenant | None, measured: Iterable[Coverage] = ()) -
     if not newest:
         return None
     if len(newest) == 1:
-        return Recommended(next(iter(newest.values())), "the only root that is ready")
+        return RecommendedRoot(next(iter(newest.values())), "the only root that is ready")
     known = [one for one in measured if not one.fault and one.version.root_id in newest]
     if best := max(known, key=lambda one: one.rank, default=None):
-        return Recommended(newest[best.version.root_id], _holds(best))
+        return RecommendedRoot(newest[best.version.root_id], _holds(best))
     longest = {key: _longest(version) for key, version in newest.items()}
     most = max(longest.values())
     first, *others = (version for key, version in newest.items() if longest[key] == most)
     alone = "the newest of those that read" if others else "the only one that reads"
-    return Recommended(first, f"{alone} texts of {most:,} tokens")
+    return RecommendedRoot(first, f"{alone} texts of {most:,} tokens")
 
 
 def _holds(best: Coverage) -> str:
@@ -47,6 +52,46 @@ def _holds(best: Coverage) -> str:
 
 def _longest(version: Version) -> int:
     try:
-        return root_longest(version)
+        return root_max_tokens(version)
     except HmiError:
         return 0
+
+
+def checked_fit(check: UploadCheck, checked: CheckResult) -> dict[str, Any]:
+    """Under ``fit``: how the recommended root reads rows of the files, so many and no more, drawn evenly
+    (``tenants.base.hooks.check_details``). Nothing where no root can be asked."""
+    root = root_recommended(check.tenant)
+    if root is None:
+        return {}
+    try:
+        fit = files_fit(root.version, _parts(check, checked), task=check.options.get("task"))
+    except HmiError:
+        return {}
+    return {"fit": {"root": root.version.root.name, "why": root.why, **_to_json(fit)}}
+
+
+def _parts(check: UploadCheck, checked: CheckResult) -> list[SampledFile]:
+    if check.kind == CheckKind.CORPUS:
+        path, measured = checked.files["corpus"]
+        return [SampledFile(path, checked.report["rows"], measured.size)]
+    found = [(split, *checked.files[split]) for split in Split.values]
+    return [
+        SampledFile(path, checked.report["splits"][split]["rows"], measured.size, split)
+        for split, path, measured in found
+    ]
+
+
+def _to_json(fit: TokenizerFit) -> dict[str, Any]:
+    return {
+        "rows": fit.total_rows,
+        "rows_read": fit.rows,
+        "tokens": fit.tokens,
+        "tokens_per_word": fit.tokens_per_word,
+        "byte_level": fit.byte_level,
+        "unknown_share": fit.unknown_share,
+        "max_tokens": fit.max_tokens,
+        "longest": fit.longest,
+        "long_share": fit.long_share,
+        "too_long": fit.too_long.value,
+        "warnings": fit.warnings,
+    }

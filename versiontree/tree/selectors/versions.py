@@ -1,11 +1,9 @@
 """Reads. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not found."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from django.db.models import Model, Prefetch, Q, QuerySet, Sum
-from tree_queries.query import TreeQuerySet
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found
@@ -22,21 +20,9 @@ from versiontree.tree.models import (
     VersionArtifact,
 )
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.table_chains import compacted_by, without_compacted
+from versiontree.tree.selectors.lineage import _tree
 
 Row = TypeVar("Row", bound=Model)
-
-
-@dataclass(frozen=True, slots=True)
-class BuildInputs:
-    """What a version's jobs work on: root, nearest lower layers, PLOT chain, its own model, the one
-    before."""
-
-    root: Artifact | None
-    lower: Artifact | None
-    plots: tuple[Artifact, ...]
-    hplm: Artifact | None
-    start_from: Artifact | None
 
 
 def roots_all() -> QuerySet[Root]:
@@ -47,7 +33,7 @@ def roots_all() -> QuerySet[Root]:
 def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
     """The platform's domains and the tenant's own."""
     return (
-        Domain.unscoped.filter(_published(tenant))
+        Domain.unscoped.filter(_domain_visibility(tenant))
         .select_related("root", "tenant")
         .order_by("root__name", "name")
     )
@@ -56,17 +42,17 @@ def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
 def domain_of(tenant: Tenant | None, domain_id: int) -> Domain:
     """A domain that the tenant owns (None: the platform does), or ``not_found``."""
     found = Domain.unscoped.select_related("root", "tenant").filter(pk=domain_id, tenant=tenant).first()
-    return _found(found, "domain")
+    return _require(found, "domain")
 
 
 def domain_visible_to(tenant: Tenant | None, domain_id: int) -> Domain:
     """A domain of the platform's or the tenant's, or ``not_found``."""
-    return _found(domains_visible_to(tenant).filter(pk=domain_id).first(), "domain")
+    return _require(domains_visible_to(tenant).filter(pk=domain_id).first(), "domain")
 
 
 def corpus_usable_by(tenant: Tenant | None, corpus_id: int) -> Corpus:
     """A corpus of the platform's or the tenant's, or ``not_found``."""
-    return _found(corpora_usable_by(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
+    return _require(corpora_usable_by(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
 
 
 def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
@@ -89,12 +75,12 @@ def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
 
 def hplm_of(tenant: Tenant, name: str) -> Hplm:
     """The tenant's model with this name, or ``not_found``."""
-    return _found(hplms_of(tenant).filter(name=name).first(), "model")
+    return _require(hplms_of(tenant).filter(name=name).first(), "model")
 
 
 def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
     """The platform's versions and the tenant's own, those of deleted models left out."""
-    rows: QuerySet[Version] = Version.unscoped.filter(versions_seen_by(tenant)).exclude(
+    rows: QuerySet[Version] = Version.unscoped.filter(version_visibility(tenant)).exclude(
         hplm__deleted_at__isnull=False
     )
     return rows.select_related("root", "domain__root", "hplm__tenant", "tenant")
@@ -103,13 +89,13 @@ def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
 def version_visible_to(tenant: Tenant | None, version_id: int, *, param: str | None = None) -> Version:
     """A version of the platform's or the tenant's, or ``not_found``."""
     found = versions_visible_to(tenant).filter(pk=version_id).first()
-    return _found(found, "version", param=param)
+    return _require(found, "version", param=param)
 
 
 def hplm_version(hplm: Hplm, number: int) -> Version:
     """The version of a model with this number, or ``not_found``."""
     found = Version.unscoped.filter(hplm=hplm, number=number).first()
-    return _found(found, "version of this model", param="version")
+    return _require(found, "version of this model", param="version")
 
 
 def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
@@ -128,32 +114,6 @@ def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -
     rows = _tree().tree_filter(_visible(tenant) & above)
     chosen = rows.filter(pk__in=hplms).select_related("root", "domain__root", "hplm__tenant", "tenant")
     return sorted(chosen.prefetch_related("jobs"), key=lambda node: node.pk)
-
-
-def build_inputs(version: Version) -> BuildInputs:
-    """The artifacts that the jobs of this version start from; what is not built yet is None.
-
-    The PLOTs are those of the version's branch up to the root, nearest first, less those that a compacted one
-    holds.
-    """
-    links = _links_upwards(version)
-    read = without_compacted(
-        dict.fromkeys(link.version_id for link in links),
-        {link.version_id: compacted_by(link.version.config) for link in links},
-    )
-
-    def nearest(role: str) -> Artifact | None:
-        return next((link.artifact for link in links if link.role == role), None)
-
-    own = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.pk]
-    before = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.parent_id]
-    return BuildInputs(
-        root=nearest("root"),
-        lower=nearest("lower"),
-        plots=tuple(link.artifact for link in links if link.role == "plot" and link.version_id in read),
-        hplm=own[0] if own else None,
-        start_from=before[0] if before else None,
-    )
 
 
 def artifact_bytes(tenant: Tenant) -> int:
@@ -175,7 +135,7 @@ def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
 
 def alias_of(hplm: Hplm, name: str) -> Alias:
     """The alias of a model with this name, or ``not_found``."""
-    return _found(aliases_of(hplm).filter(name=name).first(), "alias of this model", param="alias")
+    return _require(aliases_of(hplm).filter(name=name).first(), "alias of this model", param="alias")
 
 
 def alias_moves_of(hplm: Hplm) -> QuerySet[AliasMove]:
@@ -195,7 +155,7 @@ def _visible(tenant: Tenant | None) -> Q:
     return Q(tenant=None) | Q(tenant=tenant) if tenant else Q(tenant=None)
 
 
-def versions_seen_by(tenant: Tenant | None) -> Q:
+def version_visibility(tenant: Tenant | None) -> Q:
     """Of versions: those of roots, of the platform's published domains, and the tenant's own. The platform
     itself sees all of its own."""
     if tenant is None:
@@ -204,29 +164,16 @@ def versions_seen_by(tenant: Tenant | None) -> Q:
     return Q(Q(tenant=None) & published) | Q(tenant=tenant)
 
 
-def _published(tenant: Tenant | None) -> Q:
+def _domain_visibility(tenant: Tenant | None) -> Q:
     if tenant is None:
         return Q(tenant=None)
     return Q(tenant=None, published_at__isnull=False) | Q(tenant=tenant)
 
 
-def _found(row: Row | None, what: str, *, param: str | None = None) -> Row:
+def _require(row: Row | None, what: str, *, param: str | None = None) -> Row:
     if row is None:
         raise not_found(what, param=param)
     return row
-
-
-def _tree() -> TreeQuerySet:
-    return TreeQuerySet(model=Version).with_tree_fields()
-
-
-def _links_upwards(version: Version) -> list[VersionArtifact]:
-    """The artifacts of the version and of all its ancestors, nearest first; two queries."""
-    branch = _tree().tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
-    path: list[int] = branch.get(pk=version.pk).tree_path
-    distance = {pk: steps for steps, pk in enumerate(reversed(path))}
-    links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact", "version")
-    return sorted(links, key=lambda link: distance[link.version_id])
 
 
 def version_warnings(version: Version) -> list[str]:
@@ -239,3 +186,13 @@ def version_warnings(version: Version) -> list[str]:
 def _described(source: Mapping[str, Any]) -> Sequence[str]:
     warnings = source.get("warnings") or []
     return [str(warning) for warning in warnings] if isinstance(warnings, list) else []
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether it is a figure; true and false are none."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_mapping(found: Any) -> Mapping[str, Any]:
+    """What was found where an object should be; empty when it is none."""
+    return found if isinstance(found, Mapping) else {}

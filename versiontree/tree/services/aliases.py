@@ -9,7 +9,7 @@ from tenants.audit.services import Actor, audit_record, person
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
-from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.services.webhook_notifications import alias_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
@@ -22,7 +22,7 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
     Raises ``not_found`` (deleted model, a version of something else), ``model_not_ready``, ``invalid_field``.
     """
     require_slug(name, param="name")
-    locked = aliases_hold(hplm=hplm)
+    locked = hplm_lock(hplm=hplm)
     if locked is None:
         raise not_found("model", param="model")
     target = Version.unscoped.filter(pk=version.pk, hplm=locked).first()
@@ -43,7 +43,7 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
 
     Raises ``not_found`` (deleted model, no such alias), ``conflict`` for the default.
     """
-    locked = aliases_hold(hplm=hplm)
+    locked = hplm_lock(hplm=hplm)
     if locked is None:
         raise not_found("model", param="model")
     if name == DEFAULT_ALIAS:
@@ -64,10 +64,10 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
         moved_at=timezone.now(),
     )
     alias.delete()
-    _keep(move, actor, verb="alias.remove", detail={"reason": reason})
+    _record(move, actor, verb="alias.remove", detail={"reason": reason})
 
 
-def aliases_hold(*, hplm: Hplm) -> Hplm | None:
+def hplm_lock(*, hplm: Hplm) -> Hplm | None:
     """The model as it is now, its row locked until the transaction ends. None where it was deleted.
 
     Whoever moves an alias of it, a job that ends and may promote its version among them, or deletes it, has
@@ -97,11 +97,11 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
         moved_by=person(actor),
         moved_at=now,
     )
-    _keep(move, actor, verb="alias.move", detail={"version": version.number, "reason": reason})
+    _record(move, actor, verb="alias.move", detail={"version": version.number, "reason": reason})
     return alias
 
 
-def _keep(move: AliasMove, actor: Actor, *, verb: str, detail: dict[str, Any]) -> None:
+def _record(move: AliasMove, actor: Actor, *, verb: str, detail: dict[str, Any]) -> None:
     """Write what has become of an alias where it is looked for: its history, the manifest, the audit log, and
     webhooks."""
     move.save()

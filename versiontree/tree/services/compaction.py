@@ -14,15 +14,15 @@ from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import HmiError, not_found
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Domain, Version
-from versiontree.tree.services.domains import domain_head, domain_tables
+from versiontree.tree.selectors.lineage import COMPACTS, domain_tables
+from versiontree.tree.services.domains import domain_head
 from versiontree.tree.services.quota_reservations import quota_reserve_version
 from versiontree.tree.services.settings_inheritance import config_inherited
-from versiontree.tree.services.version_create import JobPlan, version_create
-from versiontree.tree.table_chains import COMPACTS
+from versiontree.tree.services.versions import JobPlan, version_create
 
 log = logging.getLogger(__name__)
 
-LONGEST_CHAIN: Final = 4
+MAX_CHAIN_LENGTH: Final = 4
 """More tables than these on the way to the root are compacted: each costs every lookup that misses in it."""
 
 
@@ -72,7 +72,7 @@ def _compact_if_due(domain: Domain) -> bool:
     tip = domain_head(domain=domain)
     tried = Version.unscoped.filter(domain=domain, number__gt=tip.number, config__has_key=COMPACTS).exists()
     # One that failed waits for a person to look at it and retry it.
-    if tried or len(domain_tables(tip)) <= LONGEST_CHAIN:
+    if tried or len(domain_tables(tip)) <= MAX_CHAIN_LENGTH:
         return False
     version = domain_compact(domain=domain, actor=None)
     log.info("%s reads too many tables; version %d compacts them", domain, version.number)

@@ -1,25 +1,31 @@
-"""Creating and updating domains."""
+"""Creating, updating, publishing and retiring domains."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from django.conf import settings as django_settings
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError, not_found
+from tenants.base.errors import ErrorCode, HmiError, has_dependents, not_found
 from tenants.datasets.models import Corpus
 from tenants.usage.services.quotas import quota_check_domains
-from versiontree.jobs.models import JobKind
+from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
-from versiontree.tree.models import Artifact, Domain, Root, Version, VersionArtifact
-from versiontree.tree.models.artifact import Role
+from versiontree.tree.models import Domain, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.services.corpus_limits import corpus_check_size
+from versiontree.tree.selectors.lineage import dependents_of
 from versiontree.tree.services.quota_reservations import quota_reserve_version
-from versiontree.tree.services.version_create import JobPlan, corpus_check, parent_check, version_create
-from versiontree.tree.table_chains import compacted_by, without_compacted
+from versiontree.tree.services.versions import (
+    JobPlan,
+    corpus_check,
+    corpus_require_size,
+    parent_check,
+    version_create,
+    version_transition,
+)
 from versiontree.tree.tokenizer_fit import corpus_warnings
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
@@ -53,7 +59,7 @@ def domain_create(
         domain = _create(above.root, tenant, name, description, actor)
         if tenant is None and not published:
             Domain.unscoped.filter(pk=domain.pk).update(published_at=None)
-        return _plant(domain, above, corpus, config, actor, verb="domain.create")
+        return _create_version(domain, above, corpus, config, actor, verb="domain.create")
 
 
 def domain_update(
@@ -82,7 +88,7 @@ def domain_update(
         coverage = above.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
         stored = above.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors
         config = _config(corpus, locked.tenant, coverage, settings, stored) | warnings
-        return _plant(locked, above, corpus, config, actor, verb="domain.update")
+        return _create_version(locked, above, corpus, config, actor, verb="domain.update")
 
 
 def _config(
@@ -93,7 +99,7 @@ def _config(
     vectors: str,
 ) -> dict[str, Any]:
     kept = corpus_check(corpus=corpus, tenant=tenant)
-    corpus_check_size(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
+    corpus_require_size(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
     return {
         "corpus": kept,
         "alpha": alpha_check(alpha),
@@ -133,7 +139,7 @@ def _newest_ready(domain: Domain) -> Version:
     return newest
 
 
-def _plant(
+def _create_version(
     domain: Domain, above: Version, corpus: Corpus, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
     version = version_create(
@@ -190,26 +196,65 @@ def domain_head(*, domain: Domain) -> Version:
     return tip
 
 
-def domain_tables(version: Version) -> list[tuple[Version, Artifact]]:
-    """The tables of domains that are read for a version, nearest first; not those of the root."""
-    branch: list[Version] = []
-    node: Version | None = version
-    while node is not None and node.kind == VersionKind.DOMAIN:
-        branch.append(node)
-        node = node.parent
-    by_pk = {one.pk: one for one in branch}
-    read = without_compacted(by_pk, {pk: compacted_by(one.config) for pk, one in by_pk.items()})
-    links = VersionArtifact.unscoped.filter(version__in=read, role=Role.PLOT).select_related("artifact")
-    tables = {link.version_id: link.artifact for link in links}
-    return [(by_pk[pk], tables[pk]) for pk in read if pk in tables]
+@transaction.atomic
+def domain_publish(*, domain: Domain, actor: Actor) -> bool:
+    """Let tenants see a domain of the platform's and build upon it; False when they do already.
+
+    Raises ``not_found`` (absent, or a tenant's), ``model_not_ready`` while no version of it is ready, and
+    ``conflict`` when the domain that it grows from is not published.
+    """
+    locked = _lock(domain)
+    if locked.tenant_id is not None:
+        raise not_found("domain of the platform's", param="domain")
+    if locked.published_at is not None:
+        return False
+    versions = Version.unscoped.filter(domain=locked)
+    if not versions.filter(state=VersionState.READY).exists():
+        raise HmiError(
+            ErrorCode.MODEL_NOT_READY, f"No version of the domain {locked.name} is ready.", param="domain"
+        )
+    hidden = versions.filter(number=1, parent__domain__published_at=None).exclude(parent__domain=None)
+    if above := hidden.values_list("parent__domain__name", flat=True).first():
+        raise HmiError(
+            ErrorCode.CONFLICT, f"{locked.name} grows from {above}: publish that first.", param="domain"
+        )
+    Domain.unscoped.filter(pk=locked.pk).update(published_at=timezone.now())
+    audit_record(verb="domain.publish", subject=locked.name, tenant=None, actor=actor)
+    return True
 
 
-def nearest_lower(version: Version) -> Artifact:
-    """The lower layers that a version's own table was made with."""
-    node: Version | None = version
-    while node is not None:
-        link = VersionArtifact.unscoped.filter(version=node, role=Role.LOWER).first()
-        if link is not None:
-            return link.artifact
-        node = node.parent
-    raise AssertionError(f"nothing above version {version.pk} has lower layers")
+@transaction.atomic
+def domain_retire(*, domain: Domain, actor: Actor) -> int:
+    """Let nobody build upon a domain any more; returns how many versions were retired. What stands on it is
+    answered as before, and its tables stay as long as something does.
+
+    Raises ``has_dependents`` while jobs of it are active, ``not_found``, and ``invalid_transition`` when no
+    version of it is ready.
+    """
+    locked = _lock(domain)
+    if active := list(Job.unscoped.filter(version__domain=locked, state__in=ACTIVE)):
+        raise has_dependents(f"Jobs of {locked.name} are still active; cancel them first, or wait", active)
+    ready = Version.unscoped.filter(domain=locked, state=VersionState.READY).order_by("pk")
+    retired = sum(
+        version_transition(version_id=pk, from_state=VersionState.READY, to=VersionState.RETIRED)
+        for pk in list(ready.values_list("pk", flat=True))
+    )
+    if not retired:
+        raise HmiError(ErrorCode.INVALID_TRANSITION, f"No version of {locked.name} is ready to be retired.")
+    standing = dependents_of(locked)
+    audit_record(
+        verb="domain.retire",
+        subject=locked.name,
+        tenant=locked.tenant,
+        actor=actor,
+        detail={"versions": retired, "domains": standing.domain_count, "models": standing.hplm_count},
+    )
+    return retired
+
+
+def _lock(domain: Domain) -> Domain:
+    locked = Domain.unscoped.select_for_update(no_key=True, of=("self",)).filter(pk=domain.pk)
+    found = locked.select_related("tenant").first()
+    if found is None:
+        raise not_found("domain", param="domain")
+    return found

@@ -1,16 +1,16 @@
-"""Doing everything that making a version does, so that nothing of it stays."""
+"""Dry runs: call a service and roll back everything that it wrote."""
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from django.db import transaction
 
-from versiontree.tree.models import Version
+Result = TypeVar("Result")
 
 
-def dry_run(make: Callable[[], Version]) -> Version:
-    """The version that a service would make, with its parent and its ``config``, warnings included. Raises
-    what the service raises."""
+def dry_run(service: Callable[[], Result]) -> Result:
+    """The service's result. Nothing that it wrote stays. Raises what the service raises."""
     with transaction.atomic():
-        version = make()
+        result = service()
         transaction.set_rollback(True)
-    return version
+    return result

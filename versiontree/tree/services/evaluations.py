@@ -13,12 +13,11 @@ from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.tree.models import Artifact, Evaluation, Hplm, Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.services.quota_reservations import quota_reserve_jobs
-from versiontree.tree.services.version_create import JobPlan, dataset_check, job_create
-from versiontree.tree.services.version_state import version_lock
+from versiontree.tree.services.versions import JobPlan, dataset_check, job_create, version_lock
 from versiontree.tree.serving_manifest import takes_pairs
 
 
-def evaluation_keep(*, version: Version, artifact: Artifact, dataset: Mapping[str, Any]) -> None:
+def evaluation_record(*, version: Version, artifact: Artifact, dataset: Mapping[str, Any]) -> None:
     """Write down which artifact holds the answers of a version to the test rows of a dataset, as the
     parameters of its job name that; in the transaction that ends the job."""
     assert version.tenant is not None, "only models are evaluated, and each has a tenant"

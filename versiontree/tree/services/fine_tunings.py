@@ -3,7 +3,7 @@
 What goes wrong once one was accepted stands in it; it has then failed.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -20,37 +20,42 @@ from tenants.audit.services import Actor, audit_record, person
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.formats.conversations import columns_of, is_conversation, task_of, write_texts
-from tenants.datasets.formats.failures import brought_by, storable
+from tenants.datasets.formats.conversations import (
+    convert_conversations,
+    detect_task,
+    first_row_columns,
+    is_conversation,
+)
+from tenants.datasets.formats.errors import postgres_safe, report_errors_at
 from tenants.datasets.formats.lines import Source
-from tenants.datasets.formats.rows import needed_columns
+from tenants.datasets.formats.rows import required_columns
 from tenants.datasets.models import Dataset, File, FilePurpose
 from tenants.datasets.selectors.files import file_of
 from tenants.datasets.selectors.uploads import datasets_of
 from tenants.datasets.services.datasets import dataset_delete, dataset_upload
-from tenants.datasets.services.files import file_kept
-from tenants.datasets.storage import Kept, measure, upload_store, verify
+from tenants.datasets.services.files import stored_file
+from tenants.datasets.storage import StoredFile, digest_file, upload_store, verify_file
 from tenants.usage.services.quotas import quota_lock
 from versiontree.jobs.models import ACTIVE, JobKind
-from versiontree.jobs.services.requests import job_cancel
+from versiontree.jobs.services.control import job_cancel
 from versiontree.names import require_slug
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.bases import base_named, base_version
-from versiontree.tree.selectors.fine_tunings import ENDED, own_jobs, standing_of
+from versiontree.tree.selectors.bases import base_by_name, base_version
+from versiontree.tree.selectors.fine_tunings import ENDED, fine_tuning_jobs, fine_tuning_status
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.quota_reservations import (
-    JOBS_OF_AN_HPLM,
+    JOBS_PER_HPLM_VERSION,
     quota_reserve_hplm,
     quota_reserve_version,
 )
-from versiontree.tree.services.version_create import parent_check
+from versiontree.tree.services.versions import parent_check
 from versiontree.tree.training_settings import settings_check
 
 BEGIN_FINE_TUNING_TASK: Final = "tree.begin_fine_tuning"
-MOST_ATTEMPTS: Final = 3
+MAX_ATTEMPTS: Final = 3
 RETRY_AFTER_S: Final = 10
-LOST_AFTER_S: Final = 30.0
+REDISPATCH_AFTER_S: Final = 30.0
 """One whose message is older gets another; while a worker has it, that one comes to nothing."""
 
 
@@ -73,13 +78,13 @@ def fine_tuning_create(
     ``not_found`` (model, files), ``invalid_field``, ``conflict`` (the name), ``model_not_ready``,
     ``quota_exceeded``.
     """
-    base, number = base_named(tenant, model)
+    base, number = base_by_name(tenant, model)
     files = {"training_file": training_file, "validation_file": validation_file}
     for param, key in files.items():
         if key is not None:
             _require_rows(file_of(tenant, key, param=param), param)
     if options and "task" in options:
-        needed_columns(options["task"])
+        required_columns(options["task"])
     row = FineTuning(
         tenant=tenant,
         created_by=person(actor),
@@ -92,10 +97,10 @@ def fine_tuning_create(
         **files,
     )
     with transaction.atomic():
-        _check_number(tenant)
-        quota_reserve_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM)
+        _check_limit(tenant)
+        quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION)
         if isinstance(base, Hplm):
-            _go_on_from(row, base, number, name)
+            _set_base_hplm(row, base, number, name)
         else:
             row.parent = parent_check(
                 parent=base_version(base, number), tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
@@ -118,20 +123,20 @@ def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
             pk=fine_tuning_id
         )
         try:
-            if row.attempts > MOST_ATTEMPTS:
+            if row.attempts > MAX_ATTEMPTS:
                 raise HmiError(
                     ErrorCode.INTERNAL,
-                    f"Reading these files ended {MOST_ATTEMPTS} times without a result; the operator's log"
+                    f"Reading these files ended {MAX_ATTEMPTS} times without a result; the operator's log"
                     " has the details.",
                 )
             _begin(row)
         except HmiError as error:
             waiting.update(
                 state=FineTuningState.FAILED,
-                error=storable(error.to_json()["error"]),
+                error=postgres_safe(error.to_json()["error"]),
                 finished_at=timezone.now(),
             )
-            _forget_dataset(row, row.created_by or row.api_key)
+            _delete_dataset(row, row.created_by or row.api_key)
 
 
 def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
@@ -142,10 +147,12 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
             row.state, row.finished_at = FineTuningState.CANCELLED, timezone.now()
             row.save(update_fields=["state", "finished_at"])
             _record("fine_tuning.cancel", row, actor)
-            _forget_dataset(row, actor)
+            _delete_dataset(row, actor)
             return row
-        has_ended = standing_of(row).status in ENDED
-        first = None if has_ended else next((job for job in own_jobs(row) if job.state in ACTIVE), None)
+        has_ended = fine_tuning_status(row).status in ENDED
+        first = (
+            None if has_ended else next((job for job in fine_tuning_jobs(row) if job.state in ACTIVE), None)
+        )
         if first is None:
             raise HmiError(
                 ErrorCode.INVALID_TRANSITION, "This fine-tuning has ended; it cannot be cancelled."
@@ -154,10 +161,10 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
     return row
 
 
-def fine_tunings_dispatch_lost() -> None:
+def fine_tunings_redispatch() -> None:
     """Ask again for all that nobody has begun; a worker leaves alone what another works on."""
     now = timezone.now()
-    due = Q(dispatched_at__lt=now - timedelta(seconds=LOST_AFTER_S))
+    due = Q(dispatched_at__lt=now - timedelta(seconds=REDISPATCH_AFTER_S))
     waiting = FineTuning.unscoped.filter(due, state=FineTuningState.VALIDATING)
     for key in list(waiting.values_list("pk", flat=True)):
         FineTuning.unscoped.filter(pk=key).update(dispatched_at=now)
@@ -166,22 +173,22 @@ def fine_tunings_dispatch_lost() -> None:
 
 def _begin(row: FineTuning) -> None:
     actor = row.created_by or row.api_key
-    dataset = _dataset(row, actor)
+    dataset = _create_dataset(row, actor)
     with transaction.atomic():
         locked = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=row.pk)
         if locked.state != FineTuningState.VALIDATING:
-            _forget_dataset(row, actor)
+            _delete_dataset(row, actor)
             return
-        version = _plant(row, dataset, actor)
+        version = _create_version(row, dataset, actor)
         FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.BEGUN, version=version)
 
 
-def _plant(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
+def _create_version(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
     shared: dict[str, Any] = {
         "dataset": dataset,
         "actor": actor,
         "settings": row.settings,
-        "promised_to": row,
+        "reserved_by": row,
     }
     if row.hplm is not None:
         return hplm_update(hplm=row.hplm, **shared)
@@ -189,7 +196,7 @@ def _plant(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
     return hplm_create(tenant=row.tenant, name=row.name, parent=row.parent, **shared)
 
 
-def _dataset(row: FineTuning, actor: Actor) -> Dataset:
+def _create_dataset(row: FineTuning, actor: Actor) -> Dataset:
     """That of an earlier attempt, whose worker died, or a new one."""
     made = _datasets(row).first()
     if made is not None:
@@ -197,20 +204,20 @@ def _dataset(row: FineTuning, actor: Actor) -> Dataset:
     splits = {"train": ("training_file", row.training_file), "dev": ("validation_file", row.validation_file)}
     options = dict(row.options)
     with upload_store().workspace() as workspace:
-        files: dict[str, tuple[str, Kept]] = {}
+        files: dict[str, tuple[str, StoredFile]] = {}
         for split, (param, key) in splits.items():
             if key is None:
                 continue
             file = file_of(row.tenant, key, param=param)
-            with brought_by(param):
+            with report_errors_at(param):
                 files[split] = (file.filename, _rows(file, workspace / split, options))
-        with _brought_by_splits({split: param for split, (param, _) in splits.items()}):
+        with _blame_file({split: param for split, (param, _) in splits.items()}):
             return dataset_upload(
                 tenant=row.tenant, name=_dataset_name(row), files=files, actor=actor, **options
             )
 
 
-def _forget_dataset(row: FineTuning, actor: Actor) -> None:
+def _delete_dataset(row: FineTuning, actor: Actor) -> None:
     """Delete what an attempt has made, on which nothing was planted."""
     for dataset in _datasets(row):
         with suppress(HmiError):  # somebody has found a use for it
@@ -225,23 +232,23 @@ def _dataset_name(row: FineTuning) -> str:
     return f"{row.name} {row.pk.hex[:12]}"
 
 
-def _rows(file: File, target: Path, options: dict[str, Any]) -> Kept:
+def _rows(file: File, target: Path, options: dict[str, Any]) -> StoredFile:
     """The rows of the file as the product has them; the first file says which task they are for."""
-    kept = file_kept(file)
+    kept = stored_file(file)
     source = Source(kept.path, file.filename)
-    columns = columns_of(source)
+    columns = first_row_columns(source)
     if "columns" not in options and is_conversation(columns):
-        options.setdefault("task", task_of(columns))
-        verify(kept, name=file.filename)
-        write_texts(source, target, columns)
-        return Kept(target, measure(target))
+        options.setdefault("task", detect_task(columns))
+        verify_file(kept, name=file.filename)
+        convert_conversations(source, target, columns)
+        return StoredFile(target, digest_file(target))
     if "task" not in options:
-        options["task"] = task_of(columns)
+        options["task"] = detect_task(columns)
     return kept
 
 
 @contextmanager
-def _brought_by_splits(params: Mapping[str, str]) -> Iterator[None]:
+def _blame_file(params: Mapping[str, str]) -> Iterator[None]:
     """What is wrong with a split is reported at the file that it came in."""
     try:
         yield
@@ -250,7 +257,7 @@ def _brought_by_splits(params: Mapping[str, str]) -> Iterator[None]:
         raise
 
 
-def _go_on_from(row: FineTuning, hplm: Hplm, number: int | None, name: str) -> None:
+def _set_base_hplm(row: FineTuning, hplm: Hplm, number: int | None, name: str) -> None:
     if name not in ("", hplm.name):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
@@ -271,7 +278,7 @@ def _go_on_from(row: FineTuning, hplm: Hplm, number: int | None, name: str) -> N
     row.hplm, row.name = hplm, hplm.name
 
 
-def _check_number(tenant: Tenant) -> None:
+def _check_limit(tenant: Tenant) -> None:
     quota_lock(tenant=tenant)
     limit = django_settings.HMI_CHECKS_AT_ONCE
     waiting = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING).count()
@@ -299,3 +306,9 @@ def _record(verb: str, row: FineTuning, actor: Actor) -> None:
 
 def _dispatch(fine_tuning_id: UUID) -> None:
     dispatch(BEGIN_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)
+
+
+def fine_tunings_of_file(file: File) -> Iterable[FineTuning]:
+    """The fine-tunings that wait to read the file."""
+    named = Q(training_file=file.pk) | Q(validation_file=file.pk)
+    return FineTuning.unscoped.filter(named, tenant=file.tenant_id, state=FineTuningState.VALIDATING)

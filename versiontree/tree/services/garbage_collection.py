@@ -22,30 +22,30 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from tenants.base.advisory_lock import advisory_xact_lock
 from tenants.base.disk import INCOMING
-from versiontree.artifact_store import KINDS, ArtifactStore
-from versiontree.jobs.errors import staged_jobs
+from versiontree.artifact_store import KINDS, ArtifactStore, staged_jobs
 from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Artifact, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.services.artifact_refs import garbage_collection_lock
-from versiontree.tree.table_chains import compacted_by
+from versiontree.tree.selectors.lineage import compacted_versions
 
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 24 * 3600.0
 """What was made since stays, as a job may be about to attach it; so does what a model needs that was deleted
 since, as a person may notice a mistake."""
-AT_ONCE: Final = 500
+LOCK: Final = "artifact references"
+BATCH_SIZE: Final = 500
 """So many are removed under one lock: nobody can attach meanwhile."""
 
-Name = tuple[str, str]
+ArtifactName = tuple[str, str]
 """Kind and digest of an artifact."""
 
 
 @dataclass(slots=True)
-class Collected:
+class CollectionReport:
     """What was removed, or would have been: artifacts by name, bytes, staging folders by job."""
 
     artifacts: list[str] = field(default_factory=list)
@@ -53,18 +53,18 @@ class Collected:
     staging: list[str] = field(default_factory=list)
 
 
-def artifacts_collect(*, grace_s: float = GRACE_S, dry_run: bool = False) -> Collected:
+def artifacts_collect(*, grace_s: float = GRACE_S, dry_run: bool = False) -> CollectionReport:
     """Remove what nothing living needs and what is older than ``grace_s``; with ``dry_run`` only say so."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    done = Collected()
+    done = CollectionReport()
     found = _candidates(store, grace_s)
-    for start in range(0, len(found), AT_ONCE):
-        chosen = found[start : start + AT_ONCE]
+    for start in range(0, len(found), BATCH_SIZE):
+        chosen = found[start : start + BATCH_SIZE]
         removed = chosen if dry_run else _remove(chosen, store, grace_s)
         for (kind, digest), size in removed:
             done.artifacts.append(f"{kind}/{digest[:12]}")
             done.size += size
-    done.staging = _staging_left(store, grace_s, dry_run=dry_run)
+    done.staging = _remove_staging(store, grace_s, dry_run=dry_run)
     if done.artifacts or done.staging:
         log.info(
             "%s %d artifacts (%d bytes) and the leftovers of %d jobs",
@@ -76,12 +76,12 @@ def artifacts_collect(*, grace_s: float = GRACE_S, dry_run: bool = False) -> Col
     return done
 
 
-def artifacts_discard(artifacts: list[tuple[Name, int]]) -> None:
+def artifacts_discard(artifacts: list[tuple[ArtifactName, int]]) -> None:
     """Remove these at once, with no time of grace, unless something living needs them: what they belonged to
     is gone for good."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    for start in range(0, len(artifacts), AT_ONCE):
-        _remove(artifacts[start : start + AT_ONCE], store, GRACE_S, young_too=True)
+    for start in range(0, len(artifacts), BATCH_SIZE):
+        _remove(artifacts[start : start + BATCH_SIZE], store, GRACE_S, include_recent=True)
 
 
 def artifacts_needed(*, grace_s: float) -> set[int]:
@@ -121,15 +121,15 @@ def _needs(
                 yield artifact
         # While it is being made, a compacted table needs those that it is to hold.
         if node.state in (VersionState.READY, VersionState.RETIRED) and node.pk not in held:
-            held.update(compacted_by(node.config))
+            held.update(compacted_versions(node.config))
         node = versions[node.parent_id] if node.parent_id is not None else None
 
 
-def _candidates(store: ArtifactStore, grace_s: float) -> list[tuple[Name, int]]:
+def _candidates(store: ArtifactStore, grace_s: float) -> list[tuple[ArtifactName, int]]:
     """What may be removed, with its size: artifacts by age of their row, then files that no row speaks of."""
     needed = artifacts_needed(grace_s=grace_s)
-    known: set[Name] = set()
-    found: list[tuple[Name, int]] = []
+    known: set[ArtifactName] = set()
+    found: list[tuple[ArtifactName, int]] = []
     since = timezone.now() - timedelta(seconds=grace_s)
     rows = Artifact.objects.order_by("pk").values_list("pk", "kind", "digest", "size", "created_at")
     for pk, kind, digest, size, created_at in rows:
@@ -143,14 +143,18 @@ def _candidates(store: ArtifactStore, grace_s: float) -> list[tuple[Name, int]]:
 
 
 def _remove(
-    chosen: list[tuple[Name, int]], store: ArtifactStore, grace_s: float, *, young_too: bool = False
-) -> list[tuple[Name, int]]:
+    chosen: list[tuple[ArtifactName, int]],
+    store: ArtifactStore,
+    grace_s: float,
+    *,
+    include_recent: bool = False,
+) -> list[tuple[ArtifactName, int]]:
     """Remove rows, links and files, but of what somebody needs after all; returns what went.
 
     Files go only once the rows are gone for good: until then they are aside, and come back if that fails.
     """
-    with _aside(store) as aside, transaction.atomic():
-        garbage_collection_lock()
+    with _trash(store) as aside, transaction.atomic():
+        advisory_xact_lock(LOCK)
         needed = artifacts_needed(grace_s=grace_s)
         digests = [digest for (_, digest), _ in chosen]
         rows = Artifact.objects.filter(digest__in=digests).values_list("kind", "digest", "pk")
@@ -159,7 +163,7 @@ def _remove(
         removed = [
             (name, size)
             for name, size in chosen
-            if pks.get(name) not in needed and (young_too or _is_old(store.path(*name), grace_s))
+            if pks.get(name) not in needed and (include_recent or _is_old(store.path(*name), grace_s))
         ]
         gone = [pks[name] for name, _ in removed if name in pks]
         VersionArtifact.unscoped.filter(artifact__in=gone).delete()
@@ -169,7 +173,7 @@ def _remove(
     return removed
 
 
-class _Aside:
+class _Trash:
     """Folders taken out of the store in one step each, and where they were."""
 
     def __init__(self, root: Path) -> None:
@@ -183,9 +187,9 @@ class _Aside:
 
 
 @contextmanager
-def _aside(store: ArtifactStore) -> Iterator[_Aside]:
+def _trash(store: ArtifactStore) -> Iterator[_Trash]:
     """What is taken within is removed at the end, or put back when there is an error."""
-    aside = _Aside(store.root / INCOMING)
+    aside = _Trash(store.root / INCOMING)
     aside.root.mkdir(parents=True, exist_ok=True)
     try:
         yield aside
@@ -219,7 +223,7 @@ def _size(folder: Path) -> int:
     return 0
 
 
-def _staging_left(store: ArtifactStore, grace_s: float, *, dry_run: bool) -> list[str]:
+def _remove_staging(store: ArtifactStore, grace_s: float, *, dry_run: bool) -> list[str]:
     """Staging folders of jobs that have ended, or are gone."""
     found = dict(staged_jobs(store.root))
     active = Job.unscoped.filter(pk__in=found, state__in=ACTIVE).values_list("pk", flat=True)
@@ -231,3 +235,11 @@ def _staging_left(store: ArtifactStore, grace_s: float, *, dry_run: bool) -> lis
             shutil.rmtree(found[job_id], ignore_errors=True)
         left.append(str(job_id))
     return left
+
+
+def artifact_refs_lock() -> None:
+    """Keep the collector out until the transaction ends. Many transactions may attach artifacts at once.
+
+    Under this lock an artifact that is in the store stays there.
+    """
+    advisory_xact_lock(LOCK, shared=True)

@@ -16,18 +16,18 @@ from versiontree.tree.models.artifact import Role
 from versiontree.tree.services.domains import domain_head
 from versiontree.tree.services.quota_reservations import quota_reserve_version
 from versiontree.tree.services.settings_inheritance import config_inherited
-from versiontree.tree.services.version_create import JobPlan, version_create
+from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.training_settings import settings_check
 
-DEFAULTS: Final = {"minimum_count": 20, "minimum_tenants": 3, "most": 100_000}
+DEFAULT_SETTINGS: Final = {"minimum_count": 20, "minimum_tenants": 3, "most": 100_000}
 """A fragment that few tenants have might say whose text it is from, so it stays out of what all read."""
 
 
-SEVERAL: Final = 2
+MIN_TENANTS: Final = 2
 """Less than this nobody may ask for where all read what is added."""
 
 
-STOPPED_LATELY: Final = timedelta(minutes=10)
+SHARING_COOLDOWN: Final = timedelta(minutes=10)
 """Long enough for what keeps the counts in step with the database to have come by."""
 
 
@@ -40,7 +40,7 @@ def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | N
     Made with the lower layers of its newest version. Raises ``invalid_field`` and what ``domain_head``
     raises.
     """
-    chosen = _chosen(domain, settings)
+    chosen = _growth_settings(domain, settings)
     quota_reserve_version(tenant=domain.tenant, jobs=1)
     above = domain_head(domain=domain)
     version = version_create(
@@ -62,13 +62,13 @@ def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | N
     return version
 
 
-def tenants_that_share() -> set[str]:
+def tenants_sharing_counts() -> set[str]:
     """The slugs of the tenants whose counts may be kept, as they say now.
 
     A tenant that has stopped sharing is left out for a while even if it shares again: what was counted before
     must be gone first.
     """
-    lately = timezone.now() - STOPPED_LATELY
+    lately = timezone.now() - SHARING_COOLDOWN
     sharing = Tenant.objects.filter(shares_fragment_counts=True).exclude(stopped_sharing_at__gt=lately)
     return set(sharing.values_list("slug", flat=True))
 
@@ -78,19 +78,19 @@ def tenants_to_grow_from(owner: Tenant | None) -> set[str]:
 
     The counts of a table do not tell: an imported domain has the tables of the one it was exported from.
     """
-    sharing = tenants_that_share()
+    sharing = tenants_sharing_counts()
     return sharing if owner is None else sharing & {owner.slug}
 
 
-def _chosen(domain: Domain, settings: Mapping[str, Any] | None) -> dict[str, Any]:
-    chosen = DEFAULTS | settings_check(JobKind.GROW, settings)
+def _growth_settings(domain: Domain, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    chosen = DEFAULT_SETTINGS | settings_check(JobKind.GROW, settings)
     if domain.tenant_id is not None:
         # Only what that tenant missed is added, and only that tenant reads it.
         return {**chosen, "minimum_tenants": 1}
-    if int(chosen["minimum_tenants"]) < SEVERAL:
+    if int(chosen["minimum_tenants"]) < MIN_TENANTS:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"A domain that all tenants read grows only by what at least {SEVERAL} of them missed.",
+            f"A domain that all tenants read grows only by what at least {MIN_TENANTS} of them missed.",
             param="minimum_tenants",
         )
     return chosen

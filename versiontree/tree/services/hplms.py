@@ -8,23 +8,27 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
-from tenants.base.errors import ErrorCode, HmiError, not_found
-from tenants.base.hooks import has_dependents
+from tenants.base.errors import ErrorCode, HmiError, has_dependents, not_found
 from tenants.datasets.models import Dataset
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
-from versiontree.tree.models.alias import DEFAULT_ALIAS
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.services.licences import licence_check
+from versiontree.tree.services.metadata import license_check
 from versiontree.tree.services.quota_reservations import (
-    JOBS_OF_AN_HPLM,
+    JOBS_PER_HPLM_VERSION,
     quota_reserve_hplm,
     quota_reserve_version,
 )
 from versiontree.tree.services.settings_inheritance import settings_inherited, start_warnings
-from versiontree.tree.services.version_create import JobPlan, dataset_check, parent_check, version_create
-from versiontree.tree.services.version_state import version_move
+from versiontree.tree.services.versions import (
+    JobPlan,
+    dataset_check,
+    parent_check,
+    version_create,
+    version_transition,
+)
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 from versiontree.tree.tokenizer_fit import dataset_warnings
 from versiontree.tree.training_settings import settings_check
@@ -40,53 +44,24 @@ def hplm_create(
     settings: Mapping[str, Any] | None = None,
     auto_promote: bool = True,
     license: str = "",  # noqa: A002
-    promised_to: FineTuning | None = None,
+    reserved_by: FineTuning | None = None,
 ) -> Version:
     """A new model under a ready version of a root or domain: jobs fine-tune it and measure it.
 
-    ``promised_to`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
+    ``reserved_by`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
     ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
     """
     require_slug(name)
-    terms = licence_check(license)
+    terms = license_check(license)
     config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
     with transaction.atomic():
-        quota_reserve_version(tenant=tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
-        quota_reserve_hplm(tenant=tenant, name=name, promised_to=promised_to)
+        quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
+        quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         hplm = Hplm.unscoped.create(
             tenant=tenant, name=name, task=dataset.task, license=terms, created_by=person(actor)
         )
-        return _plant(hplm, above, dataset, config, actor, verb="model.create")
-
-
-def hplm_rehearse(
-    *,
-    tenant: Tenant,
-    name: str,
-    parent: Version,
-    dataset: Dataset,
-    actor: Actor,
-    settings: Mapping[str, Any] | None = None,
-    license: str = "",  # noqa: A002
-) -> dict[str, Any]:
-    """The ``config`` that ``hplm_create`` would give the version, with its warnings; nothing stays of it.
-
-    Raises what ``hplm_create`` raises.
-    """
-    with transaction.atomic():
-        version = hplm_create(
-            tenant=tenant,
-            name=name,
-            parent=parent,
-            dataset=dataset,
-            actor=actor,
-            settings=settings,
-            license=license,
-        )
-        transaction.set_rollback(True)
-    config: dict[str, Any] = version.config
-    return config
+        return _create_version(hplm, above, dataset, config, actor, verb="model.create")
 
 
 def hplm_update(
@@ -96,7 +71,7 @@ def hplm_update(
     actor: Actor,
     settings: Mapping[str, Any] | None = None,
     auto_promote: bool = True,
-    promised_to: FineTuning | None = None,
+    reserved_by: FineTuning | None = None,
 ) -> Version:
     """A further version of a model, fine-tuned on from the one its ``default`` alias points at.
 
@@ -108,7 +83,7 @@ def hplm_update(
     earlier = Version.unscoped.filter(hplm=hplm).first()
     told = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
     with transaction.atomic():
-        quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_OF_AN_HPLM, promised_to=promised_to)
+        quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         locked = _lock(hplm)
         before = _current(locked)
         kept = settings_inherited(before, settings)
@@ -122,7 +97,7 @@ def hplm_update(
                 f"{dataset.get_task_display().lower()}.",
                 param="dataset",
             )
-        return _plant(locked, before, dataset, config, actor, verb="model.update")
+        return _create_version(locked, before, dataset, config, actor, verb="model.update")
 
 
 @transaction.atomic
@@ -147,7 +122,7 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
         )
         alias.delete()
     for version_id in Version.unscoped.filter(hplm=locked).order_by("pk").values_list("pk", flat=True):
-        version_move(version_id=version_id, from_state=VersionState.READY, to=VersionState.RETIRED)
+        version_transition(version_id=version_id, from_state=VersionState.READY, to=VersionState.RETIRED)
     Version.unscoped.filter(hplm=locked).update(dataset=None)
     Hplm.unscoped.filter(pk=locked.pk).update(deleted_at=now)
     audit_record(verb="model.delete", subject=str(locked), tenant=locked.tenant, actor=actor)
@@ -185,7 +160,7 @@ def _current(hplm: Hplm) -> Version:
     return alias.version
 
 
-def _plant(
+def _create_version(
     hplm: Hplm, above: Version, dataset: Dataset, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
     version = version_create(

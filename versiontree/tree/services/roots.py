@@ -12,9 +12,13 @@ from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, Version
-from versiontree.tree.services.corpus_limits import corpus_check_size
-from versiontree.tree.services.licences import licence_check, source_check
-from versiontree.tree.services.version_create import JobPlan, corpus_check, version_create
+from versiontree.tree.services.metadata import license_check, source_url_check
+from versiontree.tree.services.versions import (
+    JobPlan,
+    corpus_check,
+    corpus_require_size,
+    version_create,
+)
 from versiontree.tree.tokenizer_fit import checkpoint_warnings
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS, alpha_check, settings_check
 
@@ -40,16 +44,16 @@ def root_register(
     """
     require_slug(name)
     place = checkpoint_source(source)
-    terms = {"license": licence_check(license), "source_url": source_check(source_url)}
-    knobs = settings_check(JobKind.CONVERT, settings)
+    terms = {"license": license_check(license), "source_url": source_url_check(source_url)}
+    checked = settings_check(JobKind.CONVERT, settings)
     if lower is not None:
-        knobs |= settings_check(JobKind.CONVERT, {"lower": lower})
+        checked |= settings_check(JobKind.CONVERT, {"lower": lower})
     kept = corpus_check(corpus=corpus, tenant=None)
-    corpus_check_size(corpus=corpus, what="A root")
+    corpus_require_size(corpus=corpus, what="A root")
     coverage = alpha_check(alpha)
     plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
-    config: dict[str, Any] = {"source": place, "corpus": kept, "alpha": coverage, "settings": knobs, **plot}
-    config |= checkpoint_warnings(place, corpus, max_tokens=cast("int | None", knobs.get("max_tokens")))
+    config: dict[str, Any] = {"source": place, "corpus": kept, "alpha": coverage, "settings": checked, **plot}
+    config |= checkpoint_warnings(place, corpus, max_tokens=cast("int | None", checked.get("max_tokens")))
     with transaction.atomic():
         root = _create(name, place, actor, terms)
         version = version_create(

@@ -14,16 +14,16 @@ from tenants.base.errors import ErrorCode, HmiError, not_found
 from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArtifact
 from versiontree.jobs.hooks import JobOwner
 from versiontree.jobs.models import Job, JobState
-from versiontree.jobs.services.requests import RETRIED, job_retry
+from versiontree.jobs.services.control import RETRYABLE, job_retry
 from versiontree.tree.models import Alias, Artifact, Hplm, VersionArtifact
-from versiontree.tree.models.alias import DEFAULT_ALIAS
 from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, Version, VersionKind, VersionState
-from versiontree.tree.services.aliases import alias_point, aliases_hold
-from versiontree.tree.services.artifact_refs import artifact_refs_lock
-from versiontree.tree.services.evaluations import evaluation_keep
+from versiontree.tree.services.aliases import alias_point, hplm_lock
+from versiontree.tree.services.evaluations import evaluation_record
+from versiontree.tree.services.garbage_collection import artifact_refs_lock
 from versiontree.tree.services.quota_reservations import quota_reserve_jobs
-from versiontree.tree.services.version_state import version_lock, version_move
+from versiontree.tree.services.versions import version_lock, version_transition
 from versiontree.tree.services.webhook_notifications import job_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
@@ -43,7 +43,7 @@ def artifacts_attach(
             defaults={"size": stored.size, "files": dict(stored.files)},
         )
         if role == Role.ANSWERS and job is not None:
-            evaluation_keep(version=version, artifact=row, dataset=job.params["dataset"])
+            evaluation_record(version=version, artifact=row, dataset=job.params["dataset"])
         else:
             VersionArtifact.unscoped.create(
                 version=version, tenant_id=version.tenant_id, artifact=row, role=role
@@ -58,7 +58,7 @@ def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
     missing = REQUIRED_ROLES[kind] - digests.keys()
     if missing:
         raise HmiError(ErrorCode.INTERNAL, f"The jobs made no artifact for: {', '.join(sorted(missing))}.")
-    became_ready = version_move(
+    became_ready = version_transition(
         version_id=version.pk,
         from_state=VersionState.BUILDING,
         to=VersionState.READY,
@@ -87,7 +87,7 @@ def version_retry(*, version: Version, actor: Actor) -> Job:
     Raises ``invalid_transition`` when there is none, and what ``job_retry`` raises.
     """
     jobs = Job.unscoped.filter(version=version).select_related("version", "tenant").order_by("created_at")
-    job = jobs.filter(state__in=RETRIED).first()
+    job = jobs.filter(state__in=RETRYABLE).first()
     if job is None:
         raise HmiError(ErrorCode.INVALID_TRANSITION, f"No job of {version} failed or was cancelled.")
     return job_retry(job=job, actor=actor)
@@ -102,7 +102,7 @@ class VersionJobs(JobOwner):
     def lock_to_finish(self, *, version_id: int) -> None:
         hplm = Hplm.unscoped.filter(versions=version_id).first()
         if hplm is not None:  # whose default alias the last job may move
-            aliases_hold(hplm=hplm)
+            hplm_lock(hplm=hplm)
         version_lock(version_id=version_id)
 
     def attach(self, *, job: Job, artifacts: Sequence[tuple[str, StoredArtifact]]) -> None:
@@ -113,7 +113,7 @@ class VersionJobs(JobOwner):
         version_finish(version=version, metrics=metrics)
 
     def fail(self, *, version_id: int) -> None:
-        version_move(version_id=version_id, from_state=VersionState.BUILDING, to=VersionState.FAILED)
+        version_transition(version_id=version_id, from_state=VersionState.BUILDING, to=VersionState.FAILED)
 
     def check_retry(self, *, job: Job, jobs: int) -> None:
         quota_reserve_jobs(tenant=job.tenant, adding=jobs)
@@ -124,7 +124,7 @@ class VersionJobs(JobOwner):
             raise not_found("model", param="model")
 
     def reopen(self, *, version_id: int) -> None:
-        version_move(version_id=version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)
+        version_transition(version_id=version_id, from_state=VersionState.FAILED, to=VersionState.BUILDING)
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
         job_notify(job_id=job_id, state=state)

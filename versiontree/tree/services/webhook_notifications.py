@@ -5,11 +5,11 @@ from typing import Final
 from uuid import UUID
 
 from tenants.webhooks.models import EventKind
-from tenants.webhooks.services.events import endpoints_for, event_create, links_of
+from tenants.webhooks.services.events import event_create, event_links, subscribed_endpoints
 from versiontree.jobs.models import Job, JobState
 from versiontree.tree.models import Hplm, Version
 
-TOLD: Final[Mapping[JobState, EventKind]] = {
+WEBHOOK_EVENTS: Final[Mapping[JobState, EventKind]] = {
     JobState.RUNNING: EventKind.JOB_STARTED,
     JobState.SUCCEEDED: EventKind.JOB_SUCCEEDED,
     JobState.FAILED: EventKind.JOB_FAILED,
@@ -19,18 +19,18 @@ TOLD: Final[Mapping[JobState, EventKind]] = {
 
 def job_notify(*, job_id: UUID | str, state: JobState) -> None:
     """A job is in this state now. Jobs of the platform are nobody's to hear of."""
-    kind = TOLD.get(state)
+    kind = WEBHOOK_EVENTS.get(state)
     if kind is None:
         return
     tenant_id = Job.unscoped.values_list("tenant_id", flat=True).get(pk=job_id)
-    endpoints = endpoints_for(tenant_id, kind) if tenant_id is not None else []
+    endpoints = subscribed_endpoints(tenant_id, kind) if tenant_id is not None else []
     if not endpoints:
         return
     rows = Job.unscoped.select_related("tenant", "version__hplm", "version__domain", "version__root")
     job = rows.get(pk=job_id)
     version = job.version
     data = {
-        **links_of(endpoints[0].tenant, job=f"jobs/{job.pk}", version=f"versions/{version.pk}"),
+        **event_links(endpoints[0].tenant, job=f"jobs/{job.pk}", version=f"versions/{version.pk}"),
         "job": str(job.pk),
         "kind": job.kind,
         "state": state.value,
@@ -43,13 +43,13 @@ def job_notify(*, job_id: UUID | str, state: JobState) -> None:
 def alias_notify(*, hplm: Hplm, name: str, before: int | None, version: Version | None) -> None:
     """An alias points at this version now (None: it is removed), and pointed at the one with the id
     ``before``."""
-    endpoints = endpoints_for(hplm.tenant_id, EventKind.ALIAS_MOVED)
+    endpoints = subscribed_endpoints(hplm.tenant_id, EventKind.ALIAS_MOVED)
     if not endpoints:
         return
     previous = Version.unscoped.filter(pk=before).first() if before else None
     links = {"model": f"models/{hplm.name}"} | ({"version": f"versions/{version.pk}"} if version else {})
     data = {
-        **links_of(endpoints[0].tenant, **links),
+        **event_links(endpoints[0].tenant, **links),
         "model": hplm.name,
         "alias": name,
         "version": _version(version) if version else None,

@@ -1,6 +1,7 @@
 """What tells one kind of task from another when an hPLM learns it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,12 +13,21 @@ from inference.hplm.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import Example
-from workers.training.evaluation_answers import Judged
 
 UNKNOWN = -100
 """The target of a place whose label the model does not know; it is left out of the loss."""
 Target = npt.NDArray[Any]
 Outputs = npt.NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An expected and a given answer, both as JSON has them, and what is to be said of them."""
+
+    gold: Any
+    answer: Any
+    right: bool | None
+    score: float | None
 
 
 class TaskKind(Protocol):

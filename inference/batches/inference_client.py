@@ -1,0 +1,153 @@
+"""Sends the inputs of a batch to the inference workers, in the background, and retries until they reply."""
+
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from redis.exceptions import RedisError
+
+from inference.api.answers import failure_of
+from inference.queueing.consumer import STOPPED_WORKERS
+from inference.queueing.messages import InferInput, InferReply, ModelRef
+from inference.queueing.replies import InferClient, NoReply
+from inference.queueing.transport import CANCELLED, CallOutstanding, QueueFull
+from tenants.base.errors import ErrorCode, HmiError
+
+REPLY_TIMEOUT_S: Final = 600.0
+"""After this time the request is sent again. Live traffic goes first, and may delay a batch for long."""
+PUBLISH_TIMEOUT_S: Final = 60.0
+"""Inference workers learn of a new model within this time, so ``not_found`` is retried until then."""
+RETRY_INTERVAL_S: Final = 0.5
+MAX_CRASHING_INPUTS: Final = 3
+"""After this many inputs have stopped inference workers, the batch is given up."""
+RETRYABLE_CODES: Final = frozenset({CANCELLED, ErrorCode.DEADLINE_EXCEEDED.value})
+InputResult = dict[str, Any] | HmiError
+"""The model's prediction for one input, or the error that its line gets."""
+
+
+class InferenceCancelled(Exception):
+    """The client was cancelled while a request waited for its reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceResults:
+    """One result per input, and what computing them took."""
+
+    results: list[InputResult]
+    tokens: int = 0
+    busy_ms: float = 0.0
+
+    def __add__(self, other: "InferenceResults") -> "InferenceResults":
+        return InferenceResults(
+            self.results + other.results, self.tokens + other.tokens, self.busy_ms + other.busy_ms
+        )
+
+
+class BatchInferClient:
+    """Sends inputs to one version of a model. Threads may share it.
+
+    ``name`` identifies the calls, so that a call of a killed process is cancelled and not computed twice.
+    With ``embed`` the results are embeddings.
+    """
+
+    def __init__(
+        self, client: InferClient, model: ModelRef, root: str, name: str, *, embed: bool = False
+    ) -> None:
+        self._client, self._model, self._root, self._name = client, model, root, name
+        self._embed = embed
+        self._cancelled = threading.Event()
+        self._outstanding: set[str] = set()
+        self._crashing: list[InferInput] = []
+        self._searches = 0
+
+    def infer(self, line: int, inputs: Sequence[InferInput]) -> InferenceResults:
+        """Return the results of the inputs, the first of which is on line ``line``.
+
+        If a request fails, it is split until only the inputs at fault fail. Raises InferenceCancelled;
+        HmiError if no worker can answer, or after MAX_CRASHING_INPUTS.
+        """
+        return self._infer(str(line), tuple(inputs)) if inputs else InferenceResults([])
+
+    @property
+    def is_isolating_crashes(self) -> bool:
+        """Whether inputs are sent one by one to find those that stop workers. This takes minutes, and must
+        not be interrupted, since it would start again."""
+        return self._searches > 0
+
+    def cancel(self) -> None:
+        """Cancel the outstanding requests. Threads that wait for them get InferenceCancelled."""
+        self._cancelled.set()
+        with suppress(RedisError):  # then they are computed in vain
+            for name in list(self._outstanding):
+                self._client.queue.cancel(self._model.tenant, name)
+
+    def _infer(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
+        reply = self._reply(name, inputs)
+        failure = failure_of(reply, asked=self._model, inputs=len(inputs))
+        if failure is None:
+            return InferenceResults(list(reply.results), reply.usage.tokens, reply.timings_ms.busy)
+        if failure.code is ErrorCode.MODEL_NOT_READY:
+            raise failure
+        if failure.message == STOPPED_WORKERS:
+            return self._infer_one_by_one(name, inputs, failure)
+        if failure.code is ErrorCode.INFERENCE_FAILED and len(inputs) > 1:
+            half = len(inputs) // 2
+            return self._infer(f"{name}a", inputs[:half]) + self._infer(f"{name}b", inputs[half:])
+        return InferenceResults([failure] * len(inputs))
+
+    def _infer_one_by_one(
+        self, name: str, inputs: tuple[InferInput, ...], failure: HmiError
+    ) -> InferenceResults:
+        """Find the inputs that stop workers. Splitting in halves would stop more workers on the way.
+
+        Raises the failure once MAX_CRASHING_INPUTS are known.
+        """
+        if len(self._crashing) >= MAX_CRASHING_INPUTS:
+            raise failure
+        if len(inputs) == 1:
+            self._crashing += inputs
+            return InferenceResults([failure])
+        self._searches += 1
+        try:
+            results = InferenceResults([])
+            for at, one in enumerate(inputs):
+                if len(self._crashing) >= MAX_CRASHING_INPUTS:
+                    return results + InferenceResults([failure] * (len(inputs) - at))
+                results += self._infer(f"{name}-{at}", (one,))
+            return results
+        finally:
+            self._searches -= 1
+
+    def _reply(self, name: str, inputs: tuple[InferInput, ...]) -> InferReply:
+        call, published = f"batch-{self._name}-{name}", time.monotonic() + PUBLISH_TIMEOUT_S
+        self._outstanding.add(call)
+        try:
+            while not self._cancelled.is_set():
+                reply = self._try(call, inputs)
+                code = reply.error.code if reply and reply.error else ""
+                unknown = code == ErrorCode.NOT_FOUND and time.monotonic() < published
+                if reply and code not in RETRYABLE_CODES and not unknown:
+                    return reply
+                self._cancelled.wait(RETRY_INTERVAL_S)
+            raise InferenceCancelled
+        finally:
+            self._outstanding.discard(call)
+
+    def _try(self, call: str, inputs: tuple[InferInput, ...]) -> InferReply | None:
+        """Send the request once. None if it should be retried."""
+        with suppress(QueueFull, NoReply, RedisError):
+            try:
+                return self._client.ask(
+                    self._model,
+                    inputs,
+                    root=self._root,
+                    seconds=REPLY_TIMEOUT_S,
+                    call=call,
+                    embed=self._embed,
+                )
+            except CallOutstanding:  # of a process that was killed
+                self._client.queue.cancel(self._model.tenant, call)
+        return None

@@ -1,0 +1,203 @@
+"""Processes the lines of a batch: sends them to the inference workers and appends results to output files."""
+
+import math
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from inference.batches.files import (
+    ERRORS,
+    OUTPUT_KINDS,
+    RESULTS,
+    LineChunk,
+    OutputFiles,
+    chunk_lines,
+    read_lines,
+)
+from inference.batches.inference_client import BatchInferClient, InferenceResults
+from inference.batches.line_formats import LineFormat
+from inference.batches.models import Batch
+from inference.batches.selectors import other_batches_waiting
+from inference.batches.services.lifecycle import batch_check_storage_quota, batch_save_progress
+from inference.queueing.messages import ModelRef
+from inference.queueing.replies import InferClient
+from tenants.base.child_process import is_stopping
+from tenants.base.errors import HmiError
+from tenants.usage.services.quotas import quota_check_requests
+from tenants.usage.services.usage import usage_record
+from versiontree.tree.resolution import ResolvedModel, resolve_model_cached
+
+MAX_IN_FLIGHT: Final = 4
+"""Requests of one batch that are queued or computed at a time."""
+PROGRESS_INTERVAL_S: Final = 1.0
+POLL_INTERVAL_S: Final = 0.5
+STALL_TIMEOUT_S: Final = 60.0
+"""After this time without a reply other batches get their turn: perhaps no worker serves this root."""
+QUOTA_CHECK_INTERVAL_S: Final = 10.0
+
+
+class BatchPaused(Exception):
+    """The batch is continued later; with ``requeue`` as soon as a worker is free."""
+
+    def __init__(self, *, requeue: bool) -> None:
+        super().__init__()
+        self.requeue = requeue
+
+
+class BatchStopped(Exception):
+    """The batch was cancelled or has expired, or its tenant is suspended."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchModel:
+    """The version that answers a batch, and the format of the batch's lines."""
+
+    resolved: ResolvedModel
+    format: LineFormat
+    embeds: bool = False
+
+    @property
+    def reference(self) -> str:
+        """``name:version``, which does not depend on aliases."""
+        return f"{self.resolved.model_name}:{self.resolved.version_number}"
+
+    @property
+    def model_ref(self) -> ModelRef:
+        """The version as inference workers know it."""
+        resolved = self.resolved
+        return ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest)
+
+
+class BatchProcessor:
+    """Processes a batch until its end, or until the end of its time slice if others wait."""
+
+    def __init__(self, batch: Batch, model: BatchModel, client: InferClient, until: float) -> None:
+        self._batch, self._model, self._until = batch, model, until
+        self._client = BatchInferClient(
+            client, model.model_ref, model.resolved.root_digest, batch.pk.hex, embed=model.embeds
+        )
+        self._in_flight: deque[tuple[LineChunk, Future[InferenceResults]]] = deque()
+        self._progress = {
+            name: int(getattr(batch, name))
+            for name in ("read_bytes", "read_lines", "lines", "succeeded", "failed", "tokens")
+        }
+        self._saved_at = self._replied_at = time.monotonic()
+        self._quota_checked_at = -math.inf
+
+    def run(self, source: Path) -> None:
+        """Process the lines that are left of the input file.
+
+        Raises BatchPaused, BatchStopped, HmiError and OSError; the progress until then is saved.
+        """
+        batch = self._batch
+        sizes = {RESULTS: batch.results_bytes, ERRORS: batch.errors_bytes}
+        with (
+            source.open("rb") as stream,
+            OutputFiles(batch.folder, sizes) as outputs,
+            ThreadPoolExecutor(MAX_IN_FLIGHT, thread_name_prefix="batch") as pool,
+        ):
+            self._check_storage_quota()
+            stream.seek(batch.read_bytes)
+            lines = read_lines(stream, after=batch.read_lines)
+            try:
+                for chunk in chunk_lines(lines, self._model.format.parse):
+                    while len(self._in_flight) >= MAX_IN_FLIGHT:
+                        self._collect_oldest(outputs)
+                    self._check_request_quota()
+                    future = pool.submit(self._client.infer, chunk.lines[0].number, chunk.inputs)
+                    self._in_flight.append((chunk, future))
+                    self._check_time_slice()
+                while self._in_flight:
+                    self._collect_oldest(outputs)
+                if not self._save_progress(outputs):
+                    raise BatchStopped
+            except BatchPaused:
+                while self._in_flight and not is_stopping():
+                    self._collect_oldest(outputs)
+                raise
+            finally:
+                self._client.cancel()
+                self._save_progress(outputs)
+
+    def _check_time_slice(self) -> None:
+        """Raise BatchPaused if the worker stops, or if the slice has ended and other batches wait."""
+        if is_stopping() or (time.monotonic() > self._until and other_batches_waiting(self._batch)):
+            raise BatchPaused(requeue=True)
+
+    def _check_request_quota(self) -> None:
+        """Raise BatchPaused if the tenant's requests of this day are used up."""
+        try:
+            quota_check_requests(tenant=self._batch.tenant)
+        except HmiError as error:
+            raise BatchPaused(requeue=False) from error
+
+    def _collect_oldest(self, outputs: OutputFiles) -> None:
+        """Wait for the oldest request in flight and write its results."""
+        chunk, future = self._in_flight[0]
+        while True:
+            try:
+                results = future.result(timeout=POLL_INTERVAL_S)
+                break
+            except TimeoutError:
+                if is_stopping():
+                    raise BatchPaused(requeue=True) from None
+                stalled = time.monotonic() - self._replied_at > STALL_TIMEOUT_S
+                if stalled and not self._client.is_isolating_crashes:
+                    self._check_time_slice()
+                self._checkpoint(outputs)
+        self._replied_at = time.monotonic()
+        self._in_flight.popleft()
+        self._write(chunk, results, outputs)
+        self._checkpoint(outputs)
+
+    def _write(self, chunk: LineChunk, results: InferenceResults, outputs: OutputFiles) -> None:
+        """Append the results of a chunk, count them, and record the usage."""
+        left = iter(results.results)
+        written: dict[str, list[bytes]] = {kind: [] for kind in OUTPUT_KINDS}
+        for line in chunk.lines:
+            kind, output = self._model.format.format_results(line, [next(left) for _ in line.inputs])
+            written[kind].append(output)
+        outputs.write(written)
+        progress = self._progress
+        progress["read_bytes"], progress["read_lines"] = chunk.end, chunk.last
+        progress["lines"] += len(chunk.lines)
+        progress["succeeded"] += len(written[RESULTS])
+        progress["failed"] += len(written[ERRORS])
+        progress["tokens"] += results.tokens
+        if results.results:
+            usage_record(
+                tenant=self._batch.tenant,
+                model_name=self._model.resolved.model_name,
+                inputs=len(results.results),
+                tokens=results.tokens,
+                failed=all(isinstance(one, HmiError) for one in results.results),
+                key_prefix=self._batch.key_prefix,
+                busy_ms=results.busy_ms,
+            )
+
+    def _checkpoint(self, outputs: OutputFiles) -> None:
+        """Once per PROGRESS_INTERVAL_S: save the progress, and check that the batch may and can continue."""
+        if time.monotonic() - self._saved_at < PROGRESS_INTERVAL_S:
+            return
+        if not self._save_progress(outputs):
+            raise BatchStopped
+        self._check_storage_quota()
+        resolve_model_cached(self._batch.tenant, self._model.reference)
+
+    def _check_storage_quota(self) -> None:
+        """Once per QUOTA_CHECK_INTERVAL_S: raise ``quota_exceeded`` if the output is too large."""
+        if time.monotonic() - self._quota_checked_at >= QUOTA_CHECK_INTERVAL_S:
+            self._quota_checked_at = time.monotonic()
+            batch_check_storage_quota(batch=self._batch)
+
+    def _save_progress(self, outputs: OutputFiles) -> bool:
+        """Whether the batch is still to be processed."""
+        outputs.sync()
+        sizes = {f"{kind}_bytes": size for kind, size in outputs.sizes.items()}
+        self._saved_at = time.monotonic()
+        if self._progress["read_bytes"] == self._batch.read_bytes:
+            return batch_save_progress(batch=self._batch)
+        return batch_save_progress(batch=self._batch, **self._progress, **sizes)

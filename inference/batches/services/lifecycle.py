@@ -1,0 +1,195 @@
+"""The states of a batch as its worker changes them, and recovery and retention of batches.
+
+See ``Batch`` for the transitions. Each is a compare-and-set, and each end sends a webhook.
+"""
+
+import shutil
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import F, QuerySet, Sum
+from django.utils import timezone
+
+from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchState
+from tenants.base.dispatch import BATCHES_QUEUE, dispatch
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.models import File
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.selectors import quota_of
+from tenants.webhooks.models import EventKind
+from tenants.webhooks.services.events import event_create, event_links, subscribed_endpoints
+from versiontree.tree.resolution import ResolvedModel
+
+RUN_BATCH_TASK: Final = "batches.run"
+REDISPATCH_AFTER: Final = timedelta(seconds=30)
+MAX_ATTEMPTS: Final = 5
+"""A batch that was started more often without progress fails."""
+STORAGE_OVERDRAFT_BYTES: Final = 1024**3
+"""Output of batches may exceed the quota of storage by this much, so that small results are not lost."""
+EVENT_KINDS: Final[Mapping[BatchState, EventKind]] = {
+    BatchState.COMPLETED: EventKind.BATCH_COMPLETED,
+    BatchState.FAILED: EventKind.BATCH_FAILED,
+    BatchState.CANCELLED: EventKind.BATCH_CANCELLED,
+    BatchState.EXPIRED: EventKind.BATCH_EXPIRED,
+}
+
+
+def batch_start(*, batch_id: UUID) -> Batch | None:
+    """Mark the batch as running and return it. Also return an ended batch whose output is not stored yet.
+
+    None if there is nothing to do. After MAX_ATTEMPTS without progress the batch fails.
+    """
+    now = timezone.now()
+    active_batch(batch_id).filter(tenant__suspended_at=None).update(
+        state=BatchState.RUNNING, attempts=F("attempts") + 1, dispatched_at=now
+    )
+    Batch.unscoped.filter(pk=batch_id, state=BatchState.RUNNING, started_at=None).update(started_at=now)
+    batch = Batch.unscoped.select_related("tenant", "input").filter(pk=batch_id).first()
+    if batch is None or batch.state == BatchState.WAITING:
+        return None
+    if batch.is_active and batch.attempts > MAX_ATTEMPTS:
+        message = f"The batch stopped {MAX_ATTEMPTS} times without progress. The operator's log says why."
+        batch_fail(batch=batch, error=HmiError(ErrorCode.JOB_CRASHED, message))
+    if batch.is_active or batch.folder.exists():
+        return batch
+    return None
+
+
+def batch_set_model(*, batch: Batch, model: str, resolved: ResolvedModel) -> None:
+    """Save the model that was read in the batch's requests."""
+    batch.model, batch.model_name, batch.version_number = model, resolved.model_name, resolved.version_number
+    Batch.unscoped.filter(pk=batch.pk).update(
+        model=model, model_name=resolved.model_name, version_number=resolved.version_number
+    )
+
+
+def batch_save_progress(*, batch: Batch, **progress: int) -> bool:
+    """Save the progress, which must be on disk. False if the batch must not go on."""
+    running = Batch.unscoped.filter(
+        pk=batch.pk, state=BatchState.RUNNING, expires_at__gt=timezone.now(), tenant__suspended_at=None
+    )
+    if progress:
+        progress |= {"attempts": 1}
+        for name, value in progress.items():
+            setattr(batch, name, value)
+    return bool(running.update(dispatched_at=timezone.now(), **progress))
+
+
+def batch_check_storage_quota(*, batch: Batch) -> None:
+    """Raise ``quota_exceeded`` if the output of the tenant's batches exceeds its quota of storage by more
+    than STORAGE_OVERDRAFT_BYTES."""
+    tenant, limit = batch.tenant, quota_of(batch.tenant).max_storage_bytes
+    active = Batch.objects.for_tenant(tenant).filter(state__in=ACTIVE_BATCHES)
+    written = active.aggregate(total=Sum(F("results_bytes") + F("errors_bytes")))["total"] or 0
+    used = storage_used(tenant) + int(written)
+    if used > limit + STORAGE_OVERDRAFT_BYTES:
+        raise HmiError(
+            ErrorCode.QUOTA_EXCEEDED,
+            f"The quota allows {limit:,} bytes of storage. With the results of batches {used:,} are used.",
+            details={"quota": "bytes of storage", "limit": limit, "used": used},
+        )
+
+
+def batch_pause(*, batch: Batch) -> None:
+    """Set a running batch back to waiting."""
+    running = Batch.unscoped.filter(pk=batch.pk, state=BatchState.RUNNING)
+    running.update(state=BatchState.WAITING, attempts=0, dispatched_at=timezone.now())
+
+
+def batch_complete(*, batch: Batch) -> None:
+    """End the batch: every line is answered."""
+    batches_end(active_batch(batch.pk), BatchState.COMPLETED)
+
+
+def batch_fail(*, batch: Batch, error: HmiError) -> None:
+    """End the batch with an error. The results until now stay."""
+    batches_end(
+        active_batch(batch.pk),
+        BatchState.FAILED,
+        error_code=str(error.code),
+        error_message=error.message[:2000],
+    )
+    batch.refresh_from_db()
+
+
+def batch_expire(*, batch: Batch) -> bool:
+    """End the batch if it has expired. Whether it was ended."""
+    return bool(
+        batches_end(active_batch(batch.pk).filter(expires_at__lte=timezone.now()), BatchState.EXPIRED)
+    )
+
+
+def batch_attach_file(batch: Batch, kind: str, file: File) -> None:
+    """Save the stored file with the ``results`` or ``errors`` of a batch."""
+    Batch.unscoped.filter(pk=batch.pk).update(**{kind: file})
+    setattr(batch, kind, file)
+
+
+def batch_dispatch(*, batch_id: UUID) -> None:
+    """Send a message for a Celery worker to run the batch."""
+    dispatch(RUN_BATCH_TASK, str(batch_id), queue=BATCHES_QUEUE)
+
+
+def batches_redispatch() -> None:
+    """End expired batches, and dispatch those again that no worker has touched for REDISPATCH_AFTER."""
+    now = timezone.now()
+    batches_end(Batch.unscoped.filter(state__in=ACTIVE_BATCHES, expires_at__lte=now), BatchState.EXPIRED)
+    stale = Batch.unscoped.filter(dispatched_at__lt=now - REDISPATCH_AFTER)
+    for key in list(stale.filter(state__in=ACTIVE_BATCHES).values_list("pk", flat=True)):
+        Batch.unscoped.filter(pk=key).update(dispatched_at=now)
+        batch_dispatch(batch_id=key)
+    for folder in _folders():  # of ended batches whose output is not stored yet
+        if stale.filter(pk=folder.name).exclude(state__in=ACTIVE_BATCHES).update(dispatched_at=now):
+            batch_dispatch(batch_id=UUID(folder.name))
+
+
+def batches_delete_expired() -> int:
+    """Delete batches that ended more than RETENTION ago, and folders of deleted batches. Returns how many."""
+    deleted, _ = Batch.unscoped.filter(finished_at__lt=timezone.now() - RETENTION).delete()
+    for folder in _folders():
+        if not Batch.unscoped.filter(pk=folder.name).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    return deleted
+
+
+def active_batch(batch_id: UUID) -> QuerySet[Batch]:
+    """The batch, unless it has ended."""
+    return Batch.unscoped.filter(pk=batch_id, state__in=ACTIVE_BATCHES)
+
+
+@transaction.atomic
+def batches_end(batches: QuerySet[Batch], state: BatchState, **error: str) -> int:
+    """End the batches that still match the query, and send webhooks. Returns how many."""
+    locked = batches.order_by("pk").select_for_update(no_key=True)
+    ended = Batch.unscoped.filter(pk__in=list(locked.values_list("pk", flat=True)))
+    now = timezone.now()
+    ended.update(state=state, finished_at=now, dispatched_at=now, **error)
+    for batch in ended:
+        _notify(batch)
+    return len(ended)
+
+
+def _notify(batch: Batch) -> None:
+    """Create the webhook event of a batch that has ended."""
+    kind = EVENT_KINDS[BatchState(batch.state)]
+    endpoints = subscribed_endpoints(batch.tenant_id, kind)
+    if not endpoints:
+        return
+    data = {
+        **event_links(endpoints[0].tenant, batch=f"batches/{batch.pk}"),
+        "batch": str(batch.pk),
+        "state": str(batch.state),
+        "error_code": batch.error_code or None,
+        "model": batch.model_name or None,
+        "version": batch.version_number,
+    }
+    event_create(endpoints=endpoints, kind=kind, data=data)
+
+
+def _folders() -> list[Path]:
+    return list((Path(settings.HMI_UPLOAD_ROOT) / ".batches").glob("*-*-*-*-*"))

@@ -1,0 +1,242 @@
+"""Writing an hPLM as a folder that `peft` or `adapters` load on the root's checkpoint."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from torch import Tensor
+
+from inference.hplm.adapter_io import adapterhub, peft_lora
+from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, module_name, unsupported_adapter
+from inference.hplm.adapter_io.task_heads import FAMILY_HEADS, TOKEN_HEADS
+from inference.hplm.artifact_files import (
+    read_artifact_json,
+    read_weights,
+    to_float32,
+    write_json,
+    write_weights,
+)
+from inference.hplm.errors import HplmError
+from inference.hplm.families import FAMILIES
+from inference.hplm.heads import Head
+from inference.hplm.hplm import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, Hplm
+from inference.hplm.pets import NORMS, PLACES
+from inference.hplm.root import ROOT_FILE, UPPER_FILE
+from inference.hplm.root_config import RootConfig
+
+PEFT_PREFIX: Final = "base_model.model."
+ADAPTER_NAME: Final = "hmi"
+PROBLEM_TYPES: Final = {
+    CLASSIFICATION: "single_label_classification",
+    MULTILABEL: "multi_label_classification",
+    REGRESSION: "regression",
+}
+HEAD_TYPES: Final = {task: kind for kind, task in adapterhub.TASKS.items()} | {REGRESSION: "classification"}
+MODEL_CLASSES: Final = {
+    "bert": "BertAdapterModel",
+    "roberta": "RobertaAdapterModel",
+    "xlm-roberta": "XLMRobertaAdapterModel",
+    "distilbert": "DistilBertAdapterModel",
+    "electra": "ElectraAdapterModel",
+}
+ADAPTERHUB_PARTS: Final = {
+    True: {"adapter": "attention_adapters", "output_adapter": "output_adapters"},
+    False: {"adapter": "attention.output", "output_adapter": "output"},
+}
+"""Where AdapterHub has our parts, by whether the family is DistilBERT."""
+
+
+def adapter_export(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the hPLM in the folder `hplm`, of the root in the folder `root`, into the new folder `out` in the
+    `format` "peft" or "adapterhub", fp32. The answer says how its outputs are to be `read`, or why that
+    format `refused` it. Raises HplmError for artifacts that cannot be read."""
+    root, out = Path(wanted["root"]), Path(wanted["out"])
+    config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
+    hplm = Hplm.load(Path(wanted["hplm"]))
+    out.mkdir()
+    try:
+        return {"read": WRITERS[wanted["format"]](hplm, config, root, out)}
+    except HplmError as error:
+        if error.code != UNSUPPORTED:
+            raise
+        return {"refused": error.message}
+
+
+def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
+    """LoRA, shifted biases and normalisations in the upper layers, and the head."""
+    spec = hplm.pet.spec
+    if spec.adapter or spec.output_adapter:
+        raise unsupported_adapter(
+            "its PET has bottleneck adapters, which LoRA is not: export it for AdapterHub"
+        )
+    prefix = PEFT_PREFIX + FAMILIES[config.family].prefix
+    kind, head, read = _peft_head(hplm, config)
+    tensors = {PEFT_PREFIX + name: value for name, value in head.items()}
+    for layer in range(config.upper):
+        for place in spec.lora_places if spec.lora else ():
+            module = prefix + module_name(layer, place, config)
+            tensors[f"{module}.lora_A.weight"] = hplm.pet.weights[f"lora.{place}.a"][layer]
+            tensors[f"{module}.lora_B.weight"] = hplm.pet.weights[f"lora.{place}.b"][layer]
+    for name, value in _shifted_tensors(hplm, config, root).items():
+        tensors[prefix + name] = value
+    write_weights(out / peft_lora.WEIGHTS_FILE, tensors)
+    places = spec.lora_places if spec.lora else PLACES[:1]
+    write_json(
+        out / peft_lora.CONFIG_FILE,
+        {
+            "peft_type": "LORA",
+            "task_type": kind,
+            "base_model_name_or_path": config.name,
+            "inference_mode": True,
+            "r": max(spec.lora, 1),
+            "lora_alpha": max(spec.lora, 1),
+            "lora_dropout": 0.0,
+            # PEFT says this of adapters that bring biases; the tensors say which.
+            "bias": "all" if spec.biases else "none",
+            "target_modules": sorted({module_name(layer, place, config)
+                                      for layer in range(config.upper) for place in places}),
+            # PEFT takes every module whose name ends so: of bert.pooler.dense it must be the pooler.
+            "modules_to_save": sorted({name.removeprefix("bert.").split(".")[0] for name in head}),
+        },
+    )  # fmt: skip
+    labels = {str(number): label for number, label in enumerate(hplm.labels)}
+    told: dict[str, Any] = {"id2label": labels, "label2id": {label: int(at) for at, label in labels.items()}}
+    if hplm.task in PROBLEM_TYPES:
+        told["problem_type"] = PROBLEM_TYPES[hplm.task]
+    write_json(out / "config.json", told)
+    return read
+
+
+def _shifted_tensors(hplm: Hplm, config: RootConfig, root: Path) -> dict[str, Tensor]:
+    """The biases and normalisations as the PET makes them, by the checkpoint's names."""
+    spec, found = hplm.pet.spec, {}
+    own = to_float32(read_weights(root / UPPER_FILE)) if spec.biases or spec.norms else {}
+    for layer in range(config.upper):
+        for place in PLACES if spec.biases else ():
+            value = own[f"layers.{layer}.{place}.bias"] + hplm.pet.weights[f"bias.{place}"][layer]
+            # A map that LoRA updates stands one step further down.
+            inside = ".base_layer" if spec.lora and place in spec.lora_places else ""
+            found[f"{module_name(layer, place, config)}{inside}.bias"] = value
+        for norm in NORMS if spec.norms else ():
+            for end in ("weight", "bias"):
+                value = own[f"layers.{layer}.{norm}_norm.{end}"]
+                shifted = value + hplm.pet.weights[f"norm.{norm}.{end}"][layer]
+                found[f"{module_name(layer, f'{norm}_norm', config)}.{end}"] = shifted
+    return found
+
+
+def _peft_head(hplm: Hplm, config: RootConfig) -> tuple[str, dict[str, Tensor], str]:
+    """(type of the task, tensors by the task model's names, how its outputs are read)."""
+    head, names = hplm.head, FAMILY_HEADS[config.family]
+    if head.pooling == "token":
+        if head.inner:
+            raise unsupported_adapter(
+                "its head has a layer more than task models of transformers have for tokens"
+            )
+        kind = "QUESTION_ANS" if hplm.task == QUESTION_ANSWERING else "TOKEN_CLS"
+        return kind, _linear(TOKEN_HEADS[hplm.task], head.weight, head.bias), "The logits are its outputs."
+    if head.inner is None:
+        return "TOKEN_CLS", *_token_head(head)
+    if head.activation != names.activation:
+        raise unsupported_adapter(f"its head has {head.activation} where task models of {config.family} have "
+                      f"{names.activation}")  # fmt: skip
+    # The pooler stands in the encoder.
+    inner = f"bert.{names.inner}" if names.inner == "pooler.dense" else names.inner
+    tensors = _linear(inner, head.inner.weight, head.inner.bias)
+    return "SEQ_CLS", tensors | _linear(names.output, head.weight, head.bias), "The logits are its outputs."
+
+
+def _token_head(head: Head) -> tuple[dict[str, Tensor], str]:
+    """A head that reads states as they are: no task model for texts does that, those for tokens do."""
+    width = head.hidden
+    if head.pooling == "cls":
+        return _linear("classifier", head.weight, head.bias), "Its outputs are the logits of the first token."
+    both = head.weight.new_zeros(2 * head.labels, width)
+    both[: head.labels], both[head.labels :] = head.weight[:, :width], head.weight[:, width:]
+    bias = head.bias.new_zeros(2 * head.labels)
+    bias[: head.labels] = head.bias
+    return _linear("classifier", both, bias), (
+        f"The model has {2 * head.labels} logits for each token. Its outputs are the first {head.labels} of "
+        f"the first token, plus the mean over all tokens of the other {head.labels}."
+    )
+
+
+def _linear(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
+    return {f"{name}.weight": weight, f"{name}.bias": bias}
+
+
+def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> str:
+    """Bottleneck adapters in the upper layers, and the head."""
+    spec = hplm.pet.spec
+    if spec.lora or spec.biases or spec.norms or not (spec.adapter or spec.output_adapter):
+        raise unsupported_adapter("its PET has more than bottleneck adapters, or none: export it for PEFT")
+    if hplm.head.pooling == "cls_mean":
+        raise unsupported_adapter("its head reads the mean of all tokens, which no head of AdapterHub does")
+    family = FAMILIES[config.family]
+    tensors = {}
+    for part, place in ADAPTERHUB_PARTS[config.family == "distilbert"].items():
+        for layer in range(config.upper if getattr(spec, part) else 0):
+            at = (
+                family.prefix
+                + family.layer.format(layer + config.lower)
+                + f"{place}.adapters.{ADAPTER_NAME}."
+            )
+            for theirs, ours in adapterhub.TENSOR_NAMES.items():
+                tensors[at + theirs] = hplm.pet.weights[f"{part}.{ours}"][layer]
+    write_weights(out / adapterhub.WEIGHTS_FILE, tensors)
+    about = {
+        "hidden_size": config.hidden,
+        "model_type": config.family,
+        "model_name": config.name,
+        "model_class": MODEL_CLASSES[config.family],
+        "name": ADAPTER_NAME,
+    }
+    form = {
+        **adapterhub.REQUIRED_CONFIG,
+        "mh_adapter": bool(spec.adapter),
+        "output_adapter": bool(spec.output_adapter),
+        "reduction_factor": _reduction_factor(hplm, config),
+        "leave_out": list(range(config.lower)),
+        "scaling": 1.0,
+    }
+    write_json(out / adapterhub.CONFIG_FILE, {**about, "config": form})
+    _write_hub_head(hplm, about, out)
+    return "The logits are its outputs."
+
+
+def _reduction_factor(hplm: Hplm, config: RootConfig) -> dict[str, float] | float:
+    """AdapterHub cuts hidden / factor down to a whole number: aim at the middle."""
+    spec = hplm.pet.spec
+    if spec.adapter and spec.output_adapter and spec.adapter != spec.output_adapter:
+        raise unsupported_adapter(
+            "its adapters differ in width from place to place, which AdapterHub's do not"
+        )
+    return config.hidden / ((spec.adapter or spec.output_adapter) + 0.5)
+
+
+def _write_hub_head(hplm: Hplm, about: Mapping[str, Any], out: Path) -> None:
+    head = hplm.head
+    maps = [(head.inner.weight, head.inner.bias)] if head.inner else []
+    maps.append((head.weight, head.bias))
+    tensors: dict[str, Tensor] = {}
+    for number, (weight, bias) in enumerate(maps):
+        tensors |= _linear(f"heads.{ADAPTER_NAME}.{1 + 3 * number}", weight, bias)
+    write_weights(out / adapterhub.HEAD_FILE, tensors)
+    config: dict[str, Any] = {
+        "head_type": HEAD_TYPES[hplm.task],
+        "num_labels": head.labels,
+        "layers": len(maps),
+        "activation_function": head.activation or "tanh",
+    }
+    if hplm.task != QUESTION_ANSWERING:
+        config["label2id"] = {label: number for number, label in enumerate(hplm.labels)}
+    if hplm.task in PROBLEM_TYPES:
+        config |= {"use_pooler": False, "bias": True}
+    (out / adapterhub.HEAD_CONFIG_FILE).write_text(json.dumps({**about, "config": config}), encoding="utf-8")
+
+
+WRITERS: Final[Mapping[str, Callable[[Hplm, RootConfig, Path, Path], str]]] = {
+    "peft": write_peft,
+    "adapterhub": write_adapterhub,
+}

@@ -1,0 +1,64 @@
+"""Making the artifact of an hPLM from an adapter that was trained elsewhere on the root's checkpoint."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+
+from inference.hplm.adapter_io.adapter_folder import (
+    AdapterRequest,
+    ImportedAdapter,
+    read_adapter_json,
+    unsupported_adapter,
+)
+from inference.hplm.adapter_io.adapterhub import read_adapterhub
+from inference.hplm.adapter_io.peft_lora import CONFIG_FILE, read_peft
+from inference.hplm.artifact_files import read_artifact_json
+from inference.hplm.checkpoint import PICKLED_SUFFIXES
+from inference.hplm.root import ROOT_FILE
+from inference.hplm.root_config import RootConfig
+
+READERS: Final[Mapping[bool, Callable[[AdapterRequest, RootConfig], ImportedAdapter]]] = {
+    True: read_peft,
+    False: read_adapterhub,
+}
+"""By whether the configuration names a type of PEFT's."""
+
+
+def adapter_import(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """Write the hPLM that the folder `adapter` becomes on the root in the folder `root` into the folder
+    `out`, in fp32, so that nothing of it is lost. The other keys are those of `AdapterRequest`.
+
+    The answer says `task`, `labels`, `pairs`, `dropped` (what is left behind) and `about`. HplmError for
+    whatever cannot be carried over.
+    """
+    asked = AdapterRequest(
+        folder=Path(wanted["adapter"]),
+        root=Path(wanted["root"]),
+        labels=tuple(wanted["labels"]),
+        task=wanted["task"],
+        pairs=wanted["pairs"],
+        drop_lower=wanted["drop_lower"],
+    )
+    _check_safe(asked.folder)
+    config = RootConfig.from_json(read_artifact_json(asked.root / ROOT_FILE))
+    about = read_adapter_json(asked.folder / CONFIG_FILE)
+    carried = READERS["peft_type" in about](asked, config)
+    carried.hplm.save(Path(wanted["out"]), torch.float32)
+    hplm = carried.hplm
+    return {
+        "task": hplm.task,
+        "labels": list(hplm.labels),
+        "pairs": hplm.pairs,
+        "pet": hplm.pet.spec.to_json(),
+        "dropped": list(carried.dropped),
+        "about": dict(carried.about),
+    }
+
+
+def _check_safe(folder: Path) -> None:
+    if pickled := sorted(file.name for file in folder.iterdir() if file.suffix in PICKLED_SUFFIXES):
+        raise unsupported_adapter(
+            f"{pickled[0][:80]} is a pickle, and reading one runs code: save it as safetensors"
+        )

@@ -1,0 +1,239 @@
+"""Reading the folder that AdapterHub's `adapters` saves of a bottleneck adapter with its head:
+`adapter_config.json`, `adapter.safetensors`, `head_config.json` and `model_head.safetensors`."""
+
+import math
+import re
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import torch
+from torch import Tensor
+
+from inference.hplm.adapter_io.adapter_folder import (
+    AdapterRequest,
+    ImportedAdapter,
+    LowerLayersChangedError,
+    read_adapter_json,
+    read_tensors,
+    strip_prefix,
+    unsupported_adapter,
+)
+from inference.hplm.adapter_io.task_heads import output_labels, text_task, token_task
+from inference.hplm.heads import ACTIVATIONS, Activation, Head, HeadLayer
+from inference.hplm.hplm import MAX_ADAPTER_WIDTH, PER_TOKEN, QUESTION_ANSWERING, Hplm, Task
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape, tensor_shapes
+from inference.hplm.root_config import RootConfig
+
+CONFIG_FILE: Final = "adapter_config.json"
+WEIGHTS_FILE: Final = "adapter.safetensors"
+HEAD_CONFIG_FILE: Final = "head_config.json"
+HEAD_FILE: Final = "model_head.safetensors"
+REQUIRED_CONFIG: Final[Mapping[str, Any]] = {
+    "original_ln_before": True,
+    "original_ln_after": False,
+    "residual_before_ln": False,
+    "adapter_residual_before_ln": False,
+    "ln_before": False,
+    "ln_after": False,
+    "non_linearity": "relu",
+    "is_parallel": False,
+    "use_gating": False,
+    "cross_adapter": False,
+    "phm_layer": False,
+    "inv_adapter": None,
+}
+"""The form that is computed here: behind the normalisation of each block, added to what it reads."""
+IGNORED_CONFIG: Final = frozenset(
+    {
+        "mh_adapter", "output_adapter", "reduction_factor", "leave_out", "scaling", "dropout", "init_weights",
+        "init_weights_seed", "stochastic_depth", "hypercomplex_nonlinearity", "learn_phm",
+        "inv_adapter_reduction_factor", "architecture",
+    }
+)  # fmt: skip
+TASKS: Final[Mapping[str, Task]] = {
+    "classification": "classification",
+    "multilabel_classification": "multilabel",
+    "tagging": "tagging",
+    "question_answering": "question_answering",
+}
+PROBLEM_TYPES: Final[Mapping[str, str]] = {"multilabel_classification": "multi_label_classification"}
+"""What transformers calls the problem of a head for whole texts, where its type says it."""
+ADAPTER_PARTS: Final = {
+    "attention.output": "adapter",
+    "attention_adapters": "adapter",
+    "output": "output_adapter",
+    "output_adapters": "output_adapter",
+}
+"""Our parts, by where AdapterHub has its adapters; the second names are DistilBERT's."""
+TENSOR_NAMES: Final = {
+    "adapter_down.0.weight": "down_w",
+    "adapter_down.0.bias": "down_b",
+    "adapter_up.weight": "up_w",
+    "adapter_up.bias": "up_b",
+}
+_TENSOR: Final = re.compile(
+    r"(?:encoder|transformer)\.layer\.(\d{1,4})\.([a-z_.]+?)\.adapters\.([^.]+)\.(adapter_[a-z]+.*)"
+)
+_HEAD: Final = re.compile(r"heads\.[^.]+\.(\d{1,3})\.(weight|bias)")
+
+
+def read_adapterhub(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
+    """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
+    cannot be carried over, LowerTouchedError among it."""
+    about = read_adapter_json(asked.folder / CONFIG_FILE)
+    form = about.get("config")
+    if not isinstance(form, Mapping):
+        raise unsupported_adapter(
+            f"{CONFIG_FILE} is of neither PEFT nor AdapterHub: it has no peft_type, and no config"
+        )
+    _check(form)
+    weights = read_tensors(asked.folder / WEIGHTS_FILE)
+    dropped: list[str] = []
+    found = _tensors_by_layer(weights, config, dropped)
+    if dropped and not asked.drop_lower:
+        raise LowerLayersChangedError(tuple(dropped))
+    pet = _pet(found, _scaling(form), config)
+    told = {name: about.get(name) for name in ("model_name", "version")}
+    return ImportedAdapter(_with_head(pet, asked, config), tuple(dropped), {"format": "adapterhub", **told})
+
+
+def _check(form: Mapping[str, Any]) -> None:
+    for name, value in form.items():
+        if name in REQUIRED_CONFIG:
+            if value != REQUIRED_CONFIG[name]:
+                raise unsupported_adapter(
+                    f"{name} is {str(value)[:40]!r}; only bottleneck adapters with "
+                    f"{name}={REQUIRED_CONFIG[name]!r} compute what a model can"
+                )
+        elif (
+            name not in IGNORED_CONFIG
+            and not name.startswith(("phm_", "factorized_phm_", "shared_"))
+            and value
+        ):
+            raise unsupported_adapter(
+                f"{name[:60]!r} in {CONFIG_FILE} is not understood here, so it must not be set"
+            )
+    if missing := sorted(
+        REQUIRED_CONFIG.keys() - form.keys() - {"adapter_residual_before_ln", "cross_adapter"}
+    ):
+        raise unsupported_adapter(f"{CONFIG_FILE} does not say {missing[0]}: it is no bottleneck adapter's")
+
+
+def _scaling(form: Mapping[str, Any]) -> float:
+    value = form.get("scaling", 1.0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise unsupported_adapter(f"a scaling of {str(value)[:40]!r} is not a number")
+    return float(value)
+
+
+def _tensors_by_layer(
+    weights: Mapping[str, Tensor], config: RootConfig, dropped: list[str]
+) -> dict[tuple[str, int], dict[str, Tensor]]:
+    """The tensors by part and upper layer; what is below the cut and does something goes to `dropped`."""
+    found: dict[tuple[str, int], dict[str, Tensor]] = {}
+    names = set()
+    for name in sorted(weights):
+        match = _TENSOR.fullmatch(strip_prefix(name, config))
+        if match is None or match[2] not in ADAPTER_PARTS or match[4] not in TENSOR_NAMES:
+            raise unsupported_adapter(
+                f"{name[:120]} is no part of a bottleneck adapter on this root ({config.family})"
+            )
+        names.add(match[3])
+        number = int(match[1])
+        if number >= config.layers:
+            raise unsupported_adapter(f"{name[:120]}: this root has {config.layers} layers")
+        if number < config.lower:
+            if TENSOR_NAMES[match[4]].startswith("up_") and bool(weights[name].any()):
+                dropped.append(name.rpartition(".adapters.")[0])
+            continue
+        found.setdefault((ADAPTER_PARTS[match[2]], number - config.lower), {})[TENSOR_NAMES[match[4]]] = (
+            weights[name]
+        )
+    if len(names) > 1:
+        raise unsupported_adapter(f"it holds {len(names)} adapters: save one alone")
+    dropped[:] = dict.fromkeys(dropped)
+    return found
+
+
+def _pet(
+    found: Mapping[tuple[str, int], Mapping[str, Tensor]], scaling: float, config: RootConfig
+) -> PetWeights:
+    """All in one PET: narrower adapters are widened with zeros, and a layer without one adds nothing."""
+    shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
+    widths = {"adapter": 0, "output_adapter": 0}
+    for (part, layer), tensors in found.items():
+        _check_shapes(part, layer, tensors, config)
+        widths[part] = max(widths[part], len(tensors["down_b"]))
+    spec = PetSpec(adapter=widths["adapter"], output_adapter=widths["output_adapter"])
+    weights = {name: torch.zeros(size) for name, size in tensor_shapes(spec, shape)}
+    for (part, layer), tensors in found.items():
+        width = len(tensors["down_b"])
+        weights[f"{part}.down_w"][layer, :width] = tensors["down_w"]
+        weights[f"{part}.down_b"][layer, :width] = tensors["down_b"]
+        weights[f"{part}.up_w"][layer, :, :width] = tensors["up_w"] * scaling
+        weights[f"{part}.up_b"][layer] = tensors["up_b"] * scaling
+    return PetWeights(spec, shape, weights)
+
+
+def _check_shapes(part: str, layer: int, tensors: Mapping[str, Tensor], config: RootConfig) -> None:
+    where = f"layer {layer + config.lower}, {part}"
+    if tensors.keys() != set(TENSOR_NAMES.values()):
+        raise unsupported_adapter(
+            f"{where}: it lacks {', '.join(sorted(set(TENSOR_NAMES.values()) - tensors.keys()))}"
+        )
+    width = tensors["down_b"].numel()
+    if not 1 <= width <= MAX_ADAPTER_WIDTH:
+        raise unsupported_adapter(
+            f"{where}: a width of {width}; widths from 1 to {MAX_ADAPTER_WIDTH} are served"
+        )
+    hidden = config.hidden
+    expected = {"down_w": (width, hidden), "down_b": (width,), "up_w": (hidden, width), "up_b": (hidden,)}
+    for name, shape in expected.items():
+        if tuple(tensors[name].shape) != shape:
+            raise unsupported_adapter(f"{where}: {name} has shape {tuple(tensors[name].shape)}, not {shape}")
+
+
+def _with_head(pet: PetWeights, asked: AdapterRequest, config: RootConfig) -> Hplm:
+    if not (asked.folder / HEAD_CONFIG_FILE).is_file():
+        raise unsupported_adapter("it has no head, and a model answers with one: save it with with_head=True")
+    about = read_adapter_json(asked.folder / HEAD_CONFIG_FILE).get("config")
+    about = about if isinstance(about, Mapping) else {}
+    kind = str(about.get("head_type"))
+    if kind not in TASKS:
+        raise unsupported_adapter(f"a head of type {kind[:40]!r}; {', '.join(TASKS)} are read")
+    if about.get("use_pooler"):
+        raise unsupported_adapter(
+            "its head reads the model's pooler (use_pooler), which is no part of the adapter"
+        )
+    task = TASKS[kind]
+    head = _head(read_tensors(asked.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
+    if head.hidden != config.hidden:
+        raise unsupported_adapter(
+            f"its head reads {head.hidden} numbers; the layers of this root give {config.hidden}"
+        )
+    is_of_tokens = task in PER_TOKEN
+    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, PROBLEM_TYPES.get(kind))
+    numbers = about.get("label2id")
+    named = {str(number): label for label, number in numbers.items()} if isinstance(numbers, Mapping) else {}
+    labels = output_labels(asked, task, head.labels, named)
+    return Hplm(task, labels, pet, head, pairs=asked.pairs or task == QUESTION_ANSWERING)
+
+
+def _head(weights: Mapping[str, Tensor], about: Mapping[str, Any], pooling: str) -> Head:
+    """One or two linear maps, and what stands between them."""
+    layers: dict[int, dict[str, Tensor]] = {}
+    for name, value in weights.items():
+        match = _HEAD.fullmatch(name)
+        if match is None:
+            raise unsupported_adapter(f"{name[:120]} is no part of a head that is read here")
+        layers.setdefault(int(match[1]), {})[match[2]] = value
+    maps = [layers[number] for number in sorted(layers)]
+    if len(maps) not in (1, 2) or about.get("layers") != len(maps):
+        raise unsupported_adapter(f"a head of {about.get('layers')!r} layers; heads of one or two are served")
+    if not all(one.keys() == {"weight", "bias"} for one in maps):
+        raise unsupported_adapter("each layer of its head needs a weight and a bias")
+    activation = str(about.get("activation_function"))
+    if len(maps) == 2 and activation not in ACTIVATIONS:
+        raise unsupported_adapter(f"a head with {activation[:40]!r}; {', '.join(ACTIVATIONS)} are served")
+    inner = HeadLayer(**maps[0], activation=cast("Activation", activation)) if len(maps) == 2 else None
+    return Head(maps[-1]["weight"], maps[-1]["bias"], "token" if pooling == "token" else "cls", inner)

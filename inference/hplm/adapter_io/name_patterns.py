@@ -1,0 +1,156 @@
+"""Patterns of module names as PEFT's `rank_pattern` and `alpha_pattern` have them, matched in bounded time.
+
+PEFT hands them to Python's regular expressions, and some of those take for ever on a short name. Uploaded
+ones are therefore never compiled. Read are names, `.` for any character, escaped punctuation, `\\d`, lists
+and ranges in brackets such as `[0-9]`, the repetitions `?`, `*` and `+` of one character, `|` between whole
+patterns, and `^` and `$` at the ends. That is what configurations have in practice.
+"""
+
+import string
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from inference.hplm.adapter_io.adapter_folder import unsupported_adapter
+
+MAX_PATTERN_LENGTH: Final = 200
+"""Characters of one pattern."""
+MAX_PATTERNS: Final = 512
+"""In one object: PEFT writes at most one for each linear map of a model."""
+REPETITIONS: Final = "?*+"
+PLAIN_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "_-")
+ESCAPED: Final[Mapping[str, frozenset[str]]] = {
+    "d": frozenset(string.digits),
+    "w": frozenset(string.ascii_letters + string.digits + "_"),
+    **{sign: frozenset(sign) for sign in ".-_"},
+}
+Characters = frozenset[str] | None
+"""Those that fit; None: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    characters: Characters
+    optional: bool
+    repeated: bool
+
+    def takes(self, character: str) -> bool:
+        return self.characters is None or character in self.characters
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """A pattern that was read: sequences of steps, of which one must fit, and whether each must begin where
+    the name does."""
+
+    ways: tuple[tuple[bool, tuple[_Step, ...]], ...]
+
+    def matches(self, name: str) -> bool:
+        """Whether the name ends in what the pattern says, and that stands at its beginning or behind a dot,
+        as PEFT asks. Takes at most the product of both lengths in steps."""
+        return any(_matches_suffix(name, steps, whole=whole) for whole, steps in self.ways)
+
+
+def check_patterns(patterns: Any, field: str) -> None:
+    """Raise HplmError for what is no object of patterns that are read here, naming the one at fault."""
+    if not isinstance(patterns, Mapping):
+        raise unsupported_adapter(f"{field} is no object")
+    if len(patterns) > MAX_PATTERNS:
+        raise unsupported_adapter(f"{field} has {len(patterns):,} patterns; at most {MAX_PATTERNS} are read")
+    for pattern in patterns:
+        try:
+            name_pattern(pattern)
+        except ValueError as error:
+            raise unsupported_adapter(
+                f"{field}: the pattern {pattern[:60]!r} is not read here: {error}"
+            ) from error
+
+
+@lru_cache(maxsize=MAX_PATTERNS)
+def name_pattern(pattern: str) -> NamePattern:
+    """Read a pattern. Raises ValueError with what is not understood in it."""
+    if len(pattern) > MAX_PATTERN_LENGTH:
+        raise ValueError(f"it is longer than {MAX_PATTERN_LENGTH} characters")
+    return NamePattern(tuple(_parse_alternative(way) for way in pattern.split("|")))
+
+
+def _parse_alternative(text: str) -> tuple[bool, tuple[_Step, ...]]:
+    whole = text.startswith("^")
+    text = text.removeprefix("^")
+    if text.endswith("$") and not text.endswith(r"\$"):
+        text = text[:-1]
+    return whole, tuple(_parse_steps(text))
+
+
+def _parse_steps(text: str) -> Iterator[_Step]:
+    at = 0
+    while at < len(text):
+        characters, at = _parse_characters(text, at)
+        sign = text[at] if at < len(text) and text[at] in REPETITIONS else ""
+        at += len(sign)
+        if sign and at < len(text) and text[at] in REPETITIONS:
+            raise ValueError(f"{text[at]!r} stands behind another repetition")
+        yield _Step(characters, optional=sign in ("?", "*"), repeated=sign in ("*", "+"))
+
+
+def _parse_characters(text: str, at: int) -> tuple[Characters, int]:
+    """What one position takes, and where the next begins."""
+    sign = text[at]
+    if sign in PLAIN_CHARACTERS:
+        return frozenset(sign), at + 1
+    if sign == ".":
+        return None, at + 1
+    if sign == "\\":
+        escaped = text[at + 1 : at + 2]
+        if escaped not in ESCAPED:
+            raise ValueError(f"{text[at : at + 2]!r} is no escape that is known")
+        return ESCAPED[escaped], at + 2
+    if sign == "[":
+        end = text.find("]", at)
+        return _parse_list(text[at + 1 : end] if end > 0 else ""), end + 1
+    raise ValueError(f"{sign!r} may not stand in it")
+
+
+def _parse_list(text: str) -> frozenset[str]:
+    """The characters of `0-9`, `qkv` or both."""
+    found: set[str] = set()
+    at = 0
+    while at < len(text):
+        first, last, step = text[at], text[at], 1
+        if text[at + 1 : at + 2] == "-" and at + 2 < len(text):
+            last, step = text[at + 2], 3
+        if first not in PLAIN_CHARACTERS or last not in PLAIN_CHARACTERS or first > last:
+            raise ValueError(f"[{text}] is no list of letters and digits")
+        found.update(map(chr, range(ord(first), ord(last) + 1)))
+        at += step
+    if not found:
+        raise ValueError("its brackets are empty or do not end")
+    return frozenset(found)
+
+
+def _matches_suffix(name: str, steps: tuple[_Step, ...], *, whole: bool) -> bool:
+    """Follows all places in `steps` that may come next at once, of which there are as many as steps."""
+    waiting = _skip_optional([0], steps)
+    for character in name:
+        further = set()
+        for place in waiting:
+            if place < len(steps) and steps[place].takes(character):
+                further.add(place + 1)
+                if steps[place].repeated:
+                    further.add(place)
+        if character == "." and not whole:
+            further.add(0)
+        waiting = _skip_optional(further, steps)
+    return len(steps) in waiting
+
+
+def _skip_optional(places: Iterable[int], steps: tuple[_Step, ...]) -> set[int]:
+    """The places, and those behind steps that may be left out."""
+    found: set[int] = set()
+    for place in places:
+        found.add(place)
+        while place < len(steps) and steps[place].optional:
+            place += 1
+            found.add(place)
+    return found

@@ -1,0 +1,275 @@
+"""Reading the folder that Hugging Face PEFT saves of a LoRA adapter: `adapter_config.json` and
+`adapter_model.safetensors`, optionally `config.json` of the task model for its labels."""
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+
+from inference.hplm.adapter_io.adapter_folder import (
+    AdapterRequest,
+    ImportedAdapter,
+    LowerLayersChangedError,
+    ModuleLocation,
+    locate_module,
+    read_adapter_json,
+    read_tensors,
+    strip_prefix,
+    unsupported_adapter,
+)
+from inference.hplm.adapter_io.name_patterns import check_patterns, name_pattern
+from inference.hplm.adapter_io.task_heads import (
+    TOKEN_HEADS,
+    output_labels,
+    read_head,
+    read_model_config,
+    text_task,
+    token_task,
+)
+from inference.hplm.artifact_files import read_weights, to_float32
+from inference.hplm.hplm import MAX_RANK, QUESTION_ANSWERING, TAGGING, Hplm, Task
+from inference.hplm.pets import NORMS, PLACES, PetSpec, PetWeights, UpperShape, tensor_shapes
+from inference.hplm.root import UPPER_FILE
+from inference.hplm.root_config import RootConfig
+
+CONFIG_FILE: Final = "adapter_config.json"
+WEIGHTS_FILE: Final = "adapter_model.safetensors"
+USED_CONFIG: Final = frozenset(
+    {"peft_type", "task_type", "r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "bias"}
+)
+IGNORED_CONFIG: Final = frozenset(
+    {
+        "arrow_config", "auto_mapping", "base_model_name_or_path", "corda_config",
+        "ensure_weight_tying", "ephemeral_gpu_offload", "eva_config", "exclude_modules", "fan_in_fan_out",
+        "inference_mode", "init_lora_weights", "layers_pattern", "layers_to_transform", "loftq_config",
+        "lora_dropout", "lora_ga_config", "megatron_core", "modules_to_save", "peft_version",
+        "qalora_group_size", "revision", "runtime_config", "target_modules",
+    }
+)  # fmt: skip
+"""What says how it was trained, or where; the tensors say the rest."""
+UNSUPPORTED_VARIANTS: Final[Mapping[str, str]] = {
+    "use_dora": "DoRA",
+    "use_qalora": "QALoRA",
+    "use_bdlora": "BD-LoRA",
+}
+WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal")
+"""Ways to begin that leave the checkpoint's own weights as they are; others take the update out of them."""
+TOKEN_TASKS: Final[Mapping[str, Task]] = {"TOKEN_CLS": TAGGING, "QUESTION_ANS": QUESTION_ANSWERING}
+_FACTOR: Final = re.compile(r"(.+)\.lora_([AB])(?:\.default)?\.weight")
+_PART: Final = re.compile(r"(.+)\.(weight|bias)")
+Updates = dict[tuple[int, str], tuple[Tensor, Tensor]]
+
+
+def read_peft(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
+    """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
+    cannot be carried over, LowerTouchedError among it."""
+    about = read_adapter_json(asked.folder / CONFIG_FILE)
+    _check(about)
+    weights = read_tensors(asked.folder / WEIGHTS_FILE)
+    factors, others = _split_factors(weights, config)
+    dropped: list[str] = []
+    updates = _updates(factors, about, config, dropped)
+    encoder = {name: value for name, value in others.items() if _tensor_location(name, config) is not None}
+    shifts = _shifts(encoder, config, asked.root, dropped)
+    if dropped and not asked.drop_lower:
+        raise LowerLayersChangedError(tuple(dropped))
+    rest = {name: value for name, value in others.items() if name not in encoder}
+    hplm = _with_head(_pet(updates, shifts, config), rest, about, asked, config)
+    told = {name: about.get(name) for name in ("base_model_name_or_path", "peft_version")}
+    return ImportedAdapter(hplm, tuple(dropped), {"format": "peft", **told})
+
+
+def _check(about: Mapping[str, Any]) -> None:
+    if about.get("peft_type") != "LORA":
+        raise unsupported_adapter(
+            f"{str(about.get('peft_type'))[:40]!r} is not LoRA, the only kind of PEFT read here"
+        )
+    for name, value in about.items():
+        if value and name in UNSUPPORTED_VARIANTS:
+            raise unsupported_adapter(
+                f"{UNSUPPORTED_VARIANTS[name]} ({name}) computes more than LoRA does, and is not read here"
+            )
+        if value and name not in USED_CONFIG | IGNORED_CONFIG:
+            raise unsupported_adapter(
+                f"{name[:60]!r} in {CONFIG_FILE} is not understood here, so it must not be set"
+            )
+    for name in ("rank_pattern", "alpha_pattern"):
+        check_patterns(about.get(name) or {}, name)
+    started = about.get("init_lora_weights", True)
+    if isinstance(started, str) and started not in WEIGHT_PRESERVING_INITS:
+        raise unsupported_adapter(
+            f"init_lora_weights={started[:40]!r} changes the checkpoint itself: save the adapter converted "
+            "to plain LoRA"
+        )
+
+
+def _split_factors(
+    weights: Mapping[str, Tensor], config: RootConfig
+) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
+    """Factors A and B by module, and all other tensors, by names without prefixes."""
+    factors: dict[str, dict[str, Tensor]] = {}
+    others: dict[str, Tensor] = {}
+    for name in sorted(weights):
+        plain = name.removeprefix("base_model.model.")
+        if ".original_module." in plain:
+            continue
+        plain = plain.replace(".modules_to_save.default.", ".").replace(".modules_to_save.", ".")
+        plain = strip_prefix(plain.replace(".base_layer.", "."), config)
+        match = _FACTOR.fullmatch(plain)
+        if match:
+            factors.setdefault(match[1], {})[match[2]] = weights[name]
+        elif "lora_" in plain:
+            raise unsupported_adapter(
+                f"{plain[:120]} is no part of LoRA on a linear map, the only one read here"
+            )
+        else:
+            others[plain] = weights[name]
+    return factors, others
+
+
+def _updates(
+    factors: Mapping[str, Mapping[str, Tensor]],
+    about: Mapping[str, Any],
+    config: RootConfig,
+    dropped: list[str],
+) -> Updates:
+    """(a [r, in], b [out, r] with the scaling) by upper layer and place; what is below the cut and does
+    something goes to `dropped`."""
+    found: Updates = {}
+    shape = _upper_shape(config)
+    for module, pair in factors.items():
+        place = locate_module(module, config)
+        a, b = pair.get("A"), pair.get("B")
+        if a is None or b is None:
+            raise unsupported_adapter(f"{module[:120]} has only one of the two factors of its update")
+        if place is None or (place.layer is not None and place.part not in PLACES):
+            raise unsupported_adapter(
+                f"{module[:120]} is no linear map of a layer of this root ({config.family})"
+            )
+        if place.layer is None:
+            if bool(b.any()) and bool(a.any()):
+                dropped.append(module)
+            continue
+        _check_layer(place, module, config)
+        into, out = shape.ends(place.part)
+        rank = _rank(about, module)
+        if tuple(a.shape) != (rank, into) or tuple(b.shape) != (out, rank):
+            shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
+            raise unsupported_adapter(
+                f"{module}: factors of shapes {shapes}, not ({rank}, {into}) and ({out}, {rank})"
+            )
+        found[place.layer, place.part] = (a, b * _scaling(about, module, rank))
+    return found
+
+
+def _check_layer(place: ModuleLocation, module: str, config: RootConfig) -> None:
+    if place.layer is not None and place.layer >= config.upper:
+        raise unsupported_adapter(f"{module}: this root has {config.layers} layers")
+
+
+def _rank(about: Mapping[str, Any], module: str) -> int:
+    rank = _pattern_value(about, "rank_pattern", module, about.get("r"))
+    if type(rank) is not int or not 1 <= rank <= MAX_RANK:
+        raise unsupported_adapter(
+            f"{module}: a rank of {str(rank)[:40]}; ranks from 1 to {MAX_RANK} are served"
+        )
+    return rank
+
+
+def _scaling(about: Mapping[str, Any], module: str, rank: int) -> float:
+    alpha = _pattern_value(about, "alpha_pattern", module, about.get("lora_alpha"))
+    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
+        raise unsupported_adapter(f"{module}: lora_alpha is {str(alpha)[:40]}, not a number")
+    return float(alpha) / (math.sqrt(rank) if about.get("use_rslora") else rank)
+
+
+def _pattern_value(about: Mapping[str, Any], name: str, module: str, otherwise: Any) -> Any:
+    """What the first pattern says that the module's name ends in."""
+    for pattern, value in (about.get(name) or {}).items():
+        if name_pattern(pattern).matches(module):
+            return value
+    return otherwise
+
+
+def _tensor_location(name: str, config: RootConfig) -> ModuleLocation | None:
+    """Of a tensor that is no factor."""
+    match = _PART.fullmatch(name)
+    return locate_module(match[1], config) if match else None
+
+
+def _shifts(
+    encoder: Mapping[str, Tensor], config: RootConfig, root: Path, dropped: list[str]
+) -> dict[tuple[int, str], Tensor]:
+    """How far biases and normalisations of the upper layers stand from the root's, by layer and name of the
+    PET's tensor."""
+    found: dict[tuple[int, str], Tensor] = {}
+    own = to_float32(read_weights(root / UPPER_FILE)) if encoder else {}
+    for name, value in encoder.items():
+        place = _tensor_location(name, config)
+        assert place is not None
+        end = name.rpartition(".")[2]
+        if place.layer is None:
+            dropped.append(name)
+            continue
+        _check_layer(place, name, config)
+        if place.part in PLACES and end == "bias":
+            ours = f"bias.{place.part}"
+        elif place.part.removesuffix("_norm") in NORMS and place.part.endswith("_norm"):
+            ours = f"norm.{place.part.removesuffix('_norm')}.{end}"
+        else:
+            raise unsupported_adapter(
+                f"{name[:120]} was trained as a whole, not by LoRA; that is not carried over"
+            )
+        base = own[f"layers.{place.layer}.{place.part}.{end}"]
+        if base.shape != value.shape:
+            raise unsupported_adapter(f"{name} has shape {tuple(value.shape)}, not {tuple(base.shape)}")
+        found[place.layer, ours] = value - base
+    return found
+
+
+def _pet(updates: Updates, shifts: Mapping[tuple[int, str], Tensor], config: RootConfig) -> PetWeights:
+    """All in one PET: narrower updates are widened with zeros, and what is not changed is shifted by zero."""
+    shape = _upper_shape(config)
+    spec = PetSpec(
+        lora=max((len(a) for a, _ in updates.values()), default=0),
+        lora_places=tuple(place for place in PLACES if any(at == place for _, at in updates)) or PLACES,
+        biases=any(name.startswith("bias.") for _, name in shifts),
+        norms=any(name.startswith("norm.") for _, name in shifts),
+    )
+    weights = {name: torch.zeros(size) for name, size in tensor_shapes(spec, shape)}
+    for (layer, place), (a, b) in updates.items():
+        weights[f"lora.{place}.a"][layer, : len(a)] = a
+        weights[f"lora.{place}.b"][layer, :, : len(a)] = b
+    for (layer, name), value in shifts.items():
+        weights[name][layer] = value
+    return PetWeights(spec, shape, weights)
+
+
+def _with_head(
+    pet: PetWeights,
+    rest: Mapping[str, Tensor],
+    about: Mapping[str, Any],
+    asked: AdapterRequest,
+    config: RootConfig,
+) -> Hplm:
+    kind, said = str(about.get("task_type")), read_model_config(asked)
+    if kind not in TOKEN_TASKS and kind != "SEQ_CLS":
+        raise unsupported_adapter(
+            f"task_type {kind[:40]!r} has no head, and a model answers with one: SEQ_CLS, TOKEN_CLS or "
+            "QUESTION_ANS"
+        )
+    task: Task = TOKEN_TASKS.get(kind, "classification")
+    head = read_head(rest, task, config, asked.root)
+    is_of_tokens, problem = task in TOKEN_HEADS, said.get("problem_type")
+    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, problem)
+    named = said.get("id2label")
+    labels = output_labels(asked, task, head.labels, named if isinstance(named, Mapping) else {})
+    return Hplm(task, labels, pet, head, pairs=asked.pairs or task == QUESTION_ANSWERING)
+
+
+def _upper_shape(config: RootConfig) -> UpperShape:
+    return UpperShape(config.upper, config.hidden, config.architecture.inner)

@@ -1,0 +1,155 @@
+"""The heads that task models of transformers have, by family, as ours."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from torch import Tensor
+
+from inference.hplm.adapter_io.adapter_folder import AdapterRequest, read_adapter_json, unsupported_adapter
+from inference.hplm.artifact_files import read_weights, to_float32
+from inference.hplm.heads import Activation, Head, HeadLayer
+from inference.hplm.hplm import (
+    CLASSIFICATION,
+    FIXED_LABELS,
+    MULTILABEL,
+    PER_TOKEN,
+    QUESTION_ANSWERING,
+    REGRESSION,
+    TAGGING,
+    Task,
+    check_output_count,
+)
+from inference.hplm.root import POOLER_FILE
+from inference.hplm.root_config import RootConfig
+
+TEXT_TASKS: Final = (CLASSIFICATION, MULTILABEL, REGRESSION)
+PROBLEM_TYPES: Final = {
+    "single_label_classification": CLASSIFICATION,
+    "multi_label_classification": MULTILABEL,
+    "regression": REGRESSION,
+}
+"""`problem_type` of a config.json."""
+MODEL_CONFIG_FILE: Final = "config.json"
+"""Of the task model: it names the labels."""
+OUTSIDE_TAG: Final = "O"
+
+
+@dataclass(frozen=True, slots=True)
+class TextHead:
+    """What a family calls the layer before the outputs of a text, what activates it, and the outputs."""
+
+    inner: str
+    activation: Activation
+    output: str
+
+
+FAMILY_HEADS: Final[Mapping[str, TextHead]] = {
+    "bert": TextHead("pooler.dense", "tanh", "classifier"),
+    "roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
+    "xlm-roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
+    "distilbert": TextHead("pre_classifier", "relu", "classifier"),
+    "electra": TextHead("classifier.dense", "gelu", "classifier.out_proj"),
+}
+TOKEN_HEADS: Final[Mapping[str, str]] = {TAGGING: "classifier", QUESTION_ANSWERING: "qa_outputs"}
+
+
+def read_head(weights: Mapping[str, Tensor], task: Task, config: RootConfig, root: Path) -> Head:
+    """The head among the `weights` that are no part of the encoder, by their names without its prefix."""
+    names = FAMILY_HEADS[config.family]
+    if task in PER_TOKEN:
+        weight, bias = _linear(weights, TOKEN_HEADS[task])
+        return _check_width(Head(weight, bias, "token"), config)
+    if names.inner == "pooler.dense" and "pooler.dense.weight" not in weights:
+        weights = {**weights, **_pooler(root)}
+    inner = HeadLayer(*_linear(weights, names.inner), names.activation)
+    return _check_width(Head(*_linear(weights, names.output), "cls", inner), config)
+
+
+def _linear(weights: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
+    found = [weights.get(f"{name}.{part}") for part in ("weight", "bias")]
+    if found[0] is None or found[1] is None:
+        raise unsupported_adapter(
+            f"its head lacks {name}: a model answers with a head of its own. Save the adapter with "
+            f"modules_to_save that name it"
+        )
+    return found[0], found[1]
+
+
+def _pooler(root: Path) -> dict[str, Tensor]:
+    """That of the checkpoint, which task models of BERT do not train along with an adapter."""
+    if not (root / POOLER_FILE).is_file():
+        raise unsupported_adapter(
+            "its head reads the checkpoint's pooler, which this root was registered without. Save the "
+            'adapter with modules_to_save=["classifier", "pooler"], or ask for the root to be registered anew'
+        )
+    return {
+        f"pooler.dense.{name}": value for name, value in to_float32(read_weights(root / POOLER_FILE)).items()
+    }
+
+
+def _check_width(head: Head, config: RootConfig) -> Head:
+    if head.hidden != config.hidden:
+        raise unsupported_adapter(
+            f"its head reads {head.hidden} numbers; the layers of this root give {config.hidden}"
+        )
+    return head
+
+
+def read_model_config(asked: AdapterRequest) -> dict[str, Any]:
+    """The config.json of the task model, where it lies beside the adapter."""
+    file = asked.folder / MODEL_CONFIG_FILE
+    return read_adapter_json(file) if file.is_file() else {}
+
+
+def text_task(asked: AdapterRequest, outputs: int, problem: Any = None) -> Task:
+    """Which of a text's tasks: what was asked for, what the model's config says, or what its number of
+    outputs says."""
+    found = asked.task or PROBLEM_TYPES.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
+    if found not in TEXT_TASKS:
+        raise unsupported_adapter(f"its head reads a whole text, so its task cannot be {found}")
+    return cast("Task", found)
+
+
+def token_task(asked: AdapterRequest, task: Task) -> Task:
+    """The task of a head for tokens, which leaves nothing to ask for."""
+    if asked.task:
+        raise unsupported_adapter(f"its head reads each token ({task}), so its task cannot be {asked.task}")
+    return task
+
+
+def output_labels(
+    asked: AdapterRequest, task: Task, outputs: int, said: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Names of the outputs: those of the task, those asked for, or those that the model says by number in
+    `said`; a text's classes are numbered where nobody named them, as transformers does."""
+    check_output_count(outputs)
+    if task in FIXED_LABELS:
+        labels = FIXED_LABELS[task]
+    elif asked.labels:
+        labels = asked.labels
+    elif said:
+        labels = tuple(str(said.get(str(number), "")) for number in range(outputs))
+    elif task == TAGGING:
+        raise unsupported_adapter(
+            f"nothing names its {outputs} tags: say labels, in the order of its outputs"
+        )
+    else:
+        labels = tuple(f"LABEL_{number}" for number in range(outputs))
+    if len(labels) != outputs or len(set(labels)) != outputs or not all(map(_is_name, labels)):
+        raise unsupported_adapter(
+            f"its head has {outputs} outputs, which need as many different labels, not {len(labels)}"
+        )
+    odd = [label for label in labels if task == TAGGING and not _is_tag(label)]
+    if odd:
+        raise unsupported_adapter(f"{odd[0][:60]!r} is no tag: tags are {OUTSIDE_TAG}, B-... and I-...")
+    return labels
+
+
+def _is_name(label: str) -> bool:
+    return bool(label.strip()) and label.isprintable() and len(label) <= 200
+
+
+def _is_tag(label: str) -> bool:
+    return label == OUTSIDE_TAG or (label[:2] in ("B-", "I-") and len(label) > 2)

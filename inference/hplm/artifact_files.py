@@ -1,0 +1,128 @@
+"""Files of an artifact: JSON and safetensors, checked when they are read, never pickled."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from inference.hplm.errors import HplmError
+
+FORMAT = 2
+
+
+def read_json(
+    path: Path, *, missing: str = "corrupt_artifact", damaged: str = "corrupt_artifact"
+) -> dict[str, Any]:
+    """The JSON object in `path`; HplmError with code `missing` or `damaged` when there is none."""
+    if not path.is_file():
+        raise HplmError(missing, f"{path.name} is missing")
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise HplmError(damaged, f"{path.name} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise HplmError(damaged, f"{path.name} is not a JSON object")
+    return value
+
+
+def read_artifact_json(path: Path) -> dict[str, Any]:
+    """`read_json` of a file that this program wrote: its format number must be one that is known."""
+    value = read_json(path)
+    if value.get("format") != FORMAT:
+        raise HplmError("corrupt_artifact", f"{path.name}: format {value.get('format')!r} is not {FORMAT}")
+    return value
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write `value`, keys sorted, so that equal content gives equal bytes."""
+    text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    path.write_text(text + "\n", encoding="utf-8")
+
+
+Module = TypeVar("Module", bound=nn.Module)
+SUPPORTED_DTYPES: Final = frozenset(
+    {torch.float64, torch.float32, torch.float16, torch.bfloat16}
+    | {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
+)
+"""Of other ones, such as floats of eight bits, PyTorch cannot even say whether they are finite."""
+
+
+def read_weights(
+    path: Path, *, missing: str = "corrupt_artifact", damaged: str = "corrupt_artifact"
+) -> dict[str, Tensor]:
+    """Every tensor of a safetensors file, on the CPU, in the type it is stored in.
+
+    Raises HplmError with code `missing` when there is no such file, `damaged` when it is truncated, is no
+    safetensors file, has tensors of other `SUPPORTED_DTYPES` or holds a number that is not finite.
+    """
+    if not path.is_file():
+        raise HplmError(missing, f"{path.name} is missing")
+    try:
+        # Its default, a mapped file, keeps a few objects of every tensor for ever (safetensors 0.8), and a
+        # worker reads hPLMs for months.
+        weights = load_file(path, backend="pread")
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise HplmError(damaged, f"{path.name} cannot be read as safetensors: {error}") from error
+    for name, value in weights.items():
+        if value.dtype not in SUPPORTED_DTYPES:
+            raise HplmError(damaged, f"{path.name}: {name} is stored as {value.dtype}")
+        if value.is_floating_point() and not bool(torch.isfinite(value).all()):
+            raise HplmError(damaged, f"{path.name}: {name} holds NaN or infinite numbers")
+    return weights
+
+
+def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
+    """Write `weights` as they are; views and tensors on a GPU are copied first."""
+    save_file({name: value.detach().to("cpu").contiguous().clone() for name, value in weights.items()}, path)
+
+
+def to_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The same weights with every floating tensor in fp32."""
+    return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
+
+
+def build_uninitialized(build: Callable[[], Module]) -> Module:
+    """The module that `build` gives, on the CPU, with uninitialised weights (`load_weights`). Initialising
+    what is overwritten takes as long as reading the file."""
+    with torch.device("meta"):
+        module = build()
+    return module.to_empty(device="cpu")
+
+
+def load_weights(
+    module: nn.Module, weights: Mapping[str, Tensor], source: str, code: str = "corrupt_artifact"
+) -> None:
+    """Give `module` these weights, every name and shape matching.
+
+    Raises HplmError with `code`, naming `source` and what does not fit.
+    """
+    try:
+        module.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
+        lines = [line.strip() for line in str(error).splitlines()[1:3]]
+        raise HplmError(code, f"{source}: weights do not fit: {' '.join(lines)[:500]}") from error
+
+
+def freeze(module: nn.Module) -> None:
+    """No gradients, no dropout."""
+    module.requires_grad_(False)
+    module.eval()
+
+
+def select_prefix(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The weights whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
+
+
+def select_layers(weights: Mapping[str, Tensor], first: int, end: int) -> dict[str, Tensor]:
+    """The weights of layers `first` to `end` (exclusive), counted from 0."""
+    return {
+        f"layers.{index - first}.{name}": value
+        for index in range(first, end)
+        for name, value in select_prefix(weights, f"layers.{index}.").items()
+    }

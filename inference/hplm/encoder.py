@@ -1,0 +1,233 @@
+"""The encoder: one transformer block for every family, its embeddings, and the lower and upper layers."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from inference.hplm.architecture import Architecture, make_activation
+from inference.hplm.artifact_files import (
+    build_uninitialized,
+    freeze,
+    load_weights,
+    read_weights,
+    select_layers,
+    select_prefix,
+    to_float32,
+    write_weights,
+)
+from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
+
+NO_PETS = SharedLayer({})
+
+
+# Tokens of a text up to which attention is written out while training on a CPU.
+MAX_UNFUSED_TOKENS = 256
+
+
+MASKED_SCORE = -1e4
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention and feed-forward, each with a skip connection and then a normalisation."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        hidden, inner = shape.hidden, shape.inner
+        self.heads = shape.heads
+        self.query = nn.Linear(hidden, hidden)
+        self.key = nn.Linear(hidden, hidden)
+        self.value = nn.Linear(hidden, hidden)
+        self.output = nn.Linear(hidden, hidden)
+        self.attention_norm = nn.LayerNorm(hidden, eps=shape.eps)
+        self.expand = nn.Linear(hidden, inner)
+        self.contract = nn.Linear(inner, hidden)
+        self.output_norm = nn.LayerNorm(hidden, eps=shape.eps)
+        self.activation = make_activation(shape.activation)
+
+    def forward(self, hidden: Tensor, mask: Tensor | None, pets: LayerPets = NO_PETS) -> Tensor:
+        """[B, T, d] to [B, T, d]; mask [B, T] bool (true: a token), None where every place holds one and
+        there are few of them. The adapters stand behind the attention block and behind the feed-forward
+        block (paper, section 3.2.2)."""
+        attended = pets.linear("output", self.output, self._attend(hidden, mask, pets))
+        hidden = pets.norm("attention", self.attention_norm, attended + hidden)
+        hidden = pets.adapt("adapter", hidden)
+        inner = self.activation(pets.linear("expand", self.expand, hidden))
+        outer = pets.linear("contract", self.contract, inner)
+        return pets.adapt("output_adapter", pets.norm("output", self.output_norm, outer + hidden))
+
+    def _attend(self, hidden: Tensor, mask: Tensor | None, pets: LayerPets) -> Tensor:
+        def heads(place: str, module: nn.Linear) -> Tensor:
+            rows = pets.linear(place, module, hidden)
+            return rows.view(*hidden.shape[:2], self.heads, -1).transpose(1, 2)
+
+        value = heads("value", self.value)
+        if mask is None and hidden.shape[1] == 1:
+            return value.transpose(1, 2).flatten(2)
+        query, key = heads("query", self.query), heads("key", self.key)
+        if mask is None or _trains_on_cpu(hidden):
+            return _unfused_attention(query, key, value, mask).transpose(1, 2).flatten(2)
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
+        return mixed.transpose(1, 2).flatten(2)
+
+
+def _trains_on_cpu(hidden: Tensor) -> bool:
+    """Whether [B, T, d] of sentences are to be differentiated where the fused kernel is slow at it."""
+    return torch.is_grad_enabled() and hidden.device.type == "cpu" and hidden.shape[1] <= MAX_UNFUSED_TOKENS
+
+
+def _unfused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+    """Attention among few tokens [B, heads, T, d_head], written out. The fused kernel is made for long texts:
+    on a CPU this takes 40% of its time among a handful of tokens, and a training step of sentences 75%."""
+    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2)).float()
+    if mask is not None:
+        scores = scores.masked_fill(~mask[:, None, None, :], MASKED_SCORE)
+    return torch.matmul(scores.softmax(-1).to(value.dtype), value)
+
+
+class Embeddings(nn.Module):
+    """Of words, positions and token types, normalised, and projected where they are narrower than the
+    layers."""
+
+    def __init__(self, shape: Architecture) -> None:
+        super().__init__()
+        self.offset = shape.position_offset
+        self.words = nn.Embedding(shape.vocab, shape.embedding)
+        self.positions = nn.Embedding(shape.positions, shape.embedding)
+        self.types = nn.Embedding(shape.types, shape.embedding) if shape.types else None
+        self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
+        self.project = nn.Linear(shape.embedding, shape.hidden) if shape.embedding != shape.hidden else None
+
+    def forward(self, ids: Tensor, types: Tensor | None = None, *, first: int = 0) -> Tensor:
+        """[B, T, d] of ids [B, T] int64; positions count from `first`, types default to 0."""
+        start = self.offset + first
+        places = torch.arange(start, start + ids.shape[1], device=ids.device)
+        total = self.words(ids) + self.positions(places)
+        if self.types is not None:
+            total = total + self.types(torch.zeros_like(ids) if types is None else types)
+        normal: Tensor = self.norm(total)
+        return normal if self.project is None else self.project(normal)
+
+
+def build_blocks(shape: Architecture, count: int) -> nn.ModuleList:
+    """`count` layers with untrained weights."""
+    return nn.ModuleList(EncoderBlock(shape) for _ in range(count))
+
+
+class FullLower(nn.Module):
+    """Embeddings and the first `count` layers, with full context."""
+
+    def __init__(self, shape: Architecture, count: int) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embeddings = Embeddings(shape)
+        self.layers = build_blocks(shape, count)
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
+        """Hidden states [B, T, d] at the cut, of `ids` [B, T] int64, `mask` [B, T] bool (true: a token) and
+        `types` [B, T] int64 (default: zeros)."""
+        hidden: Tensor = self.embeddings(ids, types)
+        for layer in self.layers:
+            hidden = layer(hidden, mask)
+        return hidden
+
+    @property
+    def word_embeddings(self) -> Tensor:
+        """The embedding of each token of the vocabulary, [V, e]."""
+        return self.embeddings.words.weight
+
+    @classmethod
+    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor], count: int) -> "FullLower":
+        """The untouched lower layers of a checkpoint's weights, frozen, fp32."""
+        module = cls(shape, count)
+        embeddings = {
+            f"embeddings.{name}": value for name, value in select_prefix(weights, "embeddings.").items()
+        }
+        wanted = embeddings | select_layers(weights, 0, count)
+        load_weights(module, wanted, "the checkpoint", "unsupported_checkpoint")
+        freeze(module)
+        return module
+
+    def save(self, path: Path) -> None:
+        """Write the weights to a safetensors file."""
+        write_weights(path, self.state_dict())
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        shape: Architecture,
+        count: int,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> "FullLower":
+        """Read what `save` wrote; frozen."""
+        module = build_uninitialized(lambda: cls(shape, count))
+        load_weights(module, to_float32(read_weights(path)), path.name)
+        freeze(module)
+        return module.to(device=device, dtype=dtype)
+
+
+class UpperLayers(nn.Module):
+    """The last `count` layers of the root, frozen."""
+
+    def __init__(self, shape: Architecture, count: int) -> None:
+        super().__init__()
+        self.layers = build_blocks(shape, count)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(self.parameters()).dtype
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def step(self, index: int, hidden: Tensor, mask: Tensor, pets: Pets | None) -> Tensor:
+        """Upper layer `index` alone, as the PETs change it; [B, T, d] to [B, T, d]."""
+        result: Tensor = self.layers[index](hidden, mask, NO_PETS if pets is None else pets.layer(index))
+        return result
+
+    def forward(
+        self,
+        hidden: Tensor,
+        mask: Tensor,
+        pets: Pets | None = None,
+        before: Callable[[int], None] = lambda _: None,
+    ) -> Tensor:
+        """Final states [B, T, d] of token states [B, T, d] at the cut; `mask` [B, T] bool (true: a token).
+
+        `hidden` is cast to the layers' own type. What comes out where `mask` is false means nothing.
+        `before` is told the index of each layer when its turn comes.
+        """
+        hidden = hidden.to(self.dtype)
+        for index in range(len(self.layers)):
+            before(index)
+            hidden = self.step(index, hidden, mask, pets)
+        return hidden
+
+    @classmethod
+    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor], lower: int) -> "UpperLayers":
+        """The layers above the first `lower` of a checkpoint's weights, fp32."""
+        module = cls(shape, shape.layers - lower)
+        load_weights(
+            module, select_layers(weights, lower, shape.layers), "the checkpoint", "unsupported_checkpoint"
+        )
+        freeze(module)
+        return module
+
+    def save(self, path: Path) -> None:
+        """Write the weights to a safetensors file."""
+        write_weights(path, self.state_dict())
+
+    @classmethod
+    def load(
+        cls, path: Path, shape: Architecture, count: int, device: torch.device, dtype: torch.dtype
+    ) -> "UpperLayers":
+        """Read what `save` wrote; frozen."""
+        module = build_uninitialized(lambda: cls(shape, count))
+        load_weights(module, to_float32(read_weights(path)), path.name)
+        freeze(module)
+        return module.to(device=device, dtype=dtype)

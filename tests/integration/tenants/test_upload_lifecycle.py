@@ -1,0 +1,135 @@
+"""Whose an upload is, what it counts for, and how it ends."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from django.utils import timezone
+from pytest_django import Settings
+
+from tenants.base.errors import HmiError
+from tenants.datasets.models import Upload
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.datasets.services.uploads import upload_create, upload_delete, uploads_consume, uploads_expire
+from tenants.datasets.storage import UPLOADS_FOLDER
+from tenants.usage.models import Quota
+from tests.integration.tenants.content import CORPUS, stored
+from tests.integration.tenants.tus import TUS, UPLOADS, begin, begun, offset_of, send, sent
+from tests.integration.world import World, make_world
+
+CONTENT = CORPUS.encode()
+
+
+def test_nobody_else_can_see_or_touch_an_upload(world: World) -> None:
+    address = begun(world.client(world.developer), 100)
+    _, others_key = world.key(tenant=world.other)
+    _, own_key = world.key()
+    bare = address.replace("/tenants/acme", "")
+    callers = [
+        (world.client(world.owner), address, 404),  # of the same tenant, but not whose it is
+        (world.client(key=own_key), bare, 404),
+        (world.client(world.viewer), address, 403),
+        (world.client(world.stranger), address, 404),
+        (world.client(world.stranger), address.replace("acme", "globex"), 404),
+        (world.client(key=others_key), bare, 404),
+        (world.client(), address, 401),
+    ]
+    for client, place, status in callers:
+        assert send(client, place, b"a" * 10).status_code == status
+        assert client.delete(place, headers=TUS).status_code == status
+    assert offset_of(world.client(world.developer), address) == 0
+
+
+def test_a_key_uploads_too_and_lists_its_own(world: World) -> None:
+    _, plaintext = world.key()
+    client = world.client(key=plaintext)
+    answer = begin(client, 3, address="/api/v1/uploads", mark="42")
+    address = answer["Location"].removeprefix("http://testserver")
+    assert send(client, address, b"abc").status_code == 204
+    begun(world.client(world.developer), 7)
+    listed = client.get("/api/v1/uploads").json()["results"]
+    assert [(one["mark"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
+
+
+def test_an_upload_that_is_deleted_is_gone_with_its_file(transactional_db: None, upload_root: Path) -> None:
+    world = make_world()
+    client = world.client(world.developer)
+    address = begun(client, 100)
+    send(client, address, b"a" * 10)
+    assert client.delete(address, headers=TUS).status_code == 204
+    assert client.head(address, headers=TUS).status_code == 404
+    assert not stored(upload_root)
+
+
+def test_what_is_announced_counts_against_the_quota_until_it_is_deleted(world: World) -> None:
+    Quota.unscoped.update_or_create(tenant=world.tenant, defaults={"max_storage_bytes": 1000})
+    client = world.client(world.developer)
+    address = begun(client, 800)
+    assert storage_used(world.tenant) == 800
+    refused = begin(client, 201)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota_exceeded")
+    client.delete(address, headers=TUS)
+    assert begin(client, 1000).status_code == 201
+
+
+def test_a_file_beyond_the_limit_is_refused_before_a_byte_is_sent(world: World, settings: Settings) -> None:
+    settings.HMI_UPLOAD_MAX_BYTES = 100
+    assert begin(world.client(world.developer), 101).status_code == 413
+
+
+def test_what_nobody_goes_on_with_expires_and_a_new_piece_puts_that_off(
+    transactional_db: None, upload_root: Path, settings: Settings
+) -> None:
+    world = make_world()
+    settings.HMI_UPLOAD_LIFE_H = 2.0
+    client = world.client(world.developer)
+    left, alive = begun(client, 100), begun(client, 100)
+    Upload.unscoped.update(expires_at=timezone.now() + timedelta(seconds=60))
+    send(client, alive, b"a")
+    Upload.unscoped.filter(pk=left.rpartition("/")[2]).update(expires_at=timezone.now())
+    assert client.head(left, headers=TUS).status_code == 404
+    assert storage_used(world.tenant) == 100
+    assert uploads_expire() == 1
+    assert {path.rpartition("/")[2] for path in stored(upload_root)} == {alive.rpartition("/")[2]}
+    remaining = Upload.objects.for_tenant(world.tenant).get().expires_at - timezone.now()
+    assert timedelta(hours=1.9) < remaining <= timedelta(hours=2)
+
+
+def test_a_file_without_a_row_is_swept_once_it_is_old(world: World, upload_root: Path) -> None:
+    folder = upload_root / UPLOADS_FOLDER
+    folder.mkdir()
+    for name, age_s in (("old", 7200), ("new", 10)):
+        (folder / name).touch()
+        moment = timezone.now().timestamp() - age_s
+        os.utime(folder / name, (moment, moment))
+    assert uploads_expire() == 1
+    assert stored(upload_root) == {f"{UPLOADS_FOLDER}/new"}
+
+
+def test_a_file_that_is_spent_while_old_ones_are_swept_is_passed_over(
+    world: World, upload_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = upload_root / UPLOADS_FOLDER
+    folder.mkdir()
+    (folder / "old").touch()
+    os.utime(folder / "old", (0, 0))
+    found = [folder / "gone", folder / "old"]
+    monkeypatch.setattr(Path, "glob", lambda *_: iter(found))
+    assert uploads_expire() == 1
+    assert not (folder / "old").exists()
+
+
+def test_what_is_gone_cannot_be_spent_but_may_be_deleted_once_more(world: World) -> None:
+    upload = upload_create(tenant=world.tenant, filename="a", size=0, actor=world.developer)
+    uploads_consume([upload, upload])
+    with pytest.raises(HmiError) as refused:
+        uploads_consume([upload])
+    assert refused.value.code == "conflict"
+    upload_delete(upload=upload)
+
+
+def test_an_upload_is_in_the_list_until_it_is_used(world: World) -> None:
+    client = world.client(world.developer)
+    key = sent(client, CONTENT)
+    assert [one["id"] for one in client.get(UPLOADS).json()["results"]] == [key]

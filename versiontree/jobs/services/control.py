@@ -1,0 +1,164 @@
+"""Control of jobs by users: cancel, retry, requeue, change the priority.
+
+The broker has one FIFO list for each priority (``tenants.base.dispatch``). A job whose priority changes is
+queued again, behind those that already have this priority.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from tenants.audit.services import Actor, audit_record
+from tenants.base.errors import ErrorCode, HmiError
+from versiontree.jobs.hooks import job_owner
+from versiontree.jobs.models import Job, JobEvent, JobState
+from versiontree.jobs.services.transitions import chain_break, chain_reset, job_dispatch, job_transition
+
+PRIORITIES: Final = {"first": 0, "usual": 3, "later": 6, "last": 9}
+"""The places that a job can be given, by what people call them: one for each of the broker's lists."""
+
+
+@transaction.atomic
+def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
+    """Give a job that has not begun another place in the queue: one of ``PRIORITIES``.
+
+    Raises ``invalid_field`` (no such place), ``invalid_transition`` (it runs or has ended).
+    """
+    if priority not in PRIORITIES.values():
+        places = ", ".join(f"{number} ({word})" for word, number in PRIORITIES.items())
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, f"{priority} is no place in the queue: {places}.", param="priority"
+        )
+    job_owner().lock(version_id=job.version_id)
+    now = timezone.now()
+    here = Job.unscoped.filter(pk=job.pk)
+    queued = here.filter(state=JobState.QUEUED).update(priority=priority, queued_at=now, dispatched_at=now)
+    if not queued and not here.filter(state=JobState.WAITING).update(priority=priority):
+        raise _invalid_transition(job, "moved in the queue")
+    message = f"{actor or 'The system'} gave it another place in the queue."
+    JobEvent.unscoped.create(job=job, kind="priority", message=message, data={"priority": priority})
+    if queued:
+        job_dispatch(job_id=job.pk, priority=priority)
+    detail = {"priority": priority}
+    audit_record(verb="job.prioritise", subject=str(job.pk), tenant=job.tenant, actor=actor, detail=detail)
+    return Job.unscoped.get(pk=job.pk)
+
+
+@transaction.atomic
+def job_requeue(*, job: Job, actor: Actor) -> Job:
+    """Have a job run again from the queue: a running one is taken from its worker, which finds that out with
+    its next heartbeat; one that failed or was cancelled is retried; a queued one is announced again.
+
+    Raises ``invalid_transition`` for one that waits for another, succeeded or is being cancelled, and what
+    ``job_retry`` raises.
+    """
+    job_owner().lock(version_id=job.version_id)
+    state = Job.unscoped.get(pk=job.pk).state
+    if state in (JobState.FAILED, JobState.CANCELLED):
+        return job_retry(job=job, actor=actor)
+    if state == JobState.RUNNING:
+        _requeue_running(job, actor)
+    elif state != JobState.QUEUED:
+        raise _invalid_transition(job, "put back in the queue")
+    job_dispatch(job_id=job.pk, priority=job.priority)
+    audit_record(verb="job.requeue", subject=str(job.pk), tenant=job.tenant, actor=actor)
+    return Job.unscoped.get(pk=job.pk)
+
+
+def message_is_stale(*, job_id: UUID, priority: int | None) -> bool:
+    """Whether a message of this priority is from before the job was moved in the queue: then there is another
+    for it. None is of a message that does not say."""
+    if priority is None:
+        return False
+    return Job.unscoped.filter(pk=job_id, state=JobState.QUEUED).exclude(priority=priority).exists()
+
+
+def _requeue_running(job: Job, actor: Actor) -> None:
+    taken = job_transition(
+        job_id=job.pk,
+        from_states=[JobState.RUNNING],
+        to=JobState.QUEUED,
+        where=Q(cancel_requested_at=None),
+        message=f"Put back in the queue by {actor or 'the system'}.",
+        attempt=F("attempt") - 1,
+    )
+    if not taken:
+        raise _invalid_transition(job, "put back in the queue while it is being cancelled")
+
+
+def _invalid_transition(job: Job, verb: str) -> HmiError:
+    state = Job.unscoped.get(pk=job.pk).get_state_display().lower()
+    return HmiError(
+        ErrorCode.INVALID_TRANSITION, f"A job that is {state} cannot be {verb}.", details={"state": state}
+    )
+
+
+RETRYABLE: Final = (JobState.FAILED, JobState.CANCELLED)
+
+
+@transaction.atomic
+def job_cancel(*, job: Job, actor: Actor) -> Job:
+    """Cancel a job that has not begun; ask a running one to stop. Ended already: ``invalid_transition``."""
+    job_owner().lock(version_id=job.version_id)
+    if job_transition(
+        job_id=job.pk,
+        from_states=[JobState.WAITING, JobState.QUEUED],
+        to=JobState.CANCELLED,
+        message=f"Cancelled by {actor or 'the system'}.",
+        error_code=ErrorCode.JOB_CANCELLED,
+        error_message="Cancelled.",
+    ):
+        chain_break(job=job, reason=f"{job.get_kind_display()} was cancelled.")
+    else:
+        _request_cancel(job, actor)
+    audit_record(verb="job.cancel", subject=str(job.pk), tenant=job.tenant, actor=actor)
+    return Job.unscoped.get(pk=job.pk)
+
+
+@transaction.atomic
+def job_retry(*, job: Job, actor: Actor) -> Job:
+    """Run a failed or cancelled job again, with all its attempts, and the jobs that were cancelled with it.
+
+    Raises ``invalid_transition`` (it has not ended, it succeeded, or the job before it must be retried
+    first), ``not_found`` (its model was deleted), ``quota_exceeded``.
+    """
+    ended_badly = Job.unscoped.filter(version=job.version_id, state__in=RETRYABLE)
+    job_owner().check_retry(job=job, jobs=ended_badly.count())
+    job_owner().lock(version_id=job.version_id)
+    before = Job.unscoped.get(pk=job.after_id) if job.after_id else None
+    if before is not None and before.state in RETRYABLE:
+        raise HmiError(
+            ErrorCode.INVALID_TRANSITION,
+            f"Retry the job before it first: {before.get_kind_display().lower()}.",
+            details={"job": str(before.pk)},
+        )
+    if before is None or before.state == JobState.SUCCEEDED:
+        moved = job_transition(
+            job_id=job.pk,
+            from_states=RETRYABLE,
+            to=JobState.QUEUED,
+            message=f"Retried by {actor or 'the system'}.",
+            attempt=0,
+        )
+        job_dispatch(job_id=job.pk, priority=job.priority)
+    else:
+        moved = job_transition(
+            job_id=job.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0
+        )
+    if not moved:
+        raise _invalid_transition(job, "retried")
+    chain_reset(job=job)
+    audit_record(verb="job.retry", subject=str(job.pk), tenant=job.tenant, actor=actor)
+    return Job.unscoped.get(pk=job.pk)
+
+
+def _request_cancel(job: Job, actor: Actor) -> None:
+    running = Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING)
+    if running.filter(cancel_requested_at=None).update(cancel_requested_at=timezone.now()):
+        message = f"{actor or 'The system'} wants it stopped."
+        JobEvent.unscoped.create(job=job, kind="cancel_requested", message=message)
+    elif not running.exists():
+        raise _invalid_transition(job, "cancelled")

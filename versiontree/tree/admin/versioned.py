@@ -1,0 +1,153 @@
+"""What roots, domains and models have in common: versions, which their forms make by services."""
+
+from typing import Any, ClassVar
+
+from django.contrib import admin, messages
+from django.db.models import OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.decorators import display
+
+from tenants.base.admin.base import ModelForm, ReadOnlyInline, admin_link, staff_user
+from versiontree.jobs.models import Job, JobState
+from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, ServiceForm, html_lines, text_lines
+from versiontree.tree.admin.dependents import dependent_links
+from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.versions import version_warnings, versions_of
+from versiontree.tree.training_fields import TrainingSettingsForm
+
+
+class VersionInline(ReadOnlyInline):
+    """The versions of a root, domain or model, newest first."""
+
+    model = Version
+    ordering = ("-number",)
+    fields = ("version", "state", "grown_from", "created_at", "ready_at")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        parents = ("parent__root", "parent__domain__root", "parent__hplm__tenant")
+        versions: QuerySet[Any] = (
+            super().get_queryset(request).select_related("root", "domain__root", "hplm__tenant", *parents)
+        )
+        return versions
+
+    @admin.display(description="Version")
+    def version(self, version: Version) -> SafeString:
+        """Which it is."""
+        return admin_link(version)
+
+    @admin.display(description="Parent")
+    def grown_from(self, version: Version) -> SafeString | None:
+        """Which version it goes on from."""
+        return admin_link(version.parent) if version.parent else None
+
+
+class VersionedAdmin(ServiceAdmin):
+    """What has versions: adding one starts the jobs of its first, saving one those of its next."""
+
+    kind: VersionKind
+    form: type[ServiceForm]
+    next_form: type[ServiceForm] | None = None
+    adds: str
+    """What the button says that adds one, for it starts jobs."""
+    saves: str = "Save"
+    shown: tuple[str, ...] = ()
+    inlines: ClassVar[Any] = (VersionInline,)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        versions = Version.unscoped.filter(
+            **{self.kind.owner_field: OuterRef("pk")}, kind=self.kind
+        ).order_by("-number")
+        annotated: QuerySet[Any] = rows.annotate(
+            newest_number=Subquery(versions.values("number")[:1]),
+            newest_state=Subquery(versions.values("state")[:1]),
+        )
+        return annotated
+
+    @admin.display(description="Newest version", ordering="newest_number")
+    def newest(self, row: Any) -> str:
+        """Its number."""
+        return str(row.newest_number)
+
+    @admin.display(description="Jobs", empty_value="None under way")
+    def progress(self, row: Any) -> SafeString:
+        """What is being done, and what went wrong, with its newest version."""
+        return job_lines(row)
+
+    @admin.display(description="Stands on it", empty_value="Nothing")
+    def standing(self, row: Any) -> SafeString:
+        """What grows directly from it."""
+        return text_lines(dependent_links(row))
+
+    @display(description="State", ordering="newest_state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
+    def status(self, row: Any) -> str:
+        """Where the newest version stands."""
+        return str(VersionState(row.newest_state).label)
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        kwargs["form"] = self._form_of(obj) or self.form
+        # Without the settings of the training, which the form adds by itself.
+        kwargs["fields"] = self.get_fields(request, obj)
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        fieldsets: list[Any] = [(None, {"fields": self.get_fields(request, obj)})]
+        form, saves = self._form_of(obj), obj is None or self.has_change_permission(request, obj)
+        if saves and form is not None and issubclass(form, TrainingSettingsForm):
+            fieldsets.append(("Training settings", {"fields": form.setting_names(), "classes": ["collapse"]}))
+        return fieldsets
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        if obj is None:
+            return tuple(self.form.base_fields)
+        if self.next_form is None or not self.has_change_permission(request, obj):
+            return self.shown
+        return (*self.shown, *self.next_form.base_fields)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else self.shown
+
+    def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
+        return [] if obj is None else list(self.inlines)
+
+    def render_change_form(
+        self, request: HttpRequest, context: dict[str, Any], *more: Any, **named: Any
+    ) -> HttpResponse:
+        # To save starts jobs: there is nothing to go on with at the same form.
+        context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
+        context["save_label"] = self.saves if context.get("original") else self.adds
+        return super().render_change_form(request, context, *more, **named)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
+        if not isinstance(form, ServiceForm):
+            raise TypeError("only services write to the version tree")
+        version: Version = form.act(staff_user(request))
+        obj.pk = version.owner.pk
+        obj.refresh_from_db()
+        told = format_html("The jobs of {} are queued.", admin_link(version))
+        self.message_user(request, told, messages.SUCCESS)
+        for warning in version_warnings(version):
+            self.message_user(request, warning, messages.WARNING)
+
+    def _form_of(self, obj: Any) -> type[ServiceForm] | None:
+        """The form that adds one, or that saves this one."""
+        return self.form if obj is None else self.next_form
+
+
+def job_lines(owner: Root | Domain | Hplm) -> SafeString:
+    """The jobs of its newest version that have not succeeded, a line each."""
+    version = versions_of(owner).first()
+    jobs = Job.unscoped.filter(version=version).exclude(state=JobState.SUCCEEDED).order_by("created_at")
+    return html_lines(_error_text(job) for job in jobs)
+
+
+def _error_text(job: Job) -> SafeString:
+    how = [job.get_state_display().lower()]
+    if job.state == JobState.RUNNING:
+        how += [f"{job.progress:.0%}", *([job.stage] if job.stage else [])]
+    if job.error_message:
+        how.append(job.error_message)
+    return format_html("{}: {}", admin_link(job, job.get_kind_display()), ", ".join(how))

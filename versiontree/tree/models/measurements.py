@@ -1,0 +1,86 @@
+"""Measurements of versions: coverage of uploads, and evaluations on datasets."""
+
+from django.db import models
+from django.db.models import Q
+
+from tenants.base.managers import TenantScopedManager
+from versiontree.tree.models.artifact import Artifact
+from versiontree.tree.models.version import Version
+
+
+class Coverage(models.Model):
+    """How many fragments of a sample of an upload a version's tables hold: as tri-grams, bi-grams, unigrams.
+
+    Measured once, because neither side changes. ``fault`` is the error message if measuring failed.
+    """
+
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
+    corpus = models.ForeignKey(
+        "datasets.Corpus", null=True, on_delete=models.CASCADE, related_name="coverages"
+    )
+    dataset = models.ForeignKey(
+        "datasets.Dataset", null=True, on_delete=models.CASCADE, related_name="coverages"
+    )
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="+")
+    trigrams = models.PositiveBigIntegerField(default=0)
+    bigrams = models.PositiveBigIntegerField(default=0)
+    unigrams = models.PositiveBigIntegerField(default=0)
+    fault = models.CharField(max_length=300, blank=True, default="")
+    measured_at = models.DateTimeField(auto_now_add=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(corpus=None) ^ Q(dataset=None), name="coverage_is_of_one_upload"
+            ),
+            models.UniqueConstraint(fields=["corpus", "version"], name="coverage_of_corpus_once"),
+            models.UniqueConstraint(fields=["dataset", "version"], name="coverage_of_dataset_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.corpus or self.dataset} by {self.version}"
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Sort key: the share of tri-grams held, then that of bi-grams."""
+        whole = self.fragments or 1
+        return self.trigrams / whole, self.bigrams / whole
+
+    @property
+    def fragments(self) -> int:
+        """How many fragments were sampled."""
+        return self.trigrams + self.bigrams + self.unigrams
+
+
+class Evaluation(models.Model):
+    """A version's answers to the rows of one test file. The artifact holds the answers.
+
+    ``test`` is the file's sha256. Evaluating again replaces the answers. ``dataset`` is the dataset's name,
+    kept when the dataset is deleted.
+    """
+
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="evaluations")
+    artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="evaluations")
+    test = models.CharField(max_length=64)
+    dataset = models.CharField(max_length=100)
+    made_at = models.DateTimeField(auto_now=True)
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ["-made_at", "-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["version", "test"], name="evaluation_of_version_once"),
+            models.CheckConstraint(
+                condition=models.Q(test__regex="^[0-9a-f]{64}$"), name="evaluation_test_is_sha256"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.version} on {self.dataset}"

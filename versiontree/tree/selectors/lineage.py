@@ -1,0 +1,185 @@
+"""Dependents and ancestors of versions: what builds on them, and which artifacts and tables they read."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Count, Prefetch, Q, QuerySet
+from tree_queries.query import TreeQuerySet
+
+from versiontree.tree.models import Artifact, Domain, Hplm, Root, Version, VersionArtifact
+from versiontree.tree.models.artifact import Role
+from versiontree.tree.models.version import VersionKind
+
+
+@dataclass(frozen=True, slots=True)
+class Dependents:
+    """Direct dependents of a domain or root: the first domains and models by name, and the totals."""
+
+    domains: tuple[Domain, ...]
+    hplms: tuple[Hplm, ...]
+    domain_count: int
+    hplm_count: int
+    tenant_count: int
+    """Tenants that own these models."""
+
+
+def dependents_of(owner: Domain | Root, *, shown: int = 0) -> Dependents:
+    """Direct dependents of all its versions, with at most ``shown`` domains and models. Four queries."""
+    domains, hplms = dependent_domains(owner), dependent_hplms(owner)
+    counts = hplms.aggregate(hplms=Count("pk"), tenants=Count("tenant", distinct=True))
+    return Dependents(
+        domains=tuple(domains.select_related("root", "tenant").order_by("name", "tenant__slug")[:shown]),
+        hplms=tuple(hplms.select_related("tenant").order_by("tenant__slug", "name")[:shown]),
+        domain_count=domains.count(),
+        hplm_count=counts["hplms"],
+        tenant_count=counts["tenants"],
+    )
+
+
+def dependent_domains(owner: Domain | Root) -> QuerySet[Domain]:
+    """The domains whose parent is any version of it."""
+    return Domain.unscoped.filter(
+        pk__in=_first_versions(owner).filter(kind=VersionKind.DOMAIN).values("domain")
+    )
+
+
+def dependent_hplms(owner: Domain | Root) -> QuerySet[Hplm]:
+    """The models, not deleted, whose parent is any version of it."""
+    return Hplm.unscoped.filter(deleted_at=None, pk__in=_first_versions(owner).values("hplm"))
+
+
+def _first_versions(owner: Domain | Root) -> QuerySet[Version]:
+    here = (
+        Q(parent__domain=owner) if isinstance(owner, Domain) else Q(parent__kind="root", parent__root=owner)
+    )
+    return Version.unscoped.filter(here, number=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LineageStep:
+    """One version of a branch with the artifacts that its jobs made, by role."""
+
+    version: Version
+    artifacts: dict[str, Artifact]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its artifacts."""
+        return sum(artifact.size for artifact in self.artifacts.values())
+
+
+def lineage_of(version: Version) -> Sequence[LineageStep]:
+    """The version and its ancestors up to the root. Three queries for any length."""
+    branch = TreeQuerySet(model=Version).with_tree_fields()
+    found = branch.tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
+    path: list[int] = found.get(pk=version.pk).tree_path
+    links = VersionArtifact.unscoped.select_related("artifact").order_by("role")
+    rows = Version.unscoped.filter(pk__in=path).select_related(
+        "root", "domain__root", "hplm__tenant", "tenant", "dataset", "corpus"
+    )
+    versions = {row.pk: row for row in rows.prefetch_related(Prefetch("artifact_links", queryset=links))}
+    return [_step(versions[pk]) for pk in reversed(path)]
+
+
+def _step(version: Version) -> LineageStep:
+    return LineageStep(version, {link.role: link.artifact for link in version.artifact_links.all()})
+
+
+COMPACTS: Final = "compacts"
+"""The key in a version's config that lists the ids of the versions merged into its table."""
+
+
+def compacted_versions(config: Mapping[str, Any]) -> list[int]:
+    """The ids of the versions merged into the table of a version with this config."""
+    return list(config.get(COMPACTS, ()))
+
+
+def without_compacted(branch: Iterable[int], compacts: Mapping[int, Collection[int]]) -> list[int]:
+    """The versions of a branch, nearest first, without those merged into a nearer compacted table.
+
+    ``compacts`` lists, for each version with a compacted table, the versions merged into it. Answers are the
+    same, but fewer tables are searched.
+    """
+    held: set[int] = set()
+    kept = []
+    for pk in branch:
+        if pk in held:
+            continue
+        held.update(compacts.get(pk, ()))
+        kept.append(pk)
+    return kept
+
+
+@dataclass(frozen=True, slots=True)
+class BuildInputs:
+    """The input artifacts of a version's jobs. ``hplm`` is its own, ``start_from`` its parent's."""
+
+    root: Artifact | None
+    lower: Artifact | None
+    plots: tuple[Artifact, ...]
+    hplm: Artifact | None
+    start_from: Artifact | None
+
+
+def build_inputs(version: Version) -> BuildInputs:
+    """The artifacts that this version's jobs read. Those not built yet are None.
+
+    ``plots`` are those of the version and its ancestors, nearest first, without compacted ones.
+    """
+    links = _links_upwards(version)
+    read = without_compacted(
+        dict.fromkeys(link.version_id for link in links),
+        {link.version_id: compacted_versions(link.version.config) for link in links},
+    )
+
+    def nearest(role: str) -> Artifact | None:
+        return next((link.artifact for link in links if link.role == role), None)
+
+    own = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.pk]
+    before = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.parent_id]
+    return BuildInputs(
+        root=nearest("root"),
+        lower=nearest("lower"),
+        plots=tuple(link.artifact for link in links if link.role == "plot" and link.version_id in read),
+        hplm=own[0] if own else None,
+        start_from=before[0] if before else None,
+    )
+
+
+def _tree() -> TreeQuerySet:
+    return TreeQuerySet(model=Version).with_tree_fields()
+
+
+def _links_upwards(version: Version) -> list[VersionArtifact]:
+    """The artifacts of the version and its ancestors, nearest first. Two queries."""
+    branch = _tree().tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
+    path: list[int] = branch.get(pk=version.pk).tree_path
+    distance = {pk: steps for steps, pk in enumerate(reversed(path))}
+    links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact", "version")
+    return sorted(links, key=lambda link: distance[link.version_id])
+
+
+def domain_tables(version: Version) -> list[tuple[Version, Artifact]]:
+    """The tables of domains that a version reads, nearest first, without the root's."""
+    branch: list[Version] = []
+    node: Version | None = version
+    while node is not None and node.kind == VersionKind.DOMAIN:
+        branch.append(node)
+        node = node.parent
+    by_pk = {one.pk: one for one in branch}
+    read = without_compacted(by_pk, {pk: compacted_versions(one.config) for pk, one in by_pk.items()})
+    links = VersionArtifact.unscoped.filter(version__in=read, role=Role.PLOT).select_related("artifact")
+    tables = {link.version_id: link.artifact for link in links}
+    return [(by_pk[pk], tables[pk]) for pk in read if pk in tables]
+
+
+def nearest_lower(version: Version) -> Artifact:
+    """The lower layers of the version or its nearest ancestor that has some."""
+    node: Version | None = version
+    while node is not None:
+        link = VersionArtifact.unscoped.filter(version=node, role=Role.LOWER).first()
+        if link is not None:
+            return link.artifact
+        node = node.parent
+    raise AssertionError(f"nothing above version {version.pk} has lower layers")

@@ -1,0 +1,103 @@
+"""What the database knows of the versions that are served, as plain rows: ten thousand model instances would
+take seconds."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+from versiontree.tree.models import VersionArtifact
+from versiontree.tree.models.version import VersionState
+from versiontree.tree.selectors.lineage import COMPACTS, without_compacted
+
+
+@dataclass(frozen=True, slots=True)
+class ServedVersion:
+    """A version of a model that is served; ``pairs`` as its dataset has it, where it says so."""
+
+    COLUMNS: ClassVar = (
+        *("pk", "parent_id", "number", "digest", "hplm__name", "hplm__task", "config__dataset__pairs"),
+        *("hplm__tenant__slug", "hplm__tenant__weight", "hplm__tenant__shares_fragment_counts"),
+    )
+
+    pk: int
+    parent_id: int
+    number: int
+    digest: str
+    hplm: str
+    task: str
+    pairs: bool | None
+    tenant: str
+    weight: float
+    shares_counts: bool
+
+
+class ArtifactLink(NamedTuple):
+    """An artifact in its role for a version: of the root, of the domain if it is a domain's and of the tenant
+    if the domain is a tenant's; ``compacts`` are the versions whose tables it holds."""
+
+    version_id: int
+    role: str
+    root: str
+    domain: str | None
+    tenant: str | None
+    compacts: list[int] | None
+    digest: str
+    files: dict[str, dict[str, Any]]
+
+    @property
+    def owner(self) -> str:
+        """What the version is of, in words: a domain, with its tenant if it has one, or else the root."""
+        if self.domain is None:
+            return self.root
+        return f"{self.tenant}/{self.domain}" if self.tenant else self.domain
+
+    def checksums(self) -> dict[str, str]:
+        """sha256 by name of file."""
+        return {name: entry["sha256"] for name, entry in self.files.items()}
+
+
+LINK_COLUMNS = (
+    *("version_id", "role", "version__root__name", "version__domain__name", "version__domain__tenant__slug"),
+    *(f"version__config__{COMPACTS}", "artifact__digest", "artifact__files"),
+)
+ArtifactLinks = Mapping[str, Mapping[int, ArtifactLink]]
+"""By role, then by version."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedBranch:
+    """What the models below a version share: the root, and lower layers and tables, nearest first."""
+
+    root: ArtifactLink
+    lowers: tuple[ArtifactLink, ...]
+    tables: tuple[ArtifactLink, ...]
+
+    @classmethod
+    def of(cls, chain: Iterator[int], links: ArtifactLinks) -> Self:
+        """Of the versions on the way up to the root."""
+        way = list(chain)
+        plots = links["plot"]
+        read = without_compacted(way, {pk: link.compacts or () for pk, link in plots.items()})
+        return cls(
+            root=next(links["root"][pk] for pk in way if pk in links["root"]),
+            lowers=tuple(links["lower"][pk] for pk in way if pk in links["lower"]),
+            tables=tuple(plots[pk] for pk in read if pk in plots),
+        )
+
+
+def links_by_role() -> ArtifactLinks:
+    """The artifacts of all versions that can be used; one query."""
+    found: dict[str, dict[int, ArtifactLink]] = defaultdict(dict)
+    usable = VersionArtifact.unscoped.filter(version__state__in=[VersionState.READY, VersionState.RETIRED])
+    for row in usable.values_list(*LINK_COLUMNS):
+        link = ArtifactLink(*row)
+        found[link.role][link.version_id] = link
+    return found
+
+
+def ancestor_ids(pk: int | None, parents: Mapping[int, int | None]) -> Iterator[int]:
+    """A version, its parent and so on up to the root."""
+    while pk is not None:
+        yield pk
+        pk = parents[pk]
