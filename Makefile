@@ -22,7 +22,7 @@ up: setup ## run everything in the foreground; Ctrl-C stops it
 	@HMI_SUPERVISED=$$PPID exec $(RUN) manage.py up $(ARGS)
 
 demo: setup ## build the demo if absent, send requests, print the report, stop
-	@HMI_SUPERVISED=$$PPID exec $(RUN) -m benchmarks.demo_report $(ARGS)
+	@HMI_SUPERVISED=$$PPID exec $(RUN) -m benchmarks.product.demo_report $(ARGS)
 
 test: setup ## the tests but for the slow ones, on services of their own (ARGS="-m unit" runs some)
 	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow" $(ARGS)

@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
-from benchmarks.over_http.crowd import crowd
+from benchmarks.serving.over_http.crowd import crowd
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 from tests.integration.archives.conftest import tried_here

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from playwright.sync_api import Page
 
-from benchmarks.over_http.crowd import crowd
+from benchmarks.serving.over_http.crowd import crowd
 from tests.e2e.conftest import Enter
 from tests.e2e.world import World
 

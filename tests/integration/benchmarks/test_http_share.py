@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.over_http import site
-from benchmarks.over_http.clients import Call
-from benchmarks.over_http.engine import Engine
-from benchmarks.over_http.made import Texts
+from benchmarks.serving.over_http import site
+from benchmarks.serving.over_http.clients import Call
+from benchmarks.serving.over_http.engine import Engine
+from benchmarks.serving.over_http.made import Texts
 from benchmarks.serving.world import Encoder
 from inference.engine.rows import Answered
 from tests.integration.launcher.site import CHECKOUT, clean_environment
@@ -72,7 +72,7 @@ def test_about_as_many_fragments_are_in_the_table_as_phrases_are_known(
 def test_the_whole_product_is_started_called_and_stopped(tmp_path: Path) -> None:
     told = tmp_path / "told.json"
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.http_share", *SMALL, "--json", str(told)],
+        [sys.executable, "-m", "benchmarks.serving.http_share", *SMALL, "--json", str(told)],
         cwd=CHECKOUT,
         env={**clean_environment(), "HMI_BENCH_DIR": str(tmp_path)},
         capture_output=True,

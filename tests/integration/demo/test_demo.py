@@ -33,7 +33,7 @@ def document(environment: dict[str, str], tmp_path_factory: pytest.TempPathFacto
     """What the demo wrote, after it ended well."""
     file = tmp_path_factory.mktemp("report") / "report.json"
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.demo_report", "--quick", "--json", str(file)],
+        [sys.executable, "-m", "benchmarks.product.demo_report", "--quick", "--json", str(file)],
         cwd=CHECKOUT,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.over_http.crowd import crowd
+from benchmarks.serving.over_http.crowd import crowd
 from demo.history import usage_remember
 from tenants.usage.models import UsageDay
 from tests.integration.versiontree.tree_factory import household, ready_hplm, ready_root

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchmarks.peers.errors import PeerUnavailable
+from benchmarks.serving.peers.errors import PeerUnavailable
 from tests.integration.archives.conftest import models, site, tried_here
 from tests.integration.foreign.libraries import Libraries, started
 from tests.skips import lacking

@@ -11,7 +11,7 @@ from typing import Any, Final
 from safetensors.torch import load_file
 from torch import Tensor
 
-from benchmarks.peers.environment import peers_python
+from benchmarks.serving.peers.environment import peers_python
 
 PROGRAM: Final = Path(__file__).with_name("program.py")
 NAMES: Final = ("peft", "adapters")

@@ -1,4 +1,4 @@
-"""What people do with `peft` and `adapters` elsewhere; runs in the environment of `benchmarks.peers`.
+"""What people do with `peft` and `adapters` elsewhere; runs in the environment of `benchmarks.serving.peers`.
 
 Each line it is sent is a list in JSON: what to do, a checkpoint, a folder and settings. `train-peft` and
 `train-adapters` save an adapter of random weights in the folder; `load-peft` and `load-adapters` load the one

@@ -9,7 +9,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from benchmarks.over_http.crowd import crowd
+from benchmarks.serving.over_http.crowd import crowd
 from tenants.accounts.models import Tenant
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.routes import conf

@@ -172,7 +172,11 @@ def test_what_is_needed_or_made_again_by_the_time_of_the_lock_stays(
         job_succeed(job_id=tuning.pk, worker=worker, metrics={}, artifacts=[("hplm", attached)])
         os.utime(store().path("plot", again.digest))
 
-    monkeypatch.setattr(collect_module, "advisory_xact_lock", lambda _, shared=False: shared or meanwhile())
+    def lock(_: str, *, shared: bool = False) -> None:
+        if not shared:
+            meanwhile()
+
+    monkeypatch.setattr(collect_module, "advisory_xact_lock", lock)
     assert artifacts_collect(grace_s=3600).artifacts == []
     assert kept_roles(model) == {"hplm"}
     store().verify("plot", again.digest)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.data import DATASETS, canonical, data_dir
+from benchmarks.accuracy.data import DATASETS, canonical, data_dir
 from benchmarks.runs import Runs, fingerprint
 from workers.training.datasets import read_examples
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks import index_kinds
-from benchmarks.index_kinds import (
+from benchmarks.serving import index_kinds
+from benchmarks.serving.index_kinds import (
     IN_ORDER,
     SHUFFLED,
     HashIndex,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_whole
+from benchmarks.accuracy.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_whole
 from tests.unit.training.conftest import Branch
 from tests.unit.training.conftest import branch as branch
 from tests.unit.training.world import NullReporter, contents, dataset

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from benchmarks.peers import client, environment
-from benchmarks.peers.client import Peer
-from benchmarks.peers.errors import PeerError, PeerFailed, PeerUnavailable
-from benchmarks.peers.program import Bench
-from benchmarks.peers.schemes import Batch, Loop, Settings
+from benchmarks.serving.peers import client, environment
+from benchmarks.serving.peers.client import Peer
+from benchmarks.serving.peers.errors import PeerError, PeerFailed, PeerUnavailable
+from benchmarks.serving.peers.program import Bench
+from benchmarks.serving.peers.schemes import Batch, Loop, Settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.unit]
 LOOP = Settings(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks import harness
-from benchmarks.demo_report import report_of
+from benchmarks.product.demo_report import report_of
 from demo.traffic import TrafficResult
 
 FIGURES = {

@@ -1,0 +1,100 @@
+"""The labelled datasets and corpora that the accuracy benchmarks read, from ``HMI_DATA_DIR``.
+
+They are public data that the project does not carry. The folder holds one sub-folder per dataset with
+train.txt, dev.txt and test.txt (JSON lines of text and label, or CoNLL columns), and corpora/*.txt.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.training.datasets import DatasetFiles
+
+ROOT = Path(__file__).resolve().parents[2]
+SPLITS = ("train", "dev", "test")
+GENERAL, BIOMEDICAL = "general", "biomed"
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """One dataset of the paper's table 1. domain: whose corpus its texts resemble; seeds: with how many it is
+    run, more where the test file is small and the runs are short.
+    """
+
+    name: str
+    task: str
+    domain: str
+    seeds: int = 1
+
+    @property
+    def metric(self) -> str:
+        """What is reported, in points of 100."""
+        return "F1" if self.task == "tagging" else "accuracy"
+
+
+DATASETS = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset("chemprot", "classification", BIOMEDICAL, seeds=3),
+        Dataset("sci-cite", "classification", GENERAL),
+        Dataset("citation_intent", "classification", GENERAL, seeds=5),
+        Dataset("NCBI-disease", "tagging", BIOMEDICAL, seeds=3),
+    )
+}
+QUICK = ("NCBI-disease", "chemprot")
+
+
+def data_dir() -> Path:
+    """Where the data lies: HMI_DATA_DIR, or ``shared/data`` beside the checkout.
+
+    Raises SystemExit with what to do when it is not there.
+    """
+    folder = Path(os.environ.get("HMI_DATA_DIR") or ROOT.parent / "shared" / "data")
+    if not folder.is_dir():
+        raise SystemExit(
+            f"There is no data in {folder}. Set HMI_DATA_DIR to the folder that holds chemprot/ and corpora/."
+        )
+    return folder
+
+
+def corpus(name: str) -> Path:
+    """The file of an unlabelled corpus, one text a line."""
+    return data_dir() / "corpora" / f"{name}.txt"
+
+
+def canonical(dataset: Dataset, folder: Path) -> DatasetFiles:
+    """The three splits as the product stores them, written once into ``folder``."""
+    files = {split: folder / f"{split}.jsonl" for split in SPLITS}
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, file in files.items():
+        if not file.is_file():
+            source = data_dir() / dataset.name / f"{split}.txt"
+            rows = _conll(source) if dataset.task == "tagging" else _labelled(source)
+            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+            partial = file.with_suffix(".partial")
+            partial.write_text("".join(lines), encoding="utf-8")
+            partial.replace(file)
+    return DatasetFiles(**files)
+
+
+def _labelled(source: Path) -> Iterator[dict[str, object]]:
+    with source.open(encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield {"text": row["text"], "label": row["label"]}
+
+
+def _conll(source: Path) -> Iterator[dict[str, object]]:
+    """Sentences of columns: the token stands first, its tag last."""
+    tokens: list[str] = []
+    tags: list[str] = []
+    for line in [*source.read_text(encoding="utf-8").split("\n"), ""]:
+        columns = line.split()
+        if columns:
+            tokens.append(columns[0])
+            tags.append(columns[-1])
+        elif tokens:
+            yield {"tokens": tokens, "tags": tags}
+            tokens, tags = [], []

@@ -1,0 +1,258 @@
+"""The paper's table 3 on real data: fine-tuning every parameter beside the model and its parts.
+
+Every method is trained with the same loop and the same search on the dev split; figures are of the test
+split, in points. Runs are kept: stop it and start it again, or take one dataset at a time.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks import harness
+from benchmarks.accuracy.data import DATASETS, QUICK, Dataset, canonical
+from benchmarks.accuracy.methods import (
+    ADAPTER,
+    DEDICATED,
+    HBERT,
+    METHODS,
+    PLOT,
+    SHARED,
+    UPPER,
+    Inputs,
+    Method,
+    train_whole,
+)
+from benchmarks.accuracy.workbench import Converted, Workbench
+from benchmarks.runs import Runs, bench_dir, made_folder
+from inference.hplm.artifact_files import read_artifact_json
+from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
+from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.fine_tune import fine_tune
+from workers.training.lower_states import LowerWay
+from workers.training.search import FineTuneSettings
+
+ALPHA = 50.0
+COMPUTED = "hBERT, computed lower layers"
+FALLBACK = "hBERT, α = 50, fallback"
+AUTO = "hBERT, α = 50, auto"
+READINGS: dict[str, LowerWay] = {
+    HBERT.name: "compute",
+    COMPUTED: "whole",
+    FALLBACK: "fallback",
+    AUTO: "auto",
+}
+"""One model, trained as the product trains it, is read in several ways: in the row hBERT with every fragment
+computed."""
+QUICK_EPOCHS = 3
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run what is missing and print the table; 0 when every run ended well."""
+    parser = harness.arguments(__doc__ or "")
+    parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
+    parser.add_argument("--method", action="append", choices=sorted(METHODS), help="only this one")
+    parser.add_argument("--seeds", type=int, help="seeds of each dataset, if not the usual")
+    parser.add_argument("--trials", type=int, default=2, help="learning rates tried for each method")
+    parser.add_argument("--epochs", type=int, default=8)
+    options = parser.parse_args(argv)
+    console = Console()
+    report = Accuracy(options, console).run()
+    console.print(
+        "\nTest metric in points (accuracy; NCBI-disease: entity F1), mean ± deviation over seeds\n"
+    )
+    console.out(harness.markdown_table(report.rows), highlight=False)
+    console.print({name: round(value, 3) for name, value in report.figures.items()})
+    if options.json:
+        harness.write_json(report, options.json)
+    return 0
+
+
+class Accuracy:
+    """The runs of the benchmark and their table."""
+
+    def __init__(self, options: argparse.Namespace, console: Console) -> None:
+        self._options = options
+        self._bench = Workbench(console)
+        self._runs = Runs("accuracy", console)
+        quick = options.quick
+        names = options.dataset or (QUICK if quick else tuple(DATASETS))
+        self._datasets = [DATASETS[name] for name in names]
+        self._methods = [METHODS[name] for name in options.method or METHODS]
+        self._trials = 1 if quick else options.trials
+        self._epochs = QUICK_EPOCHS if quick else options.epochs
+        seeds = 1 if quick else options.seeds
+        self._seeds = {dataset.name: seeds or dataset.seeds for dataset in self._datasets}
+        self._found: dict[tuple[str, str], list[float]] = {}
+        self._notes: dict[str, list[float]] = {"bytes": [], "auto_rows": [], "auto_time": []}
+
+    def run(self) -> harness.Report:
+        converted = self._bench.convert()
+        for dataset in self._datasets:
+            for seed in range(self._seeds[dataset.name]):
+                for method in self._methods:
+                    self._measure(converted, dataset, method, seed)
+        settings = {
+            "seeds": self._seeds,
+            "trials": self._trials,
+            "epochs": self._epochs,
+            "conversion": _conversion_figures(converted),
+        }
+        return harness.Report("accuracy", settings, self._rows(), self._figures(converted))
+
+    def _measure(self, converted: Converted, dataset: Dataset, method: Method, seed: int) -> None:
+        inputs = self._inputs(converted, dataset)
+        settings = FineTuneSettings(
+            seed=seed,
+            learning_rate=method.rate,
+            trials=self._trials,
+            epochs=self._epochs,
+            mix=method.mix,
+            lower_way=method.lower_way,
+        )
+        if method.learns == "head":
+            settings = replace(settings, lora=0, biases=False, norms=False)
+        key = {
+            "dataset": dataset.name,
+            "method": asdict(method),
+            "settings": asdict(settings),
+            # With full context in the lower layers a run does not depend on the conversion.
+            "root": "as published" if method.lower_way == "whole" else converted.key,
+        }
+        if method.learns in ("all", "upper"):
+            result = self._runs.once(key, lambda: train_whole(method, inputs, settings, self._bench.reporter))
+        else:
+            result = self._runs.once(key, lambda: self._tune(inputs, settings, method, key))
+        if method is not HBERT:
+            self._note(dataset, method.name, result["test"])
+        else:
+            self._notes["bytes"].append(result["bytes"])
+            for name, found in result["readings"].items():
+                self._note(dataset, name, found["value"])
+            self._note_auto(result["readings"])
+
+    def _note_auto(self, readings: dict[str, Any]) -> None:
+        """How many texts `auto` computes, and how much of the time that computing all of them adds."""
+        auto, least, most = (readings[name] for name in (AUTO, FALLBACK, COMPUTED))
+        self._notes["auto_rows"].append(auto["hits"]["whole"])
+        added = most["cpu_seconds"] - least["cpu_seconds"]
+        self._notes["auto_time"].append((auto["cpu_seconds"] - least["cpu_seconds"]) / added)
+
+    def _inputs(self, converted: Converted, dataset: Dataset) -> Inputs:
+        tables = [self._bench.table(converted, "general", ALPHA)]
+        if dataset.domain != "general":
+            tables.insert(0, self._bench.table(converted, dataset.domain, ALPHA, all_unigrams=False))
+        files = canonical(dataset, bench_dir() / "data" / dataset.name)
+        return Inputs(converted.root, converted.lower, tables, files, dataset.task)
+
+    def _tune(
+        self, inputs: Inputs, settings: FineTuneSettings, method: Method, key: dict[str, Any]
+    ) -> dict[str, Any]:
+        out = made_folder("hplms", key)
+        report = fine_tune(
+            root=inputs.root,
+            plots=inputs.plots,
+            dataset=inputs.files,
+            task=inputs.task,
+            out=out,
+            settings=settings,
+            reporter=self._bench.reporter,
+            lower=inputs.lower,
+        )
+        result = {
+            "dev": report["dev"]["value"],
+            "test": report["test"]["value"],
+            "learning_rate": report["learning_rate"],
+            "trials": report["trials"],
+            "bytes": report["bytes"],
+        }
+        if method is HBERT:
+            result["readings"] = {name: self._read(inputs, out, way) for name, way in READINGS.items()}
+        return result
+
+    def _read(self, inputs: Inputs, hplm: Path, way: LowerWay) -> dict[str, Any]:
+        started = time.process_time()
+        found = evaluate(
+            root=inputs.root,
+            plots=inputs.plots,
+            hplm=hplm,
+            dataset_file=inputs.files.test,
+            task=inputs.task,
+            reporter=self._bench.reporter,
+            lower=inputs.lower,
+            settings=EvaluateSettings(lower_way=way),
+        )
+        return {
+            "value": found["value"],
+            "hits": found["plot_hits"],
+            "cpu_seconds": time.process_time() - started,
+        }
+
+    def _note(self, dataset: Dataset, row: str, value: float) -> None:
+        self._found.setdefault((row, dataset.name), []).append(100 * value)
+
+    def _rows(self) -> list[harness.Row]:
+        names = list(dict.fromkeys(row for row, _ in self._found))
+        rows = []
+        for name in names:
+            values = {d.name: self._found.get((name, d.name), []) for d in self._datasets}
+            means = [fmean(found) for found in values.values() if found]
+            rows.append(
+                {"method": name}
+                | {dataset: _spread(found) for dataset, found in values.items()}
+                | {"mean": fmean(means)}
+            )
+        return rows
+
+    def _figures(self, converted: Converted) -> dict[str, float]:
+        def drop(worse: str, better: str) -> float | None:
+            pairs = [
+                (fmean(self._found[better, d.name]), fmean(self._found[worse, d.name]))
+                for d in self._datasets
+                if (better, d.name) in self._found and (worse, d.name) in self._found
+            ]
+            return fmean(high - low for high, low in pairs) if pairs else None
+
+        wanted = {
+            "drop_conversion": drop(HBERT.name, ADAPTER.name),
+            "drop_computed": drop(COMPUTED, HBERT.name),
+            "drop_alpha50_fallback": drop(FALLBACK, HBERT.name),
+            "drop_alpha50_auto": drop(AUTO, HBERT.name),
+            "drop_dedicated": drop(HBERT.name, DEDICATED.name),
+            "drop_upper_all": drop(UPPER.name, DEDICATED.name),
+            "drop_plot": drop(PLOT.name, DEDICATED.name),
+            "drop_shared": drop(SHARED.name, DEDICATED.name),
+        }
+        figures = {name: value for name, value in wanted.items() if value is not None}
+        if self._notes["bytes"]:
+            figures["hplm_bytes_share"] = max(self._notes["bytes"]) / _root_bytes(converted)
+            figures["auto_rows_computed"] = fmean(self._notes["auto_rows"])
+            figures["auto_time_computed"] = fmean(self._notes["auto_time"])
+        return figures
+
+
+def _spread(values: list[float]) -> str:
+    if not values:
+        return "–"
+    return f"{fmean(values):.1f}" + (f" ± {stdev(values):.1f}" if len(values) > 1 else "")
+
+
+def _root_bytes(converted: Converted) -> int:
+    """Of the checkpoint's weights as they were published."""
+    return sum((converted.root / name).stat().st_size for name in (LOWER_FILE, UPPER_FILE))
+
+
+def _conversion_figures(converted: Converted) -> dict[str, Any]:
+    kept = ("unconverted", "closed_form", "distilled", "seconds", "cpu_seconds")
+    report = read_artifact_json(converted.root / ROOT_FILE)["report"] | converted.report
+    return {name: report[name] for name in kept if name in report}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

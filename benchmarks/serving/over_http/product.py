@@ -1,0 +1,101 @@
+"""The whole product, as `make up` starts it, for a benchmark: in a home of its own, with models to ask."""
+
+import argparse
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rich.console import Console
+
+from benchmarks import harness
+from benchmarks.runs import bench_dir
+from benchmarks.serving.over_http.clients import Call, Clients
+from benchmarks.serving.over_http.engine import Engine
+from benchmarks.serving.over_http.made import Texts
+from benchmarks.serving.over_http.surroundings import surround
+from benchmarks.serving.world import DEMO, ENCODERS, PETS
+
+TENANTS, CLIENTS = 16, 32
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """It is running at ``url``; ``served`` has a call for each tenant's model, without inputs. ``engine`` has
+    the same models in this process."""
+
+    url: str
+    clients: Clients
+    engine: Engine
+    served: Sequence[Call]
+    texts: Texts
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """What such benchmarks take."""
+    parser = harness.arguments(description)
+    parser.add_argument("--encoder", choices=sorted(ENCODERS), default=DEMO.name)
+    parser.add_argument("--pet", choices=sorted(PETS), default="adapter-64")
+    parser.add_argument("--tokens", type=int, default=128, help="of an input")
+    parser.add_argument("--repeats", type=int, help="of every measurement")
+    parser.add_argument("--clients", type=int, default=CLIENTS, help="that call at the same time")
+    parser.add_argument("--tenants", type=int, default=TENANTS, help="of a model each, called in turn")
+    parser.add_argument(
+        "--client-cpus", help="processors for the clients alone, such as 2,3 (default: as the product)"
+    )
+    return parser
+
+
+@contextmanager
+def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
+    """The product, with batches of so many rows. Ends the program when it is stopped before its end."""
+    with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="product-") as name:
+        home = Path(name)
+        surround(home, rows)
+        import django
+
+        django.setup()
+        # These read the settings, which are known only now.
+        from benchmarks.serving.over_http.site import fill, tokenizer_file
+        from hmi_site.launcher.stack import Stack
+        from tenants.base.scope import use_platform_scope
+
+        use_platform_scope()
+        texts = Texts(tokenizer_file())
+        cpus = [int(cpu) for cpu in (options.client_cpus or "").split(",") if cpu]
+        with Stack(Console(stderr=True)) as stack:
+            encoder = ENCODERS[options.encoder]
+            served = fill(home / "scratch", encoder, options.pet, texts, options.tenants)
+            with (
+                Clients(stack.url, options.clients, cpus) as clients,
+                closing(Engine(home / "home" / "artifacts")) as engine,
+            ):
+                clients.wait_until_served([replace(call, inputs=["a text"]) for call in served])
+                yield Product(stack.url, clients, engine, served, texts)
+                return
+        raise SystemExit("It was stopped before its end.")
+
+
+def settings_told(options: argparse.Namespace, engine: Engine) -> dict[str, object]:
+    """What was measured, for the report."""
+    return {
+        "device": str(engine.device),
+        "dtype": str(engine.dtype),
+        "encoder": options.encoder,
+        "pet": options.pet,
+        "tokens": options.tokens,
+        "tenants": options.tenants,
+        "clients": options.clients,
+        "client_cpus": options.client_cpus or "those of the product",
+        "repeats": options.repeats,
+    }
+
+
+def told(report: harness.Report, options: argparse.Namespace) -> int:
+    """Print the tables, write them where that was asked for."""
+    print(harness.markdown_table(report.rows))
+    print({name: round(value, 3) for name, value in report.figures.items()})
+    if options.json:
+        harness.write_json(report, options.json)
+    return 0

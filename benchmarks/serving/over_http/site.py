@@ -1,0 +1,103 @@
+"""Tenants, each with a model that is ready, in the database of a running product.
+
+Imported once Django knows its settings.
+"""
+
+import io
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from django.conf import settings
+from django.db import transaction
+
+from benchmarks.serving.over_http.clients import Call
+from benchmarks.serving.over_http.made import LABELS, Texts, write_checkpoint, write_hplm, write_root
+from benchmarks.serving.world import Encoder
+from demo.tree import demo_checkpoint
+from tenants.accounts.models import User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.tenants import tenant_create
+from tenants.datasets.models import Corpus
+from tenants.datasets.services.corpora import corpus_upload
+from tenants.datasets.services.datasets import dataset_upload
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job, JobState
+from versiontree.jobs.services.lifecycle import job_claim, job_succeed
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.roots import root_register
+
+MAKER, LEASE_S, HPLM = "benchmark", 60.0, "model"
+CORPUS_LINES, EXAMPLES, WORDS_OF_AN_EXAMPLE = 400, 60, 12
+Folders = Mapping[str, Path]
+
+
+def tokenizer_file() -> Path:
+    """That of the demo's checkpoint. Raises DemoError where that is not installed."""
+    return Path(demo_checkpoint()) / "tokenizer.json"
+
+
+def fill(scratch: Path, encoder: Encoder, pet: str, texts: Texts, tenants: int) -> list[Call]:
+    """A root and so many tenants with a model each; returns a call for each, without inputs. Their jobs never
+    run: each ends well, in the transaction that makes it, with what was written for it."""
+    staff = User.objects.create_superuser("staff")
+    write_checkpoint(scratch / "checkpoint", encoder, tokenizer_file())
+    root, corpus = write_root(scratch, scratch / "checkpoint", texts), _corpus(texts, staff)
+    with transaction.atomic():
+        version = root_register(
+            name=encoder.name, source=str(scratch / "checkpoint"), corpus=corpus, actor=staff
+        )
+        _finish(version, {"root": scratch / "root", "lower": scratch / "lower"})
+        _finish(version, {"plot": scratch / "plot"})
+    version.refresh_from_db()
+    served = []
+    for number in range(tenants):
+        write_hplm(scratch / f"hplm{number}", root, pet, seed=number)
+        served.append(_serve(f"tenant-{number}", version, texts, scratch / f"hplm{number}"))
+    return served
+
+
+def _serve(name: str, root: Version, texts: Texts, folder: Path) -> Call:
+    """A tenant of that name whose model is what lies in the folder."""
+    owner = User.objects.create_user(name)
+    tenant = tenant_create(slug=name, name=name, owner=owner)
+    dataset = dataset_upload(
+        tenant=tenant,
+        name="examples",
+        task="classification",
+        files={"train": ("train.jsonl", _examples(texts))},
+        actor=owner,
+    )
+    with transaction.atomic():
+        version = hplm_create(tenant=tenant, name=HPLM, parent=root, dataset=dataset, actor=owner)
+        _finish(version, {"hplm": folder})
+        _finish(version, {})
+    return Call(
+        name, HPLM, api_key_create(tenant=tenant, name="calls", scopes=["infer"], created_by=owner)[1]
+    )
+
+
+def _finish(version: Version, folders: Folders) -> None:
+    """End the version's job that is next, with these artifacts."""
+    store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
+    artifacts = [(role, store.ingest(role, folder)) for role, folder in folders.items()]
+    queued = Job.unscoped.get(version=version, state=JobState.QUEUED)
+    claimed = job_claim(job_id=queued.pk, worker=MAKER, lease_s=LEASE_S)
+    assert claimed is not None, "nobody else sees a job before its transaction ends"
+    job_succeed(job_id=queued.pk, worker=MAKER, metrics={}, artifacts=artifacts)
+
+
+def _corpus(texts: Texts, staff: User) -> Corpus:
+    """As a root must have one."""
+    lines = "\n".join(texts.draw(CORPUS_LINES, WORDS_OF_AN_EXAMPLE))
+    return corpus_upload(
+        tenant=None, name="texts", stream=io.BytesIO(lines.encode()), filename="texts.txt", actor=staff
+    )
+
+
+def _examples(texts: Texts) -> io.BytesIO:
+    """As a model must have some."""
+    drawn = enumerate(texts.draw(EXAMPLES, WORDS_OF_AN_EXAMPLE))
+    rows = (json.dumps({"text": text, "label": LABELS[number % len(LABELS)]}) for number, text in drawn)
+    return io.BytesIO("\n".join(rows).encode())
