@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from huggingface_hub import ModelCard
 
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.site import MEASURED, Site
@@ -20,10 +21,8 @@ def card_of(version: Version) -> str:
 
 
 def front_matter(card: str) -> dict[str, Any]:
-    """The YAML before the text; every value is JSON as well, or a plain word."""
-    _, yaml, _ = card.split("---\n", 2)
-    pairs = (line.split(": ", 1) for line in yaml.splitlines())
-    return {name: json.loads(value) if value[0] in '"[' else value for name, value in pairs}
+    """The YAML before the text, as a hub reads it."""
+    return ModelCard(card, ignore_metadata_errors=False).data.to_dict()
 
 
 def rows_of(card: str, title: str) -> list[list[str]]:

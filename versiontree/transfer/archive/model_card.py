@@ -1,8 +1,9 @@
 """The model card of an archive: YAML front matter as model hubs read it, then what people want to know."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
+
+from huggingface_hub import ModelCardData
 
 from versiontree.transfer.archive.layout import Node
 from versiontree.tree.models.version import VersionKind
@@ -24,21 +25,20 @@ def model_card(nodes: Sequence[Node]) -> str:
     """The card of the first version, which stands on the others."""
     version = nodes[0]
     title = f"# {version.name} v{version.number}"
-    return "\n".join([*_front_matter(nodes), "", title, "", _lead(version), *_sections(nodes), ""])
+    return "\n".join([_front_matter(nodes), "", title, "", _lead(version), *_sections(nodes), ""])
 
 
-def _front_matter(nodes: Sequence[Node]) -> Iterator[str]:
+def _front_matter(nodes: Sequence[Node]) -> str:
     version, root = nodes[0], nodes[-1]
-    yield "---"
-    yield f"license: {_quoted(version.licence or UNKNOWN)}"
-    if root is not version:
-        yield f"base_model: {_quoted(root.source_url or root.name)}"
-    if version.task:
-        yield f"pipeline_tag: {PIPELINES.get(version.task, version.task)}"
-    yield f"tags: {_quoted(['hmi', str(version.kind), *([version.task] if version.task else [])])}"
-    yield f"datasets: {_quoted(list(dict.fromkeys(name for name, _, _ in _data(version))))}"
-    yield f"digest: {_quoted(version.digest)}"
-    yield "---"
+    data = ModelCardData(
+        license=version.licence or UNKNOWN,
+        base_model=(root.source_url or root.name) if root is not version else None,
+        pipeline_tag=PIPELINES.get(version.task, version.task) if version.task else None,
+        tags=["hmi", str(version.kind), *([version.task] if version.task else [])],
+        datasets=list(dict.fromkeys(name for name, _, _ in _data(version))),
+        digest=version.digest,
+    )
+    return f"---\n{data.to_yaml()}\n---"
 
 
 def _lead(version: Node) -> str:
@@ -153,8 +153,3 @@ def _figure(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(_figure, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _quoted(value: Any) -> str:
-    """JSON on one line, which YAML reads as it is."""
-    return json.dumps(value, ensure_ascii=False)
