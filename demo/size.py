@@ -10,7 +10,7 @@ FULL: Final = 1.0
 EPOCHS: Final = 4
 
 
-LEAST_STEPS: Final = 200
+MIN_STEPS: Final = 200
 
 
 BATCH: Final = 16
@@ -41,7 +41,7 @@ class DemoSize:
         """Settings of a fine-tune job that learns from so many rows: 4 epochs, fewer than the product's own,
         or as many as make 200 steps at full size."""
         steps = math.ceil(rows / BATCH)
-        return {"epochs": max(EPOCHS, math.ceil(self.share(LEAST_STEPS) / steps))}
+        return {"epochs": max(EPOCHS, math.ceil(self.share(MIN_STEPS) / steps))}
 
     def _settings(self, **amounts: int) -> dict[str, Any]:
         return {

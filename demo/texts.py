@@ -20,7 +20,7 @@ FILES_PER_PACKAGE: Final = 250
 CORPUS_WORDS: Final = 300_000
 
 
-SMALLEST_TRAIN: Final = 120
+MIN_TRAIN_ROWS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class DemoTexts:
             for example in task.examples(docstring)
         ]
         kept = _first_of_each_group(found, [example.text for _, example in found])
-        train = self.size.share(task.train_size, least=SMALLEST_TRAIN)
+        train = self.size.share(task.train_size, least=MIN_TRAIN_ROWS)
         sizes = (train, train // 8, train // 4)
         return {
             split: sample_evenly((example for where, example in kept if where == split), size)

@@ -86,7 +86,7 @@ def second_factor_required(user: User) -> bool:
     return bool(settings.HMI_STAFF_TOTP) and user.is_staff
 
 
-LONGEST_NAME = 150
+MAX_NAME_LENGTH = 150
 
 
 SEVERAL_ADDRESSES = 10
@@ -116,7 +116,7 @@ def account_name(request: HttpRequest, credentials: dict[str, Any] | None) -> st
     """
     given = credentials or {}
     typed = str(given.get("username") or given.get("email") or request.POST.get("login", ""))
-    typed = typed.strip()[:LONGEST_NAME]
+    typed = typed.strip()[:MAX_NAME_LENGTH]
     if not typed:
         return typed
     by_mail = Q(email__iexact=typed) | Q(emailaddress__email__iexact=typed)

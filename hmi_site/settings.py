@@ -52,10 +52,10 @@ HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 4 * 1024**3, minimum=1)
 HMI_UPLOAD_LIFE_H = 48.0
 HMI_CHECK_INLINE_BYTES = 8 * 1024**2
-HMI_CHECKS_AT_ONCE = 10
+HMI_MAX_CHECKS = 10
 HMI_IMPORT_MAX_BYTES = 16 * 1024**3
 # What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
-HMI_ARTIFACT_TRIAL = (sys.executable, "-m", "inference.hplm.artifact_check")
+HMI_ARTIFACT_CHECK = (sys.executable, "-m", "inference.hplm.artifact_check")
 HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 # Webhooks: networks that are not public and may be sent to, plain http, and further certificates believed.

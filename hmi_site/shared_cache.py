@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S = 0.5
+TIMEOUT_S = 0.5
 
 
 class Json:
@@ -46,7 +46,7 @@ class SharedCache(RedisCache):  # type: ignore[misc,unused-ignore]
     """Django's, which never fails."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
-        patience = {"socket_timeout": PATIENCE_S, "socket_connect_timeout": PATIENCE_S}
+        patience = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
         options = {"serializer": Json(), "retry": Retry(NoBackoff(), 0), **patience}
         super().__init__(server, {**params, "OPTIONS": options})
         self.own = LocMemCache("while-valkey-is-away", {"OPTIONS": {"MAX_ENTRIES": 100_000}})

@@ -10,8 +10,8 @@ from inference.hplm.errors import HplmError
 from tenants.base.errors import ErrorCode, HmiError
 from workers.training import disk
 
-FRAMES_KEPT = 20
-CHARACTERS_KEPT = 8_000
+MAX_FRAMES = 20
+MAX_CHARACTERS = 8_000
 
 _KNOWN_CODES = frozenset(code.value for code in ErrorCode)
 
@@ -55,10 +55,10 @@ def explain(error: BaseException) -> Failure:
 
 def trimmed_traceback(error: BaseException) -> str:
     """The last frames and the message, without local values: those may hold a tenant's text."""
-    lines = traceback.format_exception(error, limit=-FRAMES_KEPT)
+    lines = traceback.format_exception(error, limit=-MAX_FRAMES)
     # PostgreSQL text takes no NUL, and half a surrogate pair cannot be encoded.
     text = "".join(lines).replace("\0", "").encode("utf-8", "replace").decode()
-    return text[-CHARACTERS_KEPT:]
+    return text[-MAX_CHARACTERS:]
 
 
 def _code_and_message(error: BaseException) -> tuple[ErrorCode, str]:

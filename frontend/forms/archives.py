@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from frontend.forms.base import LONGEST_NAME, PickField, PickForm, slug_field
+from frontend.forms.base import MAX_NAME_LENGTH, PickField, PickForm, slug_field
 from frontend.forms.tree import NO_PARENT, offer_parents
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Task
@@ -23,7 +23,7 @@ class ImportForm(forms.Form):
     name = forms.CharField(
         label="Name",
         required=False,
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         help_text="Leave empty to keep the name in the archive.",
         widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false"}),
     )

@@ -10,7 +10,7 @@ from django import forms
 from django.db.models import Model, Q, QuerySet
 
 NAME_HELP = "Lower-case letters, digits and hyphens. It cannot be changed later."
-LONGEST_NAME = 63
+MAX_NAME_LENGTH = 63
 OFFERED: Final = 50
 """Rows among which to choose at once; the others are looked for."""
 FIND: Final = "find_"
@@ -20,7 +20,7 @@ FIND: Final = "find_"
 def slug_field(label: str = "Name") -> forms.CharField:
     """The name of a node of the version tree; the services check its letters."""
     widget = forms.TextInput({"autocomplete": "off", "spellcheck": "false"})
-    return forms.CharField(label=label, max_length=LONGEST_NAME, help_text=NAME_HELP, widget=widget)
+    return forms.CharField(label=label, max_length=MAX_NAME_LENGTH, help_text=NAME_HELP, widget=widget)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,12 +80,12 @@ def _column_label(column: str, examples: Mapping[str, str]) -> str:
     return f"{column} ({example})" if example else column
 
 
-LONGEST_NAME = 100
+MAX_NAME_LENGTH = 100
 
 
 def _name_field() -> forms.CharField:
     return forms.CharField(
-        label="Name", max_length=LONGEST_NAME, widget=forms.TextInput({"autocomplete": "off"})
+        label="Name", max_length=MAX_NAME_LENGTH, widget=forms.TextInput({"autocomplete": "off"})
     )
 
 

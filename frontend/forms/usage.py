@@ -12,10 +12,10 @@ from tenants.accounts.selectors import audit_actors
 from tenants.audit.selectors import SYSTEM, AuditFilter, audit_kinds
 from tenants.usage.selectors import UsageFilter
 
-LONGEST_DAYS: Final = 366
+MAX_DAYS: Final = 366
 
 
-LONGEST_NAME: Final = 100
+MAX_NAME_LENGTH: Final = 100
 
 
 MONTH, RANGE = "month", "range"
@@ -57,7 +57,7 @@ class UsageForm(forms.Form):
     model = forms.CharField(
         label="Model",
         required=False,
-        max_length=LONGEST_NAME,
+        max_length=MAX_NAME_LENGTH,
         widget=forms.TextInput(
             {"list": "asked", "placeholder": "All", "autocomplete": "off", "spellcheck": "false"}
         ),
@@ -86,8 +86,8 @@ class UsageForm(forms.Form):
             self.add_error("since", "Choose the first day.")
         elif until < since:
             self.add_error("until", "The last day is before the first day.")
-        elif (until - since).days >= LONGEST_DAYS:
-            self.add_error("since", f"Choose at most {LONGEST_DAYS} days.")
+        elif (until - since).days >= MAX_DAYS:
+            self.add_error("since", f"Choose at most {MAX_DAYS} days.")
         return cleaned
 
     def span(self) -> Span:

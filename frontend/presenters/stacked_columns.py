@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Final
 
-MOST_COLUMNS: Final = 92
+MAX_COLUMNS: Final = 92
 GAP: Final = 0.2
 """Of the place that a column has."""
 
@@ -48,7 +48,7 @@ def daily_columns(
     """A column for each day from the first to the last, or for each week where days are too many. `by_day`
     has the figures of all series; a day without any may be absent."""
     days = (until - since).days + 1
-    step = 1 if days <= MOST_COLUMNS else 7
+    step = 1 if days <= MAX_COLUMNS else 7
     starts = [since + timedelta(days=place) for place in range(0, days, step)]
     sums = [_summed(by_day, start, min(start + timedelta(days=step - 1), until), series) for start in starts]
     top = max((sum(figures) for figures in sums), default=0)

@@ -19,7 +19,7 @@ from versiontree.tree.selectors.versions import as_mapping, version_warnings
 from versiontree.tree.training_fields import LABELS, setting_fields
 from versiontree.tree.training_settings import SETTING_SPECS
 
-UNTOLD_SETTINGS = {"device", "precision", "lower_way"}
+HIDDEN_SETTINGS = {"device", "precision", "lower_way"}
 _KNOBS = (
     name for kind in (JobKind.FINE_TUNE, *SETTING_SPECS) for name in setting_fields(kind) if name != "seed"
 )
@@ -227,7 +227,7 @@ def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -
     rows = [
         (LABELS.get(name, words(name)), plain(value))
         for name, value in sorted(given.items(), key=lambda item: _setting_order(item[0]))
-        if name not in UNTOLD_SETTINGS
+        if name not in HIDDEN_SETTINGS
     ]
     best = next((report["best_epoch"] for report in reports if report.get("best_epoch")), None)
     return [*rows, *([("best epoch", str(best))] if best else [])]

@@ -16,7 +16,7 @@ from tenants.audit.selectors import audit_events_of
 
 ROWS = 50
 COLUMNS = ("at", "who", "verb", "subject", "address", "request_id", "detail")
-LINES_AT_ONCE = 2_000
+LINES_PER_CHUNK = 2_000
 
 
 @require_GET
@@ -36,7 +36,7 @@ def page(request: TenantRequest) -> HttpResponse:
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
     """All events that the page would show."""
     tenant = request.access.tenant
-    events = audit_events_of(tenant, AuditForm(tenant, request.GET).filters()).iterator(LINES_AT_ONCE)
+    events = audit_events_of(tenant, AuditForm(tenant, request.GET).filters()).iterator(LINES_PER_CHUNK)
     return csv_response(f"audit-{tenant.slug}.csv", COLUMNS, map(audit_line, events))
 
 

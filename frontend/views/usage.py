@@ -24,7 +24,7 @@ KEYS_OFFERED = 200
 BY = {UsageBy.DAY: ("Day", "days"), UsageBy.MODEL: ("Model", "Models"), UsageBy.KEY: ("API key", "keys")}
 COLUMNS = ("day", "model", "key", "requests", "failed", "texts", "tokens", "machine_ms")
 READ = ("day", "model_name", "key_prefix", "requests", "failed", "inputs", "tokens", "busy_ms")
-LINES_AT_ONCE = 1_000
+LINES_PER_CHUNK = 1_000
 
 
 @require_GET
@@ -76,7 +76,7 @@ def rows_csv(request: TenantRequest) -> HttpResponseBase:
     tenant = request.access.tenant
     form = _form(request)
     since, until = form.span()
-    parts = usage_batches(tenant, since, until, READ, at_once=LINES_AT_ONCE, of=form.of())
+    parts = usage_batches(tenant, since, until, READ, at_once=LINES_PER_CHUNK, of=form.of())
     name = f"usage-{tenant.slug}-{since}-{until}.csv"
     return csv_stream_response(name, COLUMNS, chain.from_iterable(parts))
 

@@ -18,7 +18,7 @@ from hmi_client.responses import Answer, Json
 
 Input = str | dict[str, str]
 STDIN = Path("-")
-LONGEST_SHOWN = 60
+MAX_SHOWN_LENGTH = 60
 
 
 def infer(
@@ -99,4 +99,4 @@ def _in_words(result: Json) -> tuple[str, float | None]:
 
 def _short(asked: Input) -> str:
     text = asked if isinstance(asked, str) else " | ".join(map(str, asked.values()))
-    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 1]}…"
+    return text if len(text) <= MAX_SHOWN_LENGTH else f"{text[: MAX_SHOWN_LENGTH - 1]}…"

@@ -7,7 +7,7 @@ from hmi_client.flow import Flow
 from hmi_client.requests import post
 from hmi_client.responses import Answer, from_json
 
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 """How much longer than the deadline the client waits for the answer."""
 
 
@@ -29,5 +29,5 @@ def infer(
         body["timeout_s"] = timeout_s
     if explain:
         body["explain"] = True
-    wait = None if timeout_s is None else timeout_s + PATIENCE_S
+    wait = None if timeout_s is None else timeout_s + TIMEOUT_S
     return from_json(Answer, (yield from post("infer", body, key=idempotency_key, timeout_s=wait)))

@@ -26,10 +26,10 @@ TRAINING_NICENESS = 10
 DEFAULT_QUEUE_PROCESSES = 2
 
 
-WEBHOOKS_AT_ONCE = 8
+WEBHOOK_CONCURRENCY = 8
 
 
-BATCHES_AT_ONCE = 2
+BATCH_CONCURRENCY = 2
 
 
 WEB_POOL = 32
@@ -38,7 +38,7 @@ WEB_POOL = 32
 WEB_STOP_S = 10
 
 
-MOST_CONNECTIONS = 4096
+MAX_CONNECTIONS = 4096
 
 
 RETURNS_MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1024**2)}
@@ -98,7 +98,7 @@ def uploads_worker() -> tuple[Child, Ready]:
 
 def webhook_worker() -> tuple[Child, Ready]:
     """The Celery worker that sends to webhooks: threads, since they wait for other hosts."""
-    threads = ("--pool", "threads", "--concurrency", str(WEBHOOKS_AT_ONCE))
+    threads = ("--pool", "threads", "--concurrency", str(WEBHOOK_CONCURRENCY))
     return _celery(
         "webhook worker",
         *("worker", "--queues", "webhooks", *threads, "--hostname", "webhooks@%h", *_QUIET),
@@ -108,7 +108,7 @@ def webhook_worker() -> tuple[Child, Ready]:
 
 def batch_worker() -> tuple[Child, Ready]:
     """The Celery worker that has batches answered, some at a time."""
-    processes = str(BATCHES_AT_ONCE)
+    processes = str(BATCH_CONCURRENCY)
     return _celery(
         "batch worker",
         *("worker", "--queues", "batches", "--concurrency", processes, "--hostname", "batches@%h", *_QUIET),
@@ -153,7 +153,7 @@ def _most_connections() -> int:
     """How many connections the web server accepts, those that are idle among them: half of the files that it
     may open."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MOST_CONNECTIONS if files == resource.RLIM_INFINITY else min(MOST_CONNECTIONS, files // 2)
+    most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
     return max(most, settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS)
 
 

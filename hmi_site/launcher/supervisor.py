@@ -29,7 +29,7 @@ SECOND_WAIT_S = 1.0
 """The first restart is at once; from the third on the wait doubles."""
 
 
-MOST_DEATHS = 5
+MAX_DEATHS = 5
 
 
 WITHIN_S = 60.0
@@ -63,7 +63,7 @@ class Service:
 
 class Supervisor:
     """Looks after services that have started: one that ends is started again at once, then after 1, 2 and 4
-    seconds, until it has ended MOST_DEATHS times within WITHIN_S.
+    seconds, until it has ended MAX_DEATHS times within WITHIN_S.
 
     `begin` does so in a thread of its own; `failure` is then why it has given up, of which `on_failure` is
     told. `stop` ends the restarts, and `release` the thread: the kernel ends what a thread has started
@@ -155,7 +155,7 @@ class Supervisor:
         now = self._clock()
         service.deaths = [*(at for at in service.deaths if now - at < WITHIN_S), now]
         count = len(service.deaths)
-        if count >= MOST_DEATHS:
+        if count >= MAX_DEATHS:
             raise ChildError(
                 f"{service.name} has ended {count} times within a minute; the last time it {how}.\n"
                 f"{service.child.last_lines()}"

@@ -18,7 +18,7 @@ from tenants.base.upload_concurrency import release_database
 JSON_LENGTH: Final = "Inference-Header-Content-Length"
 
 
-MOST_DIGITS: Final = 12
+MAX_DIGITS: Final = 12
 
 
 IDENTITY: Final = "identity"
@@ -90,7 +90,7 @@ def decompressed(raw: bytes, encoding: str | None) -> bytes:
 
 
 def _length(header: str, size: int) -> int:
-    if not (header.isascii() and header.isdecimal() and len(header) <= MOST_DIGITS):
+    if not (header.isascii() and header.isdecimal() and len(header) <= MAX_DIGITS):
         raise invalid(JSON_LENGTH, f"The header {JSON_LENGTH} must be a number of bytes.")
     length = int(header)
     if length > size:

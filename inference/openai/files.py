@@ -26,7 +26,7 @@ from tenants.datasets.selectors.files import file_of, files_of
 from tenants.datasets.services.files import file_create, file_delete
 from tenants.datasets.storage import stored_path
 
-MOST_AT_ONCE = 10_000
+MAX_CONCURRENT = 10_000
 
 
 class OpenAiFilesView(OpenAiView):
@@ -48,7 +48,7 @@ class OpenAiFilesView(OpenAiView):
         if (purpose := request.query_params.get("purpose")) is not None:
             rows = rows.filter(purpose=_known(purpose))
         read = lambda given: read_id(FILE, given, param="after")  # noqa: E731
-        shown = listed(rows, request, shown_file, read=read, most=MOST_AT_ONCE, default=MOST_AT_ONCE)
+        shown = listed(rows, request, shown_file, read=read, most=MAX_CONCURRENT, default=MAX_CONCURRENT)
         return Response(shown)
 
     @extend_schema(

@@ -12,7 +12,7 @@ from tenants.datasets.models import File, PartedFile
 from tenants.datasets.models.file import UPLOADABLE_PURPOSES
 
 SHORTEST_LIFE_S: Final = 3600
-LONGEST_LIFE_S: Final = 30 * 24 * 3600
+MAX_LIFETIME_S: Final = 30 * 24 * 3600
 
 
 class OpenAiErrorSerializer(serializers.Serializer[Any]):
@@ -56,7 +56,7 @@ class FileUploadSerializer(StrictSerializer):
         """With two whose names are how the conventions write an object in a form."""
         anchor = serializers.ChoiceField(["created_at"], required=False)
         seconds = serializers.IntegerField(
-            required=False, min_value=SHORTEST_LIFE_S, max_value=LONGEST_LIFE_S
+            required=False, min_value=SHORTEST_LIFE_S, max_value=MAX_LIFETIME_S
         )
         life = {"expires_after[anchor]": anchor, "expires_after[seconds]": seconds}
         return super().get_fields() | life
@@ -66,7 +66,7 @@ class ExpiresAfterSerializer(StrictSerializer):
     """How long a file is kept."""
 
     anchor = serializers.ChoiceField(["created_at"])
-    seconds = serializers.IntegerField(min_value=SHORTEST_LIFE_S, max_value=LONGEST_LIFE_S)
+    seconds = serializers.IntegerField(min_value=SHORTEST_LIFE_S, max_value=MAX_LIFETIME_S)
 
 
 class UploadAskedSerializer(StrictSerializer):
@@ -160,8 +160,8 @@ def life_of(asked: dict[str, Any]) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-MOST_METADATA: Final = 16
-LONGEST_KEY, LONGEST_VALUE = 64, 512
+MAX_METADATA: Final = 16
+MAX_KEY_LENGTH, LONGEST_VALUE = 64, 512
 
 
 class MetadataField(serializers.DictField):
@@ -174,8 +174,8 @@ class MetadataField(serializers.DictField):
     def to_internal_value(self, data: Any) -> Any:
         """The texts. Raises ValidationError."""
         given = super().to_internal_value(data)
-        if len(given) > MOST_METADATA or any(len(key) > LONGEST_KEY for key in given):
+        if len(given) > MAX_METADATA or any(len(key) > MAX_KEY_LENGTH for key in given):
             raise serializers.ValidationError(
-                f"At most {MOST_METADATA} keys of at most {LONGEST_KEY} characters."
+                f"At most {MAX_METADATA} keys of at most {MAX_KEY_LENGTH} characters."
             )
         return given

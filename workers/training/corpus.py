@@ -17,8 +17,8 @@ Ids = npt.NDArray[np.int64]
 
 MINIMUM_TEXTS = 8
 # A text longer than this many characters is cut before it is tokenised: one such line must not fill memory.
-LONGEST_TEXT = 1_000_000
-_LONGEST_LINE = 4 * LONGEST_TEXT
+MAX_TEXT_LENGTH = 1_000_000
+_MAX_LINE_LENGTH = 4 * MAX_TEXT_LENGTH
 # Characters that are tokenised together: enough to be fast, a hundred megabytes of the tokenizer's own notes.
 _BATCH_CHARACTERS = 500_000
 
@@ -46,7 +46,7 @@ class Corpus:
         with self.path.open("rb") as file:
             for offset in wanted:
                 file.seek(int(offset))
-                yield _decoded(file.readline(_LONGEST_LINE), int(offset))
+                yield _decoded(file.readline(_MAX_LINE_LENGTH), int(offset))
 
 
 def read_corpus(path: Path, check: Callable[[], None] = unchecked) -> Corpus:
@@ -99,23 +99,23 @@ def _lines(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
     """Lines from here that begin before `end`, with their offsets; an overlong one is cut, its rest passed
     over.
     """
-    while (at := file.tell()) < end and (line := file.readline(_LONGEST_LINE)):
-        if len(line) == _LONGEST_LINE and not line.endswith(b"\n"):
+    while (at := file.tell()) < end and (line := file.readline(_MAX_LINE_LENGTH)):
+        if len(line) == _MAX_LINE_LENGTH and not line.endswith(b"\n"):
             _skip_line(file)
         yield at, line
 
 
 def _skip_line(file: BinaryIO) -> None:
-    while (rest := file.readline(_LONGEST_LINE)) and not rest.endswith(b"\n"):
+    while (rest := file.readline(_MAX_LINE_LENGTH)) and not rest.endswith(b"\n"):
         pass
 
 
 def _decoded(line: bytes, offset: int) -> str:
     try:
-        return line.decode("utf-8").strip()[:LONGEST_TEXT]
+        return line.decode("utf-8").strip()[:MAX_TEXT_LENGTH]
     except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data" and len(line) == _LONGEST_LINE:
-            return line.decode("utf-8", errors="ignore").strip()[:LONGEST_TEXT]
+        if error.reason == "unexpected end of data" and len(line) == _MAX_LINE_LENGTH:
+            return line.decode("utf-8", errors="ignore").strip()[:MAX_TEXT_LENGTH]
         raise HplmError(
             "invalid_encoding", f"The text at byte {offset} of the corpus is not UTF-8."
         ) from error

@@ -82,7 +82,7 @@ def evaluate(
 
 FORMAT: Final = 1
 FILE: Final = "answers.json"
-MOST_ROWS: Final = 20_000
+MAX_ROWS: Final = 20_000
 """Of a larger file so many rows are drawn."""
 SEED: Final = 0
 """Always the same: every version is asked about the same rows of a file."""
@@ -90,7 +90,7 @@ _DIGITS: Final = 4
 
 
 def write_answers(
-    folder: Path, *, task: str, file: Path, judged: Sequence[Judged], most: int = MOST_ROWS
+    folder: Path, *, task: str, file: Path, judged: Sequence[Judged], most: int = MAX_ROWS
 ) -> None:
     """Write `answers.json` into a new folder; judged: one for each row of `file`, in their order."""
     starts = list(_row_starts(file))

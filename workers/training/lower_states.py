@@ -21,7 +21,7 @@ from workers.training.corpus import Ids
 from workers.training.disk import full_disk_told
 from workers.training.progress import Reporter
 
-TEXTS_AT_ONCE = 64
+TEXTS_PER_CHUNK = 64
 HIT_NAMES = ("trigram", "bigram", "unigram", "computed")
 LowerWay = Literal["fallback", "compute", "auto", "whole"]
 WAYS: Final[tuple[LowerWay, ...]] = ("fallback", "compute", "auto", "whole")
@@ -63,9 +63,9 @@ def lower_states(
     reporter.stage("look up", len(sequences))
     # Like lengths together: the whole texts among them are padded.
     order = np.argsort([len(one) for one in sequences], kind="stable")
-    for first in range(0, len(order), TEXTS_AT_ONCE):
+    for first in range(0, len(order), TEXTS_PER_CHUNK):
         reporter.check()
-        some = order[first : first + TEXTS_AT_ONCE]
+        some = order[first : first + TEXTS_PER_CHUNK]
         states, found = _made([sequences[at] for at in some], half, way, tolerance)
         for number, rows in zip(some, states, strict=True):
             flat[starts[number] : starts[number + 1]] = rows.astype(np.float16)

@@ -70,7 +70,7 @@ class WordRows:
 
 
 WEIGHT_DECAY = 0.01
-LONGEST_GRADIENT = 1.0
+MAX_GRADIENT_NORM = 1.0
 
 Item = TypeVar("Item")
 Losses = Tensor | Sequence[Tensor]
@@ -203,8 +203,8 @@ class Optimiser:
         norm = float(torch.nn.utils.get_total_norm(gradients))
         if not math.isfinite(norm):
             raise HplmError("training_diverged", f"The gradient became {norm} at step {self._done + 1}.")
-        if norm > LONGEST_GRADIENT:
-            torch._foreach_mul_(gradients, LONGEST_GRADIENT / norm)
+        if norm > MAX_GRADIENT_NORM:
+            torch._foreach_mul_(gradients, MAX_GRADIENT_NORM / norm)
         rate = self._rate(progress)
         for group, peak in zip(self._adamw.param_groups, self._peaks, strict=True):
             group["lr"] = peak * rate

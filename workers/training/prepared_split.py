@@ -22,7 +22,7 @@ from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks.base import Judged, Outputs, TaskKind
 
-SEQUENCES_AT_ONCE = 64
+SEQUENCES_PER_CHUNK = 64
 # Shapes that recur: what is compiled for a shape is compiled once.
 LENGTHS_APART = 16
 
@@ -99,7 +99,7 @@ def prepare(
     sequences: list[Encoding] = []
     spans: list[range] = []
     for number, example in enumerate(examples):
-        if number % SEQUENCES_AT_ONCE == 0:
+        if number % SEQUENCES_PER_CHUNK == 0:
             reporter.check()
         read = kind.encode(example, backbone.root.tokenizer)
         spans.append(range(len(sequences), len(sequences) + len(read)))
@@ -148,9 +148,9 @@ def every_output(
     model.eval()
     outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
     order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
-    for start in range(0, len(order), SEQUENCES_AT_ONCE):
+    for start in range(0, len(order), SEQUENCES_PER_CHUNK):
         reporter.check()
-        numbers = order[start : start + SEQUENCES_AT_ONCE]
+        numbers = order[start : start + SEQUENCES_PER_CHUNK]
         found = outputs_of(model, backbone, split, numbers).cpu().numpy()
         for row, number in enumerate(numbers):
             outputs[number] = found[row, : len(split.sequences[number])] if kind.per_token else found[row]

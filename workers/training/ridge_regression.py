@@ -73,8 +73,8 @@ class NormalEquations:
 
 
 # Rows of one combination of levels gathered before they are multiplied, and of all combinations together.
-ROWS_AT_ONCE = 512
-MOST_ROWS = 30_000
+ROWS_PER_CHUNK = 512
+MAX_ROWS = 30_000
 STAGE = 1
 
 Combination = tuple[int, ...]
@@ -120,7 +120,7 @@ class ClosedForm:
             mixed = [self.patterns.draw(part, rng, self.config.missing_id) for part in parts]
             for read in (batch, batch.reading(np.concatenate(mixed))):
                 self._gather(read, target)
-                self._multiply(ROWS_AT_ONCE if self._rows < MOST_ROWS else 1)
+                self._multiply(ROWS_PER_CHUNK if self._rows < MAX_ROWS else 1)
             reporter.advance(done)
         reporter.check()
         self._multiply(1)

@@ -22,7 +22,7 @@ PACKED_SHARE = 0.5
 # Of the packed sequences, the share that is framed as two texts.
 PAIR_SHARE = 0.3
 # A corpus smaller than the budget is seen at most this many times.
-MOST_PASSES = 8
+MAX_PASSES = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ def draw_sequences(
     longest = reader.config.max_tokens
     drawn: list[Framed] = []
     total = 0
-    for _ in range(MOST_PASSES):
+    for _ in range(MAX_PASSES):
         for start in rng.permutation(len(numbers)):
             if total >= tokens:
                 return drawn

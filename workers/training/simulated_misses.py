@@ -21,7 +21,7 @@ Reading = Callable[[Ids], Levels]
 
 # Fragments of so few tokens at the ends of texts are kept whenever they were seen.
 SMALL_EDGE = 2
-TEXTS_AT_ONCE = 512
+TEXTS_PER_CHUNK = 512
 
 
 def read_at(whole: Ids, levels: Levels, missing: int) -> Ids:
@@ -62,7 +62,7 @@ def _some(sequences: Iterable[Ids]) -> Iterator[list[Ids]]:
     part: list[Ids] = []
     for sequence in sequences:
         part.append(sequence)
-        if len(part) == TEXTS_AT_ONCE:
+        if len(part) == TEXTS_PER_CHUNK:
             yield part
             part = []
     if part:

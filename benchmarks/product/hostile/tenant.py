@@ -18,7 +18,7 @@ LISTS_EVERY: Final = 10
 """Each so many-th request lists the tenant's models: that needs the database, a call to a model may not."""
 LONGEST_WAIT_S: Final = 150.0
 POLL_S: Final = 0.05
-SHORTEST_TEXT, LONGEST_TEXT, TEXTS = 60, 240, 400
+SHORTEST_TEXT, MAX_TEXT_LENGTH, TEXTS = 60, 240, 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,4 +118,4 @@ class SteadyTenant:
 def texts() -> Sequence[str]:
     """Sentences of Python's own help: English on every machine."""
     parts = (" ".join(part.split()) for topic in topics.values() for part in topic.split("\n\n"))
-    return [part[:LONGEST_TEXT] for part in parts if len(part) > SHORTEST_TEXT][:TEXTS]
+    return [part[:MAX_TEXT_LENGTH] for part in parts if len(part) > SHORTEST_TEXT][:TEXTS]

@@ -32,7 +32,7 @@ _FIELDS: Final = {
 }
 ROWS_SHOWN: Final = 3
 CHECKS_LOOKED_AT: Final = 200
-_LONGEST_LINE: Final = 1 << 20
+_MAX_LINE_LENGTH: Final = 1 << 20
 """Bytes of a line that are looked at; a longer one is left out."""
 
 
@@ -97,7 +97,7 @@ def _first_lines(sha256: str) -> list[str]:
     if not path.is_file():
         return []
     with path.open("rb") as file:
-        lines = islice(iter(lambda: file.readline(_LONGEST_LINE), b""), ROWS_SHOWN)
+        lines = islice(iter(lambda: file.readline(_MAX_LINE_LENGTH), b""), ROWS_SHOWN)
         return [line.decode().rstrip("\n") for line in lines if line.endswith(b"\n")]
 
 

@@ -141,7 +141,7 @@ def check_refusal(check: UploadCheck) -> HmiError:
 
 def _check_active_count(tenant: Tenant) -> None:
     active = UploadCheck.objects.for_tenant(tenant).filter(state__in=ACTIVE_STATES).count()
-    limit = settings.HMI_CHECKS_AT_ONCE
+    limit = settings.HMI_MAX_CHECKS
     if active >= limit:
         raise HmiError(
             ErrorCode.QUOTA_EXCEEDED,

@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from inference.hplm.artifact_check import run_request
 from tests.integration.archives.site import Models, Site, forget_tree, make_models, make_site
-from versiontree.transfer.archive import trial_load as trial
+from versiontree.transfer.archive import sandboxed_check
 from versiontree.transfer.services.version_export import version_export
 from versiontree.tree.models import Version
 
@@ -40,7 +40,7 @@ def another_site(site: Site, tmp_path: Path, settings: Settings) -> Callable[[],
 @pytest.fixture
 def tried_here(monkeypatch: pytest.MonkeyPatch) -> None:
     """Artifacts are tried in this process: starting one takes seconds."""
-    monkeypatch.setattr(trial, "trial_answer", lambda wanted: run_request(asdict(wanted)))
+    monkeypatch.setattr(sandboxed_check, "sandbox_response", lambda wanted: run_request(asdict(wanted)))
 
 
 def zipped(version: Version, *, branch: bool = False) -> bytes:

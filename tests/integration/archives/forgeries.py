@@ -17,7 +17,7 @@ from tests.unit.versiontree.forging import (
     zip_of,
     zip_with,
 )
-from versiontree.transfer.archive.strict_json import MOST_BYTES
+from versiontree.transfer.archive.strict_json import MAX_BYTES
 
 Forge = Callable[[Members], bytes]
 WEIGHTS = "hplm.safetensors"
@@ -169,7 +169,7 @@ FORGERIES: dict[str, tuple[Forge, str]] = {
         lambda members: zip_of({**members, **{f"f{number}": b"" for number in range(5000)}}),
         "more than 4,096",
     ),
-    "long manifest": (manifested(b'{"files": "' + b" " * MOST_BYTES + b'"}'), "too long"),
+    "long manifest": (manifested(b'{"files": "' + b" " * MAX_BYTES + b'"}'), "too long"),
     "deep manifest": (manifested(b'{"a":' * 100_000), "recursion"),
     "nested manifest": (manifested(b'{"a":' * 30 + b"1" + b"}" * 30), "nested"),
     "list": (manifested(b"[]"), "not a JSON object"),

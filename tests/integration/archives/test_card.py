@@ -22,7 +22,8 @@ def card_of(version: Version) -> str:
 
 def front_matter(card: str) -> dict[str, Any]:
     """The YAML before the text, as a hub reads it."""
-    return ModelCard(card, ignore_metadata_errors=False).data.to_dict()
+    found: dict[str, Any] = ModelCard(card, ignore_metadata_errors=False).data.to_dict()  # type: ignore[no-untyped-call]
+    return found
 
 
 def rows_of(card: str, title: str) -> list[list[str]]:

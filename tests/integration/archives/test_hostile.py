@@ -18,7 +18,7 @@ from tests.integration.archives.forgeries import FORGERIES, WEIGHTS
 from tests.integration.archives.site import Site, everything
 from tests.unit.versiontree.forging import members_of, resealed, with_part, zip_of, zip_with
 from versiontree.transfer.archive.reader import Archive
-from versiontree.transfer.archive.strict_json import MOST_BYTES, MOST_VALUES
+from versiontree.transfer.archive.strict_json import MAX_BYTES, MAX_VALUES
 from versiontree.transfer.services.version_import import version_import
 
 pytestmark = [
@@ -91,18 +91,18 @@ def test_a_small_archive_that_would_unpack_to_a_large_one_is_refused_by_its_dire
 @pytest.mark.parametrize("name", ["README.md", "hplm.json"])
 def test_what_is_read_whole_as_text_is_no_larger_than_texts_are(name: str, site: Site) -> None:
     members = members_of(zipped(site.hplm))
-    content = os.urandom(MOST_BYTES // 2 + 1).hex().encode()
+    content = os.urandom(MAX_BYTES // 2 + 1).hex().encode()
     archive = zip_of(with_part(members, name, content))
     error = refused(site, io.BytesIO(archive))
-    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MOST_BYTES})
+    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_BYTES})
 
 
 def test_a_manifest_that_would_take_many_times_its_size_in_memory_is_refused(site: Site) -> None:
     members = members_of(zipped(site.hplm))
-    content = b'{"files": [' + b"{}," * (MOST_VALUES // 2) + b"{}]}"
-    assert len(content) < MOST_BYTES
+    content = b'{"files": [' + b"{}," * (MAX_VALUES // 2) + b"{}]}"
+    assert len(content) < MAX_BYTES
     error = refused(site, io.BytesIO(zip_of({**members, "manifest.json": content})))
-    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MOST_VALUES})
+    assert (error.code, error.details) == (ErrorCode.INVALID_ARCHIVE, {"limit": MAX_VALUES})
 
 
 def test_the_disk_is_asked_before_an_archive_is_unpacked(

@@ -23,7 +23,7 @@ from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.test_races import at_once
 from tests.unit.versiontree.forging import members_of, zip_of
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.transfer.archive.import_lock import AT_ONCE, LockedWork, import_lock
+from versiontree.transfer.archive.import_lock import AT_ONCE, LockPurpose, import_lock
 from versiontree.transfer.archive.reader import Archive, archive_open
 from versiontree.transfer.services import import_plan as import_plans
 from versiontree.transfer.services.import_plan import import_apply, import_plan
@@ -52,7 +52,7 @@ def test_a_second_import_of_a_tenant_is_refused_until_the_first_is_done(site: Si
     def file() -> SimpleUploadedFile:
         return SimpleUploadedFile("any.zip", archive)
 
-    with import_lock(LockedWork.IMPORT, site.globex.tenant):
+    with import_lock(LockPurpose.IMPORT, site.globex.tenant):
         answer = api.post(f"{V1}/import", {"archive": file()}, format="multipart")
         page = client.post(at, {"archive": file()})
     assert error(answer)[:2] == (429, "queue_full")
@@ -65,8 +65,8 @@ def test_a_second_import_of_a_tenant_is_refused_until_the_first_is_done(site: Si
 @pytest.mark.django_db
 def test_a_tenant_that_imports_on_and_on_leaves_a_turn_to_others(site: Site) -> None:
     archive, globex = zipped(site.hplm), site.globex.tenant
-    with import_lock(LockedWork.IMPORT, site.acme.tenant):
-        with pytest.raises(HmiError) as caught, import_lock(LockedWork.IMPORT, site.acme.tenant):
+    with import_lock(LockPurpose.IMPORT, site.acme.tenant):
+        with pytest.raises(HmiError) as caught, import_lock(LockPurpose.IMPORT, site.acme.tenant):
             pytest.fail("a second turn")
         assert caught.value.code == ErrorCode.QUEUE_FULL
         assert version_import(archive=io.BytesIO(archive), tenant=globex, actor=None).state == "ready"
@@ -75,7 +75,7 @@ def test_a_tenant_that_imports_on_and_on_leaves_a_turn_to_others(site: Site) -> 
 @pytest.mark.django_db
 def test_a_machine_has_few_turns(site: Site) -> None:
     held = [site.acme.tenant, None]
-    with import_lock(LockedWork.IMPORT, held[0]), import_lock(LockedWork.IMPORT, held[1]):
+    with import_lock(LockPurpose.IMPORT, held[0]), import_lock(LockPurpose.IMPORT, held[1]):
         assert len(held) == AT_ONCE
         with pytest.raises(HmiError) as caught:
             version_import(archive=io.BytesIO(b""), tenant=site.globex.tenant, actor=None)
@@ -86,17 +86,17 @@ def test_the_system_takes_the_turn_of_a_process_that_was_killed(artifact_root: P
     read, write = os.pipe()
     if not (child := os.fork()):
         try:
-            with import_lock(LockedWork.IMPORT, None):
+            with import_lock(LockPurpose.IMPORT, None):
                 os.write(write, b"x")
                 signal.pause()
         finally:
             os._exit(1)
     os.read(read, 1)
-    with pytest.raises(HmiError), import_lock(LockedWork.IMPORT, None):
+    with pytest.raises(HmiError), import_lock(LockPurpose.IMPORT, None):
         pytest.fail("a second turn")
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    with import_lock(LockedWork.IMPORT, None):
+    with import_lock(LockPurpose.IMPORT, None):
         os.close(read)
     os.close(write)
 

@@ -18,8 +18,13 @@ from hmi_site.server_urls import socket_folders
 from tenants.base.errors import HmiError
 from tests.integration.archives.test_trial import wanted
 from tests.skips import lacking
-from versiontree.transfer.archive import trial_load as trial
-from versiontree.transfer.archive.trial_load import Leaving, Trial, artifacts_try, trial_answer
+from versiontree.transfer.archive import sandboxed_check
+from versiontree.transfer.archive.sandboxed_check import (
+    AdapterExportRequest,
+    ArtifactCheck,
+    artifacts_check,
+    sandbox_response,
+)
 
 __all__ = ["wanted"]
 PROGRAM = """
@@ -46,7 +51,7 @@ print(json.dumps({"is": EXPRESSION}))
 
 @pytest.fixture
 def granted() -> None:
-    if not trial._sandboxed():
+    if not sandboxed_check._sandboxed():
         lacking("this machine grants no namespaces")
 
 
@@ -69,8 +74,8 @@ def inside(wanted: dict[str, Any], settings: Settings) -> Callable[[str], Any]:
 
     def ask(expression: str) -> Any:
         program = PROGRAM.replace("EXPRESSION", expression)
-        settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", program)
-        return artifacts_try(Trial(**wanted))["is"]
+        settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", program)
+        return artifacts_check(ArtifactCheck(**wanted))["is"]
 
     return ask
 
@@ -108,9 +113,9 @@ def test_what_lies_in_a_hidden_folder_is_seen_where_it_is_needed(
         "[open(asked['root'] + '/file').read(), reaches(lambda: open(asked['root'] + '/file', 'a')), "
         "reaches(lambda: open(asked['out'], 'x')), reaches(lambda: open(asked['root'] + '/../secret_key'))]"
     )
-    settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", PROGRAM.replace("EXPRESSION", looks))
+    settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", PROGRAM.replace("EXPRESSION", looks))
     names = {name: str(home / name) for name in ("root", "hplm")}
-    answer = trial_answer(Leaving(**names, out=str(home / "work" / "out"), format="peft"))
+    answer = sandbox_response(AdapterExportRequest(**names, out=str(home / "work" / "out"), format="peft"))
     assert answer == {"is": ["root", False, True, False]}
     assert (home / "work" / "out").is_file()
 
@@ -118,9 +123,9 @@ def test_what_lies_in_a_hidden_folder_is_seen_where_it_is_needed(
 @pytest.mark.usefixtures("granted")
 def test_it_ends_as_the_program_in_it_does(wanted: dict[str, Any], settings: Settings) -> None:
     for how, words in (("os.kill(os.getpid(), 11)", "ends the process"), ("sys.exit(3)", "ends the process")):
-        settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", f"import os, sys; {how}")
+        settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", f"import os, sys; {how}")
         with pytest.raises(HmiError, match=words):
-            artifacts_try(Trial(**wanted))
+            artifacts_check(ArtifactCheck(**wanted))
 
 
 @pytest.mark.usefixtures("granted")
@@ -149,13 +154,13 @@ def test_a_machine_that_grants_none_is_told_of_once_and_artifacts_are_tried_all_
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings.HMI_SANDBOX = sandbox
-    trial._sandboxed.cache_clear()
+    sandboxed_check._sandboxed.cache_clear()
     try:
-        with caplog.at_level(logging.WARNING, "versiontree.transfer.archive.trial_load"):
+        with caplog.at_level(logging.WARNING, "versiontree.transfer.archive.sandboxed_check"):
             assert inside("1") == inside("1") == 1
         assert len(caplog.records) == 1
     finally:
-        trial._sandboxed.cache_clear()
+        sandboxed_check._sandboxed.cache_clear()
 
 
 def test_folders_of_sockets_are_those_of_both_services() -> None:

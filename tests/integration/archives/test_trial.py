@@ -19,7 +19,7 @@ from safetensors.torch import load_file, save_file
 from inference.hplm.artifact_check import run_request
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, everything, predictions
-from versiontree.transfer.archive.trial_load import Trial, artifacts_try
+from versiontree.transfer.archive.sandboxed_check import ArtifactCheck, artifacts_check
 from versiontree.tree.models import Version
 
 Move = Callable[[], None]
@@ -151,10 +151,10 @@ def test_the_roots_own_table_holds_the_whole_vocabulary(wanted: dict[str, Any]) 
 
 @pytest.mark.slow
 def test_a_process_of_its_own_answers(wanted: dict[str, Any], tmp_path: Path) -> None:
-    assert artifacts_try(Trial(**wanted)) == SOUND
+    assert artifacts_check(ArtifactCheck(**wanted)) == SOUND
     (tmp_path / "hplm-hplm" / "hplm.json").write_text("{}")
     with pytest.raises(HmiError) as caught:
-        artifacts_try(Trial(**wanted))
+        artifacts_check(ArtifactCheck(**wanted))
     assert caught.value.code == ErrorCode.INVALID_ARCHIVE
 
 
@@ -170,9 +170,9 @@ def test_a_process_of_its_own_answers(wanted: dict[str, Any], tmp_path: Path) ->
 def test_the_end_of_the_process_is_a_refusal(
     program: str, code: ErrorCode, wanted: dict[str, Any], settings: Settings
 ) -> None:
-    settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", program)
+    settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", program)
     with pytest.raises(HmiError) as caught:
-        artifacts_try(Trial(**wanted))
+        artifacts_check(ArtifactCheck(**wanted))
     assert caught.value.code == code
 
 
@@ -184,8 +184,8 @@ def told(wanted: dict[str, Any], settings: Settings) -> Callable[[str], Any]:
         program = (
             f"import json, os, sys, resource; sys.stdin.read(); print(json.dumps({{'is': {expression}}}))"
         )
-        settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", program)
-        return artifacts_try(Trial(**wanted))["is"]
+        settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", program)
+        return artifacts_check(ArtifactCheck(**wanted))["is"]
 
     return ask
 

@@ -25,8 +25,8 @@ from tests.integration.versiontree.callers import V1, error, with_key
 from tests.unit.versiontree.forging import members_of
 from versiontree.jobs.services.lease_recovery import WORKSPACE_MAX_AGE_S, leases_recover
 from versiontree.transfer.archive import conversion_cache as conversions
-from versiontree.transfer.archive import trial_load as trial
-from versiontree.transfer.archive.import_lock import AT_ONCE, LockedWork, import_lock
+from versiontree.transfer.archive import sandboxed_check
+from versiontree.transfer.archive.import_lock import AT_ONCE, LockPurpose, import_lock
 from versiontree.tree.models import Version
 
 FORM = "adapterhub"
@@ -52,7 +52,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         found.append(connection.connection is not None)
         return run_request(asdict(wanted))
 
-    monkeypatch.setattr(trial, "trial_answer", answer)
+    monkeypatch.setattr(sandboxed_check, "sandbox_response", answer)
     return found
 
 
@@ -81,7 +81,7 @@ def content(answer: Any) -> bytes:
 @pytest.mark.django_db(transaction=True)
 def test_a_flood_of_exports_starts_one_process(committed: Site, settings: Settings, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", BLOCKED.format(at=str(log)))
+    settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", BLOCKED.format(at=str(log)))
     refused, told = [], threading.Lock()
 
     def ask() -> Any:
@@ -123,15 +123,15 @@ def test_one_export_of_a_tenant_and_few_of_a_machine_at_a_time(
 ) -> None:
     client.force_login(site.acme.developer)
     page = f"{reverse('frontend:version_export', args=['acme', site.hplm.pk])}?format={FORM}"
-    with import_lock(LockedWork.CONVERSION, site.acme.tenant):
+    with import_lock(LockPurpose.CONVERSION, site.acme.tenant):
         assert error(taken(site))[:2] == (429, "queue_full")
         assert client.get(page).status_code == 429
     with all_turns():
         assert error(taken(site))[:2] == (429, "queue_full")
     assert tries == []
     with (
-        import_lock(LockedWork.CONVERSION, site.globex.tenant),
-        import_lock(LockedWork.IMPORT, site.acme.tenant),
+        import_lock(LockPurpose.CONVERSION, site.globex.tenant),
+        import_lock(LockPurpose.IMPORT, site.acme.tenant),
     ):
         assert members_of(content(taken(site)))
 
@@ -140,7 +140,7 @@ def test_one_export_of_a_tenant_and_few_of_a_machine_at_a_time(
 def all_turns() -> Iterator[None]:
     """Held by other tenants."""
     tenants = [type("Other", (), {"pk": 10**6 + number})() for number in range(AT_ONCE)]
-    with import_lock(LockedWork.CONVERSION, tenants[0]), import_lock(LockedWork.CONVERSION, tenants[1]):
+    with import_lock(LockPurpose.CONVERSION, tenants[0]), import_lock(LockPurpose.CONVERSION, tenants[1]):
         yield
 
 
@@ -177,12 +177,12 @@ def test_what_is_kept_is_of_this_version_and_goes_by_age_and_size(
     content(taken(site))
     leases_recover()
     assert len(list(kept.iterdir())) == 1
-    monkeypatch.setattr(conversions, "MOST_BYTES", 1)
+    monkeypatch.setattr(conversions, "MAX_BYTES", 1)
     Version.unscoped.filter(pk=site.hplm.pk).update(metrics={"evaluate": {"value": 0.5, "metric": "f1"}})
     content(taken(site))
     assert len(list(kept.iterdir())) == 1
     sizes = sum(file.stat().st_size for file in kept.rglob("*.zip"))
-    monkeypatch.setattr(conversions, "MOST_BYTES", sizes + 1000)
+    monkeypatch.setattr(conversions, "MAX_BYTES", sizes + 1000)
     content(taken(site))
     assert len(list(kept.iterdir())) == 1
 

@@ -80,7 +80,7 @@ def test_a_small_zip_file_that_unpacks_to_a_large_adapter_is_refused_by_its_dire
     too_large = send(globex, site, bomb)
     assert error(too_large)[:2] == (413, "file_too_large")
     assert too_large.json()["error"]["details"]["limit"] < 32 * MIB
-    monkeypatch.setattr(adapter, "MOST_OUTPUTS", 10**6)  # a root as large as that
+    monkeypatch.setattr(adapter, "MAX_OUTPUTS", 10**6)  # a root as large as that
     refused = send(globex, site, bomb)
     assert error(refused)[:2] == (422, "invalid_archive")
     assert refused.json()["error"]["details"] == {"limit": 100}
@@ -142,7 +142,7 @@ def test_a_head_of_more_outputs_than_are_served_is_refused(site: Site, root: Roo
 
 
 def test_the_largest_hplm_of_a_root_is_no_larger_than_the_bound(site: Site, root: Root) -> None:
-    assert (adapter.LARGEST_RANK, adapter.LARGEST_WIDTH, adapter.MOST_OUTPUTS) == (
+    assert (adapter.MAX_RANK, adapter.MAX_WIDTH, adapter.MAX_OUTPUTS) == (
         MAX_RANK,
         MAX_ADAPTER_WIDTH,
         MAX_OUTPUTS,
@@ -163,9 +163,9 @@ def test_the_largest_hplm_of_a_root_is_no_larger_than_the_bound(site: Site, root
 def test_a_process_that_computes_on_and_on_is_ended_by_its_processor_time(
     site: Site, root: Root, globex: APIClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("versiontree.transfer.archive.trial_load.PROCESSOR_S", 1)
-    monkeypatch.setattr("versiontree.transfer.archive.trial_load.AdapterTrial.most_s", 1)
-    settings.HMI_ARTIFACT_TRIAL = (sys.executable, "-c", "while True: pass")
+    monkeypatch.setattr("versiontree.transfer.archive.sandboxed_check.PROCESSOR_S", 1)
+    monkeypatch.setattr("versiontree.transfer.archive.sandboxed_check.AdapterImportRequest.most_s", 1)
+    settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", "while True: pass")
     answer = send(globex, site, lora_members(root))
     assert error(answer)[:2] == (422, "invalid_archive")
     assert answer.json()["error"]["details"] == {"limit": 1}

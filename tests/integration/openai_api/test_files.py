@@ -168,7 +168,7 @@ def test_files_uploads_and_fine_tunings_under_way_are_bounded(
 ) -> None:
     monkeypatch.setattr("tenants.datasets.services.files.MAX_FILES", 1)
     monkeypatch.setattr("tenants.datasets.services.multipart_uploads.MAX_UPLOADS", 1)
-    settings.HMI_CHECKS_AT_ONCE = 1
+    settings.HMI_MAX_CHECKS = 1
     file = client.sends(ROWS).json()["id"]
     announced = {"bytes": 9, "filename": "a", "purpose": "batch"}
     assert client.asks("uploads", **announced).status_code == 200

@@ -196,7 +196,7 @@ def test_a_check_whose_message_was_lost_is_asked_for_again(
 def test_of_one_tenant_so_many_checks_wait_and_no_more(
     committed: World, large: None, nudged: list[UUID], settings: Settings
 ) -> None:
-    settings.HMI_CHECKS_AT_ONCE = 2
+    settings.HMI_MAX_CHECKS = 2
     client = committed.client(committed.developer)
     key = sent(client, CONTENT)
     asked = {"kind": "corpus", "files": {"file": key}, "stores": False}

@@ -31,7 +31,7 @@ from versiontree.transfer.models import Takeout, TakeoutState
 from versiontree.transfer.services import takeout_writer as taking_out
 from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import (
-    MOST_ATTEMPTS,
+    MAX_ATTEMPTS,
     takeout_path,
     takeout_request,
     takeouts_expire,
@@ -145,7 +145,7 @@ def test_a_worker_that_dies_over_it_costs_an_attempt_and_no_more_than_a_few(
 
     with monkeypatch.context() as broken:
         broken.setattr(taking_out, "tenant_parts", killed)
-        for attempt in range(1, MOST_ATTEMPTS + 1):
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             with pytest.raises(KeyboardInterrupt):
                 takeout_run(takeout_id=takeout.pk)
             takeout.refresh_from_db()

@@ -32,7 +32,7 @@ from tests.integration.world import World, make_world
 from tests.processes import wait_until
 
 THREADS = 8
-"""As many as the worker has (`hmi_site.launcher.children.WEBHOOKS_AT_ONCE`)."""
+"""As many as the worker has (`hmi_site.launcher.children.WEBHOOK_CONCURRENCY`)."""
 TAKEN = WebhookResponse(204, "", "", 1)
 API = "/api/v1/tenants/acme/webhooks"
 

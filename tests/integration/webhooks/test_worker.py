@@ -59,7 +59,7 @@ def test_the_worker_sends_to_other_tenants_while_the_receivers_of_one_are_slow(
     world, released = make_world(), threading.Event()
     with receiving() as slow:
         slow.first = lambda: released.wait(60)
-        for _ in range(2 * children.WEBHOOKS_AT_ONCE):
+        for _ in range(2 * children.WEBHOOK_CONCURRENCY):
             endpoint, _secret = webhook_create(
                 tenant=world.tenant, url=slow.url, kinds=["job.failed"], actor=world.owner
             )

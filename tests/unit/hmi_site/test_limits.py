@@ -17,7 +17,7 @@ from hmi_site.http.request_body import (
     MAX_SLOW_BODIES,
     MAX_SLOW_BODIES_PER_SENDER,
 )
-from hmi_site.launcher.children import MOST_CONNECTIONS
+from hmi_site.launcher.children import MAX_CONNECTIONS
 from inference.api.parsers import DEEPEST, MOST_VALUES
 from inference.batches.models import MAX_LINES, RETENTION
 from inference.batches.services.batches import COMPLETION_WINDOW, MAX_ACTIVE_BATCHES
@@ -37,7 +37,7 @@ from tenants.webhooks.http_client import REQUEST_TIMEOUT_S
 from tenants.webhooks.services.delivery import DELIVERY_RETENTION, DISABLE_AFTER
 from tenants.webhooks.services.endpoints import MAX_ENDPOINTS
 from versiontree.transfer.archive.adapter import SAID_BYTES
-from versiontree.transfer.archive.trial_load import PROCESSOR_S
+from versiontree.transfer.archive.sandboxed_check import PROCESSOR_S
 from versiontree.transfer.services.takeouts import KEPT_FOR
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
@@ -57,7 +57,7 @@ FIXED: dict[str, Any] = {
     "Wait until a client has read the next 240 KiB of an answer, or all of it (then its connection is reset;"
     " on Linux)": BODY_TIMEOUT_S,
     "Connections to a web server, idle ones among them; at most half of the files that a process may"
-    " open": MOST_CONNECTIONS,
+    " open": MAX_CONNECTIONS,
     "Downloads of more than 256 KiB, of a tenant or of one address that nobody is signed in"
     " at": MAX_CONCURRENT_DOWNLOADS,
     "Values in a JSON body, at any depth": MOST_VALUES,
@@ -94,7 +94,7 @@ FIXED: dict[str, Any] = {
     "Life of an upload after its last piece": settings.HMI_UPLOAD_LIFE_H * 3600,
     "Uploads that are checked while the request waits": settings.HMI_CHECK_INLINE_BYTES,
     "Checks of uploads that wait or run, and fine-tunings whose files wait to be read": (
-        settings.HMI_CHECKS_AT_ONCE
+        settings.HMI_MAX_CHECKS
     ),
     "Wrong passwords for one account from one address": settings.HMI_LOCKOUT_FAILURES,
     "Wait after too many wrong passwords": settings.HMI_LOCKOUT_MIN * 60,

@@ -20,8 +20,8 @@ from versiontree.transfer.api.serializers import (
     ImportAdapterSerializer,
     ImportSerializer,
 )
+from versiontree.transfer.archive.sandboxed_check import FORMATS
 from versiontree.transfer.archive.sources import zip_response
-from versiontree.transfer.archive.trial_load import FORMATS
 from versiontree.transfer.services.adapter_import import adapter_import
 from versiontree.transfer.services.version_export import adapter_download, version_download
 from versiontree.transfer.services.version_import import version_import

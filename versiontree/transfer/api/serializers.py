@@ -8,7 +8,7 @@ from typing import Any
 from rest_framework import serializers
 
 from tenants.base.api.inputs import StrictSerializer
-from versiontree.transfer.archive.trial_load import FORMATS
+from versiontree.transfer.archive.sandboxed_check import FORMATS
 
 
 class ExportQuerySerializer(serializers.Serializer[Any]):

@@ -19,9 +19,9 @@ PICKLED: Final = ("adapter_model.bin", "pytorch_adapter.bin", "pytorch_model_hea
 SAID_BYTES: Final = 1024**2
 """Of each of the files of JSON: they have some kilobytes."""
 NUMBER_BYTES: Final = 4
-LARGEST_RANK: Final = 256
-LARGEST_WIDTH: Final = 1024
-MOST_OUTPUTS: Final = 2048
+MAX_RANK: Final = 256
+MAX_WIDTH: Final = 1024
+MAX_OUTPUTS: Final = 2048
 """What a model can have, see `inference.hplm.hplm`."""
 BESIDE_BYTES: Final = 4 * 1024**2
 """For names, and for biases and normalisations that belong to no layer."""
@@ -71,10 +71,10 @@ def largest_adapter(root: Mapping[str, Any]) -> int:
     rank, or the greatest width, in all layers, and a head of the most outputs with a layer before it."""
     shape = root["architecture"]
     hidden, inner, layers = (int(shape[name]) for name in ("hidden", "inner", "layers"))
-    lora = LARGEST_RANK * (4 * 2 * hidden + 2 * (hidden + inner))
-    bottleneck = 2 * (2 * LARGEST_WIDTH * hidden + LARGEST_WIDTH + hidden)
+    lora = MAX_RANK * (4 * 2 * hidden + 2 * (hidden + inner))
+    bottleneck = 2 * (2 * MAX_WIDTH * hidden + MAX_WIDTH + hidden)
     shifts = 10 * hidden + inner
-    head = MOST_OUTPUTS * (hidden + 1) + 2 * (hidden + 1) * hidden
+    head = MAX_OUTPUTS * (hidden + 1) + 2 * (hidden + 1) * hidden
     return NUMBER_BYTES * (layers * (max(lora, bottleneck) + shifts) + head) + BESIDE_BYTES
 
 

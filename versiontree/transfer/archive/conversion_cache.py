@@ -18,7 +18,7 @@ from versiontree.artifact_store import ArtifactStore
 
 RULES: Final = 1
 """One more whenever the same model is converted to something else than before."""
-MOST_BYTES: Final = 1024**3
+MAX_BYTES: Final = 1024**3
 """Of all that is kept: those that were asked for longest ago go first."""
 CHUNK: Final = 1024**2
 PREFIX: Final = "conversion-"
@@ -44,7 +44,7 @@ def conversion_find(store: ArtifactStore, key: str) -> IO[bytes] | str | None:
 
 def conversion_keep(store: ArtifactStore, key: str, made: Path) -> None:
     """Keep a folder with either of the two under this key, if it fits. It is consumed."""
-    room = MOST_BYTES - _size(made)
+    room = MAX_BYTES - _size(made)
     if room < 0:
         return
     kept = sorted(store.root.glob(f"{INCOMING}/{PREFIX}*"), key=_last_asked_for)

@@ -15,7 +15,7 @@ AT_ONCE: Final = 2
 RETRY_AFTER_S: Final = 15
 
 
-class LockedWork(StrEnum):
+class LockPurpose(StrEnum):
     """What is limited. Each kind has its own locks."""
 
     IMPORT = "import"
@@ -23,7 +23,7 @@ class LockedWork(StrEnum):
 
 
 @contextmanager
-def import_lock(kind: LockedWork, tenant: Tenant | None) -> Iterator[None]:
+def import_lock(kind: LockPurpose, tenant: Tenant | None) -> Iterator[None]:
     """Hold the tenant's lock (None: the platform's), and one of this machine's.
 
     Raises ``queue_full`` while the tenant has one already, or all are taken; nobody waits in here.

@@ -22,15 +22,15 @@ from versiontree.transfer.archive.layout import (
     refused,
 )
 from versiontree.transfer.archive.metrics import made_check
-from versiontree.transfer.archive.strict_json import MOST_BYTES
+from versiontree.transfer.archive.strict_json import MAX_BYTES
 from versiontree.tree.models.hplm import MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
 from versiontree.tree.selectors.lineage import COMPACTS
 
 LONGEST: Final = {"license": 100, "source_url": 300, "task": 20, "description": MAX_DESCRIPTION_LENGTH}
-LONGEST_BRANCH: Final = 256
+MAX_BRANCH_LENGTH: Final = 256
 TEXTS: Final = (".json", ".md")
-MOST_BYTES_OF: Final = {"tokenizer.json": 64 * 1024**2}
+MAX_BYTES_OF: Final = {"tokenizer.json": 64 * 1024**2}
 """A vocabulary of a quarter of a million pieces takes 17 MB."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _ABOVE: Final = {
@@ -48,7 +48,7 @@ def contents_of(manifest: Mapping[str, Any], config: Mapping[str, Any]) -> Conte
     """
     lineage = _typed(manifest, "lineage", list)
     made = [config, *_typed(config, "lineage", list)]
-    if len(lineage) > LONGEST_BRANCH or len(made) != len(lineage) + 1:
+    if len(lineage) > MAX_BRANCH_LENGTH or len(made) != len(lineage) + 1:
         raise refused("The manifest and the config tell of different lineages.")
     nodes = tuple(_node(told, how) for told, how in zip([manifest, *lineage], made, strict=True))
     _check_order(nodes)
@@ -140,7 +140,7 @@ def _check_files(contents: Contents) -> None:
 
 def _check_size(name: str, entry: FileEntry) -> None:
     """Weights and tables may be of any size; what is read whole as text may not."""
-    most = MOST_BYTES_OF.get(name, MOST_BYTES if name.endswith(TEXTS) else None)
+    most = MAX_BYTES_OF.get(name, MAX_BYTES if name.endswith(TEXTS) else None)
     if most is not None and entry["size"] > most:
         raise refused(f"{name} is longer than {most:,} bytes.", limit=most)
 

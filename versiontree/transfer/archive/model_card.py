@@ -18,7 +18,7 @@ PIPELINES: Final = {
 }
 UNKNOWN: Final = "unknown"
 _DEEPEST: Final = 3
-_MOST_ROWS: Final = 40
+_MAX_ROWS: Final = 40
 
 
 def model_card(nodes: Sequence[Node]) -> str:
@@ -88,7 +88,7 @@ def _notes(version: Node) -> Iterator[str]:
 
 def _measures(version: Node) -> Iterable[str]:
     if version.kind != VersionKind.HPLM:
-        flat = list(_leaves(version.metrics))[:_MOST_ROWS]
+        flat = list(_leaves(version.metrics))[:_MAX_ROWS]
         return _table(("measure", "value"), [(name, _figure(value)) for name, value in flat])
     dev = _scores(as_mapping(as_mapping(version.metrics.get("fine_tune")).get("dev")))
     test = _scores(as_mapping(version.metrics.get("evaluate")))

@@ -12,7 +12,7 @@ from versiontree.artifact_store import FileEntry
 from versiontree.transfer.archive.layout import ARTIFACTS, CARD, CONFIG, MANIFEST, Contents, refused
 from versiontree.transfer.archive.manifest import contents_of, files_of
 from versiontree.transfer.archive.sources import Source, reading, sizes_check, source_open
-from versiontree.transfer.archive.strict_json import MOST_BYTES, object_of
+from versiontree.transfer.archive.strict_json import MAX_BYTES, object_of
 
 CHUNK: Final = 1024**2
 
@@ -72,10 +72,10 @@ def _check_names(source: Source, files: dict[str, FileEntry]) -> None:
 def _small(source: Source, name: str) -> bytes:
     if name not in source.sizes:
         raise refused(f"{name} is missing.")
-    if source.sizes[name] > MOST_BYTES:
+    if source.sizes[name] > MAX_BYTES:
         raise refused(f"{name} is too long.")
     with reading(name), source.open(name) as stream:
-        return stream.read(MOST_BYTES)
+        return stream.read(MAX_BYTES)
 
 
 def _unpack(source: Source, name: str, entry: FileEntry, folder: Path) -> None:

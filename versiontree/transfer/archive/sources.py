@@ -21,10 +21,10 @@ from django.http import StreamingHttpResponse
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.archive.layout import refused
 
-MOST_FILES: Final = 4096
+MAX_FILES: Final = 4096
 
 
-LONGEST_NAME: Final = 512
+MAX_NAME_LENGTH: Final = 512
 
 
 DEEPEST: Final = 16
@@ -34,7 +34,7 @@ DIRECTORY_BYTES: Final = 1024**2
 """What one read of the directory of a zip file may take: it stands in memory, some fifteen times as large."""
 
 
-MOST_TIMES: Final = 100
+MAX_TIMES: Final = 100
 """How many times as large as it is a zip file may unpack to: zeros shrink to a thousandth, weights hardly,
 and weights that were padded with zeros lie between."""
 
@@ -43,7 +43,7 @@ UNPACKED_ANYHOW: Final = 8 * 1024**2
 """Bytes that a small one may unpack to: JSON shrinks more than weights do."""
 
 
-LONGEST_REASON: Final = 200
+MAX_REASON_LENGTH: Final = 200
 """Readers of zip files quote what they stumbled over, however long."""
 
 
@@ -99,11 +99,11 @@ def sizes_check(source: Source, names: Iterable[str], *, most_bytes: int) -> int
     if claimed > most_bytes:
         message = f"Unpacked, the archive has more than the {most_bytes:,} bytes that are taken here."
         raise HmiError(ErrorCode.FILE_TOO_LARGE, message, param="archive", details={"limit": most_bytes})
-    if source.packed is not None and claimed > UNPACKED_ANYHOW + MOST_TIMES * source.packed:
+    if source.packed is not None and claimed > UNPACKED_ANYHOW + MAX_TIMES * source.packed:
         raise refused(
             f"The zip file has {source.packed:,} bytes and would unpack to {claimed:,}, more than "
-            f"{MOST_TIMES} times as many: no weights shrink so far.",
-            limit=MOST_TIMES,
+            f"{MAX_TIMES} times as many: no weights shrink so far.",
+            limit=MAX_TIMES,
         )
     return claimed
 
@@ -114,7 +114,7 @@ def reading(what: str) -> Iterator[None]:
     try:
         yield
     except _BROKEN as error:
-        reason = str(error)[:LONGEST_REASON] or type(error).__name__
+        reason = str(error)[:MAX_REASON_LENGTH] or type(error).__name__
         raise refused(f"{what} cannot be read: {reason}.") from error
 
 
@@ -189,14 +189,14 @@ def _named(files: Iterable[tuple[str, int]]) -> dict[str, int]:
     seen: set[str] = set()
     for name, size in files:
         parts = name.split("/")
-        if len(name) > LONGEST_NAME or not all(_PART.match(part) for part in parts):
+        if len(name) > MAX_NAME_LENGTH or not all(_PART.match(part) for part in parts):
             raise refused(f"{name[:80]!r} is not a name that a file of an archive has.")
         if name.lower() in seen:
             raise refused(f"{name} is there twice.")
         seen.add(name.lower())
         sizes[name] = size
-        if len(sizes) > MOST_FILES:
-            raise refused(f"There are more than {MOST_FILES:,} files.")
+        if len(sizes) > MAX_FILES:
+            raise refused(f"There are more than {MAX_FILES:,} files.")
     folders = {"/".join(name.split("/")[:depth]) for name in sizes for depth in range(1, name.count("/") + 1)}
     if both := sorted(folders & sizes.keys()):
         raise refused(f"{both[0]} is a file and a folder.")

@@ -6,9 +6,9 @@ from typing import Any, Final, NoReturn
 
 from versiontree.transfer.archive.layout import refused
 
-MOST_BYTES: Final = 4 * 1024**2
+MAX_BYTES: Final = 4 * 1024**2
 DEEPEST: Final = 24
-MOST_VALUES: Final = 600_000
+MAX_VALUES: Final = 600_000
 """An empty object takes two bytes in the file and a hundred in memory."""
 LARGEST: Final = 2**63
 """What pages calculate with becomes a float now and then; nobody counts further."""
@@ -16,8 +16,8 @@ LARGEST: Final = 2**63
 
 def object_of(content: bytes, name: str) -> dict[str, Any]:
     """The JSON object; ``invalid_archive`` naming the file when it is none, or holds what nobody writes."""
-    if sum(map(content.count, (b",", b"[", b"{"))) > MOST_VALUES:
-        raise refused(f"{name} holds more than {MOST_VALUES:,} values.", limit=MOST_VALUES)
+    if sum(map(content.count, (b",", b"[", b"{"))) > MAX_VALUES:
+        raise refused(f"{name} holds more than {MAX_VALUES:,} values.", limit=MAX_VALUES)
     try:
         value = json.loads(content.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant)
         _look_into(value)

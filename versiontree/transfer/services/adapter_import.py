@@ -16,8 +16,8 @@ from tenants.usage.services.quotas import quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import require_slug
 from versiontree.transfer.archive.adapter import adapter_open, largest_adapter
-from versiontree.transfer.archive.import_lock import LockedWork, import_lock
-from versiontree.transfer.archive.trial_load import AdapterTrial, adapter_trial, folder_text
+from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
+from versiontree.transfer.archive.sandboxed_check import AdapterImportRequest, adapter_import_run, folder_text
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
@@ -29,7 +29,7 @@ from versiontree.tree.services.version_completion import artifacts_attach, versi
 from versiontree.tree.services.versions import parent_check, version_create
 from versiontree.tree.tokenizer_fit import root_config
 
-LONGEST_LIST = 2000
+MAX_LIST_LENGTH = 2000
 """Names of what was left out are kept up to so many signs."""
 
 
@@ -63,7 +63,7 @@ def adapter_import(
         require_slug(of)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     largest = min(settings.HMI_IMPORT_MAX_BYTES, largest_adapter(root_config(parent)))
-    with import_lock(LockedWork.IMPORT, tenant), adapter_open(archive, most_bytes=largest) as opened:
+    with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, most_bytes=largest) as opened:
         with transaction.atomic():
             _prepare(of, tenant, parent, terms, actor, task="classification", adding=opened.size)
             transaction.set_rollback(True)
@@ -72,8 +72,8 @@ def adapter_import(
         release_database()
         with store.workspace(Role.HPLM) as folder:
             opened.unpack(folder / "adapter")
-            said = adapter_trial(
-                AdapterTrial(
+            said = adapter_import_run(
+                AdapterImportRequest(
                     root=folder_text(_root_folder(parent, store)),
                     adapter=folder_text(folder / "adapter"),
                     out=folder_text(folder / "hplm"),
@@ -169,6 +169,6 @@ def _config(said: Mapping[str, Any]) -> dict[str, Any]:
         config["dataset"] = {"pairs": True}
     if said["dropped"]:
         names = ", ".join(said["dropped"])
-        told = f"What the adapter changed below the cut was left out: {names[:LONGEST_LIST]}."
+        told = f"What the adapter changed below the cut was left out: {names[:MAX_LIST_LENGTH]}."
         config["warnings"] = [f"{told} It answers otherwise than where it was trained."]
     return config

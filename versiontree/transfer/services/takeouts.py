@@ -19,7 +19,7 @@ from versiontree.transfer.models import ACTIVE_TAKEOUTS, Takeout, TakeoutState
 
 WRITE_TAKEOUT_TASK: Final = "transfer.write_takeout"
 KEPT_FOR: Final = timedelta(days=7)
-MOST_ATTEMPTS: Final = 3
+MAX_ATTEMPTS: Final = 3
 LOST_AFTER: Final = timedelta(seconds=30)
 """One whose message is older gets another; while a worker has it, that one comes to nothing."""
 
@@ -81,8 +81,8 @@ def takeout_begin(*, takeout_id: UUID) -> Takeout | None:
     if not active.update(state=TakeoutState.RUNNING, attempts=F("attempts") + 1, written_bytes=0):
         return None
     takeout = Takeout.unscoped.select_related("tenant").get(pk=takeout_id)
-    if takeout.attempts > MOST_ATTEMPTS:
-        message = f"It ended {MOST_ATTEMPTS} times without a result; the operator's log says why."
+    if takeout.attempts > MAX_ATTEMPTS:
+        message = f"It ended {MAX_ATTEMPTS} times without a result; the operator's log says why."
         takeout_fail(takeout=takeout, message=message)
         return None
     return takeout

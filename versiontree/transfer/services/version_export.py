@@ -23,10 +23,15 @@ from versiontree.transfer.archive.conversion_cache import (
     conversion_keep,
     conversion_key,
 )
-from versiontree.transfer.archive.import_lock import LockedWork, import_lock
+from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.layout import CARD
+from versiontree.transfer.archive.sandboxed_check import (
+    FORMATS,
+    AdapterExportRequest,
+    adapter_export_run,
+    folder_text,
+)
 from versiontree.transfer.archive.sources import Download
-from versiontree.transfer.archive.trial_load import FORMATS, Leaving, adapter_leave, folder_text
 from versiontree.transfer.archive.writer import (
     Member,
     archive_card,
@@ -95,7 +100,7 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     key = conversion_key(format=form, hplm=hplm.digest, root=root.digest, card=card)
     made = conversion_find(store, key)
     if made is None:
-        with import_lock(LockedWork.CONVERSION, version.tenant):
+        with import_lock(LockPurpose.CONVERSION, version.tenant):
             free_space_check(store.root, SPACE_TIMES * hplm.size)
             release_database()
             made = _converted(store, hplm.digest, root.digest, form, card, key)
@@ -111,8 +116,8 @@ def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str,
     with store.workspace(Role.HPLM) as folder:
         made = folder / "made"
         made.mkdir()
-        answer = adapter_leave(
-            Leaving(
+        answer = adapter_export_run(
+            AdapterExportRequest(
                 root=folder_text(store.path(Role.ROOT, root)),
                 hplm=folder_text(store.path(Role.HPLM, hplm)),
                 out=folder_text(folder / form),

@@ -16,10 +16,10 @@ from tenants.base.scope import platform_scope
 from tenants.base.upload_concurrency import release_database
 from versiontree.artifact_store import ArtifactStore
 from versiontree.names import require_slug
-from versiontree.transfer.archive.import_lock import LockedWork, import_lock
+from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.layout import Contents, Node, refused
 from versiontree.transfer.archive.reader import Archive, archive_open, unpacked
-from versiontree.transfer.archive.trial_load import Trial, artifacts_try, folder_text
+from versiontree.transfer.archive.sandboxed_check import ArtifactCheck, artifacts_check, folder_text
 from versiontree.transfer.services.import_plan import (
     ImportPlan,
     Stored,
@@ -57,7 +57,7 @@ def version_import(
     if name is not None:
         require_slug(name)
     with (
-        import_lock(LockedWork.IMPORT, tenant),
+        import_lock(LockPurpose.IMPORT, tenant),
         archive_open(archive, most_bytes=settings.HMI_IMPORT_MAX_BYTES) as opened,
     ):
         contents = opened.contents
@@ -135,8 +135,8 @@ def _try_out(contents: Contents, plan: ImportPlan, folder: Path, store: Artifact
         return [folder_text(unpacked(folder, role, digest)) for digest in digests]
 
     own = contents.version
-    said = artifacts_try(
-        Trial(
+    said = artifacts_check(
+        ArtifactCheck(
             root=folder_text(home),
             root_is_new=root in new,
             lowers=made(Role.LOWER),

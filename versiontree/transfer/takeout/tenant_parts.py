@@ -136,7 +136,7 @@ def _datasets(tenant: Tenant) -> Iterator[Part]:
 def _files(tenant: Tenant) -> Iterator[Part]:
     files = File.objects.for_tenant(tenant).order_by("pk")
     yield table_part("files.csv", files, ("id", "purpose", "filename", "size_bytes", "sha256", "created_at"))
-    for file in files.iterator(ROWS_AT_ONCE):
+    for file in files.iterator(ROWS_PER_CHUNK):
         yield Part(f"files/{file.pk}", file_chunks(stored_path(file.sha256), f"the file {file}"))
 
 
@@ -144,12 +144,12 @@ def _made(row: Corpus | Dataset) -> dict[str, Any]:
     return {"created_at": row.created_at, "created_by": row.created_by and row.created_by.get_username()}
 
 
-ROWS_AT_ONCE: Final = 2_000
+ROWS_PER_CHUNK: Final = 2_000
 
 
 def table_part(name: str, rows: QuerySet[Any, Any], columns: Sequence[str]) -> TakeoutPart:
     """These columns of the rows as a CSV file."""
-    values = rows.values_list(*columns).iterator(ROWS_AT_ONCE)
+    values = rows.values_list(*columns).iterator(ROWS_PER_CHUNK)
     header = [column.replace("__", "_") for column in columns]
     return TakeoutPart(name, csv_chunks(header, ([_written(value) for value in row] for row in values)))
 

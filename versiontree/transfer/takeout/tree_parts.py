@@ -14,7 +14,7 @@ from tenants.base.hooks import TakeoutPart as Part
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.transfer.archive.writer import archive_members, zip_stream
-from versiontree.transfer.takeout.tenant_parts import ROWS_AT_ONCE, table_part
+from versiontree.transfer.takeout.tenant_parts import ROWS_PER_CHUNK, table_part
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import lineage_of
@@ -77,7 +77,7 @@ _FINE_TUNINGS: Final = (
 
 def _versions(tenant: Tenant) -> Iterable[Version]:
     rows = Version.objects.for_tenant(tenant).select_related("root", "domain", "hplm", "parent")
-    found: Iterable[Version] = rows.order_by("pk").iterator(ROWS_AT_ONCE)
+    found: Iterable[Version] = rows.order_by("pk").iterator(ROWS_PER_CHUNK)
     return found
 
 

@@ -280,7 +280,7 @@ def _set_base_hplm(row: FineTuning, hplm: Hplm, number: int | None, name: str) -
 
 def _check_limit(tenant: Tenant) -> None:
     quota_lock(tenant=tenant)
-    limit = django_settings.HMI_CHECKS_AT_ONCE
+    limit = django_settings.HMI_MAX_CHECKS
     waiting = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING).count()
     if waiting >= limit:
         raise HmiError(

@@ -27,17 +27,17 @@ from versiontree.transfer.archive.layout import refused
 
 log = logging.getLogger(__name__)
 
-PATIENCE_S: Final = 900
+TIMEOUT_S: Final = 900
 """Seconds by the clock. What is allowed is processor time: on a busy machine it comes late."""
 PROCESSOR_S: Final = 30
 """To start takes some five seconds, and to read and write an adapter one or two."""
 BYTES_A_SECOND: Final = 20 * 1024**2
 """Artifacts of a version may be gigabytes: each 20 MiB of them, read in a tenth of that time, earns another
 second."""
-LONGEST_REASON: Final = 300
+MAX_REASON_LENGTH: Final = 300
 FORMATS: Final = {"peft": "an adapter of PEFT", "adapterhub": "an adapter of AdapterHub"}
 """What a model can be exported as, besides an archive."""
-LONGEST_REFUSAL: Final = 1000
+MAX_REFUSAL_LENGTH: Final = 1000
 PASSED_ON: Final = frozenset(
     {"PATH", "HOME", "TMPDIR", "LANG", "LANGUAGE", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH"}
 )
@@ -50,15 +50,15 @@ MEMORY_BASE: Final = 4 * 1024**3
 """Bytes for what does not grow with the artifacts: torch without GPUs takes 300 MB, so this leaves room."""
 MEMORY_TIMES: Final = 5
 """Weights in fp16 are held as they are read, widened to fp32, and as parameters in fp32: 1 + 2 + 2."""
-MEMORY_MOST: Final = 32 * 1024**3
+MAX_MEMORY: Final = 32 * 1024**3
 MEMORY_SHARE: Final = 3
 """However large the artifacts are: at most so much, and a third of the machine, where two may run at once."""
-MOST_NAMES: Final = 256
+MAX_NAMES: Final = 256
 """Of what stands below the cut, told in details."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ArtifactCheck:
     """What to try: the folder of the root that all belongs to, whether that is new too, and new artifacts.
 
     `plots` nearest first; `ends` says that the last of them is the root's own.
@@ -71,7 +71,7 @@ class Trial:
     ends: bool
     hplm: str | None
 
-    most_s = PATIENCE_S
+    most_s = TIMEOUT_S
 
     @property
     def folders(self) -> list[str]:
@@ -81,7 +81,7 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class AdapterTrial:
+class AdapterImportRequest:
     """An adapter's folder, that of the root it was trained on, and a new one for the model it becomes;
     labels, task and pairs where the adapter does not say them; whether what it changes below the cut is left
     out."""
@@ -102,7 +102,7 @@ class AdapterTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class AdapterExportRequest:
     """A model's folder, that of its root, a new one to write to, and one of FORMATS."""
 
     root: str
@@ -118,57 +118,63 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class AdapterExportResult:
     """How the outputs of an adapter are read that was written, or why its format cannot hold the model."""
 
     read: str
     refused: str
 
 
-def artifacts_try(trial: Trial) -> dict[str, Any]:
+def artifacts_check(request: ArtifactCheck) -> dict[str, Any]:
     """Load them all; what the model says of itself (``task``, ``pairs``), nothing when there is none.
 
     Raises ``invalid_archive`` with what does not fit.
     """
-    answer = trial_answer(trial)
+    answer = sandbox_response(request)
     if answer is None:
         raise refused("Loading the artifacts ends the process that tries it.")
     if "error" in answer:
-        raise refused(f"The artifacts cannot be loaded: {str(answer['error'])[:LONGEST_REASON]}.")
+        raise refused(f"The artifacts cannot be loaded: {str(answer['error'])[:MAX_REASON_LENGTH]}.")
     return answer
 
 
-def adapter_trial(trial: AdapterTrial) -> dict[str, Any]:
+def adapter_import_run(request: AdapterImportRequest) -> dict[str, Any]:
     """Make a model of an adapter; what `inference.hplm.adapter_io.adapter_import` says of it.
 
     Raises ``invalid_archive`` with what cannot be carried over; `details` names what stands below the cut.
     """
-    answer = trial_answer(trial)
+    answer = sandbox_response(request)
     if answer is None:
         raise refused("Reading the adapter ends the process that tries it.")
     if "error" in answer:
-        lower = {"lower": list(answer["lower"])[:MOST_NAMES]} if "lower" in answer else {}
-        raise refused(f"The adapter cannot be imported: {str(answer['error'])[:LONGEST_REFUSAL]}.", **lower)
+        lower = {"lower": list(answer["lower"])[:MAX_NAMES]} if "lower" in answer else {}
+        raise refused(
+            f"The adapter cannot be imported: {str(answer['error'])[:MAX_REFUSAL_LENGTH]}.", **lower
+        )
     return answer
 
 
-def adapter_leave(leaving: Leaving) -> Left:
+def adapter_export_run(request: AdapterExportRequest) -> AdapterExportResult:
     """Write a model as an adapter for others. Raises ``internal`` when that fails, whatever the format."""
-    answer = trial_answer(leaving)
+    answer = sandbox_response(request)
     if answer is None or "error" in answer:
-        raise HmiError(ErrorCode.INTERNAL, f"This version could not be written as {FORMATS[leaving.format]}.")
-    return Left(str(answer.get("read", "")), str(answer.get("refused", ""))[:LONGEST_REFUSAL])
+        raise HmiError(ErrorCode.INTERNAL, f"This version could not be written as {FORMATS[request.format]}.")
+    return AdapterExportResult(
+        str(answer.get("read", "")), str(answer.get("refused", ""))[:MAX_REFUSAL_LENGTH]
+    )
 
 
-def trial_answer(trial: "Trial | AdapterTrial | Leaving") -> dict[str, Any] | None:
+def sandbox_response(
+    request: "ArtifactCheck | AdapterImportRequest | AdapterExportRequest",
+) -> dict[str, Any] | None:
     """What ``inference.hplm.artifact_check`` says in its own process; None when that ends without a word."""
     try:
-        size = _size(trial)
-        most_s = min(PROCESSOR_S + size // BYTES_A_SECOND, trial.most_s)
+        size = _size(request)
+        most_s = min(PROCESSOR_S + size // BYTES_A_SECOND, request.most_s)
         said = _ask(
-            json.dumps(asdict(trial)).encode(),
-            kept=[trial.root, *trial.folders],
-            written=None if isinstance(trial, Trial) else folder_text(Path(trial.out).parent),
+            json.dumps(asdict(request)).encode(),
+            kept=[request.root, *request.folders],
+            written=None if isinstance(request, ArtifactCheck) else folder_text(Path(request.out).parent),
             most_bytes=_memory(size),
             most_s=most_s,
         )
@@ -188,7 +194,7 @@ def _ask(
     wanted: bytes, *, kept: Sequence[str], written: str | None, most_bytes: int, most_s: int
 ) -> bytes | None:
     with subprocess.Popen(
-        [*_sandbox(kept, written), *settings.HMI_ARTIFACT_TRIAL],
+        [*_sandbox(kept, written), *settings.HMI_ARTIFACT_CHECK],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -198,7 +204,7 @@ def _ask(
         try:
             # It starts nothing and reads no file of strangers before it is told which.
             _restrain(child.pid, most_bytes, most_s)
-            said, _ = child.communicate(b"\n" + wanted, timeout=PATIENCE_S)
+            said, _ = child.communicate(b"\n" + wanted, timeout=TIMEOUT_S)
         except BaseException:
             child.kill()
             raise
@@ -240,7 +246,7 @@ def _sandboxed() -> bool:
         log.warning(
             "This machine grants no namespaces to this user, so the process that tries imported weights can "
             "reach the sockets and files of this installation: %s",
-            found.stderr.decode(errors="replace").strip().rpartition("\n")[2][-LONGEST_REASON:],
+            found.stderr.decode(errors="replace").strip().rpartition("\n")[2][-MAX_REASON_LENGTH:],
         )
     return found.returncode == 0
 
@@ -268,13 +274,13 @@ def _restrain(pid: int, most_bytes: int, most_s: int) -> None:
         Path(f"/proc/{pid}/oom_score_adj").write_text("1000", encoding="ascii")
 
 
-def _size(trial: "Trial | AdapterTrial | Leaving") -> int:
+def _size(request: "ArtifactCheck | AdapterImportRequest | AdapterExportRequest") -> int:
     """Bytes of all that the process reads."""
-    return sum(file.stat().st_size for folder in trial.folders for file in Path(folder).iterdir())
+    return sum(file.stat().st_size for folder in request.folders for file in Path(folder).iterdir())
 
 
 def _memory(size: int) -> int:
     """How many bytes the process may take for artifacts of this size: a file can say that it is larger than
     it is."""
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return min(MEMORY_BASE + MEMORY_TIMES * size, MEMORY_MOST, machine // MEMORY_SHARE)
+    return min(MEMORY_BASE + MEMORY_TIMES * size, MAX_MEMORY, machine // MEMORY_SHARE)
