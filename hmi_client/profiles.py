@@ -37,14 +37,14 @@ def profiles() -> dict[str, Profile]:
         raise HmiError(f"{file} cannot be read. Remove it, and run `hmi login` again.") from error
 
 
-def profile_keep(name: str, profile: Profile) -> Path:
+def profile_save(name: str, profile: Profile) -> Path:
     """Add or replace one; the file is there whole or not at all."""
     kept = {**profiles(), name: profile}
     _write({each: asdict(one) for each, one in kept.items()})
     return profiles_file()
 
 
-def profile_forget(name: str) -> bool:
+def profile_delete(name: str) -> bool:
     """Remove one; whether it was there."""
     kept = profiles()
     known = kept.pop(name, None) is not None

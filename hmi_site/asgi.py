@@ -16,7 +16,7 @@ from hmi_site.http.body_limits import body_permit
 from hmi_site.http.event_streams import EventStreamRouter, close_streams
 from hmi_site.http.slow_clients import SlowClientMonitor
 from hmi_site.http.wsgi_threads import ThreadedWsgiApp
-from hmi_site.ready_file import tell_ready
+from hmi_site.ready_file import mark_ready
 from hmi_site.warm_up import warm_up
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
@@ -58,4 +58,4 @@ application = Direct(
 resolve("/")  # imports all views, so that the first request need not
 warm_up()
 spare_garbage_collection()
-tell_ready()
+mark_ready()

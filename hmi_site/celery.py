@@ -9,7 +9,7 @@ from celery.signals import beat_init, celeryd_init, setup_logging, worker_proces
 from django.conf import settings
 
 from hmi_site.embedded.lifeline import die_with_launcher
-from hmi_site.ready_file import tell_ready
+from hmi_site.ready_file import mark_ready
 from tenants.base.scope import use_platform_scope
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
@@ -43,4 +43,4 @@ def tie_pool_process(**_: Any) -> None:
 @beat_init.connect
 def takes_work(**_: Any) -> None:
     """The launcher waits for this."""
-    tell_ready()
+    mark_ready()

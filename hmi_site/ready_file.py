@@ -6,7 +6,7 @@ from pathlib import Path
 READY_FILE = "HMI_READY_FILE"
 
 
-def tell_ready() -> None:
+def mark_ready() -> None:
     """Tell the launcher; nothing happens where there is none."""
     if file := os.environ.get(READY_FILE):
         Path(file).touch()

@@ -84,7 +84,7 @@ def _exhausted(error: BaseException) -> ErrorCode | None:
         little_memory = any(sign in words for sign in _NO_MEMORY_WORDS)
     else:
         return None
-    if disk.tells_of_full_disk(error):
+    if disk.is_disk_full(error):
         return ErrorCode.OUT_OF_DISK
     return ErrorCode.OUT_OF_MEMORY if little_memory else None
 

@@ -48,7 +48,7 @@ class Event:
     data: Mapping[str, object]
 
 
-class LeaseKeeper:
+class JobLease:
     """Context manager around the work of one claimed job, which reads `lost` and `cancel_requested`."""
 
     def __init__(

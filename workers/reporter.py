@@ -8,7 +8,7 @@ from typing import Any
 from tenants.base.child_process import WorkerStopping, is_stopping
 from versiontree.jobs.services.transitions import LeaseLost
 from workers.jobs.outcome import plain
-from workers.lease import Event, LeaseKeeper, Report
+from workers.lease import Event, JobLease, Report
 from workers.training.progress import Cancelled
 
 METRICS_EVENT_EVERY_S = 2.0
@@ -17,7 +17,7 @@ ETA_AFTER_PROGRESS = 0.02
 
 
 class DatabaseReporter:
-    """The training functions' `Reporter`, writing to a job row through its `LeaseKeeper`.
+    """The training functions' `Reporter`, writing to a job row through its `JobLease`.
 
     `plan`: the stages in the order they come, each with the share of the whole that it takes, so that the bar
     moves evenly. A stage that is not planned leaves the bar where it is. A stage whose first news is that it
@@ -26,7 +26,7 @@ class DatabaseReporter:
 
     def __init__(
         self,
-        keeper: LeaseKeeper,
+        keeper: JobLease,
         plan: Sequence[tuple[str, float]],
         *,
         clock: Callable[[], float] = time.monotonic,

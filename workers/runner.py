@@ -26,11 +26,11 @@ from versiontree.jobs.services.lifecycle import (
 from versiontree.jobs.services.transitions import LeaseLost, job_set_waiting_stage
 from workers.failures import explain
 from workers.jobs.outcome import JobOutcome, plain
-from workers.lease import LEASE_S, LeaseKeeper
+from workers.lease import LEASE_S, JobLease
 from workers.reporter import DatabaseReporter
 from workers.sharding import ShardWork, do_shards, worker_name
 from workers.training.progress import Cancelled
-from workers.workspace import forget_staging, job_staging, job_workspace
+from workers.workspace import job_staging, job_workspace, remove_staging
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def help_job(job_id: UUID) -> None:
         finally:
             # The worker that ran the job removed its staging folder while this one still wrote to it.
             if Job.unscoped.filter(pk=job_id, state__in=TERMINAL).exists():
-                forget_staging(_store(), job_id)
+                remove_staging(_store(), job_id)
 
 
 def _help(job: Job) -> None:
@@ -114,7 +114,7 @@ def _store() -> ArtifactStore:
 def _work(job: Job, worker: str) -> JobOutcome:
     module: JobModule = import_module(f"workers.jobs.{job.kind}")
     store = _store()
-    keeper = LeaseKeeper(job_id=job.pk, worker=worker)
+    keeper = JobLease(job_id=job.pk, worker=worker)
     with keeper, job_workspace(store, job.pk) as folder:
         reporter = DatabaseReporter(keeper, (*module.STAGES, (STORE_STAGE, 0.02)))
         try:
@@ -128,7 +128,7 @@ def _work(job: Job, worker: str) -> JobOutcome:
         keeper.flush()
         _fresh_connection()
         job_succeed(job_id=job.pk, worker=worker, metrics=plain(outcome.metrics), artifacts=artifacts)
-    forget_staging(store, job.pk)
+    remove_staging(store, job.pk)
     return outcome
 
 
@@ -163,7 +163,7 @@ def _end(job: Job, worker: str, error: Exception) -> None:
                     log.warning("Job %s was taken away from %s", job.pk, worker)
                 case Cancelled():
                     job_confirm_cancel(job_id=job.pk, worker=worker)
-                    forget_staging(_store(), job.pk)
+                    remove_staging(_store(), job.pk)
                 case WorkerStopping():
                     job_release(job_id=job.pk, worker=worker)
                 case OperationalError() | InterfaceError():
@@ -185,7 +185,7 @@ def _fail(job: Job, worker: str, error: Exception) -> None:
         message=failure.message,
         traceback=failure.traceback,
     )
-    forget_staging(_store(), job.pk)
+    remove_staging(_store(), job.pk)
 
 
 def _fresh_connection() -> None:

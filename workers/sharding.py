@@ -49,7 +49,7 @@ ShardWork = Callable[[JobShard, Path, Told], Mapping[str, Any]]
 """Does the piece of a shard and leaves a sealed folder at the path."""
 
 
-class ShardKeeper:
+class ShardLease:
     """Holds one shard's lease from a thread, on a database connection of its own."""
 
     def __init__(self, shard: JobShard, worker: str) -> None:
@@ -165,7 +165,7 @@ def _do(
     work: ShardWork,
     told: ShardTold | None,
 ) -> None:
-    with ShardKeeper(shard, worker) as keeper:
+    with ShardLease(shard, worker) as keeper:
 
         def watch(at: int) -> None:
             if keeper.lost:

@@ -41,7 +41,7 @@ def job_staging(store: ArtifactStore, job_id: UUID) -> Path:
     return folder
 
 
-def forget_staging(store: ArtifactStore, job_id: UUID) -> None:
+def remove_staging(store: ArtifactStore, job_id: UUID) -> None:
     """The job has ended: nobody goes on from what it kept."""
     folder = staging_folder(store.root, job_id)
     shutil.rmtree(folder, ignore_errors=True)

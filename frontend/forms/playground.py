@@ -98,7 +98,7 @@ PLACES: Final = ("text", "second")
 """The fields that they are written in, in their order."""
 
 
-class AskForm(forms.Form):
+class PlaygroundForm(forms.Form):
     """What models that read the same are asked. The first text is in `text`, the other in `second`, so that
     neither is lost when models are chosen that read something else."""
 

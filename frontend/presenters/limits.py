@@ -7,7 +7,7 @@ from django.template.defaultfilters import filesizeformat
 
 from frontend.presenters.charts import Bar
 from tenants.accounts.models import Tenant
-from tenants.accounts.selectors import api_keys_active, invitations_made_since
+from tenants.accounts.selectors import api_keys_active, invitations_created_since
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
 from tenants.usage.selectors import Rates, quota_of, rates_of, requests_today
@@ -67,7 +67,7 @@ def limits_of(tenant: Tenant) -> list[LimitRow]:
         uploads=storage_used(tenant),
         artifacts=artifact_bytes(tenant),
         keys=api_keys_active(tenant).count(),
-        invitations=invitations_made_since(tenant, midnight),
+        invitations=invitations_created_since(tenant, midnight),
     )
     return limit_rows(quota_of(tenant), rates_of(tenant), used)
 

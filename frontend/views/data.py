@@ -41,7 +41,7 @@ from tenants.datasets.services.corpora import corpus_delete
 from tenants.datasets.services.datasets import dataset_delete
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.coverage import coverage_request, coverages_of, versions_made_from
+from versiontree.tree.selectors.coverage import coverage_request, coverages_of, versions_built_from
 from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
 from versiontree.tree.tokenizer_fit import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
@@ -152,7 +152,7 @@ def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
 def _about(request: TenantRequest, upload: Corpus | Dataset) -> dict[str, Any]:
     """What the pages of both say of what can be, or was, built from it."""
     tenant = request.access.tenant
-    page = paginate(request, versions_made_from(tenant, upload), USES_SHOWN, key="uses")
+    page = paginate(request, versions_built_from(tenant, upload), USES_SHOWN, key="uses")
     measured, _ = coverages_of(tenant, upload)
     return {
         "roots": _roots(request),

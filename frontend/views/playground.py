@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.playground import PLACES, AskForm, Choice, choice_of
+from frontend.forms.playground import PLACES, Choice, PlaygroundForm, choice_of
 from frontend.presenters.playground import Column, TriedWith, column_of, tried_with
 from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
@@ -30,7 +30,7 @@ from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hpl
 def page(request: TenantRequest) -> HttpResponse:
     """The texts to fill in, with the models that the address names."""
     choice = choice_of(request.access.tenant, request.GET)
-    return _page(request, choice, AskForm(choice.reads))
+    return _page(request, choice, PlaygroundForm(choice.reads))
 
 
 @require_POST
@@ -42,7 +42,7 @@ def choose(request: TenantRequest) -> HttpResponse:
     tried = _tried_with(tenant, choice)
     kept = {name: request.POST.get(name, "") for name in PLACES}
     filled = kept | tried.filled(request.POST.get("example", ""))
-    shown = _page(request, choice, AskForm(choice.reads, initial=filled), tried=tried)
+    shown = _page(request, choice, PlaygroundForm(choice.reads, initial=filled), tried=tried)
     shown["HX-Replace-Url"] = f"{reverse('frontend:try', args=[tenant.slug])}?{choice.query}"
     return shown
 
@@ -61,7 +61,7 @@ def models(request: TenantRequest) -> HttpResponse:
 def answer(request: TenantRequest) -> HttpResponse:
     """Ask all at the same time; the answers, or typed refusals, replace those that stood there."""
     choice = choice_of(request.access.tenant, request.POST)
-    form = AskForm(choice.reads, request.POST)
+    form = PlaygroundForm(choice.reads, request.POST)
     context: dict[str, Any] = {}
     if not form.is_valid() or not choice.offers:
         context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
@@ -75,7 +75,11 @@ def answer(request: TenantRequest) -> HttpResponse:
 
 
 def _page(
-    request: TenantRequest, choice: Choice, form: AskForm, tried: TriedWith | None = None, **context: Any
+    request: TenantRequest,
+    choice: Choice,
+    form: PlaygroundForm,
+    tried: TriedWith | None = None,
+    **context: Any,
 ) -> HttpResponse:
     tenant = request.access.tenant
     tried, offers = tried or _tried_with(tenant, choice), _offers_beside(tenant, choice)
@@ -103,7 +107,7 @@ def _named(request: TenantRequest) -> QueryDict:
     return named
 
 
-def _missing(form: AskForm, choice: Choice) -> str:
+def _missing(form: PlaygroundForm, choice: Choice) -> str:
     if not choice.offers:
         return " ".join(choice.faults) or "Choose a model."
     labels = [str(form.fields[name].label) for name in form.errors]

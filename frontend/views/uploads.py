@@ -99,7 +99,7 @@ def _store(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpRes
     if check.state == CheckState.REFUSED:
         _show_refusal(form, check_refusal(check))
         columns = _columns(check)
-        _forget_what_came_along(request, check)
+        _delete_companion_uploads(request, check)
         return render_page(request, f"data/{kind}_new.html", form=form, columns=columns)
     if check.is_active:
         return redirect_to(request, "check", check.pk)
@@ -153,7 +153,7 @@ def _columns(check: UploadCheck) -> ColumnsForm | None:
     return ColumnsForm(check, found) if found.examples else None
 
 
-def _forget_what_came_along(request: TenantRequest, check: UploadCheck) -> None:
+def _delete_companion_uploads(request: TenantRequest, check: UploadCheck) -> None:
     """Files that a form brought must be chosen again, so they need not be kept."""
     for purpose in check.files.keys() & request.FILES.keys():
         upload_delete(upload=upload_of(request.access.tenant, request.user, check.files[purpose]))

@@ -11,7 +11,7 @@ from hmi_client.cli.output import AsJson, say, show_json, show_table
 from hmi_client.cli.session import client_of, session_of
 from hmi_client.client import DEFAULT_URL, URL_VARIABLE, Client
 from hmi_client.errors import HmiError, NotFound, PermissionRefused
-from hmi_client.profiles import Profile, profile_forget, profile_keep
+from hmi_client.profiles import Profile, profile_delete, profile_save
 from hmi_client.responses import Usage
 
 FROM_STDIN = "-"
@@ -33,7 +33,7 @@ def login(
     with Client(url, key) as client:
         tenant, server = client.whoami(), client.url
     name = session_of(context).profile
-    file = profile_keep(name, Profile(url=server, key=key))
+    file = profile_save(name, Profile(url=server, key=key))
     if as_json:
         show_json({"profile": name, "url": server, "tenant": tenant.slug, "file": os.fspath(file)})
     else:
@@ -43,7 +43,7 @@ def login(
 def logout(context: typer.Context) -> None:
     """Forget the kept key. It goes on working until somebody revokes it."""
     name = session_of(context).profile
-    say(f"The profile {name} is forgotten." if profile_forget(name) else f"There is no profile {name}.")
+    say(f"The profile {name} is forgotten." if profile_delete(name) else f"There is no profile {name}.")
 
 
 def whoami(context: typer.Context, as_json: AsJson = False) -> None:

@@ -37,7 +37,7 @@ class OipInputSerializer(OipTensorSerializer):
 
 
 @extend_schema_serializer(component_name="OipWanted")
-class OipWantedSerializer(serializers.Serializer[object]):
+class OipRequestedOutputSerializer(serializers.Serializer[object]):
     """An output that is asked for."""
 
     name = serializers.CharField()
@@ -51,7 +51,7 @@ class OipRequestSerializer(serializers.Serializer[object]):
     id = serializers.CharField(required=False, help_text="Comes back in the answer.")
     model_name = serializers.CharField(required=False, help_text="The same as in the address.")
     inputs = OipInputSerializer(many=True)
-    outputs = OipWantedSerializer(many=True, required=False, help_text="All, if none are named.")
+    outputs = OipRequestedOutputSerializer(many=True, required=False, help_text="All, if none are named.")
     parameters = serializers.DictField(
         required=False,
         help_text="`timeout` in microseconds; `binary_data_output`; `miss_policy` (the platform's staff).",

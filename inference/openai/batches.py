@@ -37,7 +37,7 @@ EXAMPLE = {
 }
 
 
-class BatchAskedSerializer(StrictSerializer):
+class BatchRequestSerializer(StrictSerializer):
     """A file of requests, all to one address and for one model."""
 
     input_file_id = serializers.CharField(help_text="Of a file that was sent with the purpose `batch`.")
@@ -114,13 +114,13 @@ class OpenAiBatchesView(OpenAiBatchView):
 
     @extend_schema(
         operation_id="openai_batches_create",
-        request=BatchAskedSerializer,
+        request=BatchRequestSerializer,
         responses={200: OpenAiBatchSerializer, **errors(400, 408, 409, 413)},
         examples=[OpenApiExample("Requests to a model", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
         """Begin a batch."""
-        asked = body_of(BatchAskedSerializer, request)
+        asked = body_of(BatchRequestSerializer, request)
         file_id = read_id(FILE, asked["input_file_id"], param="input_file_id")
         batch = batch_create(
             tenant=self.tenant,

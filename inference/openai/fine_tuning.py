@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
 from inference.openai.errors import OpenAiView, errors
-from inference.openai.fine_tuning_requests import FineTuningAskedSerializer, hyperparameters_of, settings_of
+from inference.openai.fine_tuning_requests import FineTuningRequestSerializer, hyperparameters_of, settings_of
 from inference.openai.fine_tuning_shapes import (
     EVENT,
     CheckpointSerializer,
@@ -73,13 +73,13 @@ class FineTuningJobsView(FineTuningView):
 
     @extend_schema(
         operation_id="openai_fine_tuning_create",
-        request=FineTuningAskedSerializer,
+        request=FineTuningRequestSerializer,
         responses={200: FineTuningJobSerializer, **errors(400, 408, 409, 413)},
         examples=[OpenApiExample("Below a domain", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
         """Make a model of a file, or a further version of one."""
-        asked = body_of(FineTuningAskedSerializer, request)
+        asked = body_of(FineTuningRequestSerializer, request)
         validation = asked.get("validation_file")
         own = asked.get("hmi", {})
         made = fine_tuning_create(

@@ -71,7 +71,7 @@ class HmiOptionsSerializer(StrictSerializer):
     settings = serializers.DictField(required=False, help_text="Those of POST models; they go before.")
 
 
-class FineTuningAskedSerializer(StrictSerializer):
+class FineTuningRequestSerializer(StrictSerializer):
     """A fine-tuning job to be."""
 
     model = serializers.CharField(max_length=200, help_text="root, root/domain, tenant/domain or a model.")

@@ -69,7 +69,7 @@ class ExpiresAfterSerializer(StrictSerializer):
     seconds = serializers.IntegerField(min_value=SHORTEST_LIFE_S, max_value=MAX_LIFETIME_S)
 
 
-class UploadAskedSerializer(StrictSerializer):
+class UploadRequestSerializer(StrictSerializer):
     """A file that will come in parts."""
 
     bytes = serializers.IntegerField(min_value=1, max_value=2**53)

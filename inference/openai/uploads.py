@@ -15,7 +15,7 @@ from inference.openai.serializers import (
     OpenAiPartSerializer,
     OpenAiUploadSerializer,
     ShownPartSerializer,
-    UploadAskedSerializer,
+    UploadRequestSerializer,
     shown_upload,
 )
 from tenants.accounts.permissions import request_actor
@@ -45,12 +45,12 @@ class OpenAiUploadsView(_UploadView):
 
     @extend_schema(
         operation_id="openai_uploads_create",
-        request=UploadAskedSerializer,
+        request=UploadRequestSerializer,
         responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
     )
     def post(self, request: Request, **_: Any) -> Response:
         """Announce a file."""
-        body = UploadAskedSerializer(data=request.data)
+        body = UploadRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
         asked = body.validated_data
         after = asked.get("expires_after")

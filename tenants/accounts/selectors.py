@@ -96,7 +96,7 @@ def invitation_by_hash(token_hash: str) -> Invitation | None:
         return rows.filter(token_hash=token_hash).first()
 
 
-def invitations_made_since(tenant: Tenant, moment: datetime) -> int:
+def invitations_created_since(tenant: Tenant, moment: datetime) -> int:
     """How many links were made, whatever became of them."""
     return Invitation.objects.for_tenant(tenant).filter(created_at__gte=moment).count()
 

@@ -9,9 +9,9 @@ class TransferConfig(AppConfig):
 
     def ready(self) -> None:
         from tenants.base import hooks
-        from versiontree.transfer.services.takeouts import takeouts_dispatch_lost, takeouts_expire
+        from versiontree.transfer.services.takeouts import takeouts_expire, takeouts_redispatch
         from versiontree.transfer.services.tenant_deletion import tenant_deletion_check
 
         hooks.tenant_deletion.register(tenant_deletion_check)
-        hooks.recovery.register(takeouts_dispatch_lost)
+        hooks.recovery.register(takeouts_redispatch)
         hooks.expiry.register(takeouts_expire)

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from workers.training.disk import full_disk_told, sync
+from workers.training.disk import disk_full_errors, sync
 
 FORMAT: Final = "1"
 EVERY_S: Final = 60.0
@@ -65,7 +65,7 @@ class Checkpoints:
         about = {"format": FORMAT, "step": str(step), "state": json.dumps(dict(state))}
         path = self._path(stage)
         aside = path.with_suffix(".partial")
-        with full_disk_told():
+        with disk_full_errors():
             save_file({name: _plain(value) for name, value in tensors.items()}, aside, about)
             sync(aside)
             aside.replace(path)

@@ -25,7 +25,7 @@ _WORDS: Final = (
 )
 
 
-def tells_of_full_disk(error: BaseException) -> bool:
+def is_disk_full(error: BaseException) -> bool:
     """Whether an error is that of a full disk: one of the system by its number, any other by its words."""
     if isinstance(error, OSError):
         return error.errno in _NUMBERS
@@ -33,12 +33,12 @@ def tells_of_full_disk(error: BaseException) -> bool:
 
 
 @contextmanager
-def full_disk_told() -> Iterator[None]:
+def disk_full_errors() -> Iterator[None]:
     """Turn what Python and safetensors say of a full disk into HplmError("out_of_disk")."""
     try:
         yield
     except (OSError, SafetensorError) as error:
-        if tells_of_full_disk(error):
+        if is_disk_full(error):
             raise HplmError("out_of_disk", DISK_FULL) from error
         raise
 
@@ -60,7 +60,7 @@ def atomic_folders(*folders: Path) -> Iterator[None]:
     """
     existed = [folder.exists() for folder in folders]
     try:
-        with full_disk_told():
+        with disk_full_errors():
             yield
     except BaseException:
         for folder, before in zip(folders, existed, strict=True):
@@ -88,7 +88,7 @@ def build_once(folder: Path, make: Callable[[Path], Report]) -> Report:
     # Not its parents: whoever removed those has no more use for what is made here.
     aside.mkdir()
     try:
-        with full_disk_told():
+        with disk_full_errors():
             report = make(aside)
             _seal(aside, report)
         _place(aside, folder)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from inference.hplm.errors import HplmError
-from workers.training.disk import DISK_FULL, tells_of_full_disk
+from workers.training.disk import DISK_FULL, is_disk_full
 from workers.training.ngrams import EDGE, FULL, PAIR, TOKEN, TRIGRAM, Ids, Packing, Window
 
 # ruff: noqa: S608 - queries are put together from this module's own names and from numbers
@@ -89,7 +89,7 @@ class FragmentTables:
         assert rows is not None
         return int(rows[0]), int(rows[1])
 
-    def keep_covering(self, kind: str, alpha: float) -> tuple[int, int]:
+    def select_covering(self, kind: str, alpha: float) -> tuple[int, int]:
         """Drop all but the fewest most frequent fragments whose occurrences reach `alpha` % of all.
 
         Equal counts are taken in ascending order of their ids, so the choice is the same on every machine.
@@ -160,7 +160,7 @@ class FragmentTables:
 
     def _run(self, query: str) -> duckdb.DuckDBPyConnection:
         pending = self._thread.submit(self._connection.execute, query)
-        with _engine_failures_told():
+        with _duckdb_errors():
             while not wait([pending], WATCH_EVERY_S).done:
                 self._watch_or_stop(pending)
             return pending.result()
@@ -175,11 +175,11 @@ class FragmentTables:
 
 
 @contextmanager
-def _engine_failures_told() -> Iterator[None]:
+def _duckdb_errors() -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        if tells_of_full_disk(error):
+        if is_disk_full(error):
             raise HplmError("out_of_disk", DISK_FULL) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise HplmError(
@@ -231,7 +231,7 @@ def choose_fragments(
         if kind in (FULL, TRIGRAM, PAIR):
             name = kind_name(kind, window.n)
             different[name], occurrences = tables.total(kind)
-            _, covered = tables.keep_covering(kind, alpha)
+            _, covered = tables.select_covering(kind, alpha)
             coverage[name] = covered / occurrences if occurrences else 0.0
         for part in _kept(tables, window, kind, alpha):
             tables.choose(key_of(part), part)
@@ -255,7 +255,7 @@ def _kept(tables: FragmentTables, window: Window, kind: str, alpha: float) -> It
         for part in tables.fragments(EDGE):
             yield part[(part != window.missing).sum(axis=1) <= _SMALL_EDGE]
         if window.n > _SMALL_EDGE + 1:
-            tables.keep_covering(EDGE, alpha)
+            tables.select_covering(EDGE, alpha)
             yield from tables.fragments(EDGE)
         return
     for part in tables.fragments(kind):

@@ -18,7 +18,7 @@ from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot_lookup import HitCounts, LowerLayers
 from inference.hplm.tokenization import Encoding
 from workers.training.corpus import Ids
-from workers.training.disk import full_disk_told
+from workers.training.disk import disk_full_errors
 from workers.training.progress import Reporter
 
 TEXTS_PER_CHUNK = 64
@@ -80,7 +80,7 @@ def _room(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16
     """
     size = rows * hidden * np.dtype(np.float16).itemsize
     # A file without a name is gone with its last user, killed or not.
-    with full_disk_told(), tempfile.TemporaryFile(dir=folder) as file:
+    with disk_full_errors(), tempfile.TemporaryFile(dir=folder) as file:
         disk = os.fstatvfs(file.fileno())
         # Not left to the call below alone: it takes all there is before it says that this does not suffice.
         if size > disk.f_bavail * disk.f_frsize:

@@ -20,7 +20,7 @@ from inference.hplm.plot_writer import FragmentVectors, merge_tables, write_plot
 from inference.hplm.root import ROOT_FILE
 from inference.hplm.root_config import RootConfig
 from workers.training.corpus import require_texts
-from workers.training.disk import Report, atomic_folders, full_disk_told
+from workers.training.disk import Report, atomic_folders, disk_full_errors
 from workers.training.ngrams import Ids
 from workers.training.plot_shards import PlotInputs, PlotParts, PlotSettings, Told
 from workers.training.precision import Arithmetic, arithmetic
@@ -203,7 +203,7 @@ def merge_plots(*, plots: Sequence[Path], out: Path, reporter: Reporter) -> dict
         reporter.check()
         reporter.advance(rows)
 
-    with full_disk_told(), atomic_folders(out):
+    with disk_full_errors(), atomic_folders(out):
         about = merge_tables(tables, out, told)
     reporter.advance(before["rows"])
     return {

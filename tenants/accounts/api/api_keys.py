@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.api.serializers import (
+    ApiKeyCreatedSerializer,
     ApiKeyCreateSerializer,
-    ApiKeyMadeSerializer,
     ApiKeyRotateSerializer,
     ApiKeySerializer,
 )
@@ -43,7 +43,7 @@ class ApiKeysView(KeyView):
         page = self.paginate_queryset(api_keys_of(self.tenant))
         return self.get_paginated_response(ApiKeySerializer(page, many=True).data)
 
-    @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyMadeSerializer})
+    @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
         asked = ApiKeyCreateSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -68,7 +68,7 @@ class ApiKeyView(ConditionalView, KeyView):
 class ApiKeyRotateView(KeyView):
     """The successor of a key, with its plaintext, shown this once."""
 
-    @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyMadeSerializer})
+    @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, prefix: str, **_: Any) -> Response:
         key = api_key_of(self.tenant, prefix)
         asked = ApiKeyRotateSerializer(data=request.data)

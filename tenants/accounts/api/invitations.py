@@ -9,8 +9,8 @@ from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.api.serializers import (
+    InvitationCreatedSerializer,
     InvitationCreateSerializer,
-    InvitationMadeSerializer,
     InvitationSerializer,
 )
 from tenants.accounts.models import Invitation, Role, User
@@ -56,7 +56,7 @@ class InvitationsView(InvitationBaseView):
         page = self.paginate_queryset(invitations_of(self.tenant))
         return self.get_paginated_response(InvitationSerializer(page, many=True).data)
 
-    @extend_schema(request=InvitationCreateSerializer, responses={201: InvitationMadeSerializer})
+    @extend_schema(request=InvitationCreateSerializer, responses={201: InvitationCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
         asked = InvitationCreateSerializer(data=request.data)
         asked.is_valid(raise_exception=True)
@@ -78,7 +78,7 @@ class InvitationView(ConditionalView, InvitationBaseView):
 class InvitationResendView(InvitationBaseView):
     """Another link in the place of the one before, sent and shown once."""
 
-    @extend_schema(request=None, responses={201: InvitationMadeSerializer})
+    @extend_schema(request=None, responses={201: InvitationCreatedSerializer})
     def post(self, request: Request, invitation_id: int, **_: Any) -> Response:
         invitation = invitation_of(self.tenant, invitation_id)
         return self.made(*invitation_resend(invitation=invitation, actor=self.person))

@@ -105,7 +105,7 @@ class ApiKeyRotateSerializer(StrictSerializer):
     )
 
 
-class ApiKeyMadeSerializer(ApiKeySerializer):
+class ApiKeyCreatedSerializer(ApiKeySerializer):
     """A new key, with its plaintext: shown this once."""
 
     key = serializers.CharField(read_only=True)
@@ -192,7 +192,7 @@ class InvitationCreateSerializer(StrictSerializer):
     role = serializers.CharField(help_text=", ".join(Role.values))
 
 
-class InvitationMadeSerializer(InvitationSerializer):
+class InvitationCreatedSerializer(InvitationSerializer):
     """A new invitation with its link, shown this once."""
 
     link = serializers.CharField(read_only=True)

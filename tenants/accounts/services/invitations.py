@@ -19,7 +19,7 @@ from django.utils import timezone
 from tenants.accounts.models import Invitation, InvitationState, Membership, Tenant, User
 from tenants.accounts.models.invitation import MAX_EMAIL_LENGTH, token_digest
 from tenants.accounts.permissions import require_active
-from tenants.accounts.selectors import has_verified_email, invitations_made_since
+from tenants.accounts.selectors import has_verified_email, invitations_created_since
 from tenants.accounts.services.members import clean_role, member_add
 from tenants.audit.services import audit_record
 from tenants.base.errors import ErrorCode, HmiError
@@ -58,7 +58,7 @@ def invitation_resend(*, invitation: Invitation, actor: User) -> tuple[Invitatio
     withdrawn: ``invitation_over``; too many in a day: ``quota_exceeded``."""
     _check_allowance(invitation.tenant)
     before = _locked(invitation)
-    _check_waits(before)
+    _check_pending(before)
     _end(before, InvitationState.REPLACED)
     return _make("invitation.resend", before.tenant, before.email, before.role, actor)
 
@@ -96,7 +96,7 @@ def invitation_accept(*, invitation: Invitation, user: User, new_account: bool =
 
 def invitation_check_open(*, invitation: Invitation) -> None:
     """The link still works; else ``invitation_over``, which says why not."""
-    _check_waits(invitation)
+    _check_pending(invitation)
     if invitation.is_expired:
         raise HmiError(
             ErrorCode.INVITATION_OVER, f"This invitation ran out on {invitation.expires_at:%-d %B %Y}."
@@ -129,7 +129,7 @@ def _check_allowance(tenant: Tenant) -> None:
     """Also lets one who invites wait for another of the same tenant."""
     quota_lock(tenant=tenant)
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
-    quota_check_invitations(tenant=tenant, made_today=invitations_made_since(tenant, midnight))
+    quota_check_invitations(tenant=tenant, made_today=invitations_created_since(tenant, midnight))
 
 
 def _make(verb: str, tenant: Tenant, email: str, role: str, actor: User) -> tuple[Invitation, str]:
@@ -165,7 +165,7 @@ def _check_address(invitation: Invitation, user: User) -> None:
         )
 
 
-def _check_waits(invitation: Invitation) -> None:
+def _check_pending(invitation: Invitation) -> None:
     if invitation.state != InvitationState.WAITING:
         said = {
             InvitationState.ACCEPTED: "was accepted already",

@@ -17,7 +17,7 @@ from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, world_build
 from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Coverage, Version
-from versiontree.tree.selectors.coverage import coverages_of, versions_made_from
+from versiontree.tree.selectors.coverage import coverages_of, versions_built_from
 from versiontree.tree.selectors.lineage import build_inputs
 from workers import coverage
 from workers.coverage import coverage_measure
@@ -118,7 +118,7 @@ def test_the_page_asks_a_worker_and_asks_again_itself(client: Client, world: Wor
 
 
 def test_what_was_made_from_an_upload_is_listed(client: Client, world: World) -> None:
-    assert list(versions_made_from(world.tenant, world.dataset)) == [world.hplm]
+    assert list(versions_built_from(world.tenant, world.dataset)) == [world.hplm]
     client.force_login(world.viewer)
     page = client.get(f"/t/acme/data/datasets/{world.dataset.pk}/").content.decode()
     assert "/t/acme/models/triage/versions/1/" in page

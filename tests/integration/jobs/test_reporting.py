@@ -27,7 +27,7 @@ from versiontree.jobs.services.lifecycle import job_claim
 from versiontree.jobs.services.transitions import LeaseLost
 from workers.failures import explain
 from workers.jobs.outcome import plain
-from workers.lease import Event, LeaseKeeper, Report
+from workers.lease import Event, JobLease, Report
 from workers.reporter import DatabaseReporter
 from workers.tasks import measure_coverage
 from workers.training.progress import Cancelled
@@ -45,7 +45,7 @@ class Clock:
         return self.now
 
 
-class Listener(LeaseKeeper):
+class Listener(JobLease):
     """Keeps what it is told, and nobody's lease."""
 
     def __init__(self) -> None:
@@ -148,7 +148,7 @@ def claimed(world: World) -> Job:
 
 
 def test_a_job_that_says_nothing_for_long_keeps_its_lease(claimed: Job) -> None:
-    with LeaseKeeper(job_id=claimed.pk, worker="mine", lease_s=2, every_s=0.2) as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=2, every_s=0.2) as keeper:
         beyond = Job.unscoped.filter(pk=claimed.pk, heartbeat_at__gt=claimed.lease_until)
         wait_until(beyond.exists)
         assert not keeper.lost
@@ -157,7 +157,7 @@ def test_a_job_that_says_nothing_for_long_keeps_its_lease(claimed: Job) -> None:
 
 
 def test_a_lease_that_ran_out_is_noticed(claimed: Job) -> None:
-    with LeaseKeeper(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
 
         def ran_out() -> bool:
             let_lease_run_out(claimed)  # unless the keeper renews it this very moment
@@ -171,7 +171,7 @@ def test_a_lease_that_ran_out_is_noticed(claimed: Job) -> None:
 
 
 def test_a_broken_database_connection_costs_no_lease(claimed: Job) -> None:
-    with LeaseKeeper(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
         wait_until(lambda: break_other_connections() > 0)
         broken_at = timezone.now()
         wait_until(Job.unscoped.filter(pk=claimed.pk, heartbeat_at__gt=broken_at).exists)
@@ -190,13 +190,13 @@ def break_other_connections() -> int:
 
 
 def test_a_wish_to_cancel_is_heard(world: World, claimed: Job) -> None:
-    with LeaseKeeper(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
         job_cancel(job=claimed, actor=world.staff)
         wait_until(lambda: keeper.cancel_requested, within_s=10)
 
 
 def test_what_was_told_last_is_written_when_the_work_ends(claimed: Job) -> None:
-    with LeaseKeeper(job_id=claimed.pk, worker="mine") as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine") as keeper:
         keeper.tell(Report(0.25, "first"), Event("stage", "first", {}))
         keeper.tell(Report(0.75, "second", {"loss": 1.5}), Event("stage", "second", {}))
     claimed.refresh_from_db()

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 
 from inference.hplm.errors import HplmError
 from workers.training.checkpoints import Checkpoints, draws, torch_draws
-from workers.training.disk import full_disk_told
+from workers.training.disk import disk_full_errors
 
 
 class Clock:
@@ -94,14 +94,14 @@ def test_a_place_draws_the_same_again_and_differently_from_others() -> None:
     ],
 )
 def test_a_full_disk_is_told_apart(error: Exception) -> None:
-    with pytest.raises(HplmError) as caught, full_disk_told():
+    with pytest.raises(HplmError) as caught, disk_full_errors():
         raise error
     assert caught.value.code == "out_of_disk"
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "broken"), SafetensorError("odd"), ValueError("odd")])
 def test_other_troubles_stay_what_they_are(error: Exception) -> None:
-    with pytest.raises(type(error)) as caught, full_disk_told():
+    with pytest.raises(type(error)) as caught, disk_full_errors():
         raise error
     assert caught.value is error
 

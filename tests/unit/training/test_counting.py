@@ -68,7 +68,7 @@ def test_the_most_frequent_that_cover_alpha_percent_are_kept_and_no_more(
         covered += count
     with tables(folder) as opened:
         load(opened, folder, values)
-        assert opened.keep_covering(FULL, alpha) == (len(expected), covered)
+        assert opened.select_covering(FULL, alpha) == (len(expected), covered)
         assert found(opened) == sorted(expected)
 
 
@@ -89,7 +89,7 @@ def test_fragments_of_two_numbers_are_told_apart(folder: Path) -> None:
     with tables(folder, WIDE) as opened:
         load(opened, folder, values)
         assert opened.total(FULL) == (3, 4)
-        assert opened.keep_covering(FULL, 50) == (1, 2)
+        assert opened.select_covering(FULL, 50) == (1, 2)
         assert found(opened) == [(1, 2, 3, 4, 5)]
 
 
@@ -105,7 +105,7 @@ def test_what_does_not_fit_in_memory_is_counted_on_disk(folder: Path) -> None:
         opened.save_counts(FULL, folder / "counts.parquet")
         opened.load_counts(FULL, [folder / "counts.parquet"])
         assert opened.total(FULL) == (2_000_000, 2_000_003)
-        assert opened.keep_covering(FULL, 0.0001) == (2, 4)
+        assert opened.select_covering(FULL, 0.0001) == (2, 4)
 
 
 def test_what_does_not_fit_anywhere_is_said_so(folder: Path) -> None:

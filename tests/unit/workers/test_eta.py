@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from workers.lease import Event, LeaseKeeper, Report
+from workers.lease import Event, JobLease, Report
 from workers.reporter import DatabaseReporter
 
 
@@ -23,7 +23,7 @@ class Listener:
 
 
 def reporter(listener: Listener, *shares: tuple[str, float]) -> DatabaseReporter:
-    return DatabaseReporter(cast("LeaseKeeper", listener), shares, clock=lambda: listener.now)
+    return DatabaseReporter(cast("JobLease", listener), shares, clock=lambda: listener.now)
 
 
 def test_a_job_that_goes_on_counts_only_what_it_does_itself() -> None:

@@ -42,12 +42,12 @@ def conversion_find(store: ArtifactStore, key: str) -> IO[bytes] | str | None:
     return None
 
 
-def conversion_keep(store: ArtifactStore, key: str, made: Path) -> None:
+def conversion_store(store: ArtifactStore, key: str, made: Path) -> None:
     """Keep a folder with either of the two under this key, if it fits. It is consumed."""
     room = MAX_BYTES - _size(made)
     if room < 0:
         return
-    kept = sorted(store.root.glob(f"{INCOMING}/{PREFIX}*"), key=_last_asked_for)
+    kept = sorted(store.root.glob(f"{INCOMING}/{PREFIX}*"), key=_last_used_at)
     taken = {folder: _size(folder) for folder in kept}
     for folder in kept:
         if sum(taken.values()) > room:
@@ -68,7 +68,7 @@ def _folder(store: ArtifactStore, key: str) -> Path:
     return store.root / INCOMING / f"{PREFIX}{key}"
 
 
-def _last_asked_for(folder: Path) -> float:
+def _last_used_at(folder: Path) -> float:
     try:
         return folder.stat().st_mtime
     except FileNotFoundError:

@@ -51,7 +51,7 @@ def takeout_fetch(*, takeout: Takeout, actor: Actor) -> None:
     )
 
 
-def takeouts_dispatch_lost() -> None:
+def takeouts_redispatch() -> None:
     """Ask again for all that nobody has finished; a worker leaves alone what another works on."""
     now = timezone.now()
     due = Takeout.unscoped.filter(state__in=ACTIVE_TAKEOUTS, dispatched_at__lt=now - LOST_AFTER)

@@ -20,8 +20,8 @@ from versiontree.transfer.archive.conversion_cache import (
     REFUSAL,
     chunks_of,
     conversion_find,
-    conversion_keep,
     conversion_key,
+    conversion_store,
 )
 from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.layout import CARD
@@ -126,14 +126,14 @@ def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str,
         )
         if answer.refused:
             (made / REFUSAL).write_text(answer.refused, encoding="utf-8")
-            conversion_keep(store, key, made)
+            conversion_store(store, key, made)
             return answer.refused
         card += f"\n## Reading its outputs\n\n{answer.read}\n"
         found = [file_member(file) for file in sorted((folder / form).iterdir())]
         with disk_full_errors(), (made / ADAPTER).open("xb") as out:
             out.writelines(zip_stream([member_of(CARD, card.encode()), *found]))
         stream = (made / ADAPTER).open("rb")
-        conversion_keep(store, key, made)
+        conversion_store(store, key, made)
         return stream
 
 

@@ -60,7 +60,7 @@ def coverage_record(
     )
 
 
-def versions_made_from(tenant: Tenant, upload: Corpus | Dataset) -> QuerySet[Version]:
+def versions_built_from(tenant: Tenant, upload: Corpus | Dataset) -> QuerySet[Version]:
     """What the tenant's upload was used for, newest first."""
     return versions_visible_to(tenant).filter(**_upload_filter(upload)).order_by("-pk")
 
