@@ -41,7 +41,7 @@ def batches_used(world: World) -> None:
         errors_bytes=1_204,
         **ended,
     )
-    message = "The file has no line that says anything."
+    message = "The file has only empty lines."
     Batch.unscoped.filter(pk=refused.pk).update(
         state=BatchState.FAILED, error_code="empty_file", error_message=message, **ended
     )

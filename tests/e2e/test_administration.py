@@ -29,7 +29,7 @@ def test_a_domain_is_retired_once_its_name_was_typed(desk: Page, enter: Enter, w
     desk.get_by_role("button", name="Retire").click()
     expect(desk.get_by_role("listitem").filter(has_text="minilm/medicine")).to_contain_text("acme/triage")
     for typed in ("medicine", "minilm/medicine"):
-        desk.get_by_label("to go on").fill(typed)
+        desk.get_by_label("to confirm").fill(typed)
         desk.get_by_role("button", name="Retire").click()
         if typed == "medicine":
             expect(desk.get_by_role("alert")).to_contain_text("Nothing was done")

@@ -106,7 +106,7 @@ def test_an_owner_stops_sharing_and_a_viewer_only_reads_that(
     signed_in.goto("/t/acme/settings/")
     signed_in.get_by_label("Count missed fragments").uncheck()
     signed_in.get_by_role("button", name="Save").first.click()
-    expect(signed_in.get_by_role("status")).to_contain_text("stored")
+    expect(signed_in.get_by_role("status")).to_contain_text("Settings saved")
     expect(signed_in.get_by_label("Count missed fragments")).not_to_be_checked()
     enter(world.viewer)
     signed_in.goto("/t/acme/settings/")

@@ -59,7 +59,7 @@ def test_a_rotated_key_goes_on_for_as_long_as_is_chosen_and_is_followed_by_anoth
     assert after not in signed_in.content()
     rows = signed_in.get_by_role("row", name="Help desk")
     expect(rows).to_have_count(2)
-    old, new = (rows.filter(has_text=words) for words in ("replaced by", "follows"))
+    old, new = (rows.filter(has_text=words) for words in ("replaced by", "replaces"))
     expect(old).to_contain_text(f"{before[:8]}\u2026 replaced by {after[:8]}\u2026", use_inner_text=True)
     expect(old).to_contain_text("until")
     expect(old.get_by_role("button", name="Rotate")).to_have_count(0)

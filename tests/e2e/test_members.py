@@ -93,7 +93,7 @@ def test_another_role_holds_from_the_next_click_on(signed_in: Page, other: Page,
     offered = other.get_by_role("link", name="Upload data")
     expect(offered).to_have_count(0)
     signed_in.goto(MEMBERS)
-    signed_in.get_by_role("button", name="Change the role of victor").click()
+    signed_in.get_by_role("button", name="Role of victor").click()
     question = signed_in.get_by_role("dialog", name="Role of victor")
     expect(question.get_by_label("Role")).to_be_focused()
     question.get_by_label("Role").select_option("Developer")

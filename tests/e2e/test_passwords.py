@@ -30,12 +30,12 @@ def test_an_address_is_confirmed_by_its_link_and_a_forgotten_password_chosen_ane
     with page.expect_navigation():
         page.get_by_role("button", name="Confirm").click()
     page.goto("/email/")
-    expect(page.locator("form", has_text=MAILBOX)).to_contain_text("used for messages confirmed")
+    expect(page.locator("form", has_text=MAILBOX)).to_contain_text("primary confirmed")
     with page.expect_navigation():
         page.get_by_role("button", name="Sign out").click()
 
     page.goto("/login/")
-    page.get_by_role("link", name="Forgotten").click()
+    page.get_by_role("link", name="Forgot your password?").click()
     page.get_by_label("E-mail address").fill(MAILBOX)
     page.get_by_role("button", name="Send link").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Check your e-mail")
@@ -46,7 +46,7 @@ def test_an_address_is_confirmed_by_its_link_and_a_forgotten_password_chosen_ane
         page.get_by_role("button", name="Change password").click()
         if again != NEW:
             expect(page.locator(".errorlist")).to_be_visible()
-    expect(page.get_by_text("Password changed")).to_be_visible()
+    expect(page.get_by_role("heading", name="Password changed")).to_be_visible()
     page.goto(link)
     expect(page.get_by_role("heading", level=1)).to_have_text("Invalid link")
     page.goto("/login/")

@@ -86,7 +86,7 @@ def test_an_upload_goes_on_when_the_browser_is_online_again(tab: Page, large_fil
     tab.context.set_offline(False)
     complete(tab, large_file)
     assert sorted(set(offsets)) == offsets
-    told = re.compile(r"\d+%, [\d.]+ MB a second, \d+ (s|min) left")
+    told = re.compile(r"\d+%, [\d.]+ MB/s, \d+ (s|min) left")
     assert any(told.fullmatch(said) for said in tab.evaluate("said"))
 
 
@@ -123,6 +123,6 @@ def test_a_file_that_a_worker_checks_is_followed_on_the_page(tab: Page, tmp_path
     expect(tab.get_by_text("Waiting")).to_be_visible()
     check_run(check_id=UploadCheck.unscoped.get(stores=True).pk)
     expect(tab.get_by_role("heading", level=1)).to_have_text("Leaflets of June")
-    expect(tab.get_by_role("status").filter(has_text="is stored")).to_be_visible()
+    expect(tab.get_by_role("status").filter(has_text="saved")).to_be_visible()
     assert Corpus.unscoped.filter(name="Leaflets of June").exists()
     assert not Upload.unscoped.exists()

@@ -47,4 +47,4 @@ def test_the_tree_is_drawn_smaller_and_larger_and_dragged_about(signed_in: Page)
     assert box is not None
     drag(page, (box["x"] + box["width"] / 2, box["y"] + 4), 60)
     assert canvas.evaluate(SCROLLED) == [120, 0], "a box is no handle"
-    expect(page.get_by_label("Card")).to_be_hidden()
+    expect(page.get_by_label("Details")).to_be_hidden()

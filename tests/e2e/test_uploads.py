@@ -28,11 +28,11 @@ def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
     expect(preview.get_by_role("row", name="train").first).to_contain_text("192")
     expect(preview.get_by_text("side effects").first).to_be_visible()
     expect(preview).to_contain_text("No dev and no test was given")
-    expect(preview).to_contain_text("0.0% of the rows, beyond 64 tokens")
+    expect(preview).to_contain_text("0.0% of the rows are longer than 64 tokens")
     expect(preview).to_contain_text("Measured with minilm, the only root that is ready")
     signed_in.get_by_role("button", name="Save dataset").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Tickets of May")
-    expect(signed_in.get_by_role("status").filter(has_text="is stored")).to_be_visible()
+    expect(signed_in.get_by_role("status").filter(has_text="saved")).to_be_visible()
 
 
 def test_checking_stores_nothing(signed_in: Page) -> None:
@@ -157,6 +157,6 @@ def test_a_corpus_is_previewed_and_then_stored(signed_in: Page) -> None:
     signed_in.get_by_label("Text file").set_input_files(given("leaflets.txt", corpus_file(3).getvalue()))
     signed_in.get_by_role("button", name="Check").click()
     expect(signed_in.locator("#preview")).to_contain_text("1,501")
-    expect(signed_in.locator("#preview")).to_contain_text("Read in pieces")
+    expect(signed_in.locator("#preview")).to_contain_text("Split into pieces")
     signed_in.get_by_role("button", name="Save corpus").click()
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Leaflets of May")

@@ -42,7 +42,7 @@ def pages(page: Page, enter: Enter, world: World, files: ArtifactFiles, redis: R
             yield path.strip("/").replace("/", "-")
     page.goto(_page(world.hplm.hplm, "change"))
     page.get_by_role("button", name="Delete: stop serving").click()
-    page.get_by_label("to go on").fill("something else")
+    page.get_by_label("to confirm").fill("something else")
     page.get_by_role("button", name="Delete").click()
     yield "admin-name-asked-for"
     yield from _of_long_names(page, world)

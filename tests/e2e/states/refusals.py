@@ -43,7 +43,7 @@ def _crash(patch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("a bug")
 
-    patch.setattr(data, "show", broken)
+    patch.setattr(data, "render_page", broken)
 
 
 def _no_database(patch: pytest.MonkeyPatch) -> None:

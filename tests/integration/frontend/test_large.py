@@ -213,7 +213,7 @@ def test_a_form_offers_what_is_new_and_finds_what_is_old(owner: Client, world: W
 
         option = f"{old.name} ("
         assert option not in page_of("")
-        assert "Only the first 50 are offered" in page_of("")
+        assert "Showing the first 50." in page_of("")
         assert option in page_of(f"find_{field}={old.name.upper()}")
         assert f"crowd {field}" not in page_of(f"find_{field}={old.name}")
         assert f'<option value="{old.pk}" selected>{option}' in page_of(f"{field}={old.pk}")

@@ -88,7 +88,7 @@ def test_who_does_not_read_is_cut_off(web: Web, served: World, open_wires: ExitS
     key = served.key()[1]
     path = kept(web, key)
     asleep = [asking(web, path, open_wires, f"X-Api-Key: {key}") for _ in range(MAX_CONCURRENT_DOWNLOADS)]
-    wait_until(lambda: web.output().count("A client that reads too slowly is cut off") == len(asleep))
+    wait_until(lambda: web.output().count("the client reads too slowly") == len(asleep))
     for wire in asleep:
         with pytest.raises(ConnectionError):
             list(iter(partial(wire.socket.recv, 65536), b""))
