@@ -57,7 +57,7 @@ class ShardLease:
         self._shard, self._worker = shard, worker
         self._renewed_at = time.monotonic()
         self._thread = PeriodicThread(
-            f"shard-{shard.pk}", self._renew, interval_s=RENEW_EVERY_S, at_end=connection.close
+            f"shard-{shard.pk}", self._renew, interval_s=RENEW_EVERY_S, at_end=self._close_connection
         )
 
     def __enter__(self) -> Self:
@@ -68,6 +68,9 @@ class ShardLease:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._thread.stop()
+
+    def _close_connection(self) -> None:
+        connection.close()  # the thread's own: which connection that is, is looked up here
 
     def _renew(self) -> bool:
         started = time.monotonic()
