@@ -51,7 +51,8 @@ def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
     signed_in.goto("/t/acme/try/?model=triage@default")
-    row = signed_in.get_by_role("list", name="Examples from the test split of Tickets").get_by_role("button").nth(1)
+    examples = signed_in.get_by_role("list", name="Examples from the test split of Tickets")
+    row = examples.get_by_role("button").nth(1)
     shown = row.locator("span").inner_text()
     row.click()
     expect(signed_in.get_by_label("Text", exact=True)).to_have_value(shown)

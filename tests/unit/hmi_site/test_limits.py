@@ -86,7 +86,7 @@ FIXED: dict[str, Any] = {
     "Takeout of a tenant": KEPT_FOR,
     "Webhooks of a tenant": MAX_ENDPOINTS,
     "Request to a webhook": REQUEST_TIMEOUT_S,
-    "Until a webhook that only fails is turned off": DISABLE_AFTER,
+    "Until a webhook that only fails is disabled": DISABLE_AFTER,
     "Log of webhook deliveries": DELIVERY_RETENTION,
     "Pages that follow a job live": settings.HMI_LIVE_STREAMS,
     "Until a revoked key or a suspended tenant is refused by the infer API": settings.HMI_KEY_CACHE_S,
