@@ -1,4 +1,4 @@
-"""A worker under mixed traffic keeps its size. SOAK_SECONDS says for how many seconds."""
+"""A worker under mixed traffic for minutes keeps its size. SOAK_SECONDS says for how many seconds."""
 
 import dataclasses
 import itertools
@@ -21,7 +21,7 @@ from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
-SECONDS = float(os.environ.get("SOAK_SECONDS") or 100)
+SECONDS = float(os.environ.get("SOAK_SECONDS") or 300)
 WARM_UP, WARM_REQUESTS, SAMPLES = 0.3, 4_000, 25
 MAY_GROW = 12 * 1024**2
 """What caches take that still fill. A kilobyte kept of each request would be several times as much."""
