@@ -1,6 +1,6 @@
 """From contributions of fragments to token states (paper, equation 2), and the correction by context."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -185,9 +185,16 @@ def source_vectors(rows: Tensor, layout: PackedLayout, parts: Composition) -> Te
         return torch.cat([rows[: layout.rows].reshape(-1, hidden).to(wide), behind.to(wide)])
     flat, begin = rows.view(-1, hidden), layout.rows * n
     if len(flat) < begin + len(behind):
-        return torch.cat([flat[:begin], behind.to(flat.dtype)])
+        return concatenate([flat[:begin], behind.to(flat.dtype)])
     flat[begin : begin + len(behind)] = behind
     return flat
+
+
+def concatenate(tensors: Sequence[Tensor]) -> Tensor:
+    """``torch.cat`` along the first dimension, also of float16 under CPU autocast, where ``torch.cat`` raises
+    ``Unexpected floating ScalarType``."""
+    with torch.autocast(tensors[0].device.type, enabled=False):
+        return torch.cat(list(tensors))
 
 
 def bias_rows(longest: int, types: int, n: int) -> int:

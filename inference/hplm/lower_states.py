@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.hplm.compose import Composition, PackedLayout, compose_packed, source_vectors
+from inference.hplm.compose import Composition, PackedLayout, compose_packed, concatenate, source_vectors
 from inference.hplm.miss_policy import MissHandling
 from inference.hplm.plot_lookup import (
     HitCounts,
@@ -138,9 +138,9 @@ def _contributions(part: LookupPart, layout: PackedLayout, parts: Composition) -
     ]
     if not resident and not len(part.computed):
         return source_vectors(copied, layout, parts)
-    looked_up = copied[: rows.copied]
-    # Not by `cat` where there is one: under autocast it refuses the table's float16 on a CPU.
-    table = torch.cat([looked_up, *resident]) if resident else looked_up
+    table = copied[: rows.copied]
+    if resident:
+        table = concatenate([table, *resident])
     if not len(part.computed):
         return source_vectors(table, layout, parts)
     assert half.local is not None

@@ -1,6 +1,7 @@
 """The states at the cut, whatever the tables lack: each way equals its definition, alone or in company."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import HitCounts, LowerLayers
+from inference.hplm.row_cache import RowCache
 from tests.unit.engine.alone import COMPUTE, FALLBACK, WAYS, composed, states_alone
 from tests.unit.engine.worlds import EngineWorld
 from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
@@ -170,3 +172,26 @@ def test_what_comes_out_may_be_learnt_from(
     weight = torch.ones(filled.states.shape[2], requires_grad=True)
     (filled.states @ weight).sum().backward()  # type: ignore[no-untyped-call]
     assert weight.grad is not None
+
+
+@pytest.mark.parametrize("misses", WAYS)
+@pytest.mark.parametrize("hot", [False, True])
+@pytest.mark.parametrize("context", [torch.float32, torch.bfloat16])
+def test_autocast_to_bfloat16_changes_no_more_than_rounding(
+    shared_world: EngineWorld,
+    halves: list[LowerLayers],
+    misses: MissHandling,
+    hot: bool,
+    context: torch.dtype,
+) -> None:
+    """Training calls it under autocast. PyTorch refuses to concatenate float16 rows there."""
+    chain = halves[1].chain
+    composition = chain.composition.with_context_in(context)
+    caches = [RowCache(table, len(table), torch.device("cpu")) for table in chain.tables] if hot else []
+    half = replace(halves[1], composition=composition, hot=caches)
+    ids = [ids_of(shared_world, text) for text in ("the river zebra", "quixotic", "light of the city")]
+    plain = compute_lower_states(ids, [half] * 3, [misses] * 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = compute_lower_states(ids, [half] * 3, [misses] * 3)
+    assert cast.counts == plain.counts
+    torch.testing.assert_close(cast.states[cast.mask], plain.states[plain.mask], atol=0.1, rtol=0.1)
