@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from inference.batches.files import (
+from inference.batches.jsonl import (
     ERRORS,
     OUTPUT_KINDS,
     RESULTS,

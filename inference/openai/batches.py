@@ -108,7 +108,7 @@ class OpenAiBatchesView(OpenAiBatchView):
     )
     def get(self, request: Request, **_: Any) -> Response:
         """List batches."""
-        rows = batches_of(self.tenant).filter(form=BatchFormat.REQUESTS)
+        rows = batches_of(self.tenant).filter(line_format=BatchFormat.REQUESTS)
         read = lambda given: read_id(BATCH, given, param="after")  # noqa: E731
         return Response(listed(rows, request, shown_batch, read=read))
 

@@ -1,4 +1,4 @@
-"""The files of a batch: the lines of its input, and the two output files that results are appended to."""
+"""The JSON Lines files of a batch: reads the input in chunks, and appends to the two output files."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
