@@ -22,7 +22,7 @@ from inference.api.validation import parse_call
 from inference.open_inference.bodies import read_body, speaks_oip
 from inference.open_inference.calls import read_call
 from inference.open_inference.signatures import signature_of
-from inference.openai.lists import FILE, read_id, written_id
+from inference.openai.ids import FILE, format_id, parse_id
 from tenants.base.scope import PLATFORM_SCOPE, TENANT_SCOPE_PREFIX
 from tenants.datasets.models import Dataset
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces
@@ -163,7 +163,7 @@ def read_reference(sent: str) -> None:
 
 def read_openai_id(sent: str) -> None:
     """Only what the product writes is an id."""
-    assert written_id(FILE, read_id(FILE, sent, param="file_id")) == sent
+    assert format_id(FILE, parse_id(FILE, sent, param="file_id")) == sent
 
 
 def read_oip(sent: tuple[bytes, str | None, str | None]) -> None:
