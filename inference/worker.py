@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
-from inference.garbage import spare_garbage_collection
+from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.errors import HplmError
 from inference.logs import LEVELS, STYLES, log_config
@@ -100,7 +100,7 @@ class Worker:
         ):
             self._catalogue.refresh()
             self._catalogue.warm_up()
-            spare_garbage_collection()
+            freeze_loaded_objects()
             self._announce(heart, stop)
             with self._misses, closing(self._catalogue.pipeline):
                 self._server.run(stop)
@@ -207,7 +207,7 @@ class Worker:
             slot_mismatches=counters.slot_mismatches,
             resident=len(catalogue.cache),
             resident_bytes=catalogue.cache.used_bytes,
-            pinned=len(catalogue.manifest.to_stay()),
+            pinned=len(catalogue.manifest.pinned_hplms()),
             pinned_resident=catalogue.pinned_resident,
             waiting=self._server.backlog_rows,
             host_bytes=host_bytes(),
