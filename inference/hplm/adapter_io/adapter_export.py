@@ -47,16 +47,16 @@ ADAPTERHUB_PARTS: Final = {
 """Where AdapterHub has our parts, by whether the family is DistilBERT."""
 
 
-def adapter_export(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Write the hPLM in the folder `hplm`, of the root in the folder `root`, into the new folder `out` in the
     `format` "peft" or "adapterhub", fp32. The answer says how its outputs are to be `read`, or why that
     format `refused` it. Raises HplmError for artifacts that cannot be read."""
-    root, out = Path(wanted["root"]), Path(wanted["out"])
+    root, out = Path(payload["root"]), Path(payload["out"])
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
-    hplm = Hplm.load(Path(wanted["hplm"]))
+    hplm = Hplm.load(Path(payload["hplm"]))
     out.mkdir()
     try:
-        return {"read": WRITERS[wanted["format"]](hplm, config, root, out)}
+        return {"read": WRITERS[payload["format"]](hplm, config, root, out)}
     except HplmError as error:
         if error.code != UNSUPPORTED:
             raise
@@ -101,10 +101,10 @@ def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
         },
     )  # fmt: skip
     labels = {str(number): label for number, label in enumerate(hplm.labels)}
-    told: dict[str, Any] = {"id2label": labels, "label2id": {label: int(at) for at, label in labels.items()}}
+    extra: dict[str, Any] = {"id2label": labels, "label2id": {label: int(at) for at, label in labels.items()}}
     if hplm.task in PROBLEM_TYPES:
-        told["problem_type"] = PROBLEM_TYPES[hplm.task]
-    write_json(out / "config.json", told)
+        extra["problem_type"] = PROBLEM_TYPES[hplm.task]
+    write_json(out / "config.json", extra)
     return read
 
 
@@ -152,13 +152,13 @@ def _token_head(head: Head) -> tuple[dict[str, Tensor], str]:
     width = head.hidden
     if head.pooling == "cls":
         return _linear("classifier", head.weight, head.bias), "Its outputs are the logits of the first token."
-    both = head.weight.new_zeros(2 * head.labels, width)
-    both[: head.labels], both[head.labels :] = head.weight[:, :width], head.weight[:, width:]
-    bias = head.bias.new_zeros(2 * head.labels)
-    bias[: head.labels] = head.bias
+    both = head.weight.new_zeros(2 * head.num_labels, width)
+    both[: head.num_labels], both[head.num_labels :] = head.weight[:, :width], head.weight[:, width:]
+    bias = head.bias.new_zeros(2 * head.num_labels)
+    bias[: head.num_labels] = head.bias
     return _linear("classifier", both, bias), (
-        f"The model has {2 * head.labels} logits for each token. Its outputs are the first {head.labels} of "
-        f"the first token, plus the mean over all tokens of the other {head.labels}."
+        f"The model has {2 * head.num_labels} logits for each token. Its outputs are the first "
+        f"{head.num_labels} of the first token, plus the mean over all tokens of the other {head.num_labels}."
     )
 
 
@@ -225,7 +225,7 @@ def _write_hub_head(hplm: Hplm, about: Mapping[str, Any], out: Path) -> None:
     write_weights(out / adapterhub.HEAD_FILE, tensors)
     config: dict[str, Any] = {
         "head_type": HEAD_TYPES[hplm.task],
-        "num_labels": head.labels,
+        "num_labels": head.num_labels,
         "layers": len(maps),
         "activation_function": head.activation or "tanh",
     }

@@ -26,26 +26,26 @@ READERS: Final[Mapping[bool, Callable[[AdapterRequest, RootConfig], ImportedAdap
 """By whether the configuration names a type of PEFT's."""
 
 
-def adapter_import(wanted: Mapping[str, Any]) -> dict[str, Any]:
+def adapter_import(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Write the hPLM that the folder `adapter` becomes on the root in the folder `root` into the folder
     `out`, in fp32, so that nothing of it is lost. The other keys are those of `AdapterRequest`.
 
     The answer says `task`, `labels`, `pairs`, `dropped` (what is left behind) and `about`. HplmError for
     whatever cannot be carried over.
     """
-    asked = AdapterRequest(
-        folder=Path(wanted["adapter"]),
-        root=Path(wanted["root"]),
-        labels=tuple(wanted["labels"]),
-        task=wanted["task"],
-        pairs=wanted["pairs"],
-        drop_lower=wanted["drop_lower"],
+    request = AdapterRequest(
+        folder=Path(payload["adapter"]),
+        root=Path(payload["root"]),
+        labels=tuple(payload["labels"]),
+        task=payload["task"],
+        pairs=payload["pairs"],
+        drop_lower=payload["drop_lower"],
     )
-    _check_safe(asked.folder)
-    config = RootConfig.from_json(read_artifact_json(asked.root / ROOT_FILE))
-    about = read_adapter_json(asked.folder / CONFIG_FILE)
-    carried = READERS["peft_type" in about](asked, config)
-    carried.hplm.save(Path(wanted["out"]), torch.float32)
+    _check_safe(request.folder)
+    config = RootConfig.from_json(read_artifact_json(request.root / ROOT_FILE))
+    about = read_adapter_json(request.folder / CONFIG_FILE)
+    carried = READERS["peft_type" in about](request, config)
+    carried.hplm.save(Path(payload["out"]), torch.float32)
     hplm = carried.hplm
     return {
         "task": hplm.task,

@@ -77,24 +77,26 @@ _TENSOR: Final = re.compile(
 _HEAD: Final = re.compile(r"heads\.[^.]+\.(\d{1,3})\.(weight|bias)")
 
 
-def read_adapterhub(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
+def read_adapterhub(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
     """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
-    cannot be carried over, LowerTouchedError among it."""
-    about = read_adapter_json(asked.folder / CONFIG_FILE)
+    cannot be carried over, LowerLayersChangedError among it."""
+    about = read_adapter_json(request.folder / CONFIG_FILE)
     form = about.get("config")
     if not isinstance(form, Mapping):
         raise unsupported_adapter(
             f"{CONFIG_FILE} is of neither PEFT nor AdapterHub: it has no peft_type, and no config"
         )
     _check(form)
-    weights = read_tensors(asked.folder / WEIGHTS_FILE)
+    weights = read_tensors(request.folder / WEIGHTS_FILE)
     dropped: list[str] = []
     found = _tensors_by_layer(weights, config, dropped)
-    if dropped and not asked.drop_lower:
+    if dropped and not request.drop_lower:
         raise LowerLayersChangedError(tuple(dropped))
     pet = _pet(found, _scaling(form), config)
-    told = {name: about.get(name) for name in ("model_name", "version")}
-    return ImportedAdapter(_with_head(pet, asked, config), tuple(dropped), {"format": "adapterhub", **told})
+    extra = {name: about.get(name) for name in ("model_name", "version")}
+    return ImportedAdapter(
+        _with_head(pet, request, config), tuple(dropped), {"format": "adapterhub", **extra}
+    )
 
 
 def _check(form: Mapping[str, Any]) -> None:
@@ -193,10 +195,10 @@ def _check_shapes(part: str, layer: int, tensors: Mapping[str, Tensor], config: 
             raise unsupported_adapter(f"{where}: {name} has shape {tuple(tensors[name].shape)}, not {shape}")
 
 
-def _with_head(pet: PetWeights, asked: AdapterRequest, config: RootConfig) -> Hplm:
-    if not (asked.folder / HEAD_CONFIG_FILE).is_file():
+def _with_head(pet: PetWeights, request: AdapterRequest, config: RootConfig) -> Hplm:
+    if not (request.folder / HEAD_CONFIG_FILE).is_file():
         raise unsupported_adapter("it has no head, and a model answers with one: save it with with_head=True")
-    about = read_adapter_json(asked.folder / HEAD_CONFIG_FILE).get("config")
+    about = read_adapter_json(request.folder / HEAD_CONFIG_FILE).get("config")
     about = about if isinstance(about, Mapping) else {}
     kind = str(about.get("head_type"))
     if kind not in TASKS:
@@ -206,17 +208,21 @@ def _with_head(pet: PetWeights, asked: AdapterRequest, config: RootConfig) -> Hp
             "its head reads the model's pooler (use_pooler), which is no part of the adapter"
         )
     task = TASKS[kind]
-    head = _head(read_tensors(asked.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
+    head = _head(read_tensors(request.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
     if head.hidden != config.hidden:
         raise unsupported_adapter(
             f"its head reads {head.hidden} numbers; the layers of this root give {config.hidden}"
         )
     is_of_tokens = task in PER_TOKEN
-    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, PROBLEM_TYPES.get(kind))
+    task = (
+        token_task(request, task)
+        if is_of_tokens
+        else text_task(request, head.num_labels, PROBLEM_TYPES.get(kind))
+    )
     numbers = about.get("label2id")
     named = {str(number): label for label, number in numbers.items()} if isinstance(numbers, Mapping) else {}
-    labels = output_labels(asked, task, head.labels, named)
-    return Hplm(task, labels, pet, head, pairs=asked.pairs or task == QUESTION_ANSWERING)
+    labels = output_labels(request, task, head.num_labels, named)
+    return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
 
 
 def _head(weights: Mapping[str, Tensor], about: Mapping[str, Any], pooling: str) -> Head:

@@ -64,23 +64,23 @@ _PART: Final = re.compile(r"(.+)\.(weight|bias)")
 Updates = dict[tuple[int, str], tuple[Tensor, Tensor]]
 
 
-def read_peft(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
+def read_peft(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
     """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
     cannot be carried over, LowerTouchedError among it."""
-    about = read_adapter_json(asked.folder / CONFIG_FILE)
+    about = read_adapter_json(request.folder / CONFIG_FILE)
     _check(about)
-    weights = read_tensors(asked.folder / WEIGHTS_FILE)
+    weights = read_tensors(request.folder / WEIGHTS_FILE)
     factors, others = _split_factors(weights, config)
     dropped: list[str] = []
     updates = _updates(factors, about, config, dropped)
     encoder = {name: value for name, value in others.items() if _tensor_location(name, config) is not None}
-    shifts = _shifts(encoder, config, asked.root, dropped)
-    if dropped and not asked.drop_lower:
+    shifts = _shifts(encoder, config, request.root, dropped)
+    if dropped and not request.drop_lower:
         raise LowerLayersChangedError(tuple(dropped))
     rest = {name: value for name, value in others.items() if name not in encoder}
-    hplm = _with_head(_pet(updates, shifts, config), rest, about, asked, config)
-    told = {name: about.get(name) for name in ("base_model_name_or_path", "peft_version")}
-    return ImportedAdapter(hplm, tuple(dropped), {"format": "peft", **told})
+    hplm = _with_head(_pet(updates, shifts, config), rest, about, request, config)
+    extra = {name: about.get(name) for name in ("base_model_name_or_path", "peft_version")}
+    return ImportedAdapter(hplm, tuple(dropped), {"format": "peft", **extra})
 
 
 def _check(about: Mapping[str, Any]) -> None:
@@ -155,7 +155,7 @@ def _updates(
                 dropped.append(module)
             continue
         _check_layer(place, module, config)
-        into, out = shape.ends(place.part)
+        into, out = shape.sizes(place.part)
         rank = _rank(about, module)
         if tuple(a.shape) != (rank, into) or tuple(b.shape) != (out, rank):
             shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
@@ -253,22 +253,22 @@ def _with_head(
     pet: PetWeights,
     rest: Mapping[str, Tensor],
     about: Mapping[str, Any],
-    asked: AdapterRequest,
+    request: AdapterRequest,
     config: RootConfig,
 ) -> Hplm:
-    kind, said = str(about.get("task_type")), read_model_config(asked)
+    kind, said = str(about.get("task_type")), read_model_config(request)
     if kind not in TOKEN_TASKS and kind != "SEQ_CLS":
         raise unsupported_adapter(
             f"task_type {kind[:40]!r} has no head, and a model answers with one: SEQ_CLS, TOKEN_CLS or "
             "QUESTION_ANS"
         )
     task: Task = TOKEN_TASKS.get(kind, "classification")
-    head = read_head(rest, task, config, asked.root)
+    head = read_head(rest, task, config, request.root)
     is_of_tokens, problem = task in TOKEN_HEADS, said.get("problem_type")
-    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, problem)
+    task = token_task(request, task) if is_of_tokens else text_task(request, head.num_labels, problem)
     named = said.get("id2label")
-    labels = output_labels(asked, task, head.labels, named if isinstance(named, Mapping) else {})
-    return Hplm(task, labels, pet, head, pairs=asked.pairs or task == QUESTION_ANSWERING)
+    labels = output_labels(request, task, head.num_labels, named if isinstance(named, Mapping) else {})
+    return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
 
 
 def _upper_shape(config: RootConfig) -> UpperShape:

@@ -97,38 +97,40 @@ def _check_width(head: Head, config: RootConfig) -> Head:
     return head
 
 
-def read_model_config(asked: AdapterRequest) -> dict[str, Any]:
+def read_model_config(request: AdapterRequest) -> dict[str, Any]:
     """The config.json of the task model, where it lies beside the adapter."""
-    file = asked.folder / MODEL_CONFIG_FILE
+    file = request.folder / MODEL_CONFIG_FILE
     return read_adapter_json(file) if file.is_file() else {}
 
 
-def text_task(asked: AdapterRequest, outputs: int, problem: Any = None) -> Task:
+def text_task(request: AdapterRequest, outputs: int, problem: Any = None) -> Task:
     """Which of a text's tasks: what was asked for, what the model's config says, or what its number of
     outputs says."""
-    found = asked.task or PROBLEM_TYPES.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
+    found = (
+        request.task or PROBLEM_TYPES.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
+    )
     if found not in TEXT_TASKS:
         raise unsupported_adapter(f"its head reads a whole text, so its task cannot be {found}")
     return cast("Task", found)
 
 
-def token_task(asked: AdapterRequest, task: Task) -> Task:
+def token_task(request: AdapterRequest, task: Task) -> Task:
     """The task of a head for tokens, which leaves nothing to ask for."""
-    if asked.task:
-        raise unsupported_adapter(f"its head reads each token ({task}), so its task cannot be {asked.task}")
+    if request.task:
+        raise unsupported_adapter(f"its head reads each token ({task}), so its task cannot be {request.task}")
     return task
 
 
 def output_labels(
-    asked: AdapterRequest, task: Task, outputs: int, said: Mapping[str, Any]
+    request: AdapterRequest, task: Task, outputs: int, said: Mapping[str, Any]
 ) -> tuple[str, ...]:
     """Names of the outputs: those of the task, those asked for, or those that the model says by number in
     `said`; a text's classes are numbered where nobody named them, as transformers does."""
     check_output_count(outputs)
     if task in FIXED_LABELS:
         labels = FIXED_LABELS[task]
-    elif asked.labels:
-        labels = asked.labels
+    elif request.labels:
+        labels = request.labels
     elif said:
         labels = tuple(str(said.get(str(number), "")) for number in range(outputs))
     elif task == TAGGING:
