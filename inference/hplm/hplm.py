@@ -41,7 +41,7 @@ class Hplm:
 
     labels: names of the head's outputs: classes; IOB2 tags ("O", "B-x", "I-x"); "value" of a regression;
     "start" and "end" of question answering. pairs: inputs have two texts. threshold: the probability from
-    which a label of a multi-label model is predicted. about: metadata of the training, stored unchanged.
+    which a label of a multi-label model is predicted. metadata: metadata of the training, stored unchanged.
     """
 
     task: Task
@@ -50,7 +50,7 @@ class Hplm:
     head: Head
     pairs: bool = False
     threshold: float = DEFAULT_THRESHOLD
-    about: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
@@ -80,7 +80,7 @@ class Hplm:
             self.head.to(device, non_blocking=non_blocking),
             self.pairs,
             self.threshold,
-            self.about,
+            self.metadata,
         )
 
     def save(self, folder: Path, dtype: torch.dtype = torch.float16) -> None:
@@ -94,8 +94,8 @@ class Hplm:
             if not bool(torch.isfinite(value).all()):
                 raise HplmError("training_diverged", f"{name} has values that are not finite in {dtype}")
         spec = pet.spec.to_json()
-        about = {
-            **self.about,
+        metadata = {
+            **self.metadata,
             "format": FORMAT,
             "task": self.task,
             "labels": list(self.labels),
@@ -107,7 +107,7 @@ class Hplm:
             "shape": {"layers": pet.shape.layers, "hidden": pet.shape.hidden, "inner": pet.shape.inner},
             "dtype": str(dtype).removeprefix("torch."),
         }
-        write_json(folder / JSON_FILE, about)
+        write_json(folder / JSON_FILE, metadata)
         head = {f"head.{name}": value for name, value in self.head.tensors().items()}
         write_weights(folder / WEIGHTS_FILE, {f"pet.{k}": v for k, v in pet.weights.items()} | head)
 
@@ -117,29 +117,29 @@ class Hplm:
     ) -> "Hplm":
         """Read what `save` wrote. Raises HplmError(corrupt_artifact) if a file is missing, damaged or
         inconsistent."""
-        about = read_artifact_json(folder / JSON_FILE)
+        metadata = read_artifact_json(folder / JSON_FILE)
         weights = read_weights(folder / WEIGHTS_FILE)
-        labels, spec, shape = about.get("labels"), about.get("pet"), about.get("shape")
+        labels, spec, shape = metadata.get("labels"), metadata.get("pet"), metadata.get("shape")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: labels are not a list of strings")
         if not isinstance(spec, dict) or not isinstance(shape, dict):
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: pet and shape must be objects")
-        threshold = about.get("threshold")
+        threshold = metadata.get("threshold")
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: threshold must be a number from 0 to 1")
         pet = PetWeights.from_json(spec, shape, select_prefix(weights, "pet."))
-        pooling, activation = about.get("pooling"), about.get("activation")
+        pooling, activation = metadata.get("pooling"), metadata.get("activation")
         head = Head.from_tensors(
             select_prefix(weights, "head."), cast("Pooling", pooling), cast("Activation | None", activation)
         )
         hplm = cls(
-            cast("Task", about.get("task")),
+            cast("Task", metadata.get("task")),
             tuple(labels),
             pet,
             head,
-            bool(about.get("pairs")),
+            bool(metadata.get("pairs")),
             float(threshold),
-            about,
+            metadata,
         )
         return hplm.to(device, dtype)
 

@@ -41,7 +41,7 @@ class PlotTable:
     """An immutable lookup table, whose vectors are memory-mapped.
 
     keys [R] int64, ascending. rows [R] of `row_dtype`, read-only: row i has the vectors [n, d] of keys[i].
-    composition: float32, of the lower layers that the table was built from. about: the content of plot.json.
+    composition: float32, of the lower layers that the table was built from. metadata: plot.json.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class PlotTable:
         keys: NDArray[np.int64],
         rows: NDArray[np.void],
         composition: Composition,
-        about: dict[str, Any],
+        metadata: dict[str, Any],
     ) -> None:
         self.keys = keys
         self.rows = rows
         self.composition = composition
-        self.about = about
+        self.metadata = metadata
         n, hidden = rows.dtype["values"].shape
         self.n, self.hidden = int(n), int(hidden)
         names = level_names(self.n)
-        counts = about.get("levels", {})
+        counts = metadata.get("levels", {})
         self._levels = frozenset(at for at, name in enumerate(names) if counts.get(name, 1))
 
     @classmethod
@@ -67,26 +67,26 @@ class PlotTable:
 
         Raises HplmError(corrupt_artifact) if files are missing or contradict each other.
         """
-        about = read_artifact_json(folder / JSON_FILE)
-        count, row = _row_count_and_dtype(about)
+        metadata = read_artifact_json(folder / JSON_FILE)
+        count, row = _row_count_and_dtype(metadata)
         # LMDB maps the file. Reading a truncated one would kill the process with SIGBUS.
-        _require_size(folder / INDEX_FILE, about.get("index_bytes"))
+        _require_size(folder / INDEX_FILE, metadata.get("index_bytes"))
         keys = _read_index(folder / INDEX_FILE, count)
         rows = _map_rows(folder / VECTORS_FILE, count, row)
         composition = Composition.from_tensors(to_float32(read_weights(folder / COMPOSITION_FILE)))
         if composition.hidden != row["values"].shape[1]:
             raise HplmError("corrupt_artifact", f"{COMPOSITION_FILE} has hidden size {composition.hidden}")
-        return cls(keys, rows, composition, about)
+        return cls(keys, rows, composition, metadata)
 
     @property
     def dtype(self) -> str:
         """The stored type of the vectors: "float16" or "int8"."""
-        return str(self.about["dtype"])
+        return str(self.metadata["dtype"])
 
     @property
     def missing_id(self) -> int:
         """The id that stands for a missing neighbour: the size of the vocabulary."""
-        return int(self.about["missing_id"])
+        return int(self.metadata["missing_id"])
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -239,17 +239,17 @@ class PlotChain:
             )
 
 
-def _row_count_and_dtype(about: dict[str, Any]) -> tuple[int, np.dtype[np.void]]:
+def _row_count_and_dtype(metadata: dict[str, Any]) -> tuple[int, np.dtype[np.void]]:
     """The number of rows, and their dtype."""
-    numbers = [about.get(name) for name in ("rows", "hidden", "missing_id", "n")]
+    numbers = [metadata.get(name) for name in ("rows", "hidden", "missing_id", "n")]
     rows, hidden, _, n = (value if isinstance(value, int) else -1 for value in numbers)
     if min(value if isinstance(value, int) else -1 for value in numbers) < 0 or hidden < 1:
         raise HplmError("corrupt_artifact", f"{JSON_FILE}: rows, hidden, missing_id and n must be numbers")
     if not MIN_N <= n <= MAX_N:
         raise HplmError("corrupt_artifact", f"{JSON_FILE}: n is {n}; it must be from {MIN_N} to {MAX_N}")
-    if about.get("dtype") not in DTYPES:
+    if metadata.get("dtype") not in DTYPES:
         raise HplmError("corrupt_artifact", f"{JSON_FILE}: vectors are {' or '.join(DTYPES)}")
-    return rows, row_dtype(about["dtype"], n, hidden)
+    return rows, row_dtype(metadata["dtype"], n, hidden)
 
 
 def _read_index(path: Path, rows: int) -> NDArray[np.int64]:

@@ -29,7 +29,7 @@ _BYTES_PER_PAIR = 64
 def write_plot(
     folder: Path,
     batches: Iterable[FragmentVectors],
-    meta: Mapping[str, Any],
+    extra: Mapping[str, Any],
     composition: Composition,
     *,
     n: int,
@@ -38,12 +38,12 @@ def write_plot(
     """Write a table into `folder` and return what its plot.json says.
 
     batches: fragments [k, n] int64 and their vectors [k, n, d] in ascending order of the fragments' keys
-    (`pack`), each batch one LMDB transaction. meta: what else plot.json contains; "missing_id" is required.
+    (`pack`), each batch one LMDB transaction. extra: what else plot.json contains; "missing_id" is required.
     dtype: how vectors are stored, "float16" or "int8". Raises HplmError(internal) for keys out of order, and
     HplmError(inference_failed) for vectors that are not finite.
     """
     counts = np.zeros(level_count(n), dtype=np.int64)
-    missing = int(meta["missing_id"])
+    missing = int(extra["missing_id"])
 
     def rows() -> Iterator[StoredRows]:
         for fragments, vectors in batches:
@@ -57,13 +57,13 @@ def write_plot(
             counts[:] += np.bincount(fragment_levels(fragments, missing), minlength=len(counts))
             yield pack(fragments), quantize(vectors, dtype)
 
-    return write_rows(folder, rows(), meta, composition, n=n, dtype=dtype, levels=counts)
+    return write_rows(folder, rows(), extra, composition, n=n, dtype=dtype, levels=counts)
 
 
 def write_rows(
     folder: Path,
     batches: Iterable[StoredRows],
-    meta: Mapping[str, Any],
+    extra: Mapping[str, Any],
     composition: Composition,
     *,
     n: int,
@@ -80,8 +80,8 @@ def write_rows(
             file.write(np.ascontiguousarray(rows).data)
             count += len(keys)
     write_weights(folder / COMPOSITION_FILE, composition.to("cpu", torch.float32).tensors())
-    about = {
-        **meta,
+    metadata = {
+        **extra,
         "format": FORMAT,
         "n": n,
         "hidden": composition.hidden,
@@ -90,8 +90,8 @@ def write_rows(
         "levels": dict(zip(level_names(n), levels.tolist(), strict=True)),
         "index_bytes": (folder / INDEX_FILE).stat().st_size,
     }
-    write_json(folder / JSON_FILE, about)
-    return about
+    write_json(folder / JSON_FILE, metadata)
+    return metadata
 
 
 def _new_index(path: Path) -> lmdb.Environment:
@@ -138,11 +138,11 @@ def merge_tables(
     rows = np.concatenate([np.arange(len(table)) for table in tables])
     # Of equal keys `unique` returns the first, which is the nearest table's.
     keys, first = np.unique(np.concatenate([table.keys for table in tables]), return_index=True)
-    meta = {"missing_id": nearest.missing_id, "lower_digest": nearest.about.get("lower_digest")}
+    extra = {"missing_id": nearest.missing_id, "lower_digest": nearest.metadata.get("lower_digest")}
     return write_rows(
         out,
         _batches(tables, keys, table_index[first], rows[first], dtype, on_progress),
-        meta,
+        extra,
         nearest.composition,
         n=nearest.n,
         dtype=dtype,
@@ -188,4 +188,4 @@ def _levels(tables: Sequence[PlotTable], keys: NDArray[np.int64]) -> NDArray[np.
         of_keys = fragment_levels(unpack(keys, n), tables[0].missing_id)
         return np.bincount(of_keys, minlength=level_count(n)).astype(np.int64)
     names = level_names(n)
-    return np.array([sum(int(table.about["levels"][name]) for table in tables) for name in names])
+    return np.array([sum(int(table.metadata["levels"][name]) for table in tables) for name in names])

@@ -1,4 +1,4 @@
-"""Reading the folder that AdapterHub's `adapters` saves of a bottleneck adapter with its head:
+"""Reads the folder of a bottleneck adapter that AdapterHub's `adapters` has saved with its head:
 `adapter_config.json`, `adapter.safetensors`, `head_config.json` and `model_head.safetensors`."""
 
 import math
@@ -42,7 +42,7 @@ REQUIRED_CONFIG: Final[Mapping[str, Any]] = {
     "phm_layer": False,
     "inv_adapter": None,
 }
-"""The form that is computed here: behind the normalisation of each block, added to what it reads."""
+"""The supported kind: after the layer norm of each block, with a residual connection."""
 IGNORED_CONFIG: Final = frozenset(
     {
         "mh_adapter", "output_adapter", "reduction_factor", "leave_out", "scaling", "dropout", "init_weights",
@@ -57,14 +57,14 @@ TASKS: Final[Mapping[str, Task]] = {
     "question_answering": "question_answering",
 }
 PROBLEM_TYPES: Final[Mapping[str, str]] = {"multilabel_classification": "multi_label_classification"}
-"""What transformers calls the problem of a head for whole texts, where its type says it."""
+"""The ``problem_type`` of transformers for a head of this type."""
 ADAPTER_PARTS: Final = {
     "attention.output": "adapter",
     "attention_adapters": "adapter",
     "output": "output_adapter",
     "output_adapters": "output_adapter",
 }
-"""Our parts, by where AdapterHub has its adapters; the second names are DistilBERT's."""
+"""Our parts by AdapterHub's modules. The second names are DistilBERT's."""
 TENSOR_NAMES: Final = {
     "adapter_down.0.weight": "down_w",
     "adapter_down.0.bias": "down_b",
@@ -78,8 +78,10 @@ _HEAD: Final = re.compile(r"heads\.[^.]+\.(\d{1,3})\.(weight|bias)")
 
 
 def read_adapterhub(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
-    """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
-    cannot be carried over, LowerLayersChangedError among it."""
+    """The hPLM with the adapter's changes of the upper layers.
+
+    Raises HplmError for what cannot be imported, such as LowerLayersChangedError.
+    """
     about = read_adapter_json(request.folder / CONFIG_FILE)
     form = about.get("config")
     if not isinstance(form, Mapping):
@@ -131,7 +133,7 @@ def _scaling(form: Mapping[str, Any]) -> float:
 def _tensors_by_layer(
     weights: Mapping[str, Tensor], config: RootConfig, dropped: list[str]
 ) -> dict[tuple[str, int], dict[str, Tensor]]:
-    """The tensors by part and upper layer; what is below the cut and does something goes to `dropped`."""
+    """The tensors by part and upper layer. Appends non-zero adapters below the cut to `dropped`."""
     found: dict[tuple[str, int], dict[str, Tensor]] = {}
     names = set()
     for name in sorted(weights):
@@ -160,7 +162,7 @@ def _tensors_by_layer(
 def _pet(
     found: Mapping[tuple[str, int], Mapping[str, Tensor]], scaling: float, config: RootConfig
 ) -> PetWeights:
-    """All in one PET: narrower adapters are widened with zeros, and a layer without one adds nothing."""
+    """The PET: narrower adapters are padded with zeros, and a layer without one has an adapter of zeros."""
     shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
     widths = {"adapter": 0, "output_adapter": 0}
     for (part, layer), tensors in found.items():
@@ -226,7 +228,7 @@ def _with_head(pet: PetWeights, request: AdapterRequest, config: RootConfig) -> 
 
 
 def _head(weights: Mapping[str, Tensor], about: Mapping[str, Any], pooling: str) -> Head:
-    """One or two linear maps, and what stands between them."""
+    """A head of one or two linear layers, with an activation between them."""
     layers: dict[int, dict[str, Tensor]] = {}
     for name, value in weights.items():
         match = _HEAD.fullmatch(name)

@@ -1,4 +1,4 @@
-"""Reading the folder that Hugging Face PEFT saves of a LoRA adapter: `adapter_config.json` and
+"""Reads the folder of a LoRA adapter that Hugging Face PEFT has saved: `adapter_config.json` and
 `adapter_model.safetensors`, optionally `config.json` of the task model for its labels."""
 
 import math
@@ -50,14 +50,14 @@ IGNORED_CONFIG: Final = frozenset(
         "qalora_group_size", "revision", "runtime_config", "target_modules",
     }
 )  # fmt: skip
-"""What says how it was trained, or where; the tensors say the rest."""
+"""Fields that do not change what the adapter computes."""
 UNSUPPORTED_VARIANTS: Final[Mapping[str, str]] = {
     "use_dora": "DoRA",
     "use_qalora": "QALoRA",
     "use_bdlora": "BD-LoRA",
 }
 WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal")
-"""Ways to begin that leave the checkpoint's own weights as they are; others take the update out of them."""
+"""Initializations that leave the checkpoint's weights unchanged. Others subtract the update from them."""
 TOKEN_TASKS: Final[Mapping[str, Task]] = {"TOKEN_CLS": TAGGING, "QUESTION_ANS": QUESTION_ANSWERING}
 _FACTOR: Final = re.compile(r"(.+)\.lora_([AB])(?:\.default)?\.weight")
 _PART: Final = re.compile(r"(.+)\.(weight|bias)")
@@ -65,8 +65,10 @@ Updates = dict[tuple[int, str], tuple[Tensor, Tensor]]
 
 
 def read_peft(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
-    """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
-    cannot be carried over, LowerTouchedError among it."""
+    """The hPLM with the adapter's changes of the upper layers.
+
+    Raises HplmError for what cannot be imported, such as LowerLayersChangedError.
+    """
     about = read_adapter_json(request.folder / CONFIG_FILE)
     _check(about)
     weights = read_tensors(request.folder / WEIGHTS_FILE)
@@ -110,7 +112,7 @@ def _check(about: Mapping[str, Any]) -> None:
 def _split_factors(
     weights: Mapping[str, Tensor], config: RootConfig
 ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
-    """Factors A and B by module, and all other tensors, by names without prefixes."""
+    """The factors A and B by module, and all other tensors, by names without prefixes."""
     factors: dict[str, dict[str, Tensor]] = {}
     others: dict[str, Tensor] = {}
     for name in sorted(weights):
@@ -137,8 +139,8 @@ def _updates(
     config: RootConfig,
     dropped: list[str],
 ) -> Updates:
-    """(a [r, in], b [out, r] with the scaling) by upper layer and place; what is below the cut and does
-    something goes to `dropped`."""
+    """(a [r, in], b [out, r] with the scaling) by upper layer and place. Names of non-zero updates below the
+    cut are appended to `dropped`."""
     found: Updates = {}
     shape = _upper_shape(config)
     for module, pair in factors.items():
@@ -188,7 +190,7 @@ def _scaling(about: Mapping[str, Any], module: str, rank: int) -> float:
 
 
 def _pattern_value(about: Mapping[str, Any], name: str, module: str, otherwise: Any) -> Any:
-    """What the first pattern says that the module's name ends in."""
+    """The value of the first pattern that matches the end of the module's name, or the default."""
     for pattern, value in (about.get(name) or {}).items():
         if name_pattern(pattern).matches(module):
             return value
@@ -196,7 +198,7 @@ def _pattern_value(about: Mapping[str, Any], name: str, module: str, otherwise: 
 
 
 def _tensor_location(name: str, config: RootConfig) -> ModuleLocation | None:
-    """Of a tensor that is no factor."""
+    """The error for a tensor that is not a LoRA factor."""
     match = _PART.fullmatch(name)
     return locate_module(match[1], config) if match else None
 
@@ -204,7 +206,7 @@ def _tensor_location(name: str, config: RootConfig) -> ModuleLocation | None:
 def _shifts(
     encoder: Mapping[str, Tensor], config: RootConfig, root: Path, dropped: list[str]
 ) -> dict[tuple[int, str], Tensor]:
-    """How far biases and normalisations of the upper layers stand from the root's, by layer and name of the
+    """The differences of biases and layer norms of the upper layers from the root's, by layer and name of the
     PET's tensor."""
     found: dict[tuple[int, str], Tensor] = {}
     own = to_float32(read_weights(root / UPPER_FILE)) if encoder else {}
@@ -232,7 +234,7 @@ def _shifts(
 
 
 def _pet(updates: Updates, shifts: Mapping[tuple[int, str], Tensor], config: RootConfig) -> PetWeights:
-    """All in one PET: narrower updates are widened with zeros, and what is not changed is shifted by zero."""
+    """The PET: smaller ranks are padded with zeros, and unchanged parameters have a difference of zero."""
     shape = _upper_shape(config)
     spec = PetSpec(
         lora=max((len(a) for a, _ in updates.values()), default=0),
