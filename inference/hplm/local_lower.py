@@ -173,4 +173,4 @@ def _build(build: Callable[[], LocalLower]) -> LocalLower:
     try:
         return build_uninitialized(build)
     except (KeyError, TypeError, ValueError) as error:
-        raise HplmError("corrupt_artifact", f"{JSON_FILE} lacks or garbles {error}") from error
+        raise HplmError("corrupt_artifact", f"{JSON_FILE}: missing or invalid field: {error}") from error

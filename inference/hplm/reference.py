@@ -39,8 +39,8 @@ def reference_outputs(
     types: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
     """The logits [C] of the text, or [T, C] of its tokens, from ids and types [T] int64."""
-    given = np.zeros_like(ids) if types is None else types
-    return outputs_from_states(root, hplm, lookup_states(chain, ids, given))
+    token_types = np.zeros_like(ids) if types is None else types
+    return outputs_from_states(root, hplm, lookup_states(chain, ids, token_types))
 
 
 @torch.no_grad()
@@ -88,7 +88,7 @@ def lookup_states(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.in
 
 
 def _row(chain: PlotChain, fragment: tuple[int, ...]) -> Tensor:
-    """The vectors [n, d] of one fragment, or of what stands in for it."""
+    """The vectors [n, d] of one fragment, or of the shorter part that is found."""
     for shown in _fallback_fragments(fragment, chain.missing_id):
         key = int(pack(np.array(shown, dtype=np.int64)))
         for table in chain.tables:

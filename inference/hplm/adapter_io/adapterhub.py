@@ -120,7 +120,7 @@ def _check(form: Mapping[str, Any]) -> None:
     if missing := sorted(
         REQUIRED_CONFIG.keys() - form.keys() - {"adapter_residual_before_ln", "cross_adapter"}
     ):
-        raise unsupported_adapter(f"{CONFIG_FILE} does not say {missing[0]}: it is no bottleneck adapter's")
+        raise unsupported_adapter(f"{CONFIG_FILE} has no {missing[0]}: it is not of a bottleneck adapter")
 
 
 def _scaling(form: Mapping[str, Any]) -> float:

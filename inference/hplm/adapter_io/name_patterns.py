@@ -55,7 +55,7 @@ class NamePattern:
 def check_patterns(patterns: Any, field: str) -> None:
     """Raise HplmError if it is not an object of supported patterns."""
     if not isinstance(patterns, Mapping):
-        raise unsupported_adapter(f"{field} is no object")
+        raise unsupported_adapter(f"{field} is not an object")
     if len(patterns) > MAX_PATTERNS:
         raise unsupported_adapter(f"{field} has {len(patterns):,} patterns; at most {MAX_PATTERNS} are read")
     for pattern in patterns:
@@ -63,7 +63,7 @@ def check_patterns(patterns: Any, field: str) -> None:
             name_pattern(pattern)
         except ValueError as error:
             raise unsupported_adapter(
-                f"{field}: the pattern {pattern[:60]!r} is not read here: {error}"
+                f"{field}: the pattern {pattern[:60]!r} is not supported: {error}"
             ) from error
 
 
@@ -90,7 +90,7 @@ def _parse_steps(text: str) -> Iterator[_Step]:
         sign = text[at] if at < len(text) and text[at] in REPETITIONS else ""
         at += len(sign)
         if sign and at < len(text) and text[at] in REPETITIONS:
-            raise ValueError(f"{text[at]!r} stands behind another repetition")
+            raise ValueError(f"{text[at]!r} follows another repetition")
         yield _Step(characters, optional=sign in ("?", "*"), repeated=sign in ("*", "+"))
 
 
@@ -104,12 +104,12 @@ def _parse_characters(text: str, at: int) -> tuple[Characters, int]:
     if sign == "\\":
         escaped = text[at + 1 : at + 2]
         if escaped not in ESCAPED:
-            raise ValueError(f"{text[at : at + 2]!r} is no escape that is known")
+            raise ValueError(f"{text[at : at + 2]!r} is not a supported escape")
         return ESCAPED[escaped], at + 2
     if sign == "[":
         end = text.find("]", at)
         return _parse_list(text[at + 1 : end] if end > 0 else ""), end + 1
-    raise ValueError(f"{sign!r} may not stand in it")
+    raise ValueError(f"{sign!r} is not supported")
 
 
 def _parse_list(text: str) -> frozenset[str]:
@@ -121,11 +121,11 @@ def _parse_list(text: str) -> frozenset[str]:
         if text[at + 1 : at + 2] == "-" and at + 2 < len(text):
             last, step = text[at + 2], 3
         if first not in PLAIN_CHARACTERS or last not in PLAIN_CHARACTERS or first > last:
-            raise ValueError(f"[{text}] is no list of letters and digits")
+            raise ValueError(f"[{text}] is not a list of letters and digits")
         found.update(map(chr, range(ord(first), ord(last) + 1)))
         at += step
     if not found:
-        raise ValueError("its brackets are empty or do not end")
+        raise ValueError("its brackets are empty or not closed")
     return frozenset(found)
 
 

@@ -104,8 +104,8 @@ def read_model_config(request: AdapterRequest) -> dict[str, Any]:
 
 
 def text_task(request: AdapterRequest, outputs: int, problem: Any = None) -> Task:
-    """Which of a text's tasks: what was asked for, what the model's config says, or what its number of
-    outputs says."""
+    """The task of a head for whole texts: the requested one, or that of the model's config, or that of its
+    number of outputs."""
     found = (
         request.task or PROBLEM_TYPES.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
     )
