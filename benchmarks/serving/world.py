@@ -119,7 +119,7 @@ class World:
     def half(self) -> LowerLayers:
         """The lower half: the table alone."""
         chain = PlotChain([PlotTable.open(self._table())])
-        composition = chain.composition.to(self.device).with_context_in(self.dtype)
+        composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
         return LowerLayers(chain, composition=composition, device=self.device)
 
     def executor(self, pipeline: Pipeline, *, cache_bytes: int, slab: Path | None = None) -> Executor:

@@ -1,4 +1,4 @@
-"""The encoder: one transformer block for every family, its embeddings, and the lower and upper layers."""
+"""The encoder: embeddings and transformer blocks for all families, split into lower and upper layers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -22,35 +22,34 @@ from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
 
 NO_PETS = SharedLayer({})
 
-
-# Tokens of a text up to which attention is written out while training on a CPU.
 MAX_UNFUSED_TOKENS = 256
-
-
+"""Longest text for which training on a CPU uses unfused attention."""
 MASKED_SCORE = -1e4
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention and feed-forward, each with a skip connection and then a normalisation."""
+    """A post-layer-norm transformer block: self-attention and feed-forward."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        hidden, inner = shape.hidden, shape.inner
-        self.heads = shape.heads
+        hidden, inner = architecture.hidden, architecture.inner
+        self.heads = architecture.heads
         self.query = nn.Linear(hidden, hidden)
         self.key = nn.Linear(hidden, hidden)
         self.value = nn.Linear(hidden, hidden)
         self.output = nn.Linear(hidden, hidden)
-        self.attention_norm = nn.LayerNorm(hidden, eps=shape.eps)
+        self.attention_norm = nn.LayerNorm(hidden, eps=architecture.eps)
         self.expand = nn.Linear(hidden, inner)
         self.contract = nn.Linear(inner, hidden)
-        self.output_norm = nn.LayerNorm(hidden, eps=shape.eps)
-        self.activation = make_activation(shape.activation)
+        self.output_norm = nn.LayerNorm(hidden, eps=architecture.eps)
+        self.activation = make_activation(architecture.activation)
 
     def forward(self, hidden: Tensor, mask: Tensor | None, pets: LayerPets = NO_PETS) -> Tensor:
-        """[B, T, d] to [B, T, d]; mask [B, T] bool (true: a token), None where every place holds one and
-        there are few of them. The adapters stand behind the attention block and behind the feed-forward
-        block (paper, section 3.2.2)."""
+        """Hidden states [B, T, d] of hidden states [B, T, d].
+
+        mask [B, T] bool (true: a token); None for short sequences without padding, such as fragments.
+        Adapters follow the attention and the feed-forward block (paper, section 3.2.2).
+        """
         attended = pets.linear("output", self.output, self._attend(hidden, mask, pets))
         hidden = pets.norm("attention", self.attention_norm, attended + hidden)
         hidden = pets.adapt("adapter", hidden)
@@ -74,13 +73,15 @@ class EncoderBlock(nn.Module):
 
 
 def _trains_on_cpu(hidden: Tensor) -> bool:
-    """Whether [B, T, d] of sentences are to be differentiated where the fused kernel is slow at it."""
+    """Whether gradients of short texts are needed on a CPU, where the fused kernel's backward is slow."""
     return torch.is_grad_enabled() and hidden.device.type == "cpu" and hidden.shape[1] <= MAX_UNFUSED_TOKENS
 
 
 def _unfused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention among few tokens [B, heads, T, d_head], written out. The fused kernel is made for long texts:
-    on a CPU this takes 40% of its time among a handful of tokens, and a training step of sentences 75%."""
+    """Attention [B, heads, T, d_head] of short sequences, without the fused kernel, which is for long ones.
+
+    On a CPU this takes 40% of the fused kernel's time for a few tokens, and 75% in training on sentences.
+    """
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2)).float()
     if mask is not None:
         scores = scores.masked_fill(~mask[:, None, None, :], MASKED_SCORE)
@@ -88,46 +89,49 @@ def _unfused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor |
 
 
 class Embeddings(nn.Module):
-    """Of words, positions and token types, normalised, and projected where they are narrower than the
-    layers."""
+    """Word, position and token type embeddings, layer norm, and a projection to the hidden size if they are
+    narrower."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        self.offset = shape.position_offset
-        self.words = nn.Embedding(shape.vocab, shape.embedding)
-        self.positions = nn.Embedding(shape.positions, shape.embedding)
-        self.types = nn.Embedding(shape.types, shape.embedding) if shape.types else None
-        self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
-        self.project = nn.Linear(shape.embedding, shape.hidden) if shape.embedding != shape.hidden else None
+        size, hidden = architecture.embedding, architecture.hidden
+        self.offset = architecture.position_offset
+        self.words = nn.Embedding(architecture.vocab, size)
+        self.positions = nn.Embedding(architecture.positions, size)
+        self.types = nn.Embedding(architecture.types, size) if architecture.types else None
+        self.norm = nn.LayerNorm(size, eps=architecture.eps)
+        self.project = nn.Linear(size, hidden) if size != hidden else None
 
     def forward(self, ids: Tensor, types: Tensor | None = None, *, first: int = 0) -> Tensor:
-        """[B, T, d] of ids [B, T] int64; positions count from `first`, types default to 0."""
+        """Embeddings [B, T, d] of ids and types (default: 0) [B, T] int64. Positions start at `first`."""
         start = self.offset + first
-        places = torch.arange(start, start + ids.shape[1], device=ids.device)
-        total = self.words(ids) + self.positions(places)
+        positions = torch.arange(start, start + ids.shape[1], device=ids.device)
+        total = self.words(ids) + self.positions(positions)
         if self.types is not None:
             total = total + self.types(torch.zeros_like(ids) if types is None else types)
-        normal: Tensor = self.norm(total)
-        return normal if self.project is None else self.project(normal)
+        normed: Tensor = self.norm(total)
+        return normed if self.project is None else self.project(normed)
 
 
-def build_blocks(shape: Architecture, count: int) -> nn.ModuleList:
-    """`count` layers with untrained weights."""
-    return nn.ModuleList(EncoderBlock(shape) for _ in range(count))
+def build_blocks(architecture: Architecture, count: int) -> nn.ModuleList:
+    """`count` blocks with untrained weights."""
+    return nn.ModuleList(EncoderBlock(architecture) for _ in range(count))
 
 
 class FullLower(nn.Module):
-    """Embeddings and the first `count` layers, with full context."""
+    """The embeddings and the first `count` layers of a checkpoint, with full context."""
 
-    def __init__(self, shape: Architecture, count: int) -> None:
+    def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
-        self.shape = shape
-        self.embeddings = Embeddings(shape)
-        self.layers = build_blocks(shape, count)
+        self.architecture = architecture
+        self.embeddings = Embeddings(architecture)
+        self.layers = build_blocks(architecture, count)
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
-        """Hidden states [B, T, d] at the cut, of `ids` [B, T] int64, `mask` [B, T] bool (true: a token) and
-        `types` [B, T] int64 (default: zeros)."""
+        """Hidden states [B, T, d] at the cut.
+
+        ids and types (default: zeros) [B, T] int64; mask [B, T] bool (true: a token).
+        """
         hidden: Tensor = self.embeddings(ids, types)
         for layer in self.layers:
             hidden = layer(hidden, mask)
@@ -135,18 +139,20 @@ class FullLower(nn.Module):
 
     @property
     def word_embeddings(self) -> Tensor:
-        """The embedding of each token of the vocabulary, [V, e]."""
+        """The word embeddings [V, e]."""
         return self.embeddings.words.weight
 
     @classmethod
-    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor], count: int) -> "FullLower":
-        """The untouched lower layers of a checkpoint's weights, frozen, fp32."""
-        module = cls(shape, count)
+    def from_checkpoint(
+        cls, architecture: Architecture, weights: Mapping[str, Tensor], count: int
+    ) -> "FullLower":
+        """The lower layers of a checkpoint, frozen, float32."""
+        module = cls(architecture, count)
         embeddings = {
             f"embeddings.{name}": value for name, value in select_prefix(weights, "embeddings.").items()
         }
-        wanted = embeddings | select_layers(weights, 0, count)
-        load_weights(module, wanted, "the checkpoint", "unsupported_checkpoint")
+        lower = embeddings | select_layers(weights, 0, count)
+        load_weights(module, lower, "the checkpoint", "unsupported_checkpoint")
         freeze(module)
         return module
 
@@ -158,13 +164,13 @@ class FullLower(nn.Module):
     def load(
         cls,
         path: Path,
-        shape: Architecture,
+        architecture: Architecture,
         count: int,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> "FullLower":
-        """Read what `save` wrote; frozen."""
-        module = build_uninitialized(lambda: cls(shape, count))
+        """Read what `save` wrote, frozen."""
+        module = build_uninitialized(lambda: cls(architecture, count))
         load_weights(module, to_float32(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)
@@ -173,9 +179,9 @@ class FullLower(nn.Module):
 class UpperLayers(nn.Module):
     """The last `count` layers of the root, frozen."""
 
-    def __init__(self, shape: Architecture, count: int) -> None:
+    def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
-        self.layers = build_blocks(shape, count)
+        self.layers = build_blocks(architecture, count)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -186,7 +192,7 @@ class UpperLayers(nn.Module):
         return next(self.parameters()).device
 
     def step(self, index: int, hidden: Tensor, mask: Tensor, pets: Pets | None) -> Tensor:
-        """Upper layer `index` alone, as the PETs change it; [B, T, d] to [B, T, d]."""
+        """Hidden states [B, T, d] after upper layer `index` with the PETs."""
         result: Tensor = self.layers[index](hidden, mask, NO_PETS if pets is None else pets.layer(index))
         return result
 
@@ -195,25 +201,30 @@ class UpperLayers(nn.Module):
         hidden: Tensor,
         mask: Tensor,
         pets: Pets | None = None,
-        before: Callable[[int], None] = lambda _: None,
+        before_layer: Callable[[int], None] = lambda _: None,
     ) -> Tensor:
-        """Final states [B, T, d] of token states [B, T, d] at the cut; `mask` [B, T] bool (true: a token).
+        """Final hidden states [B, T, d] of states [B, T, d] at the cut; mask [B, T] bool (true: a token).
 
-        `hidden` is cast to the layers' own type. What comes out where `mask` is false means nothing.
-        `before` is told the index of each layer when its turn comes.
+        The result has the dtype of the layers. It is undefined where ``mask`` is false. ``before_layer`` is
+        called with the index of each layer.
         """
         hidden = hidden.to(self.dtype)
         for index in range(len(self.layers)):
-            before(index)
+            before_layer(index)
             hidden = self.step(index, hidden, mask, pets)
         return hidden
 
     @classmethod
-    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor], lower: int) -> "UpperLayers":
-        """The layers above the first `lower` of a checkpoint's weights, fp32."""
-        module = cls(shape, shape.layers - lower)
+    def from_checkpoint(
+        cls, architecture: Architecture, weights: Mapping[str, Tensor], lower: int
+    ) -> "UpperLayers":
+        """The layers of a checkpoint above the first `lower`, frozen, float32."""
+        module = cls(architecture, architecture.layers - lower)
         load_weights(
-            module, select_layers(weights, lower, shape.layers), "the checkpoint", "unsupported_checkpoint"
+            module,
+            select_layers(weights, lower, architecture.layers),
+            "the checkpoint",
+            "unsupported_checkpoint",
         )
         freeze(module)
         return module
@@ -224,10 +235,10 @@ class UpperLayers(nn.Module):
 
     @classmethod
     def load(
-        cls, path: Path, shape: Architecture, count: int, device: torch.device, dtype: torch.dtype
+        cls, path: Path, architecture: Architecture, count: int, device: torch.device, dtype: torch.dtype
     ) -> "UpperLayers":
-        """Read what `save` wrote; frozen."""
-        module = build_uninitialized(lambda: cls(shape, count))
+        """Read what `save` wrote, frozen."""
+        module = build_uninitialized(lambda: cls(architecture, count))
         load_weights(module, to_float32(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Output heads: one linear layer per hPLM, and those of a batch applied together."""
+"""Output heads of hPLMs, and the batched application of many heads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,8 +24,7 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeadLayer:
-    """The layer that heads trained elsewhere have before their outputs: weight [d, d], bias [d], then an
-    activation."""
+    """A hidden layer, which imported heads have: weight [d, d], bias [d], and an activation."""
 
     weight: Tensor
     bias: Tensor
@@ -40,18 +39,16 @@ class HeadLayer:
             raise HplmError("corrupt_artifact", f"head: activation {self.activation!r} is not known")
 
     def apply(self, features: Tensor) -> Tensor:
-        """[..., d] to [..., d]."""
+        """Features [..., d] after the layer, of features [..., d]."""
         return ACTIVATIONS[self.activation](functional.linear(features, self.weight, self.bias))
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """weight [C, w], bias [C]; C outputs. Computed in fp32 whatever the layers use: it costs nothing and
-    ranks labels.
+    """A linear layer with C outputs: weight [C, w] and bias [C]. It always computes in float32.
 
-    pooling: what it reads. "cls": the state of the first token, w = d; "cls_mean": that and the mean over
-    all tokens, w = 2d; "token": the state of every token, w = d. inner: a layer between that and the
-    outputs, which heads trained here do not have.
+    pooling: its input. "cls": the state of the first token, w = d. "cls_mean": that and the mean over all
+    tokens, w = 2d. "token": the state of each token, w = d. inner: a hidden layer before the outputs.
     """
 
     weight: Tensor
@@ -71,28 +68,29 @@ class Head:
     @classmethod
     def initial(
         cls,
-        labels: int,
+        num_labels: int,
         hidden: int,
         *,
         pooling: Pooling = "cls",
         generator: torch.Generator | None = None,
     ) -> "Head":
-        """Small normal weights, no bias."""
+        """A head with small random weights and zero bias."""
         width = 2 * hidden if pooling == "cls_mean" else hidden
-        weight = torch.randn(labels, width, generator=generator) * 0.02
-        return cls(weight, torch.zeros(labels), pooling)
+        weight = torch.randn(num_labels, width, generator=generator) * 0.02
+        return cls(weight, torch.zeros(num_labels), pooling)
 
     @property
-    def labels(self) -> int:
+    def num_labels(self) -> int:
+        """The number of outputs."""
         return self.weight.shape[0]
 
     @property
     def hidden(self) -> int:
-        """The width d of the states it reads."""
+        """The hidden size d of its input."""
         return self.weight.shape[1] // (2 if self.pooling == "cls_mean" else 1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its tensors by name; also what an optimiser is given."""
+        """The parameters by name."""
         inner = {"inner_weight": self.inner.weight, "inner_bias": self.inner.bias} if self.inner else {}
         return {"weight": self.weight, "bias": self.bias} | inner
 
@@ -100,8 +98,10 @@ class Head:
     def from_tensors(
         cls, tensors: Mapping[str, Tensor], pooling: Pooling = "cls", activation: Activation | None = None
     ) -> "Head":
-        """The inverse of `tensors`, `activation` being that of its inner layer; HplmError(corrupt_artifact)
-        when one is absent or misshapen."""
+        """The inverse of `tensors`. activation: that of the hidden layer, if there is one.
+
+        Raises HplmError(corrupt_artifact) if a tensor is missing or has a wrong shape.
+        """
         expected = {"weight", "bias"} | ({"inner_weight", "inner_bias"} if activation else set())
         if expected - tensors.keys():
             raise HplmError("corrupt_artifact", "the head lacks its weight or its bias")
@@ -110,23 +110,25 @@ class Head:
 
     @property
     def activation(self) -> Activation | None:
-        """That of its inner layer, if it has one."""
+        """The activation of the hidden layer, if there is one."""
         return self.inner.activation if self.inner else None
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Head":
-        """A copy there, fp32."""
+        """A copy on `device`, float32."""
         moved = {k: v.to(device, torch.float32, non_blocking=non_blocking) for k, v in self.tensors().items()}
         return Head.from_tensors(moved, self.pooling, self.activation)
 
     def apply(self, features: Tensor) -> Tensor:
-        """Outputs [..., C] fp32 of what it reads [..., w] (see `pool`)."""
-        read = self.inner.apply(features.float()) if self.inner else features.float()
-        return functional.linear(read, self.weight, self.bias)
+        """Logits [..., C] float32 of pooled features [..., w]; see `pool`."""
+        inputs = self.inner.apply(features.float()) if self.inner else features.float()
+        return functional.linear(inputs, self.weight, self.bias)
 
 
 def pool(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
-    """What a head reads of final states [B, T, d], fp32: [B, w], or for "token" the states as they are.
-    mask [B, T] bool says where a token is."""
+    """Pooled features [B, w] float32 of final states [B, T, d]; for "token" the states [B, T, d].
+
+    mask [B, T] bool: true for a token.
+    """
     if pooling == "token":
         return hidden.float()
     first = hidden[:, 0].float()
@@ -134,15 +136,18 @@ def pool(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
 
 
 def _token_mean(hidden: Tensor, mask: Tensor) -> Tensor:
-    # Where no token is, nothing is promised of a state, not even that it is finite.
+    # States of padding may be NaN.
     kept = hidden.masked_fill(~mask[:, :, None], 0)
     return kept.sum(1, dtype=torch.float32) / mask.sum(1, keepdim=True)
 
 
 @dataclass(frozen=True, slots=True)
 class BatchedHeads:
-    """Heads side by side, narrower ones padded with zeros: weight [H, w, C], bias [H, 1, C]; labels and
-    pooling per head. `row_index` [B] says which head a row uses, `inners` which heads have a layer more."""
+    """The stacked heads of a batch, padded with zeros: weight [H, w, C], bias [H, 1, C], float32.
+
+    widths, poolings: outputs and pooling of each head. row_index [B]: the head of each row. inners: the
+    hidden layers by head.
+    """
 
     weight: Tensor
     bias: Tensor
@@ -153,21 +158,21 @@ class BatchedHeads:
 
     @classmethod
     def stack(cls, heads: Sequence[Head], row_index: Sequence[int]) -> "BatchedHeads":
-        """Put `heads` side by side; row b uses `heads[row_index[b]]`."""
-        widths = tuple(head.labels for head in heads)
+        """Stack `heads`; row b of the batch uses `heads[row_index[b]]`."""
+        widths = tuple(head.num_labels for head in heads)
         widest, inputs = max(widths), max(head.weight.shape[1] for head in heads)
 
         weight = heads[0].weight.new_zeros(len(heads), inputs, widest, dtype=torch.float32)
         bias = weight.new_zeros(len(heads), 1, widest)
         for at, head in enumerate(heads):
-            weight[at, : head.weight.shape[1], : head.labels] = head.weight.T
-            bias[at, 0, : head.labels] = head.bias
+            weight[at, : head.weight.shape[1], : head.num_labels] = head.weight.T
+            bias[at, 0, : head.num_labels] = head.bias
         poolings = tuple(head.pooling for head in heads)
         inners = {at: head.inner for at, head in enumerate(heads) if head.inner}
         return cls(weight, bias, widths, poolings, tuple(int(i) for i in row_index), inners)
 
     def to(self, device: torch.device) -> "BatchedHeads":
-        """These heads there."""
+        """A copy on `device`."""
         inners = {
             at: replace(inner, weight=inner.weight.to(device), bias=inner.bias.to(device))
             for at, inner in self.inners.items()
@@ -175,21 +180,21 @@ class BatchedHeads:
         return replace(self, weight=self.weight.to(device), bias=self.bias.to(device), inners=inners)
 
     def apply(self, hidden: Tensor, mask: Tensor) -> "BatchLogits":
-        """Outputs of every row from final states [B, T, d], mask [B, T]; stays on the device."""
+        """The logits of all rows, on the device, from final states [B, T, d] and mask [B, T] bool."""
         per_token = [self.poolings[index] == "token" for index in self.row_index]
         texts = [b for b, token in enumerate(per_token) if not token]
         tokens = [b for b, token in enumerate(per_token) if token]
         widths = tuple(self.widths[index] for index in self.row_index)
         return BatchLogits(
-            self._of_texts(hidden, mask, texts),
-            self._of_tokens(hidden, tokens),
+            self._text_logits(hidden, mask, texts),
+            self._token_logits(hidden, tokens),
             tuple(texts),
             tuple(tokens),
             widths,
         )
 
-    def _of_texts(self, hidden: Tensor, mask: Tensor, rows: list[int]) -> Tensor:
-        """[Bc, 1, C] of the rows whose heads read one vector of the text."""
+    def _text_logits(self, hidden: Tensor, mask: Tensor, rows: list[int]) -> Tensor:
+        """Logits [Bc, 1, C] of the rows whose heads read one vector for the text."""
         at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
         if self.weight.shape[1] > hidden.shape[2]:
             features = pool(hidden.index_select(0, at), mask.index_select(0, at), "cls_mean")
@@ -197,8 +202,8 @@ class BatchedHeads:
             features = pool(hidden[:, :1].index_select(0, at), mask, "cls")
         return self._outputs(features[:, None], rows, self.weight)
 
-    def _of_tokens(self, hidden: Tensor, rows: list[int]) -> Tensor:
-        """[Bt, T, C] of the rows whose heads read every token."""
+    def _token_logits(self, hidden: Tensor, rows: list[int]) -> Tensor:
+        """Logits [Bt, T, C] of the rows whose heads read each token."""
         at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
         states = hidden.index_select(0, at).float()
         return self._outputs(states, rows, self.weight[:, : hidden.shape[2]])
@@ -213,7 +218,7 @@ class BatchedHeads:
 
 
 def _apply_inner(inner: HeadLayer, features: Tensor, rows: list[int]) -> Tensor:
-    """The features [B, T, w], those of `rows` behind a layer that reads the first d of them."""
+    """Features [B, T, w], of which the first d of `rows` went through the hidden layer."""
     if not rows:
         return features
     at = torch.tensor(rows, dtype=torch.int64, device=features.device)
@@ -224,7 +229,7 @@ def _apply_inner(inner: HeadLayer, features: Tensor, rows: list[int]) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class BatchLogits:
-    """A batch's outputs: `texts` [Bc, 1, C] and `tokens` [Bt, T, C], with the batch rows they belong to."""
+    """The logits of a batch: `texts` [Bc, 1, C] and `tokens` [Bt, T, C], with their rows of the batch."""
 
     texts: Tensor
     tokens: Tensor
@@ -233,7 +238,7 @@ class BatchLogits:
     widths: tuple[int, ...]
 
     def rows(self, lengths: Sequence[int]) -> list[NDArray[np.float32]]:
-        """Per batch row, without padding: [C] of a text, [length, C] of its tokens. Waits for the device."""
+        """The logits of each row without padding, [C] or [length, C]. Synchronizes with the device."""
         found: dict[int, NDArray[np.float32]] = {}
         texts, tokens = self.texts.detach().cpu().numpy(), self.tokens.detach().cpu().numpy()
         for at, row in enumerate(self.text_rows):

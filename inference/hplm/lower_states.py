@@ -1,6 +1,6 @@
-"""From token ids to the states at the cut, whatever a PLOT lacks: looked up, computed by fragment, or whole.
+"""Computes hidden states at the cut: from table rows, computed fragments, or the full lower layers.
 
-The serving engine and the evaluation of an hPLM both come through here, so that they see the same states.
+The serving engine and the evaluation of a model both use it, so that they see the same states.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.hplm.compose import Composition, PackedLayout, compose_packed, source_vectors
+from inference.hplm.compose import Composition, PackedLayout, compose_packed, concatenate, source_vectors
 from inference.hplm.miss_policy import MissHandling
 from inference.hplm.plot_lookup import (
     HitCounts,
@@ -24,126 +24,132 @@ from inference.hplm.plot_lookup import (
 )
 
 FRAGMENT_BATCH = 2048
+"""Fragments that are computed at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LowerStates:
-    """states [B, T, d] on the device and mask [B, T] bool
-    (true: a token is there); per text its counts, the fragments [M, n] that its chain does not hold, and what
-    each token was given (see `LookupPart`) where that was asked for."""
+class LowerLayersOutput:
+    """Hidden states of B texts at the cut, and how they were made.
+
+    states [B, T, d] and mask [B, T] bool (true: a token) are on the device. counts, missed (fragments [M, n]
+    int64 that no table holds) and token_levels (see `LookupPart`; None if not requested) are per text.
+    """
 
     states: Tensor
     mask: Tensor
     counts: list[HitCounts]
     missed: list[Ids]
-    given: list[Levels | None]
+    token_levels: list[Levels | None]
 
 
 def compute_lower_states(
     ids: Sequence[Ids],
-    halves: Sequence[LowerLayers],
+    lowers: Sequence[LowerLayers],
     misses: Sequence[MissHandling],
     types: Sequence[Ids] | None = None,
     explain: Sequence[bool] | None = None,
-) -> LowerStates:
-    """The states at the cut of texts `ids` (each [T_b] int64), each from its own lower half and by its own
-    policy; `types` are their token types (default: zeros); `explain`: of which it is to be told what each
-    token was given (default: of none).
+) -> LowerLayersOutput:
+    """The hidden states at the cut, float32, of a batch of texts.
 
-    What is computed is computed once for each different fragment of the batch and lower half. Raises what a
-    chain's lookup raises.
+    ids, types: token ids and token types (default: zeros) of each text, [T_b] int64. lowers, misses: the
+    lower layers and the miss handling of each text. explain: whether to return its token_levels.
+
+    A fragment that several texts miss is computed once. Raises what `PlotChain.search` raises.
     """
-    return finish_lower_states(lookup(ids, halves, misses, types, explain))
+    return finish_lower_states(lookup(ids, lowers, misses, types, explain))
 
 
 @torch.no_grad()
-def finish_lower_states(sought: LookupResult, dtype: torch.dtype = torch.float32) -> LowerStates:
-    """The states, in that type, of a batch of which the tables have been asked: what they gave is moved to
-    the device and summed up, the rest computed there."""
-    texts, device = sought.texts, sought.parts[0].half.device
+def finish_lower_states(result: LookupResult, dtype: torch.dtype = torch.float32) -> LowerLayersOutput:
+    """The hidden states in ``dtype`` from the result of a lookup.
+
+    Moves the table rows to the device, computes what is missing, and composes both to states.
+    """
+    texts, device = result.texts, result.parts[0].lower.device
     lengths = torch.tensor([len(row) for row in texts.ids], device=device)
-    mask = torch.arange(texts.longest, device=device) < lengths[:, None]
-    sheet = _StateBuffer(texts, mask, dtype)
-    for part in sought.parts:
+    mask = torch.arange(texts.max_length, device=device) < lengths[:, None]
+    buffer = _StateBuffer(texts, mask, dtype)
+    for part in result.parts:
         if part.layout:
-            sheet.put_composed(part, part.layout)
-        if part.whole:
-            sheet.put_whole(part)
-    assert sheet.states is not None
-    counts = {at: count for part in sought.parts for at, count in part.counts.items()}
-    missed = {at: lacking for part in sought.parts for at, lacking in part.missed.items()}
-    given = {at: levels for part in sought.parts for at, levels in part.given.items()}
+            buffer.write_composed(part, part.layout)
+        if part.full_context:
+            buffer.write_full_context(part)
+    assert buffer.states is not None
+    counts = {at: count for part in result.parts for at, count in part.counts.items()}
+    missed = {at: fragments for part in result.parts for at, fragments in part.missed.items()}
+    token_levels = {at: levels for part in result.parts for at, levels in part.token_levels.items()}
     every = range(len(texts.ids))
-    return LowerStates(
-        sheet.states,
+    return LowerLayersOutput(
+        buffer.states,
         mask,
         [counts[at] for at in every],
         [missed[at] for at in every],
-        [given.get(at) for at in every],
+        [token_levels.get(at) for at in every],
     )
 
 
 class _StateBuffer:
-    """The states of a batch while they are put together, one lower half after the other."""
+    """The states [B, T, d] of a batch, written part by part."""
 
     def __init__(self, texts: TextBatch, mask: Tensor, dtype: torch.dtype) -> None:
         self.states: Tensor | None = None
         self._texts, self._mask, self._dtype = texts, mask, dtype
 
-    def put_composed(self, part: LookupPart, layout: PackedLayout) -> None:
-        """From contributions to states."""
-        half, longest = part.half, self._texts.longest
-        parts = half.composition or half.chain.composition.to(half.device)
-        states = compose_packed(_contributions(part, layout, parts), layout, parts)
-        if len(states) == self._mask.numel():  # every text of the batch, and all of one length
+    def write_composed(self, part: LookupPart, layout: PackedLayout) -> None:
+        """Write the states of the texts that are composed from fragments."""
+        lower, max_length = part.lower, self._texts.max_length
+        composition = lower.composition or lower.chain.composition.to(lower.device)
+        states = compose_packed(_source_vectors(part, layout, composition), layout, composition)
+        if len(states) == self._mask.numel():  # all texts of the batch, without padding
             self.states = states.to(self._dtype).view(*self._mask.shape, -1)
             return
-        shift = np.array(part.looked_up) * longest - layout.starts
-        places = np.arange(len(states)) + np.repeat(shift, layout.lengths)
-        self._put(torch.from_numpy(places).to(half.device), states)
+        shift = np.array(part.looked_up) * max_length - layout.starts
+        positions = np.arange(len(states)) + np.repeat(shift, layout.lengths)
+        self._write(torch.from_numpy(positions).to(lower.device), states)
 
-    def put_whole(self, part: LookupPart) -> None:
-        """Texts through the root's own lower layers."""
-        assert part.half.full is not None
-        mask = self._mask[torch.tensor(part.whole, device=self._mask.device)]
+    def write_full_context(self, part: LookupPart) -> None:
+        """Write the states of the texts that the root's own lower layers compute."""
+        assert part.lower.full is not None
+        mask = self._mask[torch.tensor(part.full_context, device=self._mask.device)]
         tokens = int(mask.sum(1).max())
         mask = mask[:, :tokens]
         ids, types = (
-            self._padded([kind[at] for at in part.whole], tokens)
-            for kind in (self._texts.ids, self._texts.types)
+            self._pad([rows[at] for at in part.full_context], tokens)
+            for rows in (self._texts.ids, self._texts.types)
         )
-        states = part.half.full(ids, mask, types).float()
-        starts = torch.tensor(part.whole, device=mask.device)[:, None] * self._texts.longest
-        self._put((starts + torch.arange(tokens, device=mask.device))[mask], states[mask])
+        states = part.lower.full(ids, mask, types).float()
+        starts = torch.tensor(part.full_context, device=mask.device)[:, None] * self._texts.max_length
+        self._write((starts + torch.arange(tokens, device=mask.device))[mask], states[mask])
 
-    def _put(self, places: Tensor, states: Tensor) -> None:
-        """Write states [N, d] to places [N] of the batch's [B * T]."""
+    def _write(self, positions: Tensor, states: Tensor) -> None:
+        """Write states [N, d] to positions [N] int64 of the flattened batch [B * T]."""
         if self.states is None:
             self.states = states.new_zeros(*self._mask.shape, states.shape[1], dtype=self._dtype)
-        self.states.view(-1, states.shape[1])[places] = states.to(self._dtype)
+        self.states.view(-1, states.shape[1])[positions] = states.to(self._dtype)
 
-    def _padded(self, rows: Sequence[Ids], tokens: int) -> Tensor:
+    def _pad(self, rows: Sequence[Ids], tokens: int) -> Tensor:
         padded = np.zeros((len(rows), tokens), dtype=np.int64)
         for number, row in enumerate(rows):
             padded[number, : len(row)] = row
         return torch.from_numpy(padded).to(self._mask.device)
 
 
-def _contributions(part: LookupPart, layout: PackedLayout, parts: Composition) -> Tensor:
-    """`source_vectors` of everything the tables and the local lower layers say."""
-    half, rows = part.half, part.rows
-    copied = rows.rows.to(half.device, non_blocking=True)
+def _source_vectors(part: LookupPart, layout: PackedLayout, composition: Composition) -> Tensor:
+    """`source_vectors` of the table rows and of the fragments that are computed."""
+    lower, rows = part.lower, part.rows
+    copied = rows.rows.to(lower.device, non_blocking=True)
     resident = [
-        some.rows.index_select(0, torch.from_numpy(some.slots).to(half.device)) for some in rows.resident
+        cached.rows.index_select(0, torch.from_numpy(cached.slots).to(lower.device))
+        for cached in rows.resident
     ]
     if not resident and not len(part.computed):
-        return source_vectors(copied, layout, parts)
-    looked_up = copied[: rows.copied]
-    # Not by `cat` where there is one: under autocast it refuses the table's float16 on a CPU.
-    table = torch.cat([looked_up, *resident]) if resident else looked_up
+        return source_vectors(copied, layout, composition)
+    table = copied[: rows.copied]
+    if resident:
+        table = concatenate([table, *resident])
     if not len(part.computed):
-        return source_vectors(table, layout, parts)
-    assert half.local is not None
-    wanted = torch.from_numpy(part.computed).to(half.device)
-    computed = [half.local(some) for some in torch.split(wanted, FRAGMENT_BATCH)]
-    return source_vectors(torch.cat([table.float(), *computed]), layout, parts)
+        return source_vectors(table, layout, composition)
+    assert lower.local is not None
+    fragments = torch.from_numpy(part.computed).to(lower.device)
+    computed = [lower.local(batch) for batch in torch.split(fragments, FRAGMENT_BATCH)]
+    return source_vectors(torch.cat([table.float(), *computed]), layout, composition)

@@ -1,4 +1,4 @@
-"""PETs at work inside a layer: many hPLMs' side by side in one batch (paper, section 6.3), or one for all."""
+"""Applies PETs within the layers: many in a batch (paper, section 6.3), or one for all rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,35 +11,36 @@ from torch.nn import functional
 from inference.hplm.bucketed_linear import linear
 from inference.hplm.pets import PackedPet, PetLayout
 
-# From so many times more tokens in a batch than a map is wide, adding a low-rank update to the weights costs
-# less than making it beside them: a training step on a CPU of 16 texts of 128 tokens, 384 wide, takes 71% of
-# the time, of 64 tokens as much as before.
 MERGE_THRESHOLD = 4
+"""LoRA is merged into the weights if a batch has this many times more tokens than the layer is wide.
+
+A CPU training step of 16 texts of 128 tokens with a hidden size of 384 then takes 71% of the time.
+"""
 
 
 class LayerPets(Protocol):
-    """What one layer asks of the PETs while it computes; hidden states are [B, T, width] throughout."""
+    """The PETs of one layer. Hidden states are [B, T, size]."""
 
     def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
-        """The map `module` at that place of the layer, as the PETs change it."""
+        """Apply the linear layer `module`, which is at `place`, with the PETs."""
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
-        """The normalisation `module`, as the PETs change it."""
+        """Apply the layer norm `module` with the PETs."""
 
     def adapt(self, part: str, hidden: Tensor) -> Tensor:
-        """`hidden` behind the adapters of that name, `adapter` or `output_adapter`."""
+        """Apply the adapters: `adapter` or `output_adapter`."""
 
 
 class Pets(Protocol):
     """The PETs of a batch."""
 
     def layer(self, index: int) -> LayerPets:
-        """Those of upper layer `index`."""
+        """The PETs of upper layer `index`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedPets:
-    """One PET for all rows, as in training: plain products, which are quick to differentiate."""
+    """One PET for all rows of a batch, as in training."""
 
     weights: Mapping[str, Tensor]
 
@@ -49,7 +50,7 @@ class SharedPets:
 
 @dataclass(frozen=True, slots=True)
 class SharedLayer:
-    """One layer of `SharedPets`; the tensors lack their first dimension."""
+    """One layer of `SharedPets`: the tensors without their first dimension."""
 
     weights: Mapping[str, Tensor]
 
@@ -81,11 +82,10 @@ class SharedLayer:
 
 
 class BatchedPets:
-    """The PETs of a batch's hPLMs side by side, and which row uses which.
+    """The PETs of a batch, one for each row.
 
-    PETs of one layout form a group, which computes on its own rows alone: a row whose PET lacks a part does
-    not pay for it. What the groups need in a layer is put together, and taken apart by name, when `load` asks
-    for it, or at last when the layer does.
+    PETs of the same layout form a group, which computes only on its rows. The weights of a layer are gathered
+    on the device by `load`, or else on first use.
     """
 
     def __init__(self, groups: Sequence["PetGroup"], device: torch.device) -> None:
@@ -100,7 +100,7 @@ class BatchedPets:
         row_index: Sequence[int],
         device: torch.device | str = "cpu",
     ) -> "BatchedPets":
-        """Of `pets`, all of one root; row b of the batch uses `pets[row_index[b]]`."""
+        """The PETs of a batch; row b uses `pets[row_index[b]]`. All are of one root."""
         by_layout: dict[PetLayout, list[int]] = {}
         for number, pet in enumerate(pets):
             by_layout.setdefault(pet.layout, []).append(number)
@@ -122,8 +122,10 @@ class BatchedPets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PetGroup:
-    """PETs of one layout. members: the batch's rows that use one of them, None for all rows in their order;
-    index: for each of these the number of its PET."""
+    """The PETs of one layout.
+
+    members: their rows of the batch [M] int64, None for all rows. index: the PET of each of these rows.
+    """
 
     pets: list[PackedPet]
     members: Tensor | None
@@ -133,14 +135,14 @@ class PetGroup:
     def of(
         cls, pets: Sequence[PackedPet], numbers: list[int], row_index: Sequence[int], device: torch.device
     ) -> "PetGroup":
-        """The group of the PETs with these numbers."""
+        """The group of the PETs with these indices."""
         own = {number: at for at, number in enumerate(numbers)}
         members = [row for row, number in enumerate(row_index) if number in own]
         index = [own[row_index[row]] for row in members]
-        everybody = len(members) == len(row_index)
+        all_rows = len(members) == len(row_index)
         return cls(
             [pets[number] for number in numbers],
-            None if everybody else torch.tensor(members, dtype=torch.int64, device=device),
+            None if all_rows else torch.tensor(members, dtype=torch.int64, device=device),
             index,
         )
 
@@ -149,32 +151,30 @@ class PetGroup:
         return self.pets[0].layout
 
     def rows_of(self, layer: int, device: torch.device) -> Tensor:
-        """[rows of the group, width] of one layer."""
-        if len(self.pets) == 1:  # one PET alone: no copy for each row
+        """The flat weights [M, width] of one layer, for each row of the group."""
+        if len(self.pets) == 1:  # no copy for each row
             alone = self.pets[0].rows[layer : layer + 1].to(device)
             return alone.expand(len(self.index), -1)
         rows = [pet.rows[layer] for pet in self.pets]
         if device.type == "cpu":
-            return self._copied(rows)
-        # An accelerator copies beside its computing from pinned memory alone. PyTorch lends that from a pool,
-        # and does not lend it again before the copy is done.
+            return self._gather_on_cpu(rows)
+        # Only copies from pinned memory overlap with computation. PyTorch reuses the memory after the copy.
         pinned = torch.empty(len(rows), self.layout.width, dtype=rows[0].dtype, pin_memory=True)
         torch.stack(rows, out=pinned)
         return pinned.to(device, non_blocking=True)[torch.tensor(self.index, device=device)]
 
-    def _copied(self, rows: list[Tensor]) -> Tensor:
-        # PyTorch would copy with threads of its own, beside those that compute the batch before.
-        beside = torch.empty(len(self.index), self.layout.width, dtype=rows[0].dtype)
-        into, each = beside.view(torch.uint8).numpy(), [row.view(torch.uint8).numpy() for row in rows]
+    def _gather_on_cpu(self, rows: list[Tensor]) -> Tensor:
+        # By NumPy: PyTorch would use its threads, which compute the previous batch.
+        gathered = torch.empty(len(self.index), self.layout.width, dtype=rows[0].dtype)
+        into, each = gathered.view(torch.uint8).numpy(), [row.view(torch.uint8).numpy() for row in rows]
         for at, number in enumerate(self.index):
             into[at] = each[number]
-        return beside
+        return gathered
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerGroup:
-    """What one layer asks of a group: `rows` [rows of the group, width], which `tensors` by name [rows of the
-    group, ...] are parts of."""
+    """One layer of a group: flat weights `rows` [M, width], and their views `tensors` [M, ...] by name."""
 
     group: PetGroup
     rows: Tensor
@@ -185,15 +185,15 @@ class LayerGroup:
         rows = group.rows_of(index, device)
         return cls(group, rows, group.layout.views(rows))
 
-    def mine(self, hidden: Tensor) -> Tensor:
-        """The group's rows of [B, ...]."""
+    def select(self, hidden: Tensor) -> Tensor:
+        """The group's rows [M, ...] of [B, ...]."""
         members = self.group.members
         return hidden if members is None else hidden.index_select(0, members)
 
-    def put(self, whole: Tensor, mine: Tensor) -> Tensor:
-        """[B, ...] with the group's rows in it."""
+    def insert(self, batch: Tensor, own: Tensor) -> Tensor:
+        """The batch [B, ...] with the group's rows replaced by `own` [M, ...]."""
         members = self.group.members
-        return mine if members is None else whole.index_copy(0, members, mine)
+        return own if members is None else batch.index_copy(0, members, own)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +208,10 @@ class BatchedLayer:
             a, b, bias = (group.tensors.get(f"{kind}.{place}{end}") for kind, end in _LINEAR)
             if a is None and bias is None:
                 continue
-            mine = group.mine(result)
+            own = group.select(result)
             if a is not None and b is not None:
-                mine = torch.baddbmm(mine, torch.bmm(group.mine(hidden), a), b)
-            result = group.put(result, mine if bias is None else mine + bias)
+                own = torch.baddbmm(own, torch.bmm(group.select(hidden), a), b)
+            result = group.insert(result, own if bias is None else own + bias)
         return result
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
@@ -224,8 +224,8 @@ class BatchedLayer:
             weight, bias = group.tensors.get(f"norm.{name}.weight"), group.tensors.get(f"norm.{name}.bias")
             assert weight is not None
             assert bias is not None
-            mine = functional.layer_norm(group.mine(hidden), module.normalized_shape, None, None, module.eps)
-            plain = group.put(plain, torch.addcmul(module.bias + bias, mine, module.weight + weight))
+            own = functional.layer_norm(group.select(hidden), module.normalized_shape, None, None, module.eps)
+            plain = group.insert(plain, torch.addcmul(module.bias + bias, own, module.weight + weight))
         return plain
 
     def adapt(self, part: str, hidden: Tensor) -> Tensor:
@@ -234,9 +234,9 @@ class BatchedLayer:
             down, down_b, up, up_b = (group.tensors.get(f"{part}.{name}") for name in _ADAPTER)
             if down is None or down_b is None or up is None or up_b is None:
                 continue
-            mine = group.mine(hidden)
-            narrow = torch.baddbmm(down_b, mine, down).relu_()
-            result = group.put(result, torch.baddbmm(mine + up_b, narrow, up))
+            own = group.select(hidden)
+            narrow = torch.baddbmm(down_b, own, down).relu_()
+            result = group.insert(result, torch.baddbmm(own + up_b, narrow, up))
         return result
 
 

@@ -1,4 +1,4 @@
-"""What an hPLM changes in the upper layers: its PET (parameter-efficient transformer delta)."""
+"""PETs (parameter-efficient deltas of the upper layers): adapters, LoRA, biases and layer norms."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -11,15 +11,18 @@ from torch import Tensor
 from inference.hplm.errors import HplmError
 
 PLACES: Final = ("query", "key", "value", "output", "expand", "contract")
-"""The linear maps of a layer, in the order of the data."""
+"""The linear layers of a transformer block, in order of use."""
 NORMS: Final = ("attention", "output")
 ADAPTER_SCALE = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
 class PetSpec:
-    """Which parts a PET has. adapter, output_adapter: width behind the attention and behind the feed-forward
-    block; lora: rank of the updates of `lora_places`; 0 is none."""
+    """The parts of a PET.
+
+    adapter, output_adapter: width of the adapters after attention and after the feed-forward block; 0: none.
+    lora: rank of LoRA in the linear layers `lora_places`; 0: none. biases, norms: deltas of those parameters.
+    """
 
     adapter: int = 0
     output_adapter: int = 0
@@ -32,10 +35,10 @@ class PetSpec:
         unknown = sorted(set(self.lora_places) - set(PLACES))
         if unknown:
             raise HplmError(
-                "invalid_field", f"LoRA has no place {unknown[0]!r}; places are {', '.join(PLACES)}"
+                "invalid_field", f"LoRA has no place {unknown[0]!r}; the places are {', '.join(PLACES)}"
             )
         if min(self.adapter, self.output_adapter, self.lora) < 0:
-            raise HplmError("invalid_field", "the sizes of a PET are not negative")
+            raise HplmError("invalid_field", "the sizes of a PET must not be negative")
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "lora_places": list(self.lora_places)}
@@ -43,14 +46,14 @@ class PetSpec:
 
 @dataclass(frozen=True, slots=True)
 class UpperShape:
-    """Of the upper layers: how many, their width, and that of their feed-forward block."""
+    """The number of upper layers, the hidden size, and the size of the feed-forward block."""
 
     layers: int
     hidden: int
     inner: int
 
-    def ends(self, place: str) -> tuple[int, int]:
-        """(input, output) width of a linear map."""
+    def sizes(self, place: str) -> tuple[int, int]:
+        """(input, output) size of a linear layer."""
         if place == "expand":
             return self.hidden, self.inner
         return (self.inner, self.hidden) if place == "contract" else (self.hidden, self.hidden)
@@ -58,11 +61,12 @@ class UpperShape:
 
 @dataclass(frozen=True, slots=True)
 class PetWeights:
-    """One hPLM's PET: tensors by name, each [L, ...] over the L upper layers.
+    """A PET: tensors by name, stacked over the L upper layers.
 
     `adapter.*` and `output_adapter.*`: down_w [L, r, d], down_b [L, r], up_w [L, d, r], up_b [L, d];
-    `lora.<place>.a` [L, r, in] and `lora.<place>.b` [L, out, r], any scaling folded into b;
-    `bias.<place>` [L, out]; `norm.attention.weight`, `.bias` and `norm.output.…` [L, d], added to the root's.
+    `lora.<place>.a` [L, r, in] and `lora.<place>.b` [L, out, r], with the scaling in b;
+    `bias.<place>` [L, out]; `norm.attention.weight`, `.bias` and `norm.output.…` [L, d]. Biases and norms are
+    added to the root's.
     """
 
     spec: PetSpec
@@ -83,7 +87,7 @@ class PetWeights:
     def initial(
         cls, spec: PetSpec, shape: UpperShape, *, generator: torch.Generator | None = None
     ) -> "PetWeights":
-        """The identity, ready to learn: one factor of every product is random, the other zero."""
+        """An untrained PET, which changes nothing: of each product one factor is random, the other zero."""
         weights = {}
         for name, size in tensor_shapes(spec, shape):
             if name.endswith("down_w"):
@@ -96,18 +100,18 @@ class PetWeights:
 
     @property
     def bytes(self) -> int:
-        """Memory that the tensors take."""
+        """The size of the tensors."""
         return sum(value.nbytes for value in self.weights.values())
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the tensors; float32 where there is none."""
+        """The dtype of the tensors; float32 if there are none."""
         return next((value.dtype for value in self.weights.values()), torch.float32)
 
     def to(
         self, device: torch.device | str, dtype: torch.dtype, *, non_blocking: bool = False
     ) -> "PetWeights":
-        """A copy there, in that type (the same object's tensors where nothing changes)."""
+        """A copy on `device` in `dtype`. Tensors that do not change are shared."""
         moved = {
             name: value.to(device=device, dtype=dtype, non_blocking=non_blocking)
             for name, value in self.weights.items()
@@ -118,7 +122,7 @@ class PetWeights:
     def from_json(
         cls, spec: Mapping[str, Any], shape: Mapping[str, Any], weights: dict[str, Tensor]
     ) -> "PetWeights":
-        """From what was stored; HplmError(corrupt_artifact) when it contradicts itself."""
+        """A PET from its stored parts. Raises HplmError(corrupt_artifact) if they do not match."""
         try:
             parts = {**spec, "lora_places": tuple(spec.get("lora_places", PLACES))}
             return cls(PetSpec(**parts), UpperShape(**shape), weights)
@@ -127,7 +131,7 @@ class PetWeights:
 
 
 def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The names of the tensors of such a PET, with their shapes [L, ...]."""
+    """The names and shapes [L, ...] of the tensors of a PET."""
     layers, hidden = shape.layers, shape.hidden
     for part, width in (("adapter", spec.adapter), ("output_adapter", spec.output_adapter)):
         if width:
@@ -137,12 +141,12 @@ def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple
             yield f"{part}.up_b", (layers, hidden)
     if spec.lora:
         for place in spec.lora_places:
-            into, out = shape.ends(place)
+            into, out = shape.sizes(place)
             yield f"lora.{place}.a", (layers, spec.lora, into)
             yield f"lora.{place}.b", (layers, out, spec.lora)
     if spec.biases:
         for place in PLACES:
-            yield f"bias.{place}", (layers, shape.ends(place)[1])
+            yield f"bias.{place}", (layers, shape.sizes(place)[1])
     if spec.norms:
         for norm in NORMS:
             yield f"norm.{norm}.weight", (layers, hidden)
@@ -151,15 +155,17 @@ def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple
 
 @dataclass(frozen=True)
 class PetLayout:
-    """Where in a layer's row each tensor of such a PET lies, as the right-hand side of a product: adapters
-    and LoRA factors [in, out], everything else [1, width]."""
+    """The layout of a PET's tensors in one flat row for each layer.
+
+    Matrices are stored as [in, out], ready for a matmul from the right; everything else as [1, width].
+    """
 
     spec: PetSpec
     shape: UpperShape
 
     @cached_property
-    def places(self) -> dict[str, tuple[int, int, int]]:
-        """By name: the first element, and the two sizes."""
+    def offsets(self) -> dict[str, tuple[int, int, int]]:
+        """By name: the index of the first element, and the two sizes."""
         found, start = {}, 0
         for name, (_, *size) in tensor_shapes(self.spec, self.shape):
             rows, columns = (size[1], size[0]) if len(size) == 2 else (1, size[0])
@@ -169,47 +175,47 @@ class PetLayout:
 
     @cached_property
     def width(self) -> int:
-        """Elements of a layer's row."""
-        return sum(rows * columns for _, rows, columns in self.places.values())
+        """The number of elements of a row."""
+        return sum(rows * columns for _, rows, columns in self.offsets.values())
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
+        """A JSON object for `from_json`."""
         return {"pet": self.spec.to_json(), "shape": asdict(self.shape)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "PetLayout":
-        """HplmError, TypeError or KeyError for what `to_json` has not given."""
+        """The inverse of `to_json`. Raises HplmError, TypeError or KeyError for other values."""
         spec = {**stored["pet"], "lora_places": tuple(stored["pet"]["lora_places"])}
         return _shared_layout(PetSpec(**spec), UpperShape(**stored["shape"]))
 
     def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """By name [A, in, out], of rows [A, width] of one layer; no copies."""
+        """The tensors by name, [A, in, out], as views of rows [A, width] of one layer."""
         return {
             name: torch.unflatten(flat[:, start : start + rows * columns], 1, (rows, columns))
-            for name, (start, rows, columns) in self.places.items()
+            for name, (start, rows, columns) in self.offsets.items()
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPet:
-    """One PET in its layout: rows [L, width], on the host."""
+    """A PET as flat rows [L, width] on the CPU."""
 
     layout: PetLayout
     rows: Tensor
 
     @classmethod
     def of(cls, pet: PetWeights, dtype: torch.dtype) -> "PackedPet":
-        """A copy of the PET in that type."""
+        """The packed copy of a PET in `dtype`."""
         layout = _shared_layout(pet.spec, pet.shape)
         rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype)
-        for name, (start, into, out) in layout.places.items():
+        for name, (start, into, out) in layout.offsets.items():
             value = pet.weights[name]
-            turned = value.transpose(1, 2) if value.dim() == 3 else value[:, None]
-            torch.unflatten(rows[:, start : start + into * out], 1, (into, out)).copy_(turned)
+            transposed = value.transpose(1, 2) if value.dim() == 3 else value[:, None]
+            torch.unflatten(rows[:, start : start + into * out], 1, (into, out)).copy_(transposed)
         return cls(layout, rows)
 
 
 @lru_cache(1024)
 def _shared_layout(spec: PetSpec, shape: UpperShape) -> PetLayout:
-    """One object for all PETs of a kind, since a machine holds thousands of each."""
+    """A layout, shared by all PETs of the same spec and shape: a worker has thousands of them."""
     return PetLayout(spec, shape)

@@ -240,6 +240,6 @@ class _Conversion:
 
 def _position_features(full: FullLower, max_tokens: int) -> Tensor:
     """[max_tokens, e]: the checkpoint's own position embeddings."""
-    first = full.shape.position_offset
+    first = full.architecture.position_offset
     with torch.no_grad():
         return full.embeddings.positions.weight[first : first + max_tokens].clone()

@@ -123,5 +123,5 @@ def _trained(
         model.trained_pet(),
         kind.stored(model.trained_head()),
         any(example.pair is not None for example in train.examples),
-        about=report,
+        metadata=report,
     )

@@ -97,7 +97,7 @@ def _made(
     ids, types = [one.ids for one in sequences], [one.types for one in sequences]
     if way == "whole":
         states = _whole(ids, types, half)
-        counts = [HitCounts(whole=True)] * len(ids)
+        counts = [HitCounts(full_context=True)] * len(ids)
     else:
         misses = (
             MissHandling(MissPolicy(way)) if tolerance is None else MissHandling(MissPolicy(way), tolerance)
@@ -121,7 +121,7 @@ def _whole(ids: list[Ids], types: list[Ids], half: LowerLayers) -> Tensor:
 
 
 def _shares(counts: Sequence[HitCounts]) -> dict[str, float]:
-    totals = np.array([[one.full, one.part, one.single, one.computed] for one in counts]).sum(axis=0)
+    totals = np.array([[one.exact, one.shorter, one.unigram, one.computed] for one in counts]).sum(axis=0)
     shares = (totals / max(1, totals.sum())).round(4).tolist()
-    whole = sum(one.whole for one in counts) / max(1, len(counts))
+    whole = sum(one.full_context for one in counts) / max(1, len(counts))
     return {**dict(zip(HIT_NAMES, shares, strict=True)), "whole": round(whole, 4)}

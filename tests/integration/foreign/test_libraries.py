@@ -107,7 +107,7 @@ def test_what_is_exported_answers_there_as_here(
     )
     # No task model reads the first token's state as it is, as heads made here do: one for tokens does.
     kind = "QUESTION_ANS" if task == "question_answering" else "TOKEN_CLS"
-    settings = {"task": kind, "labels": hplm.head.labels}
+    settings = {"task": kind, "labels": hplm.head.num_labels}
     ids, logits = libraries.run(f"load-{library}", tmp_path / "checkpoint", tmp_path / "ours", **settings)
     first = hplm.head.pooling == "cls" and logits.dim() == 3
     expected = logits[:, 0] if first else logits

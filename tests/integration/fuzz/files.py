@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from inference.batches.files import read_lines
+from inference.batches.jsonl import read_lines
 from inference.batches.line_formats import (
     InferEndpoint,
     InputLineFormat,

@@ -12,7 +12,7 @@ import pytest
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.open_inference.bodies import JSON_LENGTH
+from inference.open_inference.parsers import JSON_LENGTH
 from tenants.accounts.models import User
 from tests.integration.infer_api.conftest import Ask, Served
 from tests.processes import InferenceWorker
@@ -147,14 +147,14 @@ WRONG: list[tuple[object, str]] = [
     ({"inputs": "x"}, "There must be a list of inputs."),
     ({"inputs": [3]}, "inputs[0] must be a JSON object"),
     ({"inputs": [{}]}, "inputs[0] must have a name"),
-    ({"inputs": [TEXT], "model": "mood"}, "'model' is not known here"),
-    ({"inputs": [TEXT], "model_name": "places"}, "asks another model"),
-    ({"inputs": [TEXT, TEXT]}, "The tensor TEXT is there twice"),
+    ({"inputs": [TEXT], "model": "mood"}, "'model' is unknown"),
+    ({"inputs": [TEXT], "model_name": "places"}, "is not the model in the URL"),
+    ({"inputs": [TEXT, TEXT]}, "The tensor TEXT is sent twice"),
     (changed(name="TOKENS"), "TOKENS is not one of this model, which takes TEXT"),
     (changed(datatype="INT64"), "must have the datatype BYTES"),
     (changed(shape=[3]), "has 2 elements, and its shape has 3"),
-    (changed(shape=[0], data=[]), "at least one"),
-    (changed(shape=[-1]), "at least one"),
+    (changed(shape=[0], data=[]), "n at least 1"),
+    (changed(shape=[-1]), "n at least 1"),
     (changed(shape=[1, 2]), "must have the shape"),
     (changed(shape=[True, 1]), "whole numbers"),
     (changed(shape=[2.0]), "whole numbers"),
@@ -166,7 +166,7 @@ WRONG: list[tuple[object, str]] = [
     (changed(parameters=SIZE), "either data or the parameter binary_data_size"),
     (changed(data=None, parameters=SIZE), "has 1 bytes of data, of which 0 are there"),
     (changed(data=None, parameters={"binary_data_size": -1}), "must have a number of bytes"),
-    (changed(data=None, parameters={"shared_memory_region": "r"}), "'shared_memory_region' is not known"),
+    (changed(data=None, parameters={"shared_memory_region": "r"}), "'shared_memory_region' is unknown"),
     (changed(data=["a", "  "]), "Input 1 is empty."),
     (changed(data=["a", "\0"]), "Input 1 holds a NUL character"),
     (changed(data=["a", "\ud83d"]), "half a surrogate pair"),
@@ -174,7 +174,7 @@ WRONG: list[tuple[object, str]] = [
     ({"inputs": [TEXT], "outputs": [{"name": "VALUE"}]}, "VALUE is not one of this model, which gives LABEL"),
     ({"inputs": [TEXT], "outputs": [{"name": "LABEL", "parameters": {"binary_data": 1}}]}, "true or false"),
     ({"inputs": [TEXT], "parameters": {"timeout": "3"}}, "whole number of microseconds"),
-    ({"inputs": [TEXT], "parameters": {"priority": 3}}, "'priority' is not known here"),
+    ({"inputs": [TEXT], "parameters": {"priority": 3}}, "'priority' is unknown"),
     ({"inputs": [TEXT], "parameters": {"miss_policy": "guess"}}, "The miss policy must be one of"),
 ]
 
@@ -232,8 +232,8 @@ def test_bodies_whose_parts_do_not_fit_are_refused(client: APIClient) -> None:
         "bytes of data, of which": infer(client, body[:-1], **header),
         "must be a number of bytes": infer(client, body, **{JSON_LENGTH: "-1"}),
         "999 bytes; the body has": infer(client, body, **{JSON_LENGTH: "999"}),
-        "it breaks off": infer(client, packed[:-5], **gzipped),
-        "it goes on behind its end": infer(client, packed + b"x", **gzipped),
+        "it is truncated": infer(client, packed[:-5], **gzipped),
+        "it continues after its end": infer(client, packed + b"x", **gzipped),
         "not valid gzip": infer(client, body, **gzipped),
     }
     for expected, answer in refusals.items():

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.open_inference.bodies import Body, oip_error, read_body
-from inference.open_inference.calls import read_call
+from inference.open_inference.errors import oip_error
+from inference.open_inference.parsers import Body, read_body
+from inference.open_inference.requests import parse_request
 from inference.open_inference.signatures import Output, signature_of
-from inference.open_inference.tensors import read_texts
+from inference.open_inference.tensors import decode_texts
 from tenants.base.errors import HmiError
 
 PAIR = signature_of("classification", pairs=True)
@@ -69,12 +70,12 @@ def test_texts_come_out_as_they_went_in(texts: list[str], encoding: str, turned:
     raw = head + b"".join(columns[name] for name in names)
     body = read_body(PACK[encoding](raw), encoding=encoding, json_length=str(len(head)))
     rows = [{"text": text, "text_pair": pair} for text, pair in zip(texts, texts[::-1], strict=True)]
-    assert read_call(body, PAIR).inputs == rows
+    assert parse_request(body, PAIR).inputs == rows
 
 
 @given(st.binary(max_size=60), st.integers(0, 8))
 def test_any_bytes_are_texts_or_an_error(raw: bytes, count: int) -> None:
-    texts = outcome(lambda: read_texts(memoryview(raw), name="TEXT", count=count))
+    texts = outcome(lambda: decode_texts(memoryview(raw), name="TEXT", count=count))
     assert texts in REFUSALS or (as_bytes(texts) == raw and len(texts) == count)
 
 
@@ -107,7 +108,7 @@ def test_any_body_is_read_or_refused(raw: bytes, encoding: str, length: str | No
 def test_any_request_is_understood_or_told_what_is_wrong(value: dict[str, Any], tensors: bytes) -> None:
     head = json.dumps(value).encode()
     body = read_body(head + tensors, json_length=str(len(head)))
-    call = outcome(lambda: read_call(body, PAIR))
+    call = outcome(lambda: parse_request(body, PAIR))
     assert call in REFUSALS or all(row.keys() == {"text", "text_pair"} for row in call.inputs)
 
 
@@ -140,7 +141,7 @@ def test_each_task_has_its_tensors(task: str) -> None:
         width = {"BOOL": 1, "FP32": 4, "FP64": 8, "INT64": 8}.get(tensor.datatype)
         raw = tensor.to_bytes()
         if width is None:
-            assert read_texts(memoryview(raw), name="x", count=tensor.shape[0]) == tensor.values
+            assert decode_texts(memoryview(raw), name="x", count=tensor.shape[0]) == tensor.values
         else:
             assert len(raw) == width * len(tensor.values)
 

@@ -86,7 +86,7 @@ def test_what_many_tenants_missed_often_is_added_and_nothing_else(domain: Versio
     assert [plot.digest for plot in inputs.plots][:2] == [table(version), table(domain)]
     assert inputs.lower is not None
     lower = LocalLower.load(store().path("lower", inputs.lower.digest))
-    assert grown.hidden == lower.shape.hidden
+    assert grown.hidden == lower.architecture.hidden
     assert VersionArtifact.unscoped.get(version=domain, role="lower").artifact == inputs.lower
 
 

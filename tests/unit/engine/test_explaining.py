@@ -61,20 +61,20 @@ def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_
     own, misses, explain = [halves[at] for at, *_ in mix], [way for _, way, *_ in mix], [e for *_, e in mix]
     filled = compute_lower_states([one.ids for one in encoded], own, misses, explain=explain)
     for at, (half, encoding) in enumerate(zip(own, encoded, strict=True)):
-        levels, counts = filled.given[at], filled.counts[at]
+        levels, counts = filled.token_levels[at], filled.counts[at]
         if not explain[at]:
             assert levels is None
             continue
         assert levels is not None
         expected = looked_up(half.chain, encoding.ids)
-        if counts.whole:
+        if counts.full_context:
             expected = ["computed"] * len(expected)
         elif counts.computed:
             expected = ["trigram" if one == "trigram" else "computed" for one in expected]
         told = tokens_of("classification", [encoding], [levels])
         assert [token["level"] for token in told] == expected[1:-1]
-        if not counts.whole:
-            sums = [counts.full, counts.part, counts.single, counts.computed]
+        if not counts.full_context:
+            sums = [counts.exact, counts.shorter, counts.unigram, counts.computed]
             assert np.bincount(levels, minlength=4).tolist() == sums
 
 
@@ -83,7 +83,12 @@ def test_all_four_levels_occur(shared_world: EngineWorld, halves: list[LowerLaye
     ids = shared_world.tiny.root.tokenizer.encode("the river zebra quixotic " + " ".join(WORDS)).ids
     ways = [FALLBACK, COMPUTE, MissHandling(MissPolicy.FALLBACK)]
     filled = compute_lower_states([ids] * 3, [halves[0], halves[0], halves[1]], ways, explain=[True] * 3)
-    assert {int(level) for given in filled.given if given is not None for level in given} == {0, 1, 2, 3}
+    assert {int(level) for given in filled.token_levels if given is not None for level in given} == {
+        0,
+        1,
+        2,
+        3,
+    }
 
 
 def test_what_two_windows_share_is_told_once_and_every_character_is_covered(

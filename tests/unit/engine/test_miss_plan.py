@@ -9,7 +9,7 @@ from inference.hplm.miss_plan import CostModel, FillMethod, LevelErrors, choose_
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from tests.unit.engine.worlds import EngineWorld
 
-ERRORS = LevelErrors(full=0.1, part=0.2, single=0.4)
+ERRORS = LevelErrors(exact=0.1, shorter=0.2, unigram=0.4)
 CHEAP_FRAGMENTS = CostModel(fragment_ms=0.1, token_ms=1.0)
 DEAR_FRAGMENTS = CostModel(fragment_ms=3.0, token_ms=1.0)
 
@@ -35,30 +35,30 @@ def way(
 
 
 def test_fallback_never_computes_and_compute_always_does_when_something_is_missing() -> None:
-    assert way((0, 0, 9), MissPolicy.FALLBACK) is FillMethod.LOOK_UP
+    assert way((0, 0, 9), MissPolicy.FALLBACK) is FillMethod.FALLBACK
     assert way((9, 0, 1), MissPolicy.COMPUTE, tolerance=1.0) is FillMethod.FRAGMENTS
-    assert way((9, 0, 0), MissPolicy.COMPUTE, tolerance=0.0) is FillMethod.LOOK_UP
+    assert way((9, 0, 0), MissPolicy.COMPUTE, tolerance=0.0) is FillMethod.FALLBACK
 
 
 def test_auto_looks_up_what_is_good_enough() -> None:
-    assert way((9, 1, 0)) is FillMethod.LOOK_UP
+    assert way((9, 1, 0)) is FillMethod.FALLBACK
     assert way((5, 0, 5)) is FillMethod.FRAGMENTS
 
 
 def test_auto_computes_a_text_whole_where_its_fragments_cost_more() -> None:
-    assert way((6, 0, 4), costs=DEAR_FRAGMENTS) is FillMethod.WHOLE
+    assert way((6, 0, 4), costs=DEAR_FRAGMENTS) is FillMethod.FULL_CONTEXT
     assert way((7, 0, 3), costs=DEAR_FRAGMENTS) is FillMethod.FRAGMENTS
 
 
 def test_auto_computes_a_text_whole_where_fragments_are_not_good_enough() -> None:
-    assert way((9, 0, 1), tolerance=0.05) is FillMethod.WHOLE
+    assert way((9, 0, 1), tolerance=0.05) is FillMethod.FULL_CONTEXT
 
 
 def test_what_cannot_be_computed_one_way_is_computed_the_other_or_looked_up() -> None:
-    assert way((5, 0, 5), has_local=False) is FillMethod.WHOLE
-    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False) is FillMethod.WHOLE
+    assert way((5, 0, 5), has_local=False) is FillMethod.FULL_CONTEXT
+    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False) is FillMethod.FULL_CONTEXT
     assert way((5, 0, 5), has_full=False, costs=DEAR_FRAGMENTS) is FillMethod.FRAGMENTS
-    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False, has_full=False) is FillMethod.LOOK_UP
+    assert way((5, 0, 5), MissPolicy.COMPUTE, has_local=False, has_full=False) is FillMethod.FALLBACK
 
 
 counts = st.tuples(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50)).filter(any)
@@ -85,12 +85,12 @@ def test_auto_never_leaves_more_error_than_it_tolerates_where_it_could_do_better
 ) -> None:
     shares = np.array([found]) / sum(found)
     after = {
-        FillMethod.LOOK_UP: float(expected_error(shares, ERRORS)[0]),
-        FillMethod.FRAGMENTS: ERRORS.full,
-        FillMethod.WHOLE: 0.0,
+        FillMethod.FALLBACK: float(expected_error(shares, ERRORS)[0]),
+        FillMethod.FRAGMENTS: ERRORS.exact,
+        FillMethod.FULL_CONTEXT: 0.0,
     }
     chosen = way(found, tolerance=tolerance)
-    assert after[chosen] <= tolerance + 1e-9 or (found[1:] == (0, 0) and chosen is FillMethod.LOOK_UP)
+    assert after[chosen] <= tolerance + 1e-9 or (found[1:] == (0, 0) and chosen is FillMethod.FALLBACK)
 
 
 def test_the_last_measurement_of_a_conversion_is_what_counts() -> None:
@@ -112,7 +112,7 @@ def test_what_was_measured_of_text_read_through_a_table_counts_before_anything_e
     mixed = {"trigram": {"cut": 0.14, "share": 0.3}, "unigram": {"cut": 0.2, "share": 0.7}}
     pure = {"trigram": {"cut": 0.13}, "unigram": {"cut": 0.3}}
     found = LevelErrors.from_reports({"distilled": pure, "mixed": mixed})
-    assert (found.full, found.single) == (0.14, 0.2)
+    assert (found.exact, found.unigram) == (0.14, 0.2)
 
 
 def test_levels_of_other_sizes_are_understood() -> None:

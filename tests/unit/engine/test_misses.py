@@ -1,6 +1,7 @@
 """The states at the cut, whatever the tables lack: each way equals its definition, alone or in company."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,11 +14,12 @@ from torch import Tensor
 
 from inference.hplm import fragments
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.lower_states import LowerStates, compute_lower_states
+from inference.hplm.lower_states import LowerLayersOutput, compute_lower_states
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import HitCounts, LowerLayers
+from inference.hplm.row_cache import RowCache
 from tests.unit.engine.alone import COMPUTE, FALLBACK, WAYS, composed, states_alone
 from tests.unit.engine.worlds import EngineWorld
 from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
@@ -39,7 +41,7 @@ def ids_of(world: EngineWorld, text: str) -> Ids:
     return world.tiny.root.tokenizer.encode(text).ids
 
 
-def states_of(filled: LowerStates, at: int) -> Tensor:
+def states_of(filled: LowerLayersOutput, at: int) -> Tensor:
     return filled.states[at, filled.mask[at]]
 
 
@@ -123,8 +125,8 @@ def test_every_token_is_accounted_for_and_what_is_missing_is_named(
     ids = [ids_of(shared_world, text) for text in texts]
     filled = compute_lower_states(ids, [halves[1]] * 3, [misses] * 3)
     for counts, missed, own in zip(filled.counts, filled.missed, ids, strict=True):
-        answered = counts.full + counts.part + counts.single + counts.computed
-        assert answered == (0 if counts.whole else len(own))
+        answered = counts.exact + counts.shorter + counts.unigram + counts.computed
+        assert answered == (0 if counts.full_context else len(own))
         lookup = halves[1].chain.lookup(fragments.extract(own, halves[1].chain.missing_id))
         assert len(missed) == int((lookup.level > 0).sum())
         assert all(fragment[1] in own for fragment in missed)
@@ -142,7 +144,7 @@ def test_auto_chooses_by_what_was_measured(shared_world: EngineWorld, halves: li
     cheap, dear = CostModel(0.1, 1.0), CostModel(100.0, 1.0)
     assert counts(good, cheap).computed == 0
     assert counts(bad, cheap).computed > 0
-    assert counts(bad, dear) == HitCounts(whole=True)
+    assert counts(bad, dear) == HitCounts(full_context=True)
 
 
 @pytest.mark.parametrize("n", [2, 4, 5])
@@ -170,3 +172,26 @@ def test_what_comes_out_may_be_learnt_from(
     weight = torch.ones(filled.states.shape[2], requires_grad=True)
     (filled.states @ weight).sum().backward()  # type: ignore[no-untyped-call]
     assert weight.grad is not None
+
+
+@pytest.mark.parametrize("misses", WAYS)
+@pytest.mark.parametrize("hot", [False, True])
+@pytest.mark.parametrize("context", [torch.float32, torch.bfloat16])
+def test_autocast_to_bfloat16_changes_no_more_than_rounding(
+    shared_world: EngineWorld,
+    halves: list[LowerLayers],
+    misses: MissHandling,
+    hot: bool,
+    context: torch.dtype,
+) -> None:
+    """Training calls it under autocast. PyTorch refuses to concatenate float16 rows there."""
+    chain = halves[1].chain
+    composition = chain.composition.with_context_dtype(context)
+    caches = [RowCache(table, len(table), torch.device("cpu")) for table in chain.tables] if hot else []
+    half = replace(halves[1], composition=composition, row_caches=caches)
+    ids = [ids_of(shared_world, text) for text in ("the river zebra", "quixotic", "light of the city")]
+    plain = compute_lower_states(ids, [half] * 3, [misses] * 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = compute_lower_states(ids, [half] * 3, [misses] * 3)
+    assert cast.counts == plain.counts
+    torch.testing.assert_close(cast.states[cast.mask], plain.states[plain.mask], atol=0.1, rtol=0.1)

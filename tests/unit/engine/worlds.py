@@ -112,7 +112,7 @@ class TinyHalves:
         full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(dtype)
         self._tables, self._computing = {}, {}
         for name, chain in world.chains.items():
-            parts = chain.composition.with_context_in(dtype)
+            parts = chain.composition.with_context_dtype(dtype)
             self._tables[name] = LowerLayers(chain, composition=parts)
             self._computing[name] = LowerLayers(chain, world.local(name).to(dtype), full, composition=parts)
 

@@ -79,7 +79,7 @@ def laid_out(
     rows: Tensor, place: Ids, lengths: Ids, given: Composition, types: Ids, *, spare: int = 0
 ) -> Tensor:
     """Token states [N, d] of texts laid end to end, with room behind the rows where there is some."""
-    layout = pack_layout(place, lengths, types, n=rows.shape[1], rows=len(rows), kinds=given.types)
+    layout = pack_layout(place, lengths, types, n=rows.shape[1], rows=len(rows), type_count=given.types)
     room = torch.full((spare, *rows.shape[1:]), torch.nan, dtype=rows.dtype)
     return compose_packed(source_vectors(torch.cat([rows, room]), layout, given), layout, given)
 
@@ -109,7 +109,7 @@ def test_below_rougher_layers_states_are_as_near_as_their_numbers_allow(
     given = parts(max(lengths), generator=generator)
     rows = torch.randn(4, 3, HIDDEN, generator=generator).half()
     place, types = draw.integers(0, 4, sum(lengths)), draw.integers(0, kinds, sum(lengths))
-    rough = given.with_context_in(torch.bfloat16)
+    rough = given.with_context_dtype(torch.bfloat16)
     exact = laid_out(rows, place, np.array(lengths), given, types)
     assert exact.dtype == torch.float32
     for spare in (0, bias_rows(max(lengths), 2, 3)):
@@ -123,7 +123,7 @@ def test_without_a_correction_rows_in_half_precision_are_summed_in_single_and_ro
     rows = torch.randn(4, 3, HIDDEN, generator=generator).half()
     place, types, lengths = np.arange(4), np.zeros(4, dtype=np.int64), np.array([4])
     exact = laid_out(rows, place, lengths, plain(4), types)
-    rough = laid_out(rows, place, lengths, plain(4).with_context_in(torch.bfloat16), types)
+    rough = laid_out(rows, place, lengths, plain(4).with_context_dtype(torch.bfloat16), types)
     assert exact.dtype == torch.float32
     assert torch.equal(rough.float(), exact.half().float())
 

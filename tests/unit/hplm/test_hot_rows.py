@@ -45,7 +45,7 @@ class Table:
 def all_rows(found: GatheredRows) -> NDArray[np.float16]:
     """The rows as a batch sees them, one for each different fragment."""
     parts = [found.rows, *(some.rows[torch.from_numpy(some.slots)] for some in found.resident)]
-    rows: NDArray[np.float16] = torch.cat(parts).numpy()[found.place]
+    rows: NDArray[np.float16] = torch.cat(parts).numpy()[found.position]
     return rows
 
 
@@ -54,7 +54,7 @@ def ask(hot: RowCache, *rows: int, times: int = 1) -> list[int]:
     wanted = np.array(rows, dtype=np.int64)
     for _ in range(times):
         found = hot.find(wanted)
-    return [row for row, here in zip(rows, found.here.tolist(), strict=True) if here]
+    return [row for row, here in zip(rows, found.cached.tolist(), strict=True) if here]
 
 
 batches = st.lists(st.sets(st.integers(0, ROWS - 1), max_size=12), max_size=150)
@@ -119,7 +119,7 @@ def test_what_was_named_to_a_batch_stays_however_much_is_looked_up_meanwhile(loo
         named = hot.find(wanted)
         ask(hot, 30, 31, 32, 33, times=lookups)
         found = named.rows[torch.from_numpy(named.slots)].numpy()
-        assert np.array_equal(found, own.vectors()[wanted[named.here]])
+        assert np.array_equal(found, own.vectors()[wanted[named.cached]])
         exchanged += len(named.slots) - len(ask(hot, *wanted))
     assert exchanged > 0
 

@@ -21,7 +21,7 @@ def test_what_is_saved_is_what_is_loaded(root: Root, tmp_path: Path, task: Task)
     again = Hplm.load(tmp_path, dtype=torch.float16)
     assert (again.task, again.labels, again.pet.spec) == (task, hplm.labels, SPECS[1])
     assert (again.pairs, again.threshold, again.head.pooling) == (False, 0.5, hplm.head.pooling)
-    assert again.about["seed"] == 0
+    assert again.metadata["seed"] == 0
     assert all(torch.equal(again.pet.weights[name], value.half()) for name, value in hplm.pet.weights.items())
     head = again.head.tensors()
     assert all(torch.equal(head[name], value) for name, value in hplm.head.tensors().items())

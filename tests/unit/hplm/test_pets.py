@@ -40,7 +40,7 @@ class Layer(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.maps = nn.ModuleDict({place: nn.Linear(*SHAPE.ends(place)) for place in PLACES})
+        self.maps = nn.ModuleDict({place: nn.Linear(*SHAPE.sizes(place)) for place in PLACES})
         self.norm = nn.LayerNorm(SHAPE.hidden)
 
     def forward(self, hidden: Tensor, pets: LayerPets) -> Tensor:

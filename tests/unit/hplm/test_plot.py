@@ -173,7 +173,7 @@ def test_a_table_is_just_its_four_files_and_the_index_has_no_lock_file(tmp_path:
 
 def test_a_table_says_how_many_rows_of_each_level_it_has(tmp_path: Path) -> None:
     rows = [(1, 2, 3), (0, 2, 3), (1, 2, MISSING), (MISSING, 2, 3), (MISSING, 2, MISSING)]
-    about = write(tmp_path, in_order(rows)).about
+    about = write(tmp_path, in_order(rows)).metadata
     assert about["levels"] == {"trigram": 2, "left_bigram": 1, "right_bigram": 1, "unigram": 1}
     assert about["rows"] == 5
     assert about["alpha"] == 50

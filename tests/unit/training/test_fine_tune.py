@@ -135,8 +135,8 @@ def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> No
     stored, report = Hplm.load(tuned["out"]), tuned["report"]
     assert list(stored.labels) == report["labels"]
     assert stored.task == tuned["task"]
-    assert stored.about["seed"] == SMALL.seed
-    assert stored.about["test"]["value"] == report["test"]["value"]
+    assert stored.metadata["seed"] == SMALL.seed
+    assert stored.metadata["test"]["value"] == report["test"]["value"]
     assert stored.pet.spec == SMALL.spec
 
 
@@ -272,3 +272,22 @@ def test_auto_computes_what_is_above_the_tolerance(
         shares[tolerance] = found["plot_hits"]["whole"]
     assert shares[1.0] == 0.0
     assert shares[0.0] > 0.0
+
+
+@pytest.mark.parametrize("lower_way", ["fallback", "compute"])
+def test_fine_tuning_under_autocast_to_bfloat16(branch: Branch, tmp_path: Path, lower_way: Any) -> None:
+    """As on machines with native bfloat16; elsewhere PyTorch emulates it."""
+    settings = replace(
+        SMALL, precision="bfloat16", lower_way=lower_way, mix=0.5, epochs=1, lora=2, norms=True
+    )
+    report = fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        lower=branch.lower,
+        dataset=dataset(tmp_path, "classification"),
+        task="classification",
+        out=tmp_path / "out",
+        settings=settings,
+        reporter=NullReporter(),
+    )
+    assert 0 <= report["test"]["value"] <= 1

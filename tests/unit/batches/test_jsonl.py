@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.batches.files import ERRORS, RESULTS, OutputFiles, output_path
+from inference.batches.jsonl import ERRORS, RESULTS, OutputFiles, output_path
 
 ROOM = 100
 NOTHING = {RESULTS: 0, ERRORS: 0}

@@ -1,4 +1,4 @@
-"""The files of a batch: the lines of its input, and the two output files that results are appended to."""
+"""The JSON Lines files of a batch: reads the input in chunks, and appends to the two output files."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -46,8 +46,8 @@ class ParsedLine:
 
 @dataclass(slots=True)
 class LineChunk:
-    """Consecutive lines that are sent as one request. ``end`` is the offset behind the last of them, whose
-    number is ``last``."""
+    """Consecutive lines that are sent as one request. ``last`` is the number of the last line, ``end`` the
+    offset after it."""
 
     lines: list[ParsedLine] = field(default_factory=list)
     end: int = 0
