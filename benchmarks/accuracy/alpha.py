@@ -20,11 +20,11 @@ from benchmarks.runs import Runs, bench_dir, made_folder
 from inference.hplm.artifact_files import read_artifact_json
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerWay
+from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)
-POLICIES: tuple[LowerWay, ...] = ("fallback", "compute", "auto")
+POLICIES: tuple[LowerMode, ...] = ("fallback", "compute", "auto")
 EPOCHS, QUICK_EPOCHS = 5, 3
 
 
@@ -92,7 +92,7 @@ def _read(
     hplm: Path,
     test: Path,
     dataset: Dataset,
-    policy: LowerWay,
+    policy: LowerMode,
     bench: Workbench,
 ) -> dict[str, Any]:
     found = evaluate(
@@ -103,7 +103,7 @@ def _read(
         task=dataset.task,
         reporter=bench.reporter,
         lower=converted.lower,
-        settings=EvaluateSettings(lower_way=policy),
+        settings=EvaluateSettings(lower_mode=policy),
     )
     return {"value": found["value"], "hits": found["plot_hits"]}
 

@@ -32,7 +32,7 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.fine_tune import fine_tune
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
-from workers.training.precision import arithmetic
+from workers.training.precision import configure_torch
 from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
@@ -144,13 +144,13 @@ class FurtherPretraining:
     def _learn(
         self, converted: Converted, learning: Learning, settings: FurtherPretrainSettings, folder: Path
     ) -> dict[str, Any]:
-        computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
-        root, reporter = Root.load(converted.root, computing.device), self.bench.reporter
+        precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
+        root, reporter = Root.load(converted.root, precision.device), self.bench.reporter
         domain = Domain.read(converted.root, corpus(BIOMEDICAL), corpus(GENERAL), settings)
-        local = LocalLower.load(converted.lower, computing.device)
+        local = LocalLower.load(converted.lower, precision.device)
         # Every variant learns with the same head.
         head = folder.parent / "heads" / f"{fingerprint(asdict(settings))}.safetensors"
-        published = with_head(root, local, domain, settings, computing, reporter, head)
+        published = with_head(root, local, domain, settings, precision, reporter, head)
         model = learnt(published, learning, domain, settings, reporter)
         save_as_root(model, root, folder)
         return perplexities(model, domain, settings.seed, reporter)
@@ -228,7 +228,7 @@ class FurtherPretraining:
         for seed in range(self.seeds):
             settings = FineTuneSettings(seed=seed, epochs=self.epochs)
             if whole:
-                settings = replace(settings, lower_way="whole", mix=0.0)
+                settings = replace(settings, lower_mode="full", mix=0.0)
             whole_key = {**key, "fine_tune": asdict(settings)}
 
             def made(

@@ -93,7 +93,7 @@ def _tune(
         task=dataset.task,
         reporter=bench.reporter,
         lower=converted.lower,
-        settings=EvaluateSettings(lower_way="compute"),
+        settings=EvaluateSettings(lower_mode="compute"),
     )
     size = sum(file.stat().st_size for file in table.iterdir())
     return {

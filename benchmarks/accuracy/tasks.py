@@ -35,16 +35,16 @@ from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerWay
+from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
 COMPUTED = "hBERT, computed lower layers"
 FALLBACK = "hBERT, α = 50, fallback"
 AUTO = "hBERT, α = 50, auto"
-READINGS: dict[str, LowerWay] = {
+READINGS: dict[str, LowerMode] = {
     HBERT.name: "compute",
-    COMPUTED: "whole",
+    COMPUTED: "full",
     FALLBACK: "fallback",
     AUTO: "auto",
 }
@@ -114,7 +114,7 @@ class Accuracy:
             trials=self._trials,
             epochs=self._epochs,
             mix=method.mix,
-            lower_way=method.lower_way,
+            lower_mode=method.lower_mode,
         )
         if method.learns == "head":
             settings = replace(settings, lora=0, biases=False, norms=False)
@@ -123,7 +123,7 @@ class Accuracy:
             "method": asdict(method),
             "settings": asdict(settings),
             # With full context in the lower layers a run does not depend on the conversion.
-            "root": "as published" if method.lower_way == "whole" else converted.key,
+            "root": "as published" if method.lower_mode == "full" else converted.key,
         }
         if method.learns in ("all", "upper"):
             result = self._runs.once(key, lambda: train_whole(method, inputs, settings, self._bench.reporter))
@@ -176,7 +176,7 @@ class Accuracy:
             result["readings"] = {name: self._read(inputs, out, way) for name, way in READINGS.items()}
         return result
 
-    def _read(self, inputs: Inputs, hplm: Path, way: LowerWay) -> dict[str, Any]:
+    def _read(self, inputs: Inputs, hplm: Path, way: LowerMode) -> dict[str, Any]:
         started = time.process_time()
         found = evaluate(
             root=inputs.root,
@@ -186,7 +186,7 @@ class Accuracy:
             task=inputs.task,
             reporter=self._bench.reporter,
             lower=inputs.lower,
-            settings=EvaluateSettings(lower_way=way),
+            settings=EvaluateSettings(lower_mode=way),
         )
         return {
             "value": found["value"],

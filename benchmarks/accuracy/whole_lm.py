@@ -13,24 +13,24 @@ from torch import Tensor, nn
 
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import TOKENIZER_FILE, LmHead, Root
-from workers.training.checkpoints import Checkpoints, draws
+from workers.training.checkpoints import CheckpointStore, seeded_rng
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.further_pretrain import FurtherPretrainSettings
 from workers.training.hidden_states import Teacher
 from workers.training.masked_language_model import (
     HEAD_STAGE,
-    Hidden,
     LanguageModel,
     MaskedBatch,
-    hide,
+    MaskedSequence,
+    mask_tokens,
     masked_batch,
     new_head,
 )
-from workers.training.optimizer import Optimiser, WordRows
-from workers.training.precision import Arithmetic
+from workers.training.optimizer import Optimizer, SparseAdamW
+from workers.training.precision import Precision
 from workers.training.progress import Reporter
-from workers.training.sequences import Framed
-from workers.training.training_texts import Course, TrainingTexts
+from workers.training.sequences import TokenSequence
+from workers.training.training_corpus import BatchSampler, TrainingCorpus
 
 Learning = Literal["none", "upper", "lower", "all"]
 VARIANTS: Final[tuple[Learning, ...]] = ("none", "upper", "lower", "all")
@@ -42,11 +42,11 @@ WARMUP_SHARE = 0.06
 class WholeLanguageModel(LanguageModel):
     """A `LanguageModel` whose states at the cut come from the original lower layers; these may learn."""
 
-    def states(self, masked: MaskedBatch, rows: WordRows | None = None) -> Tensor:
+    def states(self, masked: MaskedBatch, rows: SparseAdamW | None = None) -> Tensor:
         """States at the cut [B, T, d], differentiable."""
         del rows
-        batch, device = masked.batch, self.teacher.arithmetic.device
-        with self.teacher.arithmetic.autocast():
+        batch, device = masked.batch, self.teacher.precision.device
+        with self.teacher.precision.autocast():
             states: Tensor = self.teacher.lower(
                 batch.ids.to(device), batch.mask.to(device), batch.types.to(device)
             )
@@ -57,15 +57,15 @@ class WholeLanguageModel(LanguageModel):
 class Domain:
     """Texts of the domain to learn from, and held-out ones of it and of the root's own kind."""
 
-    texts: TrainingTexts
-    held_out: dict[str, list[list[Framed]]]
+    texts: TrainingCorpus
+    held_out: dict[str, list[list[TokenSequence]]]
 
     @classmethod
     def read(cls, root: Path, corpus: Path, general: Path, settings: FurtherPretrainSettings) -> "Domain":
         """The same split as the product's further pretraining with these settings makes."""
         reader = CorpusReader(root / TOKENIZER_FILE, Root.load(root).config)
         domain, other = (
-            TrainingTexts.split(
+            TrainingCorpus.split(
                 read_corpus(file),
                 reader,
                 held_out_share=settings.held_out_share,
@@ -75,7 +75,9 @@ class Domain:
             for file in (corpus, general)
         )
         tokens = settings.held_out_tokens
-        return cls(domain, {"domain": domain.held_out(tokens), "general": other.held_out(tokens)})
+        return cls(
+            domain, {"domain": domain.held_out_batches(tokens), "general": other.held_out_batches(tokens)}
+        )
 
 
 def with_head(
@@ -83,7 +85,7 @@ def with_head(
     local: LocalLower,
     domain: Domain,
     settings: FurtherPretrainSettings,
-    computing: Arithmetic,
+    precision: Precision,
     reporter: Reporter,
     kept: Path,
 ) -> WholeLanguageModel:
@@ -91,13 +93,13 @@ def with_head(
     kept in that file."""
     known = root.lm_head()
     if known is None and kept.is_file():
-        known = LmHead.load(kept, root.config.architecture, computing.device)
-    groups = domain.texts.to_learn(settings.head_tokens, stage=HEAD_STAGE) if known is None else []
+        known = LmHead.load(kept, root.config.architecture, precision.device)
+    groups = domain.texts.train_batches(settings.head_tokens, stage=HEAD_STAGE) if known is None else []
     full = root.checkpoint_lower()
     model = WholeLanguageModel(
         local=local,
-        teacher=Teacher(full, root.upper, computing),
-        head=(known or new_head(root, groups)).to(computing.device).requires_grad_(False),
+        teacher=Teacher(full, root.upper, precision),
+        head=(known or new_head(root, groups)).to(precision.device).requires_grad_(False),
         words=full.word_embeddings.detach().clone(),
         config=root.config,
     )
@@ -105,10 +107,10 @@ def with_head(
         model.fit_head(
             groups,
             learning_rate=settings.head_learning_rate,
-            passes=settings.head_passes,
+            epochs=settings.head_epochs,
             seed=settings.seed,
             reporter=reporter,
-            checkpoints=Checkpoints(),
+            checkpoints=CheckpointStore(),
         )
         kept.parent.mkdir(parents=True, exist_ok=True)
         model.head.save(kept)
@@ -125,14 +127,14 @@ def learnt(
     """A copy of the model, some layers of which have learnt the domain; the head stays as it is."""
     teacher = published.teacher
     lower, upper = copy.deepcopy(teacher.lower), copy.deepcopy(teacher.upper)
-    model = replace(published, teacher=Teacher(lower, upper, teacher.arithmetic))
+    model = replace(published, teacher=Teacher(lower, upper, teacher.precision))
     modules: list[nn.Module] = [
         module
         for module, names in ((lower, ("lower", "all")), (upper, ("upper", "all")))
         if learning in names
     ]
     if modules:
-        _learn(model, modules, Course(domain.texts, settings.tokens, STAGE), settings, reporter)
+        _learn(model, modules, BatchSampler(domain.texts, settings.tokens, STAGE), settings, reporter)
     return model
 
 
@@ -151,24 +153,24 @@ def save_as_root(model: WholeLanguageModel, root: Root, out: Path) -> None:
 def _learn(
     model: WholeLanguageModel,
     modules: Sequence[nn.Module],
-    course: Course,
+    sampler: BatchSampler,
     settings: FurtherPretrainSettings,
     reporter: Reporter,
 ) -> None:
     parameters = [parameter for module in modules for parameter in module.requires_grad_(True).parameters()]
     groups: list[dict[str, Any]] = [{"params": parameters, "lr": settings.learning_rate}]
-    optimiser = Optimiser(groups, steps=len(course), warmup=round(WARMUP_SHARE * len(course)))
-    reporter.stage("further pretrain, full context", len(course))
+    optimizer = Optimizer(groups, steps=len(sampler), warmup=round(WARMUP_SHARE * len(sampler)))
+    reporter.start_stage("further pretrain, full context", len(sampler))
 
-    def loss(hidden: list[Hidden]) -> Tensor:
+    def loss(hidden: list[MaskedSequence]) -> Tensor:
         masked = masked_batch(hidden, model.config)
         return model.loss(masked, model.states(masked))
 
-    for number in range(len(course)):
-        reporter.check()
-        rng = draws(settings.seed, STAGE, number)
-        hidden = [hide(one, model.config, rng) for one in course.batch(number)]
-        value = optimiser.descend(hidden, loss, weight_of=lambda one: len(one.places))
-        reporter.advance(number + 1, loss=value)
+    for number in range(len(sampler)):
+        reporter.raise_if_cancelled()
+        rng = seeded_rng(settings.seed, STAGE, number)
+        hidden = [mask_tokens(one, model.config, rng) for one in sampler.batch(number)]
+        value = optimizer.train_step(hidden, loss, weight_of=lambda one: len(one.positions))
+        reporter.report(number + 1, loss=value)
     for module in modules:
         module.requires_grad_(False)

@@ -25,11 +25,11 @@ class ConsoleReporter:
         self._console = console
         self._stage, self._total, self._told_at = "", 1, 0.0
 
-    def stage(self, name: str, total: int) -> None:
+    def start_stage(self, name: str, total: int) -> None:
         """A new stage of `total` steps."""
         self._stage, self._total, self._told_at = name, max(total, 1), time.monotonic()
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         """The stage stands at `step`."""
         if time.monotonic() - self._told_at < TELL_EVERY_S:
             return
@@ -41,7 +41,7 @@ class ConsoleReporter:
             f"[dim]  {self._stage}: {100 * step / self._total:.0f}% {figures}[/]", highlight=False
         )
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         """Nobody cancels a benchmark but by Ctrl-C."""
 
 

@@ -27,7 +27,7 @@ from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.ngrams import Ids
-from workers.training.plot_shards import Piece, PlotInputs, PlotParts, PlotSettings, Told
+from workers.training.plot_shards import Piece, PlotBuilder, PlotInputs, PlotSettings, ProgressCallback
 
 TOKENS_OF_A_PIECE: Final = 7_000_000
 LONGEST: Final = 128
@@ -66,7 +66,7 @@ class NaturalLaw:
         return ids
 
 
-class GeneratedParts(PlotParts):
+class GeneratedParts(PlotBuilder):
     """A build whose corpus is drawn instead of read; a piece is a range of tokens."""
 
     def __init__(self, inputs: PlotInputs, tokens: int) -> None:
@@ -77,7 +77,7 @@ class GeneratedParts(PlotParts):
         step = TOKENS_OF_A_PIECE
         return [(start, min(start + step, self._tokens)) for start in range(0, self._tokens, step)]
 
-    def batches(self, piece: Piece, told: Told) -> Iterator[list[Ids]]:
+    def batches(self, piece: Piece, told: ProgressCallback) -> Iterator[list[Ids]]:
         law = NaturalLaw(self.config.vocab - 1, seed=piece[0] + 1)
         left = piece[1] - piece[0]
         while left > 0:
@@ -155,7 +155,7 @@ def _make_model(root: Path, lower: Path) -> None:
     LocalLower.from_full(made.checkpoint_lower(), made.config).save(lower)
 
 
-def _build(parts: PlotParts, folder: Path, stages: Stages) -> dict[str, float]:
+def _build(parts: PlotBuilder, folder: Path, stages: Stages) -> dict[str, float]:
     pieces = parts.count_pieces()
     counted = [folder / f"count-{number}" for number in range(len(pieces))]
 

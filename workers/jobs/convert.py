@@ -15,8 +15,8 @@ STAGES = (("open checkpoint", 0.02), ("closed form", 0.08), ("context", 0.05), (
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `root` and `lower`."""
-    from workers.training.checkpoints import Checkpoints
+    """Build `root` and `lower`."""
+    from workers.training.checkpoints import CheckpointStore
     from workers.training.convert import ConvertSettings, convert_root
 
     out_root, out_lower = workspace / "root", workspace / "lower"
@@ -32,6 +32,6 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
             **job.params["settings"],
         ),
         reporter=reporter,
-        checkpoints=Checkpoints(job_staging(store, job.pk)),
+        checkpoints=CheckpointStore(job_staging(store, job.pk)),
     )
     return JobOutcome(report, {"root": out_root, "lower": out_lower})

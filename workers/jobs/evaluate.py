@@ -1,4 +1,4 @@
-"""Measure a model on its test split."""
+"""Evaluate a model on its test split."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ STAGES = (("look up", 0.5), ("evaluate", 0.5))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes figures, and keeps the `answers` that they were made of."""
+    """Compute metrics, and keep the `answers` they come from."""
     from workers.training.evaluate import EvaluateSettings, evaluate
 
     inputs = build_inputs(job.version)

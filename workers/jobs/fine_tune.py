@@ -12,13 +12,13 @@ from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
 
-# The training split is read twice: through the tables, and through the original layers.
+# The training split is prepared twice: from the tables and with the original layers.
 STAGES = (("look up", 0.1), ("look up", 0.1), ("look up", 0.03), ("look up", 0.02), ("fine-tune", 0.75))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `model`, going on from the version that this one updates."""
-    from workers.training.checkpoints import Checkpoints
+    """Build `hplm`, starting from the version that this one updates."""
+    from workers.training.checkpoints import CheckpointStore
     from workers.training.datasets import DatasetFiles
     from workers.training.fine_tune import fine_tune
     from workers.training.search import FineTuneSettings
@@ -38,7 +38,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         ),
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),
-        checkpoints=Checkpoints(job_staging(store, job.pk)),
+        checkpoints=CheckpointStore(job_staging(store, job.pk)),
         start_from=artifact_folder(store, inputs.start_from) if inputs.start_from else None,
     )
     return JobOutcome(report, {"hplm": out})

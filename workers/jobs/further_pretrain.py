@@ -1,4 +1,4 @@
-"""Teach the lower layers a domain's text."""
+"""Further-pretrain the lower layers on a domain's corpus."""
 
 from pathlib import Path
 
@@ -20,8 +20,8 @@ STAGES = (
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `lower`, going on from that of the version's parent."""
-    from workers.training.checkpoints import Checkpoints
+    """Build `lower`, starting from that of the version's parent."""
+    from workers.training.checkpoints import CheckpointStore
     from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 
     inputs = build_inputs(job.version)
@@ -35,6 +35,6 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
             device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
         ),
         reporter=reporter,
-        checkpoints=Checkpoints(job_staging(store, job.pk)),
+        checkpoints=CheckpointStore(job_staging(store, job.pk)),
     )
     return JobOutcome(report, {"lower": out})

@@ -245,7 +245,7 @@ def test_the_share_of_mixed_texts_is_read_through_the_original_layers(branch: Br
     once = replace(SMALL, epochs=1)
     ways = {
         "all mixed": replace(once, mix=1.0),
-        "original": replace(once, lower_way="whole"),
+        "original": replace(once, lower_mode="full"),
         "looked up": once,
     }
     for name, settings in ways.items():
@@ -267,7 +267,7 @@ def test_auto_computes_what_is_above_the_tolerance(
             task=tuned["task"],
             reporter=NullReporter(),
             lower=branch.lower,
-            settings=EvaluateSettings(precision="float32", lower_way="auto", tolerance=tolerance),
+            settings=EvaluateSettings(precision="float32", lower_mode="auto", tolerance=tolerance),
         )
         shares[tolerance] = found["plot_hits"]["whole"]
     assert shares[1.0] == 0.0

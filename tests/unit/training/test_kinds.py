@@ -17,7 +17,7 @@ from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerWay
+from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.slow
@@ -147,9 +147,9 @@ def check_answers(folder: Path, file: Path, metrics: dict[str, Any]) -> None:
     assert all(one.score is not None and 0 <= one.score <= 1 for one in kept.answered)
 
 
-@pytest.mark.parametrize("way", ["fallback", "compute", "whole"])
+@pytest.mark.parametrize("way", ["fallback", "compute", "full"])
 def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
-    branch: Branch, tmp_path: Path, way: LowerWay
+    branch: Branch, tmp_path: Path, way: LowerMode
 ) -> None:
     files = files_of(tmp_path, multilabel_row, train=40)
     report = fine_tune(
@@ -160,12 +160,12 @@ def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
         task="multilabel",
         out=tmp_path / "out",
         settings=FineTuneSettings(
-            precision="float32", lora=2, mix=0.5, epochs=1, minimum_steps=0, lower_way=way
+            precision="float32", lora=2, mix=0.5, epochs=1, minimum_steps=0, lower_mode=way
         ),
         reporter=NullReporter(),
     )
     hits = report["test"]["plot_hits"]
-    assert (hits["whole"] == 1) == (way == "whole")
+    assert (hits["whole"] == 1) == (way == "full")
     assert (hits["computed"] > 0) == (way == "compute")
     if way == "fallback":
         assert hits["trigram"] + hits["bigram"] + hits["unigram"] == pytest.approx(1, abs=1e-3)

@@ -15,10 +15,10 @@ from inference.hplm.errors import HplmError
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, contents, dataset
 from workers.training import search
-from workers.training.checkpoints import Checkpoints
+from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
 from workers.training.fine_tune import fine_tune
-from workers.training.prepared_split import outputs_of
+from workers.training.prepared_split import forward
 from workers.training.progress import Cancelled, Reporter
 from workers.training.search import FineTuneSettings
 
@@ -49,7 +49,7 @@ class KilledAt(NullReporter):
     def __init__(self, step: int) -> None:
         self.left = step
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         self.left -= "loss" in metrics
         if self.left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -74,7 +74,7 @@ def tune(
         out=out,
         settings=settings,
         reporter=reporter or NullReporter(),
-        checkpoints=Checkpoints(kept, every_s=0),
+        checkpoints=CheckpointStore(kept, interval_s=0),
     )
 
 
@@ -145,7 +145,7 @@ class Steps(NullReporter):
 
     made = 0
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         self.made += set(metrics) == {"loss"}
 
 
@@ -169,7 +169,7 @@ class CheckCounter(CancelAt):
         super().__init__(10**9)
         self.checks = 0
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         if search.STAGE in self.stages:
             raise Cancelled
         self.checks += 1
@@ -181,6 +181,6 @@ def _with_room_for(rows: int) -> Callable[..., torch.Tensor]:
     ) -> torch.Tensor:
         if len(numbers) > rows:
             raise torch.OutOfMemoryError("no room")
-        return outputs_of(model, backbone, split, numbers, ways)
+        return forward(model, backbone, split, numbers, ways)
 
     return with_little_room
