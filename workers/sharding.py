@@ -44,7 +44,7 @@ RETRYABLE_CODES: Final = frozenset({ErrorCode.JOB_CRASHED, ErrorCode.OUT_OF_MEMO
 """Errors that may not occur on another machine or at another time."""
 
 ProgressCallback = Callable[[int], None]
-ShardProgress = Callable[[JobShard | None, int], None]
+"""Receives how much of a shard is done; raises to stop."""
 ShardWork = Callable[[JobShard, Path, ProgressCallback], Mapping[str, Any]]
 """Processes the piece of a shard and writes a sealed folder at the path."""
 
@@ -97,7 +97,7 @@ def worker_name() -> str:
 
 
 def process_shards(
-    job_id: UUID, staging: Path, work: ShardWork, on_progress: ShardProgress | None = None
+    job_id: UUID, staging: Path, work: ShardWork, on_progress: ProgressCallback | None = None
 ) -> int:
     """Process shards of a job until none is left to claim; returns how many.
 
@@ -135,7 +135,7 @@ def process_stage(
 
     completed, helpers = _CompletedUnits(job_id, stage), _HelpRequests(job_id, stage)
 
-    def on_progress(_: JobShard | None, done: int) -> None:
+    def on_progress(done: int) -> None:
         reporter.raise_if_cancelled()
         helpers.repeat()
         reporter.report(completed() + done)
@@ -146,7 +146,7 @@ def process_stage(
         if failed is not None:
             raise HmiError(ErrorCode(failed.error_code), failed.error_message)
         if _unfinished(job_id, stage):
-            on_progress(None, 0)
+            on_progress(0)
             time.sleep(POLL_INTERVAL_S)
             continue
         damaged = _damaged(_shards_of(job_id, stage), staging, reporter)
@@ -168,7 +168,7 @@ def _process(
     worker: str,
     folder: Path,
     work: ShardWork,
-    on_progress: ShardProgress | None,
+    on_progress: ProgressCallback | None,
 ) -> None:
     with ShardLease(shard, worker) as lease:
 
@@ -178,7 +178,7 @@ def _process(
             if is_stopping():
                 raise WorkerStopping
             if on_progress is not None:
-                on_progress(shard, done)
+                on_progress(done)
 
         try:
             report = work(shard, folder, check_and_report)
@@ -190,7 +190,7 @@ def _process(
             # Another worker has this shard, or the job ended; the next claim tells which.
             shard_release(shard=shard, worker=worker)
             if on_progress is not None:
-                on_progress(shard, 0)
+                on_progress(0)
         except (DatabaseError, InterfaceError):
             raise
         except Exception as error:

@@ -228,7 +228,7 @@ class FurtherPretraining:
         for seed in range(self.seeds):
             settings = FineTuneSettings(seed=seed, epochs=self.epochs)
             if whole:
-                settings = replace(settings, lower_mode="full", mix=0.0)
+                settings = replace(settings, lower_mode="full", full_context_share=0.0)
             whole_key = {**key, "fine_tune": asdict(settings)}
 
             def made(

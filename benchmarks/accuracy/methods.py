@@ -65,14 +65,14 @@ class Tokens(PreparedSplit):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table. learns: "all" layers, the "upper" ones, a "pet" or the "head" alone; lower_way: how
-    the lower half of a text is made. rate: the learning rate tried first."""
+    """A row of the table. learns: "all" layers, the "upper" ones, a "pet" or the "head" alone. rate: the
+    learning rate tried first."""
 
     name: str
     learns: str
     lower_mode: LowerMode
     rate: float
-    mix: float = 0.0
+    full_context_share: float = 0.0
 
 
 DEDICATED = Method("dedicated", "all", "full", 2e-4)
@@ -80,7 +80,7 @@ UPPER = Method("upper layers", "upper", "full", 3e-4)
 SHARED = Method("shared", "head", "full", 5e-3)
 ADAPTER = Method("hBERT-adapter", "pet", "full", 1e-3)
 PLOT = Method("hBERT-PLOT", "upper", "compute", 3e-4)
-HBERT = Method("hBERT", "pet", "fallback", 1e-3, mix=0.5)
+HBERT = Method("hBERT", "pet", "fallback", 1e-3, full_context_share=0.5)
 METHODS = {method.name: method for method in (DEDICATED, UPPER, SHARED, ADAPTER, PLOT, HBERT)}
 
 
@@ -120,7 +120,13 @@ def train_whole(
     model = WholeModel(lower, backbone.root.upper, head, settings.dropout).to(precision.device)
     as_task_model = cast("TaskModel", model)
     report = LearningRateSearch(
-        as_task_model, backbone, splits, kind, replace(settings, mix=0.0), reporter, CheckpointStore()
+        as_task_model,
+        backbone,
+        splits,
+        kind,
+        replace(settings, full_context_share=0.0),
+        reporter,
+        CheckpointStore(),
     ).run()
     values = {}
     for name in ("dev", "test"):

@@ -113,7 +113,7 @@ class Accuracy:
             learning_rate=method.rate,
             trials=self._trials,
             epochs=self._epochs,
-            mix=method.mix,
+            full_context_share=method.full_context_share,
             lower_mode=method.lower_mode,
         )
         if method.learns == "head":

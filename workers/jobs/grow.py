@@ -31,7 +31,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     inputs = build_inputs(job.version)
     chosen = job.params["settings"]
     tables, tenants = job.params["tables"], tenants_to_grow_from(job.tenant)
-    missed = _missed_fragments(tables, tenants, chosen["minimum_count"], chosen["minimum_tenants"])
+    missed = _missed_fragments(tables, tenants, chosen["min_count"], chosen["min_tenants"])
     lower = nearest_lower(job.version)
     out = workspace / "plot"
     report = grow_plot(
@@ -39,7 +39,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         lower=artifact_folder(store, lower),
         plots=[artifact_folder(store, plot) for plot in inputs.plots],
         missed=[(fragment.ids, fragment.count) for fragment in missed],
-        max_fragments=chosen["most"],
+        max_fragments=chosen["max_fragments"],
         out=out,
         settings=PlotSettings(
             device=settings.HMI_DEVICE,

@@ -54,7 +54,7 @@ def fine_tune(
     kind = task_kind(task)
     kind.fit(examples["train"])
     # The training split needs a second variant where the model trains on both.
-    mixed = settings.mix > 0 and settings.lower_mode != "full"
+    mixed = settings.full_context_share > 0 and settings.lower_mode != "full"
     splits = {
         name: prepare_split(
             rows,

@@ -28,11 +28,11 @@ class FineTuneSettings:
     """adapter, output_adapter, lora, biases, norms: the parts of the PET (see `PetSpec`). pooling: what the
     head of a text reads. trials: learning rates to try: `learning_rate`, half of it, twice of it.
 
-    epochs: passes over the training split. None: `DEFAULT_EPOCHS`, or more to make `minimum_steps` steps of a
-    small split, but at most `most_epochs`. patience: epochs without a better dev metric after which training
-    stops. mix: share of the training texts that are read through the original lower layers instead of the
-    tables, so that one PET serves both. balance: weight rare classes more in the loss. lower_mode: see
-    `lower_states.LOWER_MODES`.
+    epochs: passes over the training split. None: `DEFAULT_EPOCHS`, or more to make `min_steps` steps of a
+    small split, but at most `max_epochs`. patience: epochs without a better dev metric after which training
+    stops. full_context_share: of the training texts, those that are read through the original lower layers
+    instead of the tables, so that one PET serves both. balance_classes: weight rare classes more in the loss.
+    lower_mode: see `lower_states.LOWER_MODES`.
     """
 
     seed: int = 0
@@ -46,14 +46,14 @@ class FineTuneSettings:
     pooling: str = "cls_mean"
     learning_rate: float = 1e-3
     trials: int = 1
-    batch: int = 16
+    batch_size: int = 16
     epochs: int | None = None
-    minimum_steps: int = 200
-    most_epochs: int = 30
+    min_steps: int = 200
+    max_epochs: int = 30
     patience: int = 8
     dropout: float = 0.1
-    mix: float = 0.5
-    balance: bool = False
+    full_context_share: float = 0.5
+    balance_classes: bool = False
     lower_mode: LowerMode = "fallback"
 
     @property
@@ -67,11 +67,11 @@ class FineTuneSettings:
             norms=self.norms,
         )
 
-    def max_epochs(self, steps: int) -> int:
+    def epoch_limit(self, steps: int) -> int:
         """The maximum number of epochs, of `steps` steps each."""
         if self.epochs is not None:
             return self.epochs
-        return min(max(DEFAULT_EPOCHS, math.ceil(self.minimum_steps / steps)), self.most_epochs)
+        return min(max(DEFAULT_EPOCHS, math.ceil(self.min_steps / steps)), self.max_epochs)
 
     @property
     def learning_rates(self) -> list[float]:
@@ -146,8 +146,8 @@ class LearningRateSearch:
             for index in indices
         ]
         self._lengths = np.asarray([len(one) for one in train.sequences])
-        self._steps = math.ceil(len(self._targets) / settings.batch)
-        self.epochs = settings.max_epochs(self._steps)
+        self._steps = math.ceil(len(self._targets) / settings.batch_size)
+        self.epochs = settings.epoch_limit(self._steps)
         self._class_weights = self._compute_class_weights()
 
     def run(self) -> dict[str, Any]:
@@ -231,10 +231,10 @@ class LearningRateSearch:
         rng = seeded_rng(self._settings.seed, trial, epoch)
         order = np.argsort(self._lengths * rng.uniform(0.7, 1.4, len(self._lengths)), kind="stable")
         mixed = len(self._splits["train"].states) > 1
-        full_context = rng.random(len(order)) < (self._settings.mix if mixed else 0)
-        starts = np.arange(0, len(order), self._settings.batch)
+        full_context = rng.random(len(order)) < (self._settings.full_context_share if mixed else 0)
+        starts = np.arange(0, len(order), self._settings.batch_size)
         for start in rng.permutation(starts):
-            indices = order[start : start + self._settings.batch]
+            indices = order[start : start + self._settings.batch_size]
             yield list(zip(indices.tolist(), full_context[indices].astype(int).tolist(), strict=True))
 
     def _dev_metric(self) -> float:
@@ -248,7 +248,7 @@ class LearningRateSearch:
     def _compute_class_weights(self) -> Tensor | None:
         """[C] inverse to the square root of each label's count, with a mean of 1; None for equal weights."""
         counts = self._kind.class_counts(self._splits["train"].examples)
-        if not self._settings.balance or not counts.keys() >= set(self._kind.labels):
+        if not self._settings.balance_classes or not counts.keys() >= set(self._kind.labels):
             return None
         rarity = torch.tensor([counts[label] ** -0.5 for label in self._kind.labels])
         return (rarity / rarity.mean()).to(self._backbone.precision.device)

@@ -24,7 +24,7 @@ PRETRAIN = FurtherPretrainSettings(
     held_out_share=0.2, batch_tokens=256,
 )  # fmt: skip
 TABLE = PlotSettings(precision="float32")
-TUNE = FineTuneSettings(precision="float32", epochs=1, minimum_steps=0)
+TUNE = FineTuneSettings(precision="float32", epochs=1, min_steps=0)
 
 
 def really_made(folder: Path, *, lm_head: bool) -> Models:

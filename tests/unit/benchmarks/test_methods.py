@@ -13,7 +13,7 @@ from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.unit
 SMALL = FineTuneSettings(
-    precision="float32", learning_rate=3e-3, epochs=3, minimum_steps=0, patience=9, mix=0.0
+    precision="float32", learning_rate=3e-3, epochs=3, min_steps=0, patience=9, full_context_share=0.0
 )
 
 
