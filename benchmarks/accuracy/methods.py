@@ -1,6 +1,6 @@
-"""The methods of the paper's table 3, trained with equal care: the same loop, batches, epochs and search.
+"""The methods of the paper's table 3, all trained with the same loop, batches, epochs and search.
 
-What differs is what may learn, and how the lower half of a text is made.
+They differ in what is trained and in how the lower half of a text is computed.
 """
 
 import copy
@@ -26,10 +26,10 @@ from workers.training.task_model import PADDING_LOGIT, TaskModel
 from workers.training.tasks import task_kind
 
 
-class WholeModel(nn.Module):
-    """A model of its own: all its layers learn, or only the upper ones where `lower` is None.
+class FullModel(nn.Module):
+    """A dedicated model: all its layers are trained, or only the upper ones where `lower` is None.
 
-    Takes the place of a `TaskModel`; the shared upper layers it is given are not used.
+    A drop-in for `TaskModel`; it ignores the shared upper layers that `forward` gets.
     """
 
     def __init__(self, lower: FullLower | None, upper: UpperLayers, head: Head, dropout: float) -> None:
@@ -52,8 +52,8 @@ class WholeModel(nn.Module):
         return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT) if self.pooling == "token" else outputs
 
 
-class Tokens(PreparedSplit):
-    """A split whose sequences are read as ids, for a model with lower layers of its own."""
+class TokenSplit(PreparedSplit):
+    """A split whose sequences are read as ids, for a model with its own lower layers."""
 
     def batch(self, indices: Sequence[int], variants: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
         """Ids [B, T, 1] float32 (exact below 2^24) and mask [B, T]."""
@@ -65,11 +65,11 @@ class Tokens(PreparedSplit):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table. learns: "all" layers, the "upper" ones, a "pet" or the "head" alone. rate: the
-    learning rate tried first."""
+    """A row of the table. trained: "all" layers, the "upper" ones, a "pet", or the "head" alone. rate:
+    the learning rate tried first."""
 
     name: str
-    learns: str
+    trained: str
     lower_mode: LowerMode
     rate: float
     full_context_share: float = 0.0
@@ -95,10 +95,10 @@ class Inputs:
     task: str
 
 
-def train_whole(
+def train_full(
     method: Method, inputs: Inputs, settings: FineTuneSettings, reporter: Reporter
 ) -> dict[str, Any]:
-    """Train a method whose layers learn; {dev, test, learning_rate, epochs, parameters}."""
+    """Train a method without a PET; returns {dev, test, learning_rate, trials, bytes}."""
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
     backbone = Backbone.open(inputs.root, inputs.plots, precision, inputs.lower)
     kind = task_kind(inputs.task)
@@ -106,18 +106,18 @@ def train_whole(
         name: read_examples(getattr(inputs.files, name), inputs.task) for name in ("train", "dev", "test")
     }
     kind.fit(examples["train"])
-    every = method.learns == "all"
+    all_layers = method.trained == "all"
     splits = {
-        name: prepare_split(rows, kind, backbone, reporter, modes=[] if every else [method.lower_mode])
+        name: prepare_split(rows, kind, backbone, reporter, modes=[] if all_layers else [method.lower_mode])
         for name, rows in examples.items()
     }
-    if every:
-        splits = {name: Tokens(s.examples, s.sequences, s.ranges) for name, s in splits.items()}
+    if all_layers:
+        splits = {name: TokenSplit(s.examples, s.sequences, s.ranges) for name, s in splits.items()}
     pooling = "token" if kind.per_token else cast("Pooling", settings.pooling)
     generator = torch.Generator().manual_seed(settings.seed)
     head = Head.initial(len(kind.labels), backbone.root.config.hidden, pooling=pooling, generator=generator)
-    lower = backbone.root.checkpoint_lower() if every else None
-    model = WholeModel(lower, backbone.root.upper, head, settings.dropout).to(precision.device)
+    lower = backbone.root.checkpoint_lower() if all_layers else None
+    model = FullModel(lower, backbone.root.upper, head, settings.dropout).to(precision.device)
     as_task_model = cast("TaskModel", model)
     report = LearningRateSearch(
         as_task_model,
@@ -130,8 +130,8 @@ def train_whole(
     ).run()
     values = {}
     for name in ("dev", "test"):
-        found = predict(as_task_model, backbone, splits[name], kind, reporter)
-        values[name] = float(kind.compute_metrics(examples[name], found, examples["train"])["value"])
+        answers = predict(as_task_model, backbone, splits[name], kind, reporter)
+        values[name] = float(kind.compute_metrics(examples[name], answers, examples["train"])["value"])
     return {
         **values,
         "learning_rate": report["learning_rate"],

@@ -1,6 +1,6 @@
-"""The original model, with full context, as a masked language model of which some layers learn.
+"""Masked language modelling with the original, full-context model, of which some layers are trained.
 
-What the paper's figure 7 (upper half) compares; the product itself trains a root's local lower half.
+The paper's figure 7 (upper half) compares these; the product itself trains a root's local lower half.
 """
 
 import copy
@@ -32,15 +32,15 @@ from workers.training.progress import Reporter
 from workers.training.sequences import TokenSequence
 from workers.training.training_corpus import BatchSampler, TrainingCorpus
 
-Learning = Literal["none", "upper", "lower", "all"]
-VARIANTS: Final[tuple[Learning, ...]] = ("none", "upper", "lower", "all")
+TrainedLayers = Literal["none", "upper", "lower", "all"]
+VARIANTS: Final[tuple[TrainedLayers, ...]] = ("none", "upper", "lower", "all")
 STAGE = 3
 WARMUP_SHARE = 0.06
 
 
 @dataclass(frozen=True)
-class WholeLanguageModel(LanguageModel):
-    """A `LanguageModel` whose states at the cut come from the original lower layers; these may learn."""
+class FullContextLanguageModel(LanguageModel):
+    """A `LanguageModel` with the original lower layers, which may be trained."""
 
     def states(self, masked: MaskedBatch, rows: SparseAdamW | None = None) -> Tensor:
         """States at the cut [B, T, d], differentiable."""
@@ -55,14 +55,14 @@ class WholeLanguageModel(LanguageModel):
 
 @dataclass(frozen=True)
 class Domain:
-    """Texts of the domain to learn from, and held-out ones of it and of the root's own kind."""
+    """The domain's training texts, and held-out texts of the domain and of general text."""
 
-    texts: TrainingCorpus
+    corpus: TrainingCorpus
     held_out: dict[str, list[list[TokenSequence]]]
 
     @classmethod
     def read(cls, root: Path, corpus: Path, general: Path, settings: FurtherPretrainSettings) -> "Domain":
-        """The same split as the product's further pretraining with these settings makes."""
+        """Split the corpora as further pretraining with these settings does."""
         reader = CorpusReader(root / TOKENIZER_FILE, Root.load(root).config)
         domain, other = (
             TrainingCorpus.split(
@@ -80,78 +80,76 @@ class Domain:
         )
 
 
-def with_head(
+def open_published(
     root: Root,
     local: LocalLower,
     domain: Domain,
     settings: FurtherPretrainSettings,
     precision: Precision,
     reporter: Reporter,
-    kept: Path,
-) -> WholeLanguageModel:
-    """The model as it was published, with its language model head, or one fitted on the domain's text and
-    kept in that file."""
-    known = root.lm_head()
-    if known is None and kept.is_file():
-        known = LmHead.load(kept, root.config.architecture, precision.device)
-    groups = domain.texts.train_batches(settings.head_tokens, stage=HEAD_STAGE) if known is None else []
+    head_file: Path,
+) -> FullContextLanguageModel:
+    """The published model with its language model head, or with one fitted on the domain's text and cached in
+    `head_file`."""
+    head = root.lm_head()
+    if head is None and head_file.is_file():
+        head = LmHead.load(head_file, root.config.architecture, precision.device)
+    batches = domain.corpus.train_batches(settings.head_tokens, stage=HEAD_STAGE) if head is None else []
     full = root.checkpoint_lower()
-    model = WholeLanguageModel(
+    model = FullContextLanguageModel(
         local=local,
         teacher=Teacher(full, root.upper, precision),
-        head=(known or new_head(root, groups)).to(precision.device).requires_grad_(False),
+        head=(head or new_head(root, batches)).to(precision.device).requires_grad_(False),
         words=full.word_embeddings.detach().clone(),
         config=root.config,
     )
-    if known is None:
+    if head is None:
         model.fit_head(
-            groups,
+            batches,
             learning_rate=settings.head_learning_rate,
             epochs=settings.head_epochs,
             seed=settings.seed,
             reporter=reporter,
             checkpoints=CheckpointStore(),
         )
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        model.head.save(kept)
+        head_file.parent.mkdir(parents=True, exist_ok=True)
+        model.head.save(head_file)
     return model
 
 
-def learnt(
-    published: WholeLanguageModel,
-    learning: Learning,
+def train_variant(
+    published: FullContextLanguageModel,
+    layers: TrainedLayers,
     domain: Domain,
     settings: FurtherPretrainSettings,
     reporter: Reporter,
-) -> WholeLanguageModel:
-    """A copy of the model, some layers of which have learnt the domain; the head stays as it is."""
+) -> FullContextLanguageModel:
+    """A copy of the model with these layers trained on the domain; the head stays frozen."""
     teacher = published.teacher
     lower, upper = copy.deepcopy(teacher.lower), copy.deepcopy(teacher.upper)
     model = replace(published, teacher=Teacher(lower, upper, teacher.precision))
     modules: list[nn.Module] = [
-        module
-        for module, names in ((lower, ("lower", "all")), (upper, ("upper", "all")))
-        if learning in names
+        module for module, names in ((lower, ("lower", "all")), (upper, ("upper", "all"))) if layers in names
     ]
     if modules:
-        _learn(model, modules, BatchSampler(domain.texts, settings.tokens, STAGE), settings, reporter)
+        _train(model, modules, BatchSampler(domain.corpus, settings.tokens, STAGE), settings, reporter)
     return model
 
 
 def perplexities(
-    model: WholeLanguageModel, domain: Domain, seed: int, reporter: Reporter
+    model: FullContextLanguageModel, domain: Domain, seed: int, reporter: Reporter
 ) -> dict[str, float]:
-    """Of the held-out texts."""
-    return {name: model.perplexity(groups, seed, reporter) for name, groups in domain.held_out.items()}
+    """The perplexity of each held-out text."""
+    return {name: model.perplexity(batches, seed, reporter) for name, batches in domain.held_out.items()}
 
 
-def save_as_root(model: WholeLanguageModel, root: Root, out: Path) -> None:
-    """Write the model as a root, for fine-tuning on it with computed lower layers."""
+def save_as_root(model: FullContextLanguageModel, root: Root, out: Path) -> None:
+    """Write the model as a root, to fine-tune it with full-context lower layers."""
     Root(root.config, model.teacher.upper, root.tokenizer, _lower=model.teacher.lower).save(out)
 
 
-def _learn(
-    model: WholeLanguageModel,
+def _train(
+    model: FullContextLanguageModel,
     modules: Sequence[nn.Module],
     sampler: BatchSampler,
     settings: FurtherPretrainSettings,
