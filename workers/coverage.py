@@ -21,7 +21,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.selectors.coverage import coverage_record, coverages_of
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.tokenizer_fit import upload_parts
-from workers.jobs.files import artifact_folder
+from workers.jobs.inputs import artifact_folder
 
 log = logging.getLogger(__name__)
 

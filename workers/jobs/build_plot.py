@@ -4,12 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from django.conf import settings
-
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobShard
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.files import artifact_folder, corpus_file
+from workers.jobs.inputs import artifact_folder, corpus_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.sharding import ProgressCallback, ShardWork, process_stage
 from workers.training.progress import Reporter
@@ -83,8 +81,6 @@ def _builder(job: Job, store: ArtifactStore, corpus: Path) -> "PlotBuilder":
             corpus=corpus,
             alpha=job.params["alpha"],
             all_unigrams=job.params["all_unigrams"],
-            settings=PlotSettings(
-                device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
-            ),
+            settings=PlotSettings(**job_settings(job)),
         )
     )

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from django.conf import settings
-
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from workers.jobs.files import corpus_file
+from workers.jobs.inputs import corpus_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
@@ -25,12 +23,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         corpus=corpus_file(job),
         out_root=out_root,
         out_lower=out_lower,
-        settings=ConvertSettings(
-            name=job.params["name"],
-            device=settings.HMI_DEVICE,
-            precision=settings.HMI_DTYPE,
-            **job.params["settings"],
-        ),
+        settings=ConvertSettings(name=job.params["name"], **job_settings(job)),
         reporter=reporter,
         checkpoints=CheckpointStore(job_staging(store, job.pk)),
     )

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from django.conf import settings
-
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.files import artifact_folder, dataset_file
+from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 
@@ -26,7 +24,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         hplm=artifact_folder(store, inputs.hplm),
         dataset_file=dataset_file(job, "test"),
         train_file=dataset_file(job, "train"),
-        settings=EvaluateSettings(device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE),
+        settings=EvaluateSettings(**job_settings(job)),
         task=job.params["dataset"]["task"],
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from django.conf import settings
-
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.files import artifact_folder, dataset_file
+from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
@@ -33,9 +31,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         ),
         task=job.params["dataset"]["task"],
         out=out,
-        settings=FineTuneSettings(
-            device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
-        ),
+        settings=FineTuneSettings(**job_settings(job)),
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),
         checkpoints=CheckpointStore(job_staging(store, job.pk)),

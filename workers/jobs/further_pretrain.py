@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from django.conf import settings
-
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.files import artifact_folder, corpus_file
+from workers.jobs.inputs import artifact_folder, corpus_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
@@ -31,9 +29,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         lower=artifact_folder(store, inputs.lower),
         corpus=corpus_file(job),
         out=out,
-        settings=FurtherPretrainSettings(
-            device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
-        ),
+        settings=FurtherPretrainSettings(**job_settings(job)),
         reporter=reporter,
         checkpoints=CheckpointStore(job_staging(store, job.pk)),
     )

@@ -14,7 +14,7 @@ from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs, nearest_lower
 from versiontree.tree.services.growth import tenants_sharing_counts, tenants_to_grow_from
 from versiontree.tree.training_settings import DEFAULT_VECTORS
-from workers.jobs.files import artifact_folder
+from workers.jobs.inputs import artifact_folder
 from workers.jobs.outcome import JobOutcome, shared_artifact
 from workers.training.progress import Reporter
 

@@ -237,7 +237,7 @@ def choose_fragments(
             tables.choose(key_of(part), part)
     _, tokens = tables.total(TOKEN)
     if vocabulary is not None:
-        every = window.alone(np.arange(vocabulary, dtype=np.int64))
+        every = window.unigrams(np.arange(vocabulary, dtype=np.int64))
         tables.choose(key_of(every), every)
     rows = _write(tables, out, on_progress)
     return {"rows": rows, "coverage": coverage, "different": different, "tokens": tokens}

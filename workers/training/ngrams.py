@@ -53,23 +53,23 @@ class Window:
         middle = np.flatnonzero(stream != self.missing)
         windows = sliding_window_view(stream, self.n)[middle - self.before]
         whole = (windows != self.missing).all(axis=1)
-        found = {FULL: windows[whole], EDGE: windows[~whole], TOKEN: self.alone(stream[middle])}
+        found = {FULL: windows[whole], EDGE: windows[~whole], TOKEN: self.unigrams(stream[middle])}
         if self.n > 2:
-            pairs = self.only(windows, (self.before - 1, self.before))
+            pairs = self.keep_positions(windows, (self.before - 1, self.before))
             found[PAIR] = pairs[pairs[:, self.before - 1] != self.missing]
         if self.n > 3:
             positions = (self.before - 1, self.before, self.before + 1)
-            threes = self.only(windows, positions)
+            threes = self.keep_positions(windows, positions)
             found[TRIGRAM] = threes[(threes[:, positions] != self.missing).all(axis=1)]
         return found
 
-    def only(self, windows: Ids, positions: Sequence[int]) -> Ids:
+    def keep_positions(self, windows: Ids, positions: Sequence[int]) -> Ids:
         """The windows [F, n] with all other positions missing."""
         kept = np.full(windows.shape, self.missing, dtype=np.int64)
         kept[:, list(positions)] = windows[:, list(positions)]
         return kept
 
-    def alone(self, tokens: Ids) -> Ids:
+    def unigrams(self, tokens: Ids) -> Ids:
         """The uni-grams [F, n] of tokens [F]."""
         windows = np.full((len(tokens), self.n), self.missing, dtype=np.int64)
         windows[:, self.before] = tokens

@@ -71,12 +71,8 @@ def build_plot(
 
 def plot_report(about: dict[str, Any], chosen: Report, out: Path, alpha: float) -> dict[str, Any]:
     """The report of a build; `fragments`: the number of different ones in the corpus."""
-    return {
-        "rows": about["rows"],
-        "bytes": _size(out),
+    return _table_report(about, out) | {
         "alpha": alpha,
-        "levels": about["levels"],
-        "vectors": about["dtype"],
         "coverage": chosen["coverage"],
         "fragments": chosen["different"],
         "tokens": chosen["tokens"],
@@ -146,13 +142,7 @@ def grow_plot(
             n=config.n,
             dtype=settings.vectors,
         )
-    return {
-        "rows": about["rows"],
-        "bytes": _size(out),
-        "levels": about["levels"],
-        "vectors": about["dtype"],
-        "misses": answered,
-    }
+    return _table_report(about, out) | {"misses": answered}
 
 
 def _blocks(
@@ -206,13 +196,15 @@ def merge_plots(*, plots: Sequence[Path], out: Path, reporter: Reporter) -> dict
     with disk_full_errors(), atomic_folders(out):
         about = merge_tables(tables, out, progress_callback(reporter))
     reporter.report(before["rows"])
+    return _table_report(about, out) | {"tables": len(tables), "before": before}
+
+
+def _table_report(about: dict[str, Any], out: Path) -> dict[str, Any]:
     return {
         "rows": about["rows"],
         "bytes": _size(out),
         "levels": about["levels"],
         "vectors": about["dtype"],
-        "tables": len(tables),
-        "before": before,
     }
 
 

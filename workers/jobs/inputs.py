@@ -1,6 +1,9 @@
-"""The input files of a job, verified to be those it was created with."""
+"""The inputs of a job: its verified files, artifacts of earlier jobs, and settings."""
 
 from pathlib import Path
+from typing import Any
+
+from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.storage import corrupt_file_error, digest_file, stored_path
@@ -29,6 +32,11 @@ def artifact_folder(store: ArtifactStore, artifact: Artifact | None) -> Path:
     # Jobs run in the order of the chain, so a missing artifact is a bug.
     assert artifact is not None, "an artifact of an earlier job is missing"
     return store.path(artifact.kind, artifact.digest)
+
+
+def job_settings(job: Job) -> dict[str, Any]:
+    """The job's settings, with the installation's device and precision."""
+    return {"device": settings.HMI_DEVICE, "precision": settings.HMI_DTYPE, **job.params.get("settings", {})}
 
 
 def _upload(sha256: str, what: str) -> Path:
