@@ -124,7 +124,7 @@ def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
 ) -> None:
     settings = replace(SETTINGS, trials=1, dropout=0.0)
     roomy = tune(branch, files, tmp_path / "roomy", settings=settings)
-    monkeypatch.setattr(search, "outputs_of", _with_room_for(2))
+    monkeypatch.setattr(search, "forward", _with_room_for(2))
     tight = tune(branch, files, tmp_path / "tight", settings=settings)
     for before, after in zip(roomy["epochs"], tight["epochs"], strict=True):
         assert after["loss"] == pytest.approx(before["loss"], abs=1e-3)
@@ -133,7 +133,7 @@ def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
 def test_a_machine_without_room_for_one_text_is_told(
     branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "outputs_of", _with_room_for(0))
+    monkeypatch.setattr(search, "forward", _with_room_for(0))
     with pytest.raises(HplmError) as caught:
         tune(branch, files, tmp_path / "out")
     assert caught.value.code == "out_of_memory"
