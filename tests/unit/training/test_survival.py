@@ -44,8 +44,8 @@ paths = {name: Path(value) for name, value in given.items()}
 checkpoints = CheckpointStore(folder / "checkpoints", 0.0)
 if kind == "convert":
     convert_root(checkpoint=given["checkpoint"], corpus=paths["corpus"], out_root=folder / "out" / "root",
-                 out_lower=folder / "out" / "lower", settings=ConvertSettings(**settings), reporter=StepReporter(),
-                 checkpoints=checkpoints)
+                 out_lower=folder / "out" / "lower", settings=ConvertSettings(**settings),
+                 reporter=StepReporter(), checkpoints=checkpoints)
 else:
     further_pretrain(**paths, out=folder / "out", settings=FurtherPretrainSettings(**settings),
                      reporter=StepReporter(), checkpoints=checkpoints)
