@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.runs import bench_dir, fingerprint
+from benchmarks.result_cache import bench_dir, fingerprint
 from tests.skips import lacking
 
 INSTALL_S = 280

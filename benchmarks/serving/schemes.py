@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 from benchmarks.serving.timing import settled
 from benchmarks.serving.world import World
 from inference.engine.adapters import AdapterDesk

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline

@@ -35,7 +35,7 @@ TITLES: Final = {
     CreateStep.SETTINGS: "Settings",
     CreateStep.REVIEW: "Review",
 }
-SHOWN: Final = ("epochs", "learning_rate", "batch", "lora")
+SHOWN: Final = ("epochs", "learning_rate", "batch_size", "lora")
 """Settings that are not folded away."""
 
 

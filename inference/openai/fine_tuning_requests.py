@@ -108,7 +108,7 @@ def training_settings(data: Mapping[str, Any]) -> dict[str, Any]:
     if (epochs := chosen["n_epochs"]) != AUTO:
         settings["epochs"] = specs["epochs"].validate(epochs, "hyperparameters.n_epochs")
     if (batch := chosen["batch_size"]) != AUTO:
-        settings["batch"] = specs["batch"].validate(batch, "hyperparameters.batch_size")
+        settings["batch_size"] = specs["batch_size"].validate(batch, "hyperparameters.batch_size")
     if (factor := chosen["learning_rate_multiplier"]) != AUTO:
         rate, default = specs["learning_rate"], float(specs["learning_rate"].default or 0)
         _check_factor(factor, rate.min_value / default, rate.max_value / default)

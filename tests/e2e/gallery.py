@@ -33,7 +33,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
-from workers.training.tasks.base import Judged
+from workers.training.tasks.base import EvaluatedRow
 
 TEXT = "a drug for the heart of the patient, and a good result for the blood of the doctor"
 WORDS = ("Aspirin", "helps", "patient", "{}", "against", "severe", "headache")
@@ -106,11 +106,11 @@ def _spans_found() -> dict[str, Any]:
     return measured("tagging", rows, [list(TAGS) if n % 3 else half for n in TESTED])
 
 
-def _spans_judged(row: dict[str, Any], number: int) -> Judged:
+def _spans_judged(row: dict[str, Any], number: int) -> EvaluatedRow:
     """What that tagger answers."""
     gold = [["DRUG", 0, 1], ["DISEASE", 5, 7]]
     answer = gold if number % 3 else [gold[0], ["DISEASE", 6, 7]]
-    return Judged(gold, answer, gold == answer, 0.6 + number % 9 / 30)
+    return EvaluatedRow(gold, answer, gold == answer, 0.6 + number % 9 / 30)
 
 
 def fail(world: World) -> None:

@@ -16,7 +16,7 @@ DEFAULT_VECTORS: Final = "float16"
 """How a PLOT stores its vectors."""
 
 DEFAULT_EPOCHS: Final = 8
-"""Epochs of a fine-tuning that sets no number of them, unless `minimum_steps` asks for more."""
+"""Epochs of a fine-tuning that sets no number of them, unless `min_steps` asks for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         "head_tokens": _integer(
             150_000, 0, 10**10, "Read to fit a language model head, where there is none."
         ),
-        "likeness": SettingSpec(
+        "distillation_weight": SettingSpec(
             float, 20.0, 0, 1_000, help="How strongly it is held to the original layers."
         ),
         "learning_rate": _rate(3e-4),
@@ -108,25 +108,25 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         "epochs": _integer(
             None, 1, 100, f"Exactly so many. If empty: {DEFAULT_EPOCHS}, or more for the steps at least."
         ),
-        "batch": _integer(16, 1, 512),
+        "batch_size": _integer(16, 1, 512),
         "patience": _integer(8, 1, 100, "Epochs without gain on dev after which it stops."),
-        "minimum_steps": _integer(
+        "min_steps": _integer(
             200, 0, 10**6, "Small data is seen again until so many steps are made. Ignored if epochs is set."
         ),
-        "most_epochs": _integer(30, 1, 1000, "Ignored if epochs is set."),
+        "max_epochs": _integer(30, 1, 1000, "Ignored if epochs is set."),
         "dropout": SettingSpec(float, 0.1, 0, 0.9),
-        "mix": SettingSpec(
+        "full_context_share": SettingSpec(
             float, 0.5, 0, 1, help="Share of the texts that are read through the original layers."
         ),
-        "balance": SettingSpec(bool, False, help="Rare classes count for more."),
+        "balance_classes": SettingSpec(bool, False, help="Rare classes count for more."),
         "seed": _SEED,
     },
     JobKind.EVALUATE: {},
     JobKind.COMPACT: {},
     JobKind.GROW: {
-        "minimum_count": _integer(None, 1, 10**9),
-        "minimum_tenants": _integer(None, 1, 10_000),
-        "most": _integer(None, 1, 10**7),
+        "min_count": _integer(None, 1, 10**9),
+        "min_tenants": _integer(None, 1, 10_000),
+        "max_fragments": _integer(None, 1, 10**7),
     },
 }
 

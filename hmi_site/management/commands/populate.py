@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from rich.console import Console
 from rich.progress import Progress
 
-from demo.history import jobs_remember, usage_remember
+from demo.history import jobs_create, usage_create
 from demo.populate import copies_of, populate, statistics_gather
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import tenant_by_slug
@@ -62,8 +62,8 @@ class Command(BaseCommand):
                 progress=lambda done: bar.update(task, completed=done),
             )
         versions = list(_populated(owners, template))
-        jobs_remember(versions=versions, count=jobs)
-        usage_remember(versions=versions, count=usage)
+        jobs_create(versions=versions, count=jobs)
+        usage_create(versions=versions, count=usage)
         statistics_gather()
         whose = f"of {tenant}" if tenant else f"of {len(owners)} tenants"
         self.stdout.write(f"{models} models like {like}, {whose}, are registered and served.")

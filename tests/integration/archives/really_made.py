@@ -7,7 +7,7 @@ from typing import Any
 from tests.integration.archives.site import Models
 from tests.unit.tiny import tiny_checkpoint
 from tests.unit.training.world import NullReporter, corpus_file, dataset, repeating_texts
-from workers.jobs.outcome import plain
+from workers.jobs.outcome import to_json
 from workers.training.convert import ConvertSettings, convert_root
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
@@ -20,11 +20,11 @@ CONVERT = ConvertSettings(
     batch_tokens=256, context_rank=4,
 )  # fmt: skip
 PRETRAIN = FurtherPretrainSettings(
-    precision="float32", head_tokens=1000, head_passes=1, tokens=1000, held_out_tokens=600,
+    precision="float32", head_tokens=1000, head_epochs=1, tokens=1000, held_out_tokens=600,
     held_out_share=0.2, batch_tokens=256,
 )  # fmt: skip
 TABLE = PlotSettings(precision="float32")
-TUNE = FineTuneSettings(precision="float32", epochs=1, minimum_steps=0)
+TUNE = FineTuneSettings(precision="float32", epochs=1, min_steps=0)
 
 
 def really_made(folder: Path, *, lm_head: bool) -> Models:
@@ -58,8 +58,8 @@ def further_tables(models: Models, folder: Path) -> list[Path]:
     plots = [models.domain["plot"], models.root["plot"]]
     merge_plots(plots=plots, out=folder / "compacted", reporter=NullReporter())
     grow_plot(
-        root=models.root["root"], lower=models.domain["lower"], plots=plots, missed=[((7, 8, 9), 5)], most=10,
-        out=folder / "grown", settings=TABLE, reporter=NullReporter(),
+        root=models.root["root"], lower=models.domain["lower"], plots=plots, missed=[((7, 8, 9), 5)],
+        max_fragments=10, out=folder / "grown", settings=TABLE, reporter=NullReporter(),
     )  # fmt: skip
     return [folder / "compacted", folder / "grown"]
 
@@ -89,4 +89,4 @@ def _tuned(
 
 def _jobs(**reports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """By kind of job, as its row keeps it."""
-    return {kind: plain(report) for kind, report in reports.items()}
+    return {kind: to_json(report) for kind, report in reports.items()}

@@ -14,7 +14,7 @@ from tests.integration.archives.really_made import further_tables, really_made
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, predictions
 from versiontree.transfer.archive.layout import PARTS
 from versiontree.transfer.services.version_import import version_import
-from workers.training.training_texts import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
+from workers.training.training_corpus import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.serving.over_http.crowd import crowd
-from demo.history import usage_remember
+from demo.history import usage_create
 from tenants.usage.models import UsageDay
 from tests.integration.versiontree.tree_factory import household, ready_hplm, ready_root
 from versiontree.jobs.models import TERMINAL, Job, JobEvent
@@ -28,5 +28,5 @@ def test_jobs_and_usage_are_made_up_in_the_number_asked_for(
     assert UsageDay.unscoped.count() == 50
     assert UsageDay.unscoped.values("day").distinct().count() == 3
     versions = Version.unscoped.filter(hplm__name__startswith="crowd-").select_related("hplm").order_by("pk")
-    usage_remember(versions=list(versions), count=60)
+    usage_create(versions=list(versions), count=60)
     assert UsageDay.unscoped.count() == 60

@@ -20,11 +20,11 @@ from frontend.presenters.metrics import (
 from frontend.presenters.playground import answer_of
 from frontend.presenters.tokens import token_texts
 from workers.training.metrics import (
-    answer_scores,
-    classification_scores,
-    label_set_scores,
-    regression_scores,
-    tagging_scores,
+    answer_metrics,
+    classification_metrics,
+    multilabel_metrics,
+    regression_metrics,
+    tagging_metrics,
 )
 
 TEXT = "take two tablets"
@@ -123,11 +123,11 @@ def test_what_was_not_measured_is_left_out() -> None:
 
 
 SCORED: dict[str, dict[str, Any]] = {
-    "classification": classification_scores(["a", "b"], ["a", "a"], seen=["a", "b"]),
-    "multilabel": label_set_scores([["a", "b"], ["b"]], [["a"], ["b"]], seen=[["b"]]),
-    "regression": regression_scores([1.0, 2.0, 4.0], [1.0, 2.0, 3.0], seen=[2.0]),
-    "tagging": tagging_scores([["x", "y"]], [["B-a", "O"]], [["B-a", "O"]], seen=[(["x"], ["B-a"])]),
-    "question answering": answer_scores([["two"], []], ["two tablets", ""]),
+    "classification": classification_metrics(["a", "b"], ["a", "a"], train=["a", "b"]),
+    "multilabel": multilabel_metrics([["a", "b"], ["b"]], [["a"], ["b"]], train=[["b"]]),
+    "regression": regression_metrics([1.0, 2.0, 4.0], [1.0, 2.0, 3.0], train=[2.0]),
+    "tagging": tagging_metrics([["x", "y"]], [["B-a", "O"]], [["B-a", "O"]], train=[(["x"], ["B-a"])]),
+    "question answering": answer_metrics([["two"], []], ["two tablets", ""]),
 }
 
 

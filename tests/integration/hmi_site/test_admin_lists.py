@@ -19,7 +19,7 @@ from django.urls import reverse
 from redis import Redis
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from demo.history import jobs_remember
+from demo.history import jobs_create
 from demo.populate import hplms_register, statistics_gather
 from inference.api.client import close_gateway
 from tenants.accounts.models import Tenant, User
@@ -110,7 +110,7 @@ def _tree(like: Version, copies: Copies) -> None:
     hplms = Hplm.unscoped.filter(tenant__in=tenants).select_related("tenant").order_by("pk")
     copies.made[Hplm] = list(hplms)
     copies.made[Version] = list(Version.unscoped.filter(hplm__in=hplms).order_by("pk"))
-    jobs_remember(versions=copies.made[Version], count=copies.count)
+    jobs_create(versions=copies.made[Version], count=copies.count)
     copies.made[Job] = list(Job.unscoped.filter(version__in=copies.made[Version]).order_by("pk"))
     copies.add(Root, [Root(name=f"root-{one}", source="x") for one in serials])
     roots = copies.made[Root]

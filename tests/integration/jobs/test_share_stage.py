@@ -12,7 +12,7 @@ from tests.unit.training.world import CancelAt, NullReporter
 from versiontree.jobs.models import Job, JobShard
 from versiontree.jobs.services.lifecycle import job_claim
 from workers import sharding
-from workers.sharding import share_stage
+from workers.sharding import process_stage
 from workers.training.disk import build_once
 from workers.training.progress import Cancelled, Reporter
 
@@ -45,7 +45,7 @@ def work(shard: JobShard, folder: Path, told: Callable[[int], None]) -> Mapping[
 
 
 def share(job: Job, staging: Path, reporter: Reporter) -> list[Path]:
-    return share_stage(
+    return process_stage(
         job_id=job.pk, stage="count", pieces=PIECES, staging=staging, work=work, reporter=reporter
     )
 
@@ -60,7 +60,7 @@ def test_help_is_asked_for_at_once_and_not_with_every_step(
 def test_help_is_asked_for_again_while_parts_wait(
     job: Job, tmp_path: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharding, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(sharding, "DISPATCH_INTERVAL_S", 0.0)
     share(job, tmp_path, NullReporter())
     assert asked == [2, 2, 1, 0]
 

@@ -17,7 +17,7 @@ from versiontree.artifact_store import staging_folder
 from versiontree.jobs.models import Job, JobShard, ShardState
 from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import VersionArtifact
-from workers.jobs.files import corpus_file
+from workers.jobs.inputs import corpus_file
 from workers.training.plots import PlotSettings, build_plot
 
 pytestmark = pytest.mark.slow

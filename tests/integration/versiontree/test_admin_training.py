@@ -119,9 +119,9 @@ def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: 
     add = reverse("admin:tree_domain_add")
     assert set(settings_shown(staff, add)) == {*SETTING_SPECS[JobKind.FURTHER_PRETRAIN], "vectors"}
     form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
-    assert staff.post(add, form | {"likeness": "2", "vectors": "int8"}).status_code == 302
+    assert staff.post(add, form | {"distillation_weight": "2", "vectors": "int8"}).status_code == 302
     first = tree_factory.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
-    assert (first.config["settings"], first.config["vectors"]) == ({"likeness": 2.0}, "int8")
+    assert (first.config["settings"], first.config["vectors"]) == ({"distillation_weight": 2.0}, "int8")
     change = reverse("admin:tree_domain_change", args=[first.domain_id])
     assert "vectors" in settings_shown(staff, change)
     for number, (asked, stored) in enumerate((("", "int8"), ("float16", "float16")), start=2):

@@ -9,7 +9,7 @@ import torch
 from safetensors import SafetensorError
 
 from inference.hplm.errors import HplmError
-from workers.training.checkpoints import Checkpoints, draws, torch_draws
+from workers.training.checkpoints import CheckpointStore, seeded_generator, seeded_rng
 from workers.training.disk import disk_full_errors
 
 
@@ -21,30 +21,28 @@ class Clock:
 
 
 def test_what_was_saved_last_is_loaded(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path / "job")
+    kept = CheckpointStore(tmp_path / "job")
     kept.save("closed form", 3, {"w": torch.zeros(2)}, {"loss": 0.1})
     kept.save("closed form", 7, {"w": torch.arange(4.0)[::2]}, {"loss": 1 / 3, "best": [1, "a", None]})
-    saved = Checkpoints(tmp_path / "job").load("closed form")
+    saved = CheckpointStore(tmp_path / "job").load("closed form")
     assert saved is not None
     assert saved.step == 7
     assert saved.tensors["w"].tolist() == [0.0, 2.0]
     assert saved.state == {"loss": 1 / 3, "best": [1, "a", None]}
 
 
-def test_every_stage_has_its_own_and_can_be_forgotten(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+def test_every_stage_has_its_own(tmp_path: Path) -> None:
+    kept = CheckpointStore(tmp_path)
     kept.save("a", 1, {}, {})
     kept.save("b", 2, {}, {})
-    kept.forget("a")
-    kept.forget("never saved")
-    assert kept.load("a") is None
-    assert (found := kept.load("b")) is not None
-    assert found.step == 2
+    assert (first := kept.load("a")) is not None
+    assert (second := kept.load("b")) is not None
+    assert (first.step, second.step) == (1, 2)
 
 
 def test_tensors_that_share_memory_are_saved_each_whole(tmp_path: Path) -> None:
     whole = torch.arange(6.0)
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     kept.save("a", 0, {"whole": whole, "part": whole[2:], "turned": whole.reshape(2, 3).T}, {})
     saved = kept.load("a")
     assert saved is not None
@@ -53,7 +51,7 @@ def test_tensors_that_share_memory_are_saved_each_whole(tmp_path: Path) -> None:
 
 
 def test_half_a_checkpoint_is_none_and_a_damaged_one_too(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     (tmp_path / "a.partial").write_bytes(b"half")
     (tmp_path / "b.safetensors").write_bytes(b"damaged")
     assert kept.load("a") is None
@@ -62,26 +60,25 @@ def test_half_a_checkpoint_is_none_and_a_damaged_one_too(tmp_path: Path) -> None
 
 def test_one_is_due_when_the_time_has_passed_and_not_right_after_another(tmp_path: Path) -> None:
     clock = Clock()
-    kept = Checkpoints(tmp_path, 10.0, clock=clock)
-    assert not kept.due()
+    kept = CheckpointStore(tmp_path, 10.0, clock=clock)
+    assert not kept.is_due()
     clock.now = 10.0
-    assert kept.due()
+    assert kept.is_due()
     kept.save("a", 0, {}, {})
-    assert not kept.due()
+    assert not kept.is_due()
 
 
 def test_without_a_folder_nothing_is_kept() -> None:
-    kept = Checkpoints(None, 0.0)
+    kept = CheckpointStore(None, 0.0)
     kept.save("a", 1, {"w": torch.ones(1)}, {})
-    kept.forget("a")
-    assert not kept.due()
+    assert not kept.is_due()
     assert kept.load("a") is None
 
 
 def test_a_place_draws_the_same_again_and_differently_from_others() -> None:
-    assert np.array_equal(draws(1, 2, 3).random(5), draws(1, 2, 3).random(5))
-    assert not np.array_equal(draws(1, 2, 3).random(5), draws(1, 3, 2).random(5))
-    first, again, other = (torch.rand(5, generator=torch_draws(0, stage)) for stage in (1, 1, 2))
+    assert np.array_equal(seeded_rng(1, 2, 3).random(5), seeded_rng(1, 2, 3).random(5))
+    assert not np.array_equal(seeded_rng(1, 2, 3).random(5), seeded_rng(1, 3, 2).random(5))
+    first, again, other = (torch.rand(5, generator=seeded_generator(0, stage)) for stage in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
@@ -107,7 +104,7 @@ def test_other_troubles_stay_what_they_are(error: Exception) -> None:
 
 
 def test_one_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
+    kept = CheckpointStore(tmp_path)
     kept.save("a", 1, {}, {})
     (tmp_path / "a.partial").mkdir()
     with pytest.raises((OSError, SafetensorError)):
@@ -118,11 +115,10 @@ def test_one_that_cannot_be_written_leaves_the_one_before(tmp_path: Path) -> Non
 
 
 def test_a_companion_reads_checkpoints_and_never_writes_them(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, 0.0)
+    kept = CheckpointStore(tmp_path, 0.0)
     kept.save("a", 3, {}, {})
-    reading = kept.reading_only()
+    reading = kept.read_only()
     reading.save("a", 9, {}, {})
-    reading.forget("a")
-    assert not reading.due()
+    assert not reading.is_due()
     assert (saved := reading.load("a")) is not None
     assert saved.step == 3

@@ -18,7 +18,7 @@ from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
 from workers.training.convert import ConvertSettings, convert_root
 from workers.training.progress import Cancelled, Reporter
-from workers.training.training_texts import read_general
+from workers.training.training_corpus import read_general_text
 
 pytestmark = pytest.mark.slow
 
@@ -219,5 +219,5 @@ def test_with_a_budget_of_minutes_it_distils_that_long(branch: Branch, tmp_path:
 
 
 def test_a_little_general_text_is_kept_with_the_root(converted: dict[str, Any]) -> None:
-    kept = read_general(converted["folder"] / "root")
+    kept = read_general_text(converted["folder"] / "root")
     assert sum(map(len, kept)) > 300

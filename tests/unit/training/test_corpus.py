@@ -10,10 +10,10 @@ from inference.hplm.errors import HplmError
 from inference.hplm.root import TOKENIZER_FILE
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import corpus_file
-from workers.training.checkpoints import draws
+from workers.training.checkpoints import seeded_rng
 from workers.training.corpus import CorpusReader, read_corpus
-from workers.training.sequences import alone, batches_of, draw_sequences, make_batch
-from workers.training.training_texts import TrainingTexts
+from workers.training.sequences import draw_sequences, make_batch, make_batches, single_text
+from workers.training.training_corpus import TrainingCorpus
 
 
 @pytest.fixture
@@ -56,10 +56,10 @@ def test_drawn_sequences_fill_the_budget_and_reach_far_positions(
 ) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
     numbers = np.arange(len(corpus))
-    drawn = draw_sequences(corpus, numbers, reader, tokens=3000, rng=draws(1))
+    drawn = draw_sequences(corpus, numbers, reader, tokens=3000, rng=seeded_rng(1))
     assert 3000 <= sum(map(len, drawn)) < 3200
     assert max(map(len, drawn)) == reader.config.max_tokens
-    again = draw_sequences(corpus, numbers, reader, tokens=3000, rng=draws(1))
+    again = draw_sequences(corpus, numbers, reader, tokens=3000, rng=seeded_rng(1))
     assert all(np.array_equal(a.ids, b.ids) for a, b in zip(drawn, again, strict=True))
 
 
@@ -68,7 +68,7 @@ def test_some_packed_sequences_are_pairs_whose_second_text_is_of_another_type(
 ) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
     config = reader.config
-    drawn = draw_sequences(corpus, np.arange(300), reader, tokens=6000, rng=draws(0))
+    drawn = draw_sequences(corpus, np.arange(300), reader, tokens=6000, rng=seeded_rng(0))
     pairs = [one for one in drawn if one.types.any()]
     assert 0 < len(pairs) < len(drawn) / 2
     for one in pairs:
@@ -82,21 +82,21 @@ def test_some_packed_sequences_are_pairs_whose_second_text_is_of_another_type(
 def test_a_corpus_without_any_token_is_refused(tmp_path: Path, reader: CorpusReader) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt", ["\u200b"] * 8))
     with pytest.raises(HplmError) as caught:
-        draw_sequences(corpus, np.arange(8), reader, tokens=10, rng=draws(0))
+        draw_sequences(corpus, np.arange(8), reader, tokens=10, rng=seeded_rng(0))
     assert caught.value.code == "corpus_too_small"
 
 
 def test_no_text_is_both_learnt_from_and_kept_apart(tmp_path: Path, reader: CorpusReader) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
-    texts = TrainingTexts.split(corpus, reader, held_out_share=0.1, batch_tokens=256, seed=0)
-    assert len(texts.kept) == 30
-    assert sorted([*texts.learn, *texts.kept]) == list(range(300))
+    texts = TrainingCorpus.split(corpus, reader, held_out_share=0.1, batch_tokens=256, seed=0)
+    assert len(texts.held_out) == 30
+    assert sorted([*texts.train, *texts.held_out]) == list(range(300))
 
 
 def test_batches_hold_every_sequence_once_within_the_budget(tmp_path: Path, reader: CorpusReader) -> None:
     corpus = read_corpus(corpus_file(tmp_path / "corpus.txt"))
-    drawn = draw_sequences(corpus, np.arange(300), reader, tokens=2000, rng=draws(0))
-    groups = batches_of(drawn, batch_tokens=256, rng=draws(3))
+    drawn = draw_sequences(corpus, np.arange(300), reader, tokens=2000, rng=seeded_rng(0))
+    groups = make_batches(drawn, batch_tokens=256, rng=seeded_rng(3))
     assert all(len(group) * max(map(len, group)) <= 256 for group in groups)
     batched = sorted(one.ids.tobytes() for group in groups for one in group)
     assert batched == sorted(one.ids.tobytes() for one in drawn)
@@ -104,9 +104,9 @@ def test_batches_hold_every_sequence_once_within_the_budget(tmp_path: Path, read
 
 def test_a_batch_knows_the_fragment_of_every_token(reader: CorpusReader) -> None:
     first, second = (next(reader.sequences(iter([text]))) for text in ("river stone river", "stone river"))
-    batch = make_batch([alone(first), alone(second)], reader.config)
+    batch = make_batch([single_text(first), single_text(second)], reader.config)
     for row, ids in enumerate((first, second)):
-        found = batch.unique[batch.where[row, : len(ids)].numpy()]
+        found = batch.unique[batch.lookup_index[row, : len(ids)].numpy()]
         assert found.tolist() == fragments.extract(ids, reader.config.missing_id).tolist()
         assert batch.ids[row, : len(ids)].tolist() == ids.tolist()
         assert batch.mask[row].sum() == len(ids) == batch.lengths[row]

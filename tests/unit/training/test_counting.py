@@ -117,7 +117,7 @@ def test_what_does_not_fit_anywhere_is_said_so(folder: Path) -> None:
 
 
 def test_a_long_query_stops_when_the_job_must(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fragment_counts, "WATCH_EVERY_S", 0.001)
+    monkeypatch.setattr(fragment_counts, "CHECK_INTERVAL_S", 0.001)
     asked = iter([None, None, Cancelled()])
 
     def watch() -> None:
@@ -126,7 +126,7 @@ def test_a_long_query_stops_when_the_job_must(folder: Path, monkeypatch: pytest.
 
     packing = Packing(Window(2, 5_000))
     values = np.random.default_rng(0).integers(0, 5_000, (1_000_000, 2))
-    opened = FragmentTables(folder / "long", packing, memory_mb=64, threads=1, watch=watch)
+    opened = FragmentTables(folder / "long", packing, memory_mb=64, threads=1, check=watch)
     with opened, pytest.raises(Cancelled):
         load(opened, folder, values)
 
@@ -148,7 +148,7 @@ def test_longer_windows_keep_the_short_ends_of_texts_and_the_frequent_long_ones(
             alpha=20,
             vocabulary=None,
             key_of=in_one_number,
-            told=lambda _: None,
+            on_progress=lambda _: None,
         )
     chosen = {tuple(row) for row in np.fromfile(out, dtype=np.int32).reshape(-1, 4).tolist()}
     assert report["rows"] == len(chosen)

@@ -14,12 +14,12 @@ from inference.hplm.root import LM_HEAD_FILE
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, contents, corpus_file, repeating_texts
-from workers.training.checkpoints import Checkpoints
+from workers.training.checkpoints import CheckpointStore
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
-from workers.training.masked_language_model import hide, masked_batch
+from workers.training.masked_language_model import mask_tokens, masked_batch
 from workers.training.progress import Cancelled, Reporter
-from workers.training.sequences import alone, pair
-from workers.training.training_texts import read_general, write_general
+from workers.training.sequences import single_text, text_pair
+from workers.training.training_corpus import read_general_text, write_general_text
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ SMALL = FurtherPretrainSettings(
     batch_tokens=256,
     head_learning_rate=2e-2,
     learning_rate=3e-3,
-    likeness=0.0,
+    distillation_weight=0.0,
 )
 
 
@@ -44,7 +44,7 @@ def pretrain(
     settings: FurtherPretrainSettings = SMALL,
     reporter: Reporter | None = None,
     general: Path | None = None,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
     folder.mkdir(exist_ok=True)
     return further_pretrain(
@@ -112,10 +112,10 @@ def test_a_root_with_a_head_of_its_own_needs_none_fitted(tmp_path: Path) -> None
     assert not (tmp_path / "out" / LM_HEAD_FILE).exists()
 
 
-def test_likeness_keeps_the_states_near_those_of_the_original(
+def test_distillation_weight_keeps_the_states_near_those_of_the_original(
     branch: Branch, domain: dict[str, Any], tmp_path: Path
 ) -> None:
-    strict = pretrain(branch, tmp_path, settings=replace(SMALL, tokens=5_000, likeness=20.0))
+    strict = pretrain(branch, tmp_path, settings=replace(SMALL, tokens=5_000, distillation_weight=20.0))
     free = domain["report"]["after"]["unexplained"]
     assert strict["after"]["unexplained"]["trigram"]["cut"] < free["trigram"]["cut"]
 
@@ -141,8 +141,8 @@ def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
 def test_a_seventh_of_the_tokens_is_hidden_mostly_behind_the_mask(branch: Branch) -> None:
     config, rng = branch.loaded.config, np.random.default_rng(0)
     ids = np.array([config.cls_id, *([50] * 20_000), config.sep_id])
-    hidden = hide(alone(ids), config, rng)
-    read, places = hidden.framed.ids, hidden.places
+    hidden = mask_tokens(single_text(ids), config, rng)
+    read, places = hidden.sequence.ids, hidden.positions
     assert len(places) == pytest.approx(3_000, rel=0.1)
     assert set(np.flatnonzero(read != ids)) <= set(places)
     assert (read[places] == config.mask_id).mean() == pytest.approx(0.8, abs=0.03)
@@ -152,19 +152,19 @@ def test_a_seventh_of_the_tokens_is_hidden_mostly_behind_the_mask(branch: Branch
 
 def test_special_tokens_are_never_hidden_not_even_those_between_two_texts(branch: Branch) -> None:
     config, rng = branch.loaded.config, np.random.default_rng(0)
-    two = pair(np.full(30, 50), np.full(20, 51), config)
+    two = text_pair(np.full(30, 50), np.full(20, 51), config)
     for _ in range(50):
-        hidden = hide(two, config, rng)
-        assert set(hidden.wanted) <= {50, 51}
+        hidden = mask_tokens(two, config, rng)
+        assert set(hidden.labels) <= {50, 51}
 
 
 def test_even_the_shortest_text_asks_for_one_word(branch: Branch) -> None:
     config, rng = branch.loaded.config, np.random.default_rng(0)
-    short = alone(np.array([config.cls_id, 60, config.sep_id]))
-    masked = masked_batch([hide(short, config, rng), hide(short, config, rng)], config)
+    short = single_text(np.array([config.cls_id, 60, config.sep_id]))
+    masked = masked_batch([mask_tokens(short, config, rng), mask_tokens(short, config, rng)], config)
     assert masked.rows.tolist() == [0, 1]
-    assert masked.places.tolist() == [1, 1]
-    assert masked.wanted.tolist() == [60, 60]
+    assert masked.positions.tolist() == [1, 1]
+    assert masked.labels.tolist() == [60, 60]
 
 
 def test_what_happens_to_general_text_is_told_of_the_corpus_given(branch: Branch, tmp_path: Path) -> None:
@@ -181,11 +181,11 @@ def test_what_happens_to_general_text_is_told_of_the_sample_kept_with_the_root(
     shutil.copytree(branch.root, root)
     config = branch.loaded.config
     kept = [
-        alone(np.array([config.cls_id, 60, 61, 62, config.sep_id])),
-        pair(np.array([50]), np.array([51]), config),
+        single_text(np.array([config.cls_id, 60, 61, 62, config.sep_id])),
+        text_pair(np.array([50]), np.array([51]), config),
     ]
-    write_general(root, [kept[:1], kept[1:]])
-    again = read_general(root)
+    write_general_text(root, [kept[:1], kept[1:]])
+    again = read_general_text(root)
     assert [one.ids.tolist() for one in again] == [one.ids.tolist() for one in kept]
     assert [one.types.tolist() for one in again] == [one.types.tolist() for one in kept]
     report = pretrain(replace(branch, root=root), tmp_path / "kept", settings=replace(SMALL, tokens=1_000))

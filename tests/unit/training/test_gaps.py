@@ -12,18 +12,24 @@ from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.training.world import NullReporter, corpus_file
 from workers.training.corpus import CorpusReader, Ids, read_corpus
 from workers.training.plots import PlotSettings, build_plot
-from workers.training.simulated_misses import Frequencies, Patterns, TableGaps, everywhere, read_at
+from workers.training.simulated_misses import (
+    FragmentFrequencies,
+    MissSampler,
+    SimulatedTable,
+    constant_level,
+    shorten_to_levels,
+)
 
 MISSING = 99
 
 
-def gaps_of(texts: list[list[int]], alpha: float, n: int = 3) -> TableGaps:
-    return TableGaps(Frequencies.of([np.array(text) for text in texts], n, MISSING), alpha)
+def gaps_of(texts: list[list[int]], alpha: float, n: int = 3) -> SimulatedTable:
+    return SimulatedTable(FragmentFrequencies.of([np.array(text) for text in texts], n, MISSING), alpha)
 
 
-def levels(gaps: TableGaps, text: list[int], *, counted: bool = False, n: int = 3) -> list[int]:
+def levels(gaps: SimulatedTable, text: list[int], *, leave_one_out: bool = False, n: int = 3) -> list[int]:
     whole = fragments.extract(np.array(text), MISSING, n)
-    found: list[int] = gaps.levels(whole, counted=counted).tolist()
+    found: list[int] = gaps.levels(whole, leave_one_out=leave_one_out).tolist()
     return found
 
 
@@ -34,13 +40,13 @@ def test_text_that_was_counted_is_found_whole_at_full_coverage() -> None:
 
 def test_its_own_occurrence_does_not_count_for_a_text_that_was_counted() -> None:
     gaps = gaps_of([[1, 5, 6, 7, 2]], 100.0)
-    assert levels(gaps, [1, 5, 6, 7, 2], counted=True) == [LEVEL_UNI] * 5
+    assert levels(gaps, [1, 5, 6, 7, 2], leave_one_out=True) == [LEVEL_UNI] * 5
 
 
 def test_what_another_text_has_too_is_found_in_one_that_was_counted() -> None:
     gaps = gaps_of([[1, 5, 6, 7, 2], [1, 5, 6, 8, 2]], 100.0)
     # [CLS] before 5, and 5 between [CLS] and 6, stand in both; 6 after 5 does, but not 6 before 7.
-    assert levels(gaps, [1, 5, 6, 7, 2], counted=True) == [
+    assert levels(gaps, [1, 5, 6, 7, 2], leave_one_out=True) == [
         LEVEL_TRI, LEVEL_TRI, LEVEL_LEFT, LEVEL_UNI, LEVEL_UNI
     ]  # fmt: skip
 
@@ -60,7 +66,7 @@ def test_no_coverage_leaves_the_ends_and_uni_grams() -> None:
 def test_reading_everything_at_a_level_leaves_nothing_more(n: int) -> None:
     whole = fragments.extract(np.arange(10), MISSING, n)
     for level in range(fragments.level_count(n)):
-        read = read_at(whole, everywhere(level)(whole), MISSING)
+        read = shorten_to_levels(whole, constant_level(level)(whole), MISSING)
         assert np.array_equal(read, fragments.shorten(whole, level, MISSING))
 
 
@@ -87,13 +93,13 @@ def test_the_gaps_are_those_of_the_table_that_is_built(
     table = PlotTable.open(folder / "plot")
     reader = CorpusReader(folder / "root" / "tokenizer.json", root.config)
     sequences = list(reader.sequences(read_corpus(corpus).texts()))
-    gaps = TableGaps(Frequencies.of(sequences, n, root.config.missing_id), alpha)
+    gaps = SimulatedTable(FragmentFrequencies.of(sequences, n, root.config.missing_id), alpha)
     for sequence in sequences[:40]:
         whole = fragments.extract(sequence, root.config.missing_id, n)
-        found = gaps.levels(whole, counted=False)
+        found = gaps.levels(whole, leave_one_out=False)
         expected = np.array(_first_found(table, whole, root.config.missing_id))
-        read = read_at(whole, found, root.config.missing_id)
-        assert np.array_equal(read, read_at(whole, expected, root.config.missing_id))
+        read = shorten_to_levels(whole, found, root.config.missing_id)
+        assert np.array_equal(read, shorten_to_levels(whole, expected, root.config.missing_id))
 
 
 def _first_found(table: PlotTable, whole: Ids, missing: int) -> list[int]:
@@ -118,8 +124,8 @@ def test_patterns_are_drawn_by_their_shares() -> None:
     gaps = gaps_of([[1, 5, 6, 7, 2]], 100.0)
     whole = fragments.extract(np.array([1, 5, 6, 7, 2]), MISSING)
     rng = np.random.default_rng(0)
-    patterns = Patterns(gaps, complete=0.5, table=0.0)
-    drawn = [patterns.draw(whole, rng, MISSING) for _ in range(400)]
+    patterns = MissSampler(gaps, complete_share=0.5, table_share=0.0)
+    drawn = [patterns.sample(whole, rng, MISSING) for _ in range(400)]
     complete = sum(np.array_equal(read, whole) for read in drawn) / 400
     assert complete == pytest.approx(0.5, abs=0.08)
     alone = fragments.shorten(whole, LEVEL_UNI, MISSING)

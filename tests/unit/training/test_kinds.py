@@ -17,7 +17,7 @@ from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerWay
+from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.slow
@@ -25,7 +25,13 @@ pytestmark = pytest.mark.slow
 FILLERS = WORDS[30:60]
 SIGNS = {"happy": "joy", "blood": "medicine", "poor": "need"}
 SETTINGS = FineTuneSettings(
-    precision="float32", lora=4, learning_rate=1e-2, mix=0.0, patience=9, dropout=0.0, epochs=10
+    precision="float32",
+    lora=4,
+    learning_rate=1e-2,
+    full_context_share=0.0,
+    patience=9,
+    dropout=0.0,
+    epochs=10,
 )
 Row = dict[str, Any]
 
@@ -147,9 +153,9 @@ def check_answers(folder: Path, file: Path, metrics: dict[str, Any]) -> None:
     assert all(one.score is not None and 0 <= one.score <= 1 for one in kept.answered)
 
 
-@pytest.mark.parametrize("way", ["fallback", "compute", "whole"])
+@pytest.mark.parametrize("way", ["fallback", "compute", "full"])
 def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
-    branch: Branch, tmp_path: Path, way: LowerWay
+    branch: Branch, tmp_path: Path, way: LowerMode
 ) -> None:
     files = files_of(tmp_path, multilabel_row, train=40)
     report = fine_tune(
@@ -160,12 +166,12 @@ def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
         task="multilabel",
         out=tmp_path / "out",
         settings=FineTuneSettings(
-            precision="float32", lora=2, mix=0.5, epochs=1, minimum_steps=0, lower_way=way
+            precision="float32", lora=2, full_context_share=0.5, epochs=1, min_steps=0, lower_mode=way
         ),
         reporter=NullReporter(),
     )
     hits = report["test"]["plot_hits"]
-    assert (hits["whole"] == 1) == (way == "whole")
+    assert (hits["whole"] == 1) == (way == "full")
     assert (hits["computed"] > 0) == (way == "compute")
     if way == "fallback":
         assert hits["trigram"] + hits["bigram"] + hits["unigram"] == pytest.approx(1, abs=1e-3)
@@ -178,7 +184,7 @@ def test_an_update_that_learns_nothing_answers_as_the_version_before(
     task, row, _ = KINDS[kind]
     files = files_of(tmp_path, row, train=80)
     first = tune(branch, files, task, tmp_path / "first", epochs=3)
-    still = {"epochs": 1, "minimum_steps": 0, "most_epochs": 1, "learning_rate": 1e-12}
+    still = {"epochs": 1, "min_steps": 0, "max_epochs": 1, "learning_rate": 1e-12}
     update = tune(branch, files, task, tmp_path / "update", tmp_path / "first", **still)
     told = "mean_absolute_error" if kind == "regression" else "value"
     assert update["test"][told] == pytest.approx(first["test"][told], rel=0.02)

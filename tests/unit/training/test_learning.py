@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from tests.unit.training.world import CancelAt, Recorder
-from workers.training.checkpoints import Checkpoints
+from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Cancelled
-from workers.training.training_loop import WATCHED, Budget, finished, learn
+from workers.training.training_loop import EVALUATIONS, Budget, load_finished, train_stage
 
 
 class Clock:
@@ -38,16 +38,16 @@ class Counter:
         self.clock.now += 3
         return {"loss": 1.0 / (1 + number)}
 
-    def tensors(self) -> Mapping[str, Tensor]:
+    def state_dict(self) -> Mapping[str, Tensor]:
         return {"total": self.total}
 
-    def restore(self, tensors: Mapping[str, Tensor], done: int) -> None:
+    def load_state_dict(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         self.total = tensors["total"]
 
 
 def test_as_many_steps_as_the_budget_has() -> None:
     counter, recorder = Counter(), Recorder()
-    learn("count", counter, Budget(5), recorder, Checkpoints())
+    train_stage("count", counter, Budget(5), recorder, CheckpointStore())
     assert counter.taken == [0, 1, 2, 3, 4]
     assert counter.progress == [None] * 5
     assert recorder.stages == [("count", 5, [1, 2, 3, 4, 5, 5])]
@@ -56,7 +56,7 @@ def test_as_many_steps_as_the_budget_has() -> None:
 def test_with_minutes_it_learns_that_long_and_says_how_far_the_time_is() -> None:
     clock, recorder = Clock(), Recorder()
     counter = Counter(clock)
-    learn("count", counter, Budget(5, minutes=0.5, clock=clock), recorder, Checkpoints())
+    train_stage("count", counter, Budget(5, minutes=0.5, clock=clock), recorder, CheckpointStore())
     assert counter.taken == list(range(10))
     assert counter.progress == pytest.approx([step / 10 for step in range(10)])
     assert recorder.stages == [("count", 30, [*range(3, 31, 3), 30])]
@@ -64,32 +64,32 @@ def test_with_minutes_it_learns_that_long_and_says_how_far_the_time_is() -> None
 
 def test_after_a_stop_it_goes_on_with_what_is_left_of_steps_and_time(tmp_path: Path) -> None:
     clock = Clock()
-    kept = Checkpoints(tmp_path, 0.0)
+    kept = CheckpointStore(tmp_path, 0.0)
     with pytest.raises(Cancelled):
-        learn("count", Counter(clock), Budget(9, minutes=0.5, clock=clock), CancelAt(5), kept)
+        train_stage("count", Counter(clock), Budget(9, minutes=0.5, clock=clock), CancelAt(5), kept)
     again = Counter(clock)
-    learn("count", again, Budget(9, minutes=0.5, clock=clock), Recorder(), Checkpoints(tmp_path))
+    train_stage("count", again, Budget(9, minutes=0.5, clock=clock), Recorder(), CheckpointStore(tmp_path))
     assert again.taken == list(range(4, 10))
     assert float(again.total) == 10
 
 
 def test_a_stage_that_came_to_its_end_is_not_learnt_again(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path)
-    assert finished(kept, "count") is None
-    learn("count", Counter(), Budget(3), Recorder(), kept)
-    assert finished(kept, "count") is not None
+    kept = CheckpointStore(tmp_path)
+    assert load_finished(kept, "count") is None
+    train_stage("count", Counter(), Budget(3), Recorder(), kept)
+    assert load_finished(kept, "count") is not None
     again = Counter()
-    learn("count", again, Budget(3), Recorder(), kept)
+    train_stage("count", again, Budget(3), Recorder(), kept)
     assert again.taken == []
     assert float(again.total) == 3
 
 
 def test_a_half_learnt_stage_is_not_finished(tmp_path: Path) -> None:
-    kept = Checkpoints(tmp_path, 0.0)
+    kept = CheckpointStore(tmp_path, 0.0)
     with pytest.raises(Cancelled):
-        learn("count", Counter(), Budget(9), CancelAt(4), kept)
+        train_stage("count", Counter(), Budget(9), CancelAt(4), kept)
     assert kept.load("count") is not None
-    assert finished(kept, "count") is None
+    assert load_finished(kept, "count") is None
 
 
 def test_held_out_figures_are_taken_now_and_then_whatever_the_number_of_steps() -> None:
@@ -99,5 +99,5 @@ def test_held_out_figures_are_taken_now_and_then_whatever_the_number_of_steps() 
         taken.append(1)
         return {"error": 0.1}
 
-    learn("count", Counter(), Budget(100 * WATCHED), Recorder(), Checkpoints(), watch)
-    assert WATCHED <= len(taken) <= WATCHED + 1
+    train_stage("count", Counter(), Budget(100 * EVALUATIONS), Recorder(), CheckpointStore(), watch)
+    assert EVALUATIONS <= len(taken) <= EVALUATIONS + 1

@@ -14,26 +14,26 @@ from inference.hplm.errors import HplmError
 from inference.hplm.tokenization import Encoding
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import NullReporter
-from workers.training.lower_states import LowerStates, lower_states
-from workers.training.precision import arithmetic
+from workers.training.lower_states import LowerStates, compute_states
+from workers.training.precision import configure_torch
 from workers.training.prepared_split import Backbone
 
 
 class NothingIsMade(NullReporter):
     """Fails the test as soon as states are being made."""
 
-    def stage(self, name: str, total: int) -> None:
+    def start_stage(self, name: str, total: int) -> None:
         raise AssertionError("it went on without room")
 
 
 @pytest.fixture
 def backbone(branch: Branch) -> Backbone:
-    computing = arithmetic(device="cpu", precision="float32", seed=0)
-    return Backbone.open(branch.root, [branch.plot], computing, branch.lower)
+    precision = configure_torch(device="cpu", precision="float32", seed=0)
+    return Backbone.open(branch.root, [branch.plot], precision, branch.lower)
 
 
 def made(backbone: Backbone, sequences: list[Encoding], folder: Path | None) -> LowerStates:
-    return lower_states(sequences, backbone.half, "fallback", None, NullReporter(), folder)
+    return compute_states(sequences, backbone.lower_layers, "fallback", None, NullReporter(), folder)
 
 
 def endless(tokens: int) -> Encoding:
@@ -48,7 +48,7 @@ def test_states_for_which_the_disk_has_no_room_are_told_and_take_none_of_it(
     bytes_a_token = 2 * backbone.root.config.hidden
     too_many = endless(2 * shutil.disk_usage(tmp_path).free // bytes_a_token)
     with pytest.raises(HplmError) as caught:
-        lower_states([too_many], backbone.half, "fallback", None, NothingIsMade(), tmp_path)
+        compute_states([too_many], backbone.lower_layers, "fallback", None, NothingIsMade(), tmp_path)
     assert caught.value.code == "out_of_disk"
 
 
@@ -63,7 +63,9 @@ def test_every_byte_is_asked_of_the_disk_beforehand(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(HplmError) as caught:
-        lower_states([endless(7), endless(3)], backbone.half, "fallback", None, NothingIsMade(), tmp_path)
+        compute_states(
+            [endless(7), endless(3)], backbone.lower_layers, "fallback", None, NothingIsMade(), tmp_path
+        )
     assert caught.value.code == "out_of_disk"
     assert asked == [10 * backbone.root.config.hidden * 2]
 
@@ -77,5 +79,5 @@ def test_they_lie_where_they_are_told_to_and_leave_nothing(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
     states = made(backbone, sequences, tmp_path)
     assert list(tmp_path.iterdir()) == []
-    assert [len(states.of(number)) for number in range(2)] == [len(one) for one in sequences]
+    assert [len(states.sequence(number)) for number in range(2)] == [len(one) for one in sequences]
     assert torch.equal(torch.from_numpy(np.array(states.flat)), torch.from_numpy(np.array(elsewhere.flat)))

@@ -7,8 +7,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
-from workers.training.batch_parts import begin_in_parts, first_parts
-from workers.training.optimizer import Optimiser, WordRows
+from workers.training.gradient_accumulation import initial_accumulation_steps, set_accumulation_steps
+from workers.training.optimizer import Optimizer, SparseAdamW
 
 TARGETS = [1.0, -2.0, 3.0, 0.5, 4.0]
 
@@ -19,7 +19,7 @@ class Line:
     def __init__(self, room: int = 100, steps: int = 20) -> None:
         self.weight = Parameter(torch.zeros(3))
         self.room, self.sizes = room, list[int]()
-        self.optimiser = Optimiser([{"params": [self.weight], "lr": 0.1}], steps=steps, warmup=2)
+        self.optimizer = Optimizer([{"params": [self.weight], "lr": 0.1}], steps=steps, warmup=2)
 
     def loss(self, part: list[float]) -> Tensor:
         if len(part) > self.room:
@@ -28,22 +28,25 @@ class Line:
         self.sizes.append(len(part))
         return (self.weight - torch.tensor(part)[:, None]).square().mean()
 
-    def descend(self, targets: list[float] = TARGETS) -> float:
-        return self.optimiser.descend(targets, self.loss, weight_of=lambda _: 1.0)
+    def total(self, _: list[float]) -> Tensor:
+        return self.weight.sum()
+
+    def train_step(self, targets: list[float] = TARGETS) -> float:
+        return self.optimizer.train_step(targets, self.loss, weight_of=lambda _: 1.0)
 
 
 def test_when_memory_runs_out_the_step_is_taken_in_parts_with_the_same_result() -> None:
     whole, parts = Line(), Line(room=2)
     for _ in range(5):
-        assert parts.descend() == pytest.approx(whole.descend(), rel=1e-6)
+        assert parts.train_step() == pytest.approx(whole.train_step(), rel=1e-6)
     assert torch.allclose(whole.weight, parts.weight, atol=1e-6)
 
 
 def test_parts_stay_small_so_that_memory_runs_out_once() -> None:
     line = Line(room=2)
-    line.descend()
+    line.train_step()
     line.sizes.clear()
-    line.descend()
+    line.train_step()
     assert max(line.sizes) == 2
     assert sum(line.sizes) == len(TARGETS)
 
@@ -51,12 +54,12 @@ def test_parts_stay_small_so_that_memory_runs_out_once() -> None:
 def test_after_a_lack_of_memory_that_killed_the_process_it_begins_with_half_the_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("TRAIN_BATCH_PARTS", "1")
+    monkeypatch.setenv("HMI_GRADIENT_ACCUMULATION_STEPS", "1")
     whole = Line()
-    begin_in_parts(2)
+    set_accumulation_steps(2)
     halved = Line()
-    assert first_parts() == 2
-    assert halved.descend() == pytest.approx(whole.descend(), rel=1e-6)
+    assert initial_accumulation_steps() == 2
+    assert halved.train_step() == pytest.approx(whole.train_step(), rel=1e-6)
     assert (whole.sizes, halved.sizes) == ([5], [3, 2])
 
 
@@ -73,7 +76,7 @@ def test_a_sum_of_means_over_different_things_is_the_same_in_parts() -> None:
             return (line.weight - numbers[:, None]).abs().mean(), of_items
 
         for _ in range(5):
-            value = line.optimiser.descend(items, losses, weight_of=(len, lambda _: 1.0))
+            value = line.optimizer.train_step(items, losses, weight_of=(len, lambda _: 1.0))
         return value, line.weight.detach()
 
     (whole, weight), (parts, same) = learnt(room=100), learnt(room=2)
@@ -83,14 +86,14 @@ def test_a_sum_of_means_over_different_things_is_the_same_in_parts() -> None:
 
 def test_one_text_that_does_not_fit_is_out_of_memory() -> None:
     with pytest.raises(HplmError) as caught:
-        Line(room=0).descend()
+        Line(room=0).train_step()
     assert caught.value.code == "out_of_memory"
 
 
 def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
     line = Line()
     with pytest.raises(RuntimeError, match="shape"):
-        line.optimiser.descend([1.0], lambda _: torch.zeros(2).reshape(3), weight_of=lambda _: 1.0)
+        line.optimizer.train_step([1.0], lambda _: torch.zeros(2).reshape(3), weight_of=lambda _: 1.0)
 
 
 @pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
@@ -98,30 +101,30 @@ def test_a_loss_that_is_no_number_stops_the_training(wrong: float) -> None:
     line = Line()
     before = line.weight.detach().clone()
     with pytest.raises(HplmError) as caught:
-        line.descend([wrong])
+        line.train_step([wrong])
     assert caught.value.code == "training_diverged"
     assert torch.equal(line.weight, before)
 
 
 def test_a_gradient_that_is_no_number_stops_the_training() -> None:
     weight = Parameter(torch.zeros(2))
-    optimiser = Optimiser([{"params": [weight], "lr": 0.1}], steps=3, warmup=0)
+    optimizer = Optimizer([{"params": [weight], "lr": 0.1}], steps=3, warmup=0)
     with pytest.raises(HplmError) as caught:
-        optimiser.step(weight.sqrt().sum())
+        optimizer.train_step([1.0], lambda _: weight.sqrt().sum(), weight_of=lambda _: 1.0)
     assert caught.value.code == "training_diverged"
 
 
 def test_it_goes_on_as_if_it_had_never_stopped() -> None:
     straight, first = Line(), Line()
     for _ in range(6):
-        straight.descend()
+        straight.train_step()
     for _ in range(3):
-        first.descend()
+        first.train_step()
     second = Line()
     second.weight.data.copy_(first.weight.data)
-    second.optimiser.restore({n: t.clone() for n, t in first.optimiser.tensors().items()}, 3)
+    second.optimizer.load_state_dict({n: t.clone() for n, t in first.optimizer.state_dict().items()}, 3)
     for _ in range(3):
-        second.descend()
+        second.train_step()
     assert torch.equal(second.weight, straight.weight)
 
 
@@ -131,18 +134,18 @@ def test_with_a_budget_of_time_the_rate_falls_with_the_time() -> None:
         line = Line(steps=1000)
         for _ in range(3):
             before = line.weight.detach().clone()
-            line.optimiser.step(line.weight.sum(), progress=progress)
+            line.optimizer.train_step([1.0], line.total, weight_of=lambda _: 1.0, progress=progress)
         moved.append(float((line.weight.detach() - before).abs().sum()))
     assert moved[1] == pytest.approx(moved[0] / 9, rel=1e-3)
 
 
 def test_rows_that_a_batch_touches_learn_as_with_adamw_and_others_stay() -> None:
     table = torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
-    rows, dense = WordRows(table, 0.05), Parameter(table[:3].clone())
+    rows, dense = SparseAdamW(table, 0.05), Parameter(table[:3].clone())
     adamw = torch.optim.AdamW([dense], lr=0.05, weight_decay=0.01)
     others = table[3:].clone()
     for number in range(1, 5):
-        rows.take(np.array([[0, 2, 6], [1, 1, 0]]))
+        rows.select(np.array([[0, 2, 6], [1, 1, 0]]))
         for weight in (rows.rows, dense):
             weight.grad = None
             (weight[[0, 2, 1, 0]] - 1).square().sum().backward()  # type: ignore[no-untyped-call]
@@ -153,8 +156,8 @@ def test_rows_that_a_batch_touches_learn_as_with_adamw_and_others_stay() -> None
 
 
 def test_what_stands_for_no_neighbour_is_no_row() -> None:
-    rows = WordRows(torch.zeros(6, 3), 0.05)
+    rows = SparseAdamW(torch.zeros(6, 3), 0.05)
     fragments = np.array([[6, 4, 2], [6, 2, 6]])
-    rows.take(fragments)
-    assert rows.local(fragments).tolist() == [[6, 1, 0], [6, 0, 6]]
+    rows.select(fragments)
+    assert rows.row_numbers(fragments).tolist() == [[6, 1, 0], [6, 0, 6]]
     assert rows.rows.shape == (2, 3)

@@ -24,9 +24,9 @@ from tests.processes import CHECKOUT, wait_until
 from tests.unit.training.conftest import Branch
 from tests.unit.training.test_convert import SMALL
 from tests.unit.training.world import CancelAt, NullReporter, corpus_file
-from workers.training.convert import convert_here
-from workers.training.multi_gpu import PeerLost, Processes, peer_processes
-from workers.training.optimizer import Optimiser, WordRows
+from workers.training.convert import convert_in_process
+from workers.training.multi_gpu import PeerLost, ProcessGroup, peer_processes
+from workers.training.optimizer import Optimizer, SparseAdamW
 from workers.training.progress import Cancelled
 
 TARGETS = [1.0, -2.0, 3.0, 0.5, 4.0]
@@ -35,27 +35,25 @@ TARGETS = [1.0, -2.0, 3.0, 0.5, 4.0]
 def train(room: int = 100) -> tuple[Tensor, Tensor]:
     """A few steps on a weight and on some rows of a table; one process may have room for few targets."""
     weight, table = Parameter(torch.zeros(3)), torch.ones(4, 3)
-    words = WordRows(table, 0.1)
-    optimiser = Optimiser([{"params": [weight], "lr": 0.1}], steps=9, warmup=1, words=words)
+    words = SparseAdamW(table, 0.1)
+    optimizer = Optimizer([{"params": [weight], "lr": 0.1}], steps=9, warmup=1, words=words)
 
     def loss(part: list[float]) -> Tensor:
-        if len(part) > room and Processes().number == 1:
+        if len(part) > room and ProcessGroup().rank == 1:
             torch.empty(1 << 46, dtype=torch.float64)
         return (weight + words.rows.sum(0) - torch.tensor(part)[:, None]).square().mean()
 
     for _ in range(5):
-        words.take(np.array([[0, 2, 4]]))
-        optimiser.descend(TARGETS, loss, weight_of=lambda _: 1.0)
+        words.select(np.array([[0, 2, 4]]))
+        optimizer.train_step(TARGETS, loss, weight_of=lambda _: 1.0)
     return weight.detach(), table
 
 
 def in_one_of_two(folder: str) -> None:
     PartialState(cpu=True)
-    processes = Processes()
+    processes = ProcessGroup()
     results = [*train(), *train(room=1)]
-    torch.save(
-        [processes.count, processes.summed(processes.number), *results], f"{folder}/{processes.number}"
-    )
+    torch.save([processes.world_size, processes.sum(processes.rank), *results], f"{folder}/{processes.rank}")
 
 
 def test_two_processes_learn_what_one_does_also_when_memory_runs_out_in_one(tmp_path: Path) -> None:
@@ -70,16 +68,16 @@ def test_two_processes_learn_what_one_does_also_when_memory_runs_out_in_one(tmp_
 
 def diverge_in_one_of_two(folder: str) -> None:
     PartialState(cpu=True, timeout=timedelta(seconds=20))
-    number = Processes().number
+    number = ProcessGroup().rank
     weight = Parameter(torch.zeros(3))
-    optimiser = Optimiser([{"params": [weight], "lr": 0.1}], steps=9, warmup=1)
+    optimizer = Optimizer([{"params": [weight], "lr": 0.1}], steps=9, warmup=1)
     targets = [1.0, 2.0, float("nan"), float("nan")]
 
     def loss(part: list[float]) -> Tensor:
         return (weight - torch.tensor(part)[:, None]).square().mean()
 
     try:
-        optimiser.descend(targets, loss, weight_of=lambda _: 1.0)
+        optimizer.train_step(targets, loss, weight_of=lambda _: 1.0)
     except HplmError as error:
         Path(folder, str(number)).write_text(f"{error.code}: {error.message}")
 
@@ -131,21 +129,21 @@ def test_companions_end_when_the_process_that_started_them_is_killed() -> None:
 def test_a_companion_that_died_is_noticed_at_the_next_check() -> None:
     reporter = CancelAt(100)
     with peer_processes(idle, {}, (), 2, cpu=True) as others:
-        watched = others.watched_by(reporter)
-        watched.check()
+        watched = others.wrap(reporter)
+        watched.raise_if_cancelled()
         (companion,) = multiprocessing.active_children()
         assert companion.pid is not None
         os.kill(companion.pid, signal.SIGKILL)
         companion.join()
         with pytest.raises(PeerLost, match="GPU 1"):
-            watched.check()
+            watched.raise_if_cancelled()
     assert reporter.left == 98
 
 
 def test_who_is_alone_watches_nobody() -> None:
     reporter = NullReporter()
     with peer_processes(idle, {}, (), 1) as others:
-        assert others.watched_by(reporter) is reporter
+        assert others.wrap(reporter) is reporter
 
 
 @pytest.mark.slow
@@ -158,11 +156,11 @@ def test_a_conversion_with_a_companion_is_the_conversion_without(branch: Branch,
         "settings": replace(SMALL, ridge_tokens=2_000, distil_tokens=3_000),
         "checkpoints": None,
     }
-    alone = convert_here(**given, reporter=NullReporter())
-    with peer_processes(convert_here, given, ("out_root", "out_lower"), 2, cpu=True):
-        assert Processes().count == 2
-        together = convert_here(**given, reporter=NullReporter())
-    assert Processes().count == 1
+    alone = convert_in_process(**given, reporter=NullReporter())
+    with peer_processes(convert_in_process, given, ("out_root", "out_lower"), 2, cpu=True):
+        assert ProcessGroup().world_size == 2
+        together = convert_in_process(**given, reporter=NullReporter())
+    assert ProcessGroup().world_size == 1
     assert not multiprocessing.active_children()
     for level, figures in alone["distilled"].items():
         assert together["distilled"][level]["cut"] == pytest.approx(figures["cut"], abs=2e-3)
@@ -180,15 +178,15 @@ def test_a_cancel_ends_the_companions_too(branch: Branch, tmp_path: Path) -> Non
     }
     with (
         pytest.raises(Cancelled),
-        peer_processes(convert_here, given, ("out_root", "out_lower"), 2, cpu=True),
+        peer_processes(convert_in_process, given, ("out_root", "out_lower"), 2, cpu=True),
     ):
-        convert_here(**given, reporter=CancelAt(5, "distil"))
+        convert_in_process(**given, reporter=CancelAt(5, "distil"))
     assert not multiprocessing.active_children()
-    assert Processes().count == 1
+    assert ProcessGroup().world_size == 1
 
 
 def test_alone_it_is_the_first_of_one() -> None:
-    processes = Processes()
-    assert (processes.number, processes.count) == (0, 1)
-    assert processes.share([1, 2, 3]) == [1, 2, 3]
-    assert processes.summed(2.5) == 2.5
+    processes = ProcessGroup()
+    assert (processes.rank, processes.world_size) == (0, 1)
+    assert processes.shard([1, 2, 3]) == [1, 2, 3]
+    assert processes.sum(2.5) == 2.5

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from workers.training.precision import arithmetic
+from workers.training.precision import configure_torch
 
 
 @pytest.mark.parametrize(
@@ -9,4 +9,4 @@ from workers.training.precision import arithmetic
     [("float32", torch.float32), ("bfloat16", torch.bfloat16), ("float16", torch.float32)],
 )
 def test_nothing_is_learnt_in_half_precision(precision: str, dtype: torch.dtype) -> None:
-    assert arithmetic(device="cpu", precision=precision, seed=0).dtype == dtype
+    assert configure_torch(device="cpu", precision=precision, seed=0).dtype == dtype

@@ -15,17 +15,17 @@ from inference.hplm.errors import HplmError
 from tests.unit.training.conftest import Branch
 from tests.unit.training.world import CancelAt, NullReporter, contents, dataset
 from workers.training import search
-from workers.training.checkpoints import Checkpoints
+from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
 from workers.training.fine_tune import fine_tune
-from workers.training.prepared_split import outputs_of
+from workers.training.prepared_split import forward
 from workers.training.progress import Cancelled, Reporter
 from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.slow
 
 SETTINGS = FineTuneSettings(
-    precision="float32", lora=4, learning_rate=5e-3, trials=2, epochs=2, minimum_steps=0, batch=8
+    precision="float32", lora=4, learning_rate=5e-3, trials=2, epochs=2, min_steps=0, batch_size=8
 )
 
 
@@ -49,7 +49,7 @@ class KilledAt(NullReporter):
     def __init__(self, step: int) -> None:
         self.left = step
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         self.left -= "loss" in metrics
         if self.left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -74,7 +74,7 @@ def tune(
         out=out,
         settings=settings,
         reporter=reporter or NullReporter(),
-        checkpoints=Checkpoints(kept, every_s=0),
+        checkpoints=CheckpointStore(kept, interval_s=0),
     )
 
 
@@ -124,7 +124,7 @@ def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
 ) -> None:
     settings = replace(SETTINGS, trials=1, dropout=0.0)
     roomy = tune(branch, files, tmp_path / "roomy", settings=settings)
-    monkeypatch.setattr(search, "outputs_of", _with_room_for(2))
+    monkeypatch.setattr(search, "forward", _with_room_for(2))
     tight = tune(branch, files, tmp_path / "tight", settings=settings)
     for before, after in zip(roomy["epochs"], tight["epochs"], strict=True):
         assert after["loss"] == pytest.approx(before["loss"], abs=1e-3)
@@ -133,7 +133,7 @@ def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
 def test_a_machine_without_room_for_one_text_is_told(
     branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "outputs_of", _with_room_for(0))
+    monkeypatch.setattr(search, "forward", _with_room_for(0))
     with pytest.raises(HplmError) as caught:
         tune(branch, files, tmp_path / "out")
     assert caught.value.code == "out_of_memory"
@@ -145,7 +145,7 @@ class Steps(NullReporter):
 
     made = 0
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         self.made += set(metrics) == {"loss"}
 
 
@@ -169,7 +169,7 @@ class CheckCounter(CancelAt):
         super().__init__(10**9)
         self.checks = 0
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         if search.STAGE in self.stages:
             raise Cancelled
         self.checks += 1
@@ -181,6 +181,6 @@ def _with_room_for(rows: int) -> Callable[..., torch.Tensor]:
     ) -> torch.Tensor:
         if len(numbers) > rows:
             raise torch.OutOfMemoryError("no room")
-        return outputs_of(model, backbone, split, numbers, ways)
+        return forward(model, backbone, split, numbers, ways)
 
     return with_little_room

@@ -27,28 +27,28 @@ PATIENCE_S = 120.0
 PROGRAM = """
 import json, sys, time
 from pathlib import Path
-from workers.training.checkpoints import Checkpoints
+from workers.training.checkpoints import CheckpointStore
 from workers.training.convert import ConvertSettings, convert_root
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 
-class Teller:
-    def stage(self, name, total): self.name = name
-    def advance(self, step, **figures):
+class StepReporter:
+    def start_stage(self, name, total): self.name = name
+    def report(self, step, **metrics):
         print(self.name, step, flush=True)
         if f"{self.name} {step}" == sys.argv[5]: time.sleep(600)
-    def check(self): pass
+    def raise_if_cancelled(self): pass
 
 kind, folder = sys.argv[1], Path(sys.argv[2])
 given, settings = json.loads(sys.argv[3]), json.loads(sys.argv[4])
 paths = {name: Path(value) for name, value in given.items()}
-checkpoints = Checkpoints(folder / "checkpoints", 0.0)
+checkpoints = CheckpointStore(folder / "checkpoints", 0.0)
 if kind == "convert":
     convert_root(checkpoint=given["checkpoint"], corpus=paths["corpus"], out_root=folder / "out" / "root",
-                 out_lower=folder / "out" / "lower", settings=ConvertSettings(**settings), reporter=Teller(),
-                 checkpoints=checkpoints)
+                 out_lower=folder / "out" / "lower", settings=ConvertSettings(**settings),
+                 reporter=StepReporter(), checkpoints=checkpoints)
 else:
     further_pretrain(**paths, out=folder / "out", settings=FurtherPretrainSettings(**settings),
-                     reporter=Teller(), checkpoints=checkpoints)
+                     reporter=StepReporter(), checkpoints=checkpoints)
 """
 
 
@@ -114,7 +114,7 @@ def test_a_further_pretraining_killed_in_the_middle_gives_the_same_domain(
 ) -> None:
     corpus = corpus_file(tmp_path / "corpus.txt", repeating_texts(300))
     given = {"root": str(branch.root), "lower": str(branch.lower), "corpus": str(corpus)}
-    settings = asdict(PRETRAIN) | {"tokens": 4_000, "head_tokens": 3_000, "likeness": 1.0}
+    settings = asdict(PRETRAIN) | {"tokens": 4_000, "head_tokens": 3_000, "distillation_weight": 1.0}
     _compare(tmp_path, "further_pretrain", given, settings, killed_at, kept)
 
 

@@ -12,8 +12,8 @@ from inference.hplm.root import Root
 from tests.unit.training.conftest import Branch
 from workers.training.datasets import Example, SpanAnswer
 from workers.training.prepared_split import imbalance
-from workers.training.tasks.base import UNKNOWN
-from workers.training.tasks.registry import task_kind
+from workers.training.tasks import task_kind
+from workers.training.tasks.base import IGNORE_INDEX, ExampleOutputs
 
 
 @pytest.fixture
@@ -32,30 +32,32 @@ def root(branch: Branch) -> Root:
 )
 def test_a_split_that_has_nothing_to_tell_apart_is_refused(task: str, example: Example) -> None:
     with pytest.raises(HplmError) as caught:
-        task_kind(task).labels([example] * 3)
+        task_kind(task).fit([example] * 3)
     assert caught.value.code == "one_label"
 
 
 def test_tagging_always_knows_how_to_begin_an_entity_and_to_stay_outside() -> None:
-    assert task_kind("tagging").labels([Example(words=("t",), labels=("I-x",))]) == ["B-x", "I-x", "O"]
+    kind = task_kind("tagging")
+    kind.fit([Example(words=("t",), labels=("I-x",))])
+    assert kind.labels == ["B-x", "I-x", "O"]
 
 
 def test_a_tag_is_learnt_at_the_first_token_of_its_word(root: Root) -> None:
-    kind, labels = task_kind("tagging"), ["B-x", "O"]
+    kind = task_kind("tagging", ["B-x", "O"])
     example = Example(words=("river", "zebra", "\u200b", "stone"), labels=("O", "B-x", "O", "O"))
     (encoding,) = kind.encode(example, root.tokenizer)
     pieces = len(root.tokenizer.encode("zebra").ids) - 2
     assert pieces > 1
-    target = kind.target(example, encoding, labels).tolist()
-    assert target == [UNKNOWN, 1, 0, *[UNKNOWN] * (pieces - 1), 1, UNKNOWN]
+    target = kind.target(example, encoding).tolist()
+    assert target == [IGNORE_INDEX, 1, 0, *[IGNORE_INDEX] * (pieces - 1), 1, IGNORE_INDEX]
 
 
 def test_a_word_that_was_cut_off_or_has_no_token_belongs_to_no_entity(root: Root) -> None:
-    kind, labels = task_kind("tagging"), ["B-x", "O"]
+    kind = task_kind("tagging", ["B-x", "O"])
     example = Example(words=("\u200b", *("river",) * 200), labels=("O",) * 201)
     (encoding,) = kind.encode(example, root.tokenizer)
     everything = np.tile([1.0, 0.0], (len(encoding), 1))
-    tags = kind.decode(example, [everything], [encoding], labels, 0.5)
+    tags = kind.predict(ExampleOutputs(example, [encoding], [everything]))
     read = root.config.max_tokens - 2
     assert tags == ["O", *["B-x"] * read, *["O"] * (200 - read)]
 
@@ -66,7 +68,7 @@ def test_unknown_tags_and_padding_do_not_count_in_the_loss(weights: torch.Tensor
     outputs = torch.tensor([[[2.0, 0.0], [0.0, 1.0], [9.0, 9.0]]])
     known = kind.loss(outputs[:, :2], [np.asarray([0, 1])], weights)
     padded = kind.loss(outputs, [np.asarray([0, 1])], weights)
-    unknown = kind.loss(outputs, [np.asarray([0, 1, UNKNOWN])], weights)
+    unknown = kind.loss(outputs, [np.asarray([0, 1, IGNORE_INDEX])], weights)
     assert known == padded == unknown
     losses = torch.nn.functional.cross_entropy(outputs[0, :2], torch.tensor([0, 1]), weights)
     torch.testing.assert_close(known, losses)
@@ -74,7 +76,7 @@ def test_unknown_tags_and_padding_do_not_count_in_the_loss(weights: torch.Tensor
 
 def test_a_batch_without_a_single_known_tag_teaches_nothing() -> None:
     outputs = torch.randn(1, 2, 3, requires_grad=True)
-    loss = task_kind("tagging").loss(outputs, [np.full(2, UNKNOWN)], None)
+    loss = task_kind("tagging").loss(outputs, [np.full(2, IGNORE_INDEX)], None)
     loss.backward()  # type: ignore[no-untyped-call]
     assert loss == 0
     assert outputs.grad is not None
@@ -82,27 +84,28 @@ def test_a_batch_without_a_single_known_tag_teaches_nothing() -> None:
 
 
 def test_every_label_of_a_text_is_learnt_and_those_above_the_threshold_answered(root: Root) -> None:
-    kind, labels = task_kind("multilabel"), ["a", "b", "c"]
+    labels = ["a", "b", "c"]
+    kind, strict = (task_kind("multilabel", labels, threshold) for threshold in (0.5, 0.8))
     example = Example("river", labels=("c", "a"))
     encodings = kind.encode(example, root.tokenizer)
-    assert kind.target(example, encodings[0], labels).tolist() == [1, 0, 1]
-    outputs = [np.asarray([0.0, -1.0, 2.0])]
-    assert kind.decode(example, outputs, encodings, labels, 0.5) == ("a", "c")
-    assert kind.decode(example, outputs, encodings, labels, 0.8) == ("c",)
+    assert kind.target(example, encodings[0]).tolist() == [1, 0, 1]
+    outputs = ExampleOutputs(example, encodings, [np.asarray([0.0, -1.0, 2.0])])
+    assert kind.predict(outputs) == ("a", "c")
+    assert strict.predict(outputs) == ("c",)
 
 
 def test_a_regression_learns_standardised_numbers_and_answers_in_the_unit_of_the_data(root: Root) -> None:
     kind = task_kind("regression")
     examples = [Example("t", value=value) for value in (10.0, 14.0)]
-    labels = kind.labels(examples)
+    kind.fit(examples)
     (encoding,) = kind.encode(examples[0], root.tokenizer)
-    assert [kind.target(example, encoding, labels).item() for example in examples] == [-1, 1]
-    assert kind.decode(examples[0], [np.asarray([0.5])], [encoding], labels, 0.5) == 13
+    assert [kind.target(example, encoding).item() for example in examples] == [-1, 1]
+    assert kind.predict(ExampleOutputs(examples[0], [encoding], [np.asarray([0.5])])) == 13
     head = Head(torch.ones(1, 4), torch.zeros(1), "cls")
     features = torch.full((1, 4), 0.125)
     assert float(head.apply(features)) == 0.5
-    assert float(kind.stored(head).apply(features)) == 13
-    assert float(kind.resumed(kind.stored(head)).apply(features)) == 0.5
+    assert float(kind.serving_head(head).apply(features)) == 13
+    assert float(kind.training_head(kind.serving_head(head)).apply(features)) == 0.5
 
 
 def test_a_class_that_does_not_occur_makes_no_imbalance() -> None:
@@ -137,7 +140,7 @@ class TestQuestions:
         encodings = kind.encode(self.EXAMPLE, root.tokenizer)
         told = []
         for encoding in encodings:
-            first, last = kind.target(self.EXAMPLE, encoding, ["start", "end"]).tolist()
+            first, last = kind.target(self.EXAMPLE, encoding).tolist()
             if first:
                 told.append(self.CONTEXT[encoding.offsets[first][0] : encoding.offsets[last][1]])
         assert 1 <= len(told) < len(encodings)
@@ -150,7 +153,7 @@ class TestQuestions:
         kind = task_kind("question_answering")
         example = Example("what", context, answers=(SpanAnswer("silver", context.index("silver")),))
         (encoding,) = kind.encode(example, root.tokenizer)
-        first, last = kind.target(example, encoding, ["start", "end"])
+        first, last = kind.target(example, encoding)
         assert context[encoding.offsets[first][0] : encoding.offsets[last][1]] == "silver"
 
     def test_the_best_span_of_all_windows_is_the_answer(self, root: Root) -> None:
@@ -158,12 +161,12 @@ class TestQuestions:
         encodings = kind.encode(self.EXAMPLE, root.tokenizer)
         outputs = []
         for encoding in encodings:
-            first, last = kind.target(self.EXAMPLE, encoding, ["start", "end"])
+            first, last = kind.target(self.EXAMPLE, encoding)
             logits = np.zeros((len(encoding), 2), np.float32)
             logits[first, 0], logits[last, 1] = 5.0, 5.0
             outputs.append(logits)
-        assert kind.decode(self.EXAMPLE, outputs, encodings, ["start", "end"], 0.5) == "silver cloud"
+        assert kind.predict(ExampleOutputs(self.EXAMPLE, encodings, outputs)) == "silver cloud"
 
     def test_a_question_without_an_answer_is_counted_as_such(self) -> None:
-        counts = task_kind("question_answering").counts([self.EXAMPLE, Example("why", "river")])
+        counts = task_kind("question_answering").class_counts([self.EXAMPLE, Example("why", "river")])
         assert counts == {"answered": 1, "unanswerable": 1}

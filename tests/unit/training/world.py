@@ -21,14 +21,14 @@ class CancelAt:
         self.stages: list[str] = []
         self.late_steps = 0
 
-    def stage(self, name: str, total: int) -> None:
+    def start_stage(self, name: str, total: int) -> None:
         self.stages.append(name)
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         if self.left <= 0:
             self.late_steps += 1
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         if self._stage is not None and self.stages[-1:] != [self._stage]:
             return
         self.left -= 1
@@ -44,14 +44,14 @@ class Recorder:
         self.figures: dict[str, list[dict[str, float]]] = {}
         self.checks = 0
 
-    def stage(self, name: str, total: int) -> None:
+    def start_stage(self, name: str, total: int) -> None:
         self.stages.append((name, total, []))
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         self.stages[-1][2].append(step)
         self.figures.setdefault(self.stages[-1][0], []).append(metrics)
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         self.checks += 1
 
 
@@ -64,13 +64,13 @@ def corpus_file(path: Path, texts: Iterable[str] | None = None) -> Path:
 class NullReporter:
     """A reporter nobody listens to."""
 
-    def stage(self, name: str, total: int) -> None:
+    def start_stage(self, name: str, total: int) -> None:
         pass
 
-    def advance(self, step: int, **metrics: float) -> None:
+    def report(self, step: int, **metrics: float) -> None:
         pass
 
-    def check(self) -> None:
+    def raise_if_cancelled(self) -> None:
         pass
 
 

@@ -41,7 +41,7 @@ def test_what_happens_by_itself_is_said() -> None:
         return str(next(label for value, label in field.widget.choices if value == ""))
 
     assert empty(JobKind.FINE_TUNE, "biases") == "As it does by itself (yes)"
-    assert empty(JobKind.FINE_TUNE, "balance") == "As it does by itself (no)"
+    assert empty(JobKind.FINE_TUNE, "balance_classes") == "As it does by itself (no)"
     assert empty(JobKind.BUILD_PLOT, "vectors") == "As it does by itself (float16)"
     assert empty(JobKind.BUILD_PLOT, "vectors", "As before") == "As before"
     tokens = setting_fields(JobKind.CONVERT)["distil_tokens"]

@@ -164,7 +164,7 @@ class RootRegisterSerializer(StrictSerializer):
 
 
 class DomainGrowSerializer(StrictSerializer):
-    """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
+    """What to add of what traffic missed: ``min_count``, ``min_tenants``, ``max_fragments``."""
 
     settings = SettingsField(required=False, default=dict)
 

@@ -155,8 +155,8 @@ def _fine_tune_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
     """The bytes that a fine-tuning reads, those it learns from counted for what they cost."""
     full = settings_with_defaults(JobKind.FINE_TUNE, settings)
     train, dev, test = (sizes[split] for split in Split)
-    steps = ceil(train.rows / full["batch"])
-    by_itself = min(max(DEFAULT_EPOCHS, ceil(full["minimum_steps"] / steps)), full["most_epochs"])
+    steps = ceil(train.rows / full["batch_size"])
+    by_itself = min(max(DEFAULT_EPOCHS, ceil(full["min_steps"] / steps)), full["max_epochs"])
     epochs = full["epochs"] or by_itself
     an_epoch = TRAIN_COST * train.bytes + dev.bytes
     read = PREPARE_PASSES * train.bytes + dev.bytes + test.bytes

@@ -19,7 +19,7 @@ from versiontree.tree.services.settings_inheritance import config_inherited
 from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.training_settings import settings_check
 
-DEFAULT_SETTINGS: Final = {"minimum_count": 20, "minimum_tenants": 3, "most": 100_000}
+DEFAULT_SETTINGS: Final = {"min_count": 20, "min_tenants": 3, "max_fragments": 100_000}
 """A fragment that few tenants have might say whose text it is from, so it stays out of what all read."""
 
 
@@ -33,8 +33,8 @@ SHARING_COOLDOWN: Final = timedelta(minutes=10)
 
 @transaction.atomic
 def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | None = None) -> Version:
-    """A version of the domain with a table of what was missed at least ``minimum_count`` times in all, by at
-    least ``minimum_tenants`` tenants that share their counts; the ``most`` missed of them.
+    """A version of the domain with a table of what was missed at least ``min_count`` times in all, by at
+    least ``min_tenants`` tenants that share their counts; the ``max_fragments`` most missed of them.
 
     What counts is missed under any version of the domain, and of a tenant's domain what that tenant missed.
     Made with the lower layers of its newest version. Raises ``invalid_field`` and what ``domain_head``
@@ -86,12 +86,12 @@ def _growth_settings(domain: Domain, settings: Mapping[str, Any] | None) -> dict
     chosen = DEFAULT_SETTINGS | settings_check(JobKind.GROW, settings)
     if domain.tenant_id is not None:
         # Only what that tenant missed is added, and only that tenant reads it.
-        return {**chosen, "minimum_tenants": 1}
-    if int(chosen["minimum_tenants"]) < MIN_TENANTS:
+        return {**chosen, "min_tenants": 1}
+    if int(chosen["min_tenants"]) < MIN_TENANTS:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
             f"A domain that all tenants read grows only by what at least {MIN_TENANTS} of them missed.",
-            param="minimum_tenants",
+            param="min_tenants",
         )
     return chosen
 

@@ -1,6 +1,9 @@
-"""The files a job works on: a job never reads other bytes than those it was made with."""
+"""The inputs of a job: its verified files, artifacts of earlier jobs, and settings."""
 
 from pathlib import Path
+from typing import Any
+
+from django.conf import settings
 
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.storage import corrupt_file_error, digest_file, stored_path
@@ -10,7 +13,7 @@ from versiontree.tree.models import Artifact
 
 
 def corpus_file(job: Job) -> Path:
-    """The canonical file of the corpus the job was made with. Reads all of it, to verify it.
+    """The canonical file of the job's corpus. Reads all of it, to verify its digest.
 
     Raises ``not_found``, ``corrupt_artifact``.
     """
@@ -19,16 +22,21 @@ def corpus_file(job: Job) -> Path:
 
 
 def dataset_file(job: Job, split: str) -> Path:
-    """The canonical file of one split of the dataset the job was made with, as ``corpus_file``."""
+    """The canonical file of one split of the job's dataset, verified as in ``corpus_file``."""
     dataset = job.params["dataset"]
     return _upload(dataset["splits"][split], f"the {split} split of the dataset {dataset['name']!r}")
 
 
 def artifact_folder(store: ArtifactStore, artifact: Artifact | None) -> Path:
-    """Where an artifact lies that the jobs before this one have made."""
-    # The chain of jobs sees to it that they have, so this would be our own mistake.
+    """The folder of an artifact that an earlier job of the chain built."""
+    # Jobs run in the order of the chain, so a missing artifact is a bug.
     assert artifact is not None, "an artifact of an earlier job is missing"
     return store.path(artifact.kind, artifact.digest)
+
+
+def job_settings(job: Job) -> dict[str, Any]:
+    """The job's settings, with the installation's device and precision."""
+    return {"device": settings.HMI_DEVICE, "precision": settings.HMI_DTYPE, **job.params.get("settings", {})}
 
 
 def _upload(sha256: str, what: str) -> Path:

@@ -1,6 +1,6 @@
-"""Runs that are made once: each is kept in a file under the name of everything it depends on.
+"""A file cache of benchmark results, by the settings they depend on.
 
-A benchmark of many trainings may be stopped and started again; it goes on with the first run not yet made.
+A benchmark of many trainings may be stopped and started again: finished results are not recomputed.
 """
 
 import hashlib
@@ -18,33 +18,33 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def bench_dir() -> Path:
-    """Where benchmarks keep roots, tables and runs: HMI_BENCH_DIR, or ``var/benchmarks``."""
+    """The folder of cached roots, tables and results: HMI_BENCH_DIR, or ``var/benchmarks``."""
     folder = Path(os.environ.get("HMI_BENCH_DIR") or ROOT / "var" / "benchmarks")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def made_folder(kind: str, key: dict[str, Any]) -> Path:
-    """Where what is made for this key lies, or will lie once it is made: the folder above it is there."""
+def cache_folder(kind: str, key: dict[str, Any]) -> Path:
+    """The folder for files of this key; its parent exists, it itself may not."""
     folder = bench_dir() / kind
     folder.mkdir(exist_ok=True)
     return folder / fingerprint(key)
 
 
-class Runs:
-    """The runs of one benchmark."""
+class ResultCache:
+    """The results of one benchmark."""
 
     def __init__(self, name: str, console: "Console") -> None:
         self._folder = bench_dir() / "runs" / name
         self._folder.mkdir(parents=True, exist_ok=True)
         self._console = console
 
-    def once(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What ``compute`` gave for this key: now, or when it was run before."""
+    def get_or_compute(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The result for this key: the cached one, or that of ``compute``."""
         file = self._folder / f"{fingerprint(key)}.json"
         if file.is_file():
-            kept: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["result"]
-            return kept
+            cached: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["result"]
+            return cached
         self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {describe(key)}", highlight=False)
         started, cpu = time.perf_counter(), time.process_time()
         result = compute()
@@ -63,6 +63,6 @@ def fingerprint(key: dict[str, Any]) -> str:
 
 
 def describe(key: dict[str, Any]) -> str:
-    """The plain parts of a key, and the names of the others, in one line."""
+    """A key in one line: its simple values, and the names of nested ones."""
     plain = {name: value.get("name", "") if isinstance(value, dict) else value for name, value in key.items()}
     return " ".join(f"{name}={value}" for name, value in plain.items() if value != "")
