@@ -102,7 +102,7 @@ def checks_redispatch() -> None:
 
 def checks_expire() -> int:
     """Delete checks that ended long ago; returns how many."""
-    limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_LIFE_H)
+    limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
     deleted, _ = UploadCheck.unscoped.filter(finished_at__lt=limit).delete()
     check_results_delete_orphans()
     return deleted

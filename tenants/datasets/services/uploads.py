@@ -224,7 +224,7 @@ def upload_check_size(*, filename: str, size: int, param: str) -> None:
 
 def upload_expiry() -> datetime:
     """When an upload expires that gets no more bytes from now on."""
-    return timezone.now() + timedelta(hours=settings.HMI_UPLOAD_LIFE_H)
+    return timezone.now() + timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
 
 
 def _delete_orphans() -> int:

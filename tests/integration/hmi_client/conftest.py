@@ -109,6 +109,6 @@ def hmi(config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 @pytest.fixture
 def logged_in(hmi: Hmi, site: Product) -> Hmi:
     """Runs the command, as somebody who logged in before."""
-    ran = hmi("login", "--url", site.url, "--with-key", "-", stdin=site.key + "\n")
+    ran = hmi("login", "--url", site.url, "--api-key", "-", stdin=site.key + "\n")
     assert ran.code == 0, ran.err
     return hmi

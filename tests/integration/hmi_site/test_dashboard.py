@@ -16,7 +16,7 @@ from redis import Redis
 
 from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import GROUPS
-from hmi_site.launcher.supervisor import FILE_NAME, RestartRecord
+from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
 from inference.api.client import close_gateway
 from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
 from inference.queueing.heartbeat import Heartbeat
@@ -117,15 +117,15 @@ def test_the_dashboard_tells_which_processes_were_started_again(
     staff: Client, settings: Any, tmp_path: Any
 ) -> None:
     settings.HMI_RUNTIME_DIR = tmp_path
-    assert "started again" not in read(staff, "/admin/")
-    record = RestartRecord(tmp_path / FILE_NAME)
+    assert "restarted" not in read(staff, "/admin/")
+    record = RestartRecord(tmp_path / RESTARTS_FILE)
     record.add("inference worker", "was ended by SIGKILL")
     for _ in range(2):
         record.add("web", "ended with exit code 1")
     for address in PAGES[:2]:
         text = read(staff, address)
-        assert re.search(r"Inference worker: started again once; at [0-9:]+ it was ended by SIGKILL\.", text)
-        assert re.search(r"Web: started again 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
+        assert re.search(r"Inference worker: restarted once; at [0-9:]+ it was ended by SIGKILL\.", text)
+        assert re.search(r"Web: restarted 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
 
 
 def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client, root: Version) -> None:
@@ -211,13 +211,13 @@ def test_workers_are_told_what_to_do_and_the_last_are_drained_by_name(
     staff.post("/admin/serving/drain/", {"typed_name": "drain 2 workers"})
     assert orders[3:] == ["drain w1", "drain w2"]
     beat(redis_client, "w2", root, state="drained")
-    assert "No other takes requests" in staff.post("/admin/serving/w1/drain/").content.decode()
+    assert "No other worker takes requests" in staff.post("/admin/serving/w1/drain/").content.decode()
     assert len(orders) == 5
     staff.post("/admin/serving/w1/drain/", {"typed_name": "w1"})
     assert orders[5:] == ["drain w1"]
     assert AuditEvent.unscoped.filter(verb__startswith="worker.", actor__username="boss").count() == 6
     told = staff.post("/admin/serving/absent/refresh/", follow=True).content.decode()
-    assert "No inference worker called" in told
+    assert "No inference worker" in told
     assert staff.post("/admin/serving/w1/explode/", follow=True).status_code == 200
     call_command("workers", "resume", "w2")
     assert orders[6:] == ["resume w2"]

@@ -79,7 +79,7 @@ class Asked:
 
     def restarts(self) -> dict[str, int]:
         told = recent_restarts(runtime_dir(self.site.home), datetime.now(UTC))
-        return {one.name: one.times for one in told}
+        return {one.name: one.count for one in told}
 
     def wait_until_up(self, name: str, times: int) -> None:
         """Until the launcher has said so often that it is ready again."""

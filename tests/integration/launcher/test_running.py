@@ -20,7 +20,7 @@ def test_two_homes_run_at_once_and_a_taken_port_is_said(neighbours: tuple[Site, 
         assert site.get("/health/live").json() == {"status": "live"}
         assert site.port in {one.laddr.port for process in site.processes() for one in listening(process)}
         assert site.get("/health/ready").json()["status"] == "ready"
-    assert "is taken." in first.output + second.output
+    assert "is in use." in first.output + second.output
     assert "instead." in first.output + second.output
 
 

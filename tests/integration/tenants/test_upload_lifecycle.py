@@ -82,7 +82,7 @@ def test_what_nobody_goes_on_with_expires_and_a_new_piece_puts_that_off(
     transactional_db: None, upload_root: Path, settings: Settings
 ) -> None:
     world = make_world()
-    settings.HMI_UPLOAD_LIFE_H = 2.0
+    settings.HMI_UPLOAD_EXPIRY_H = 2.0
     client = world.client(world.developer)
     left, alive = begun(client, 100), begun(client, 100)
     Upload.unscoped.update(expires_at=timezone.now() + timedelta(seconds=60))

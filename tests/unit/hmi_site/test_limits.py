@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
-from hmi_site.accounts import SEVERAL_ADDRESSES
+from hmi_site.accounts import ALL_ADDRESSES_FACTOR
 from hmi_site.http.request_body import (
     BODY_TIMEOUT_S,
     MAX_LARGE_BODIES,
@@ -78,7 +78,7 @@ FIXED: dict[str, Any] = {
     "Answers to other requests kept for an `Idempotency-Key`": idempotency.RETENTION,
     "Answers of a tenant kept for an `Idempotency-Key`, the newest": idempotency.MAX_RESPONSES_PER_TENANT,
     "Answers of a tenant to `/infer` kept for an `Idempotency-Key`, the newest": MOST_BYTES_OF_TENANT,
-    "Wrong passwords for an account from all addresses, as a multiple of one address's": SEVERAL_ADDRESSES,
+    "Wrong passwords for an account from all addresses, as a multiple of one address's": ALL_ADDRESSES_FACTOR,
     "An answer kept for an `Idempotency-Key`; larger ones are not": idempotency.MAX_RESPONSE_BYTES,
     "Life of an invitation's link": INVITATION_LIFETIME,
     "Life of a password reset link": settings.PASSWORD_RESET_TIMEOUT,
@@ -91,13 +91,13 @@ FIXED: dict[str, Any] = {
     "Pages that follow a job live": settings.HMI_LIVE_STREAMS,
     "Until a revoked key or a suspended tenant is refused by the infer API": settings.HMI_KEY_CACHE_S,
     "Until infer requests follow a moved alias": settings.HMI_MODEL_CACHE_S,
-    "Life of an upload after its last piece": settings.HMI_UPLOAD_LIFE_H * 3600,
+    "Life of an upload after its last piece": settings.HMI_UPLOAD_EXPIRY_H * 3600,
     "Uploads that are checked while the request waits": settings.HMI_CHECK_INLINE_BYTES,
     "Checks of uploads that wait or run, and fine-tunings whose files wait to be read": (
         settings.HMI_MAX_CHECKS
     ),
     "Wrong passwords for one account from one address": settings.HMI_LOCKOUT_FAILURES,
-    "Wait after too many wrong passwords": settings.HMI_LOCKOUT_MIN * 60,
+    "Wait after too many wrong passwords": settings.HMI_LOCKOUT_MINUTES * 60,
     "Inputs of an infer request": settings.HMI_MAX_INPUTS,
     "One text of an infer request": settings.HMI_MAX_INPUT_BYTES,
     "Archive of a version, unpacked": settings.HMI_IMPORT_MAX_BYTES,
