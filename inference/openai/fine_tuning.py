@@ -26,8 +26,8 @@ from inference.openai.fine_tuning_shapes import (
 from inference.openai.lists import FILE, FINE_TUNING, ListQuerySerializer, as_list, list_of, listed, read_id
 from inference.openai.serializers import OpenAiFileSerializer
 from tenants.accounts.permissions import request_actor
+from tenants.base.api.inputs import validated_body as body_of
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.api.jobs import validated_body as body_of
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.fine_tunings import (
     SUCCEEDED,

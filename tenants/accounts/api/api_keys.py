@@ -21,6 +21,7 @@ from tenants.accounts.selectors import api_key_of, api_keys_of
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.audit.services import person
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 
 
 class KeyView(TenantView):
@@ -45,10 +46,9 @@ class ApiKeysView(KeyView):
 
     @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = ApiKeyCreateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
+        data = validated_body(ApiKeyCreateSerializer, request)
         maker = person(request_actor(request))
-        return made(*api_key_create(tenant=self.tenant, created_by=maker, **asked.validated_data))
+        return made(*api_key_create(tenant=self.tenant, created_by=maker, **data))
 
 
 class ApiKeyView(ConditionalView, KeyView):
@@ -60,8 +60,8 @@ class ApiKeyView(ConditionalView, KeyView):
         return api_key_of(self.tenant, prefix)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        api_key_revoke(api_key=self.find_object(**place), actor=request_actor(request))
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        api_key_revoke(api_key=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
@@ -71,9 +71,8 @@ class ApiKeyRotateView(KeyView):
     @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, prefix: str, **_: Any) -> Response:
         key = api_key_of(self.tenant, prefix)
-        asked = ApiKeyRotateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        overlap = timedelta(seconds=asked.validated_data["overlap_s"])
+        data = validated_body(ApiKeyRotateSerializer, request)
+        overlap = timedelta(seconds=data["overlap_s"])
         return made(*api_key_rotate(api_key=key, overlap=overlap, actor=person(request_actor(request))))
 
 

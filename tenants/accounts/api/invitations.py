@@ -23,6 +23,7 @@ from tenants.accounts.services.invitations import (
     invitation_withdraw,
 )
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 
 
 class InvitationBaseView(TenantView):
@@ -58,9 +59,8 @@ class InvitationsView(InvitationBaseView):
 
     @extend_schema(request=InvitationCreateSerializer, responses={201: InvitationCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = InvitationCreateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        return self.made(*invitation_create(tenant=self.tenant, actor=self.person, **asked.validated_data))
+        data = validated_body(InvitationCreateSerializer, request)
+        return self.made(*invitation_create(tenant=self.tenant, actor=self.person, **data))
 
 
 class InvitationView(ConditionalView, InvitationBaseView):
@@ -70,8 +70,8 @@ class InvitationView(ConditionalView, InvitationBaseView):
         return invitation_of(self.tenant, invitation_id)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        invitation_withdraw(invitation=self.find_object(**place), actor=self.person)
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        invitation_withdraw(invitation=self.find_object(**kwargs), actor=self.person)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 

@@ -17,6 +17,7 @@ from tenants.accounts.permissions import NOBODY, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
 from tenants.accounts.services.tenants import tenant_set_sharing
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
@@ -75,12 +76,11 @@ class TenantDetailView(ConditionalView, TenantView):
 
     @extend_schema(request=TenantChangeSerializer, responses=TenantDetailSerializer)
     def patch(self, request: Request, **_: Any) -> Response:
-        asked = TenantChangeSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
+        data = validated_body(TenantChangeSerializer, request)
         tenant = self.tenant
         tenant_set_sharing(
             tenant=tenant,
-            shares=asked.validated_data["shares_fragment_counts"],
+            shares=data["shares_fragment_counts"],
             actor=request_actor(request),
         )
         return Response(self.represent(self.find_object()))
