@@ -89,13 +89,13 @@ class TimedOut(ApiError):
 
 
 class FilesRefused(HmiError):
-    """A check found something wrong with uploaded files. ``faults`` are the bad rows."""
+    """A check found something wrong with uploaded files. ``row_errors`` are the invalid rows."""
 
-    def __init__(self, refusal: dict[str, Any], faults: list[dict[str, Any]]) -> None:
-        super().__init__(str(refusal.get("message", "The files were refused.")))
-        self.code = str(refusal.get("code", "invalid_field"))
-        self.refusal = refusal
-        self.faults = faults
+    def __init__(self, error: dict[str, Any], row_errors: list[dict[str, Any]]) -> None:
+        super().__init__(str(error.get("message", "The files were refused.")))
+        self.code = str(error.get("code", "invalid_field"))
+        self.error = error
+        self.row_errors = row_errors
 
 
 class JobEnded(HmiError):

@@ -50,7 +50,7 @@ HMI_MAX_INPUTS = 256
 HMI_MAX_INPUT_BYTES = 2 * 1024**2
 HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 4 * 1024**3, minimum=1)
-HMI_UPLOAD_LIFE_H = 48.0
+HMI_UPLOAD_EXPIRY_H = 48.0
 HMI_CHECK_INLINE_BYTES = 8 * 1024**2
 HMI_MAX_CHECKS = 10
 HMI_IMPORT_MAX_BYTES = 16 * 1024**3
@@ -70,7 +70,7 @@ HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)
 # --- security ---------------------------------------------------------------------------------------------
 DEBUG = env.flag("HMI_DEBUG", False)
 SECRET_KEY = env.text("HMI_SECRET_KEY") or secret_key.read_or_make(HMI_HOME)
-# Those before it: what they signed or sealed can still be read.
+# Those before it: what they signed or encrypted can still be read.
 SECRET_KEY_FALLBACKS = env.words("HMI_SECRET_KEY_FALLBACKS", [])
 ALLOWED_HOSTS = env.words(
     "HMI_ALLOWED_HOSTS",

@@ -45,10 +45,10 @@ def push(
     splits = {"train": train, "dev": dev, "test": test}
     files = {split: path for split, path in splits.items() if path is not None}
     called = name or train.stem
-    stores = not check_only
+    store = not check_only
     with client_of(context) as client, FileBars() as bars:
         if corpus:
-            check = client.corpus_push(train, name=called, stores=stores, on_progress=bars.told)
+            check = client.corpus_push(train, name=called, store=store, on_progress=bars.told)
         else:
             check = client.dataset_push(
                 files,
@@ -57,7 +57,7 @@ def push(
                 columns=_columns(column or []),
                 separator=separator,
                 allow_leaks=allow_leaks,
-                stores=stores,
+                store=store,
                 on_progress=bars.told,
             )
     _show(check, as_json)

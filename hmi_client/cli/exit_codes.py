@@ -61,11 +61,11 @@ def say_error(error: HmiError) -> None:
 
 
 def _say_faults(error: FilesRefused) -> None:
-    for fault in error.faults[:FAULTS_SHOWN]:
+    for fault in error.row_errors[:FAULTS_SHOWN]:
         where = f"{fault.get('file', '')}:{fault.get('line') or fault.get('row') or '?'}"
         notes.print(f"  {escape(where)}  {escape(str(fault.get('reason', '')))}", highlight=False)
-    if len(error.faults) > FAULTS_SHOWN:
-        notes.print(f"  and {len(error.faults) - FAULTS_SHOWN:,} more (all with --json)")
+    if len(error.row_errors) > FAULTS_SHOWN:
+        notes.print(f"  and {len(error.row_errors) - FAULTS_SHOWN:,} more (all with --json)")
 
 
 def _envelope(error: HmiError) -> dict[str, object]:
@@ -73,7 +73,7 @@ def _envelope(error: HmiError) -> dict[str, object]:
         case ApiError():
             return dict(error.to_json())
         case FilesRefused():
-            return {"error": {**error.refusal, "faults": error.faults}}
+            return {"error": {**error.error, "row_errors": error.row_errors}}
         case JobEnded():
             return {"error": {"type": "job", "code": error.code, "message": str(error), "job": error.job}}
     kind = "connection" if isinstance(error, ConnectionFailed) else "client"

@@ -41,24 +41,24 @@ def dataset_push(
     columns: Mapping[str, str] | None = None,
     separator: str | None = None,
     allow_leaks: bool = False,
-    stores: bool = True,
+    store: bool = True,
     on_progress: Progress | None = None,
 ) -> Flow[Check]:
-    """Make a dataset of files: ``train``, and perhaps ``dev`` and ``test``. Without ``stores`` they are only
+    """Make a dataset of files: ``train``, and perhaps ``dev`` and ``test``. Without ``store`` they are only
     checked. FilesRefused has the bad rows."""
     options: dict[str, Any] = {"task": task, "allow_leaks": allow_leaks}
     if columns:
         options["columns"] = dict(columns)
     if separator is not None:
         options["separator"] = separator
-    return (yield from _push("dataset", files, name, options, stores, on_progress))
+    return (yield from _push("dataset", files, name, options, store, on_progress))
 
 
 def corpus_push(
-    file: Path, *, name: str, stores: bool = True, on_progress: Progress | None = None
+    file: Path, *, name: str, store: bool = True, on_progress: Progress | None = None
 ) -> Flow[Check]:
     """Make a corpus of a text file."""
-    return (yield from _push("corpus", {"file": file}, name, {}, stores, on_progress))
+    return (yield from _push("corpus", {"file": file}, name, {}, store, on_progress))
 
 
 def upload(
@@ -90,19 +90,19 @@ def _push(
     files: Mapping[str, Path],
     name: str,
     options: Mapping[str, Any],
-    stores: bool,
+    store: bool,
     on_progress: Progress | None,
 ) -> Flow[Check]:
     ids = {}
     for purpose, path in files.items():
         ids[purpose] = (yield from upload(path, on_progress=on_progress)).id
-    body = {"kind": kind, "name": name, "files": ids, "stores": stores, **options}
+    body = {"kind": kind, "name": name, "files": ids, "store": store, **options}
     check = from_json(Check, (yield from post("checks", body)))
     while check.is_active:
         yield Pause(POLL_S)
         check = yield from get(Check, path_of("checks", check.id))
-    if check.refusal is not None:
-        raise FilesRefused(check.refusal, check.faults)
+    if check.error is not None:
+        raise FilesRefused(check.error, check.row_errors)
     return check
 
 
@@ -110,11 +110,11 @@ def _begun(digest: str, size: int) -> Flow[Upload | None]:
     """An upload of the same content that was begun before and is not used up."""
     response = yield from ask(Call("GET", "uploads", {"limit": 100}))
     uploads = [from_json(Upload, one) for one in response.json()["results"]]
-    return next((one for one in uploads if one.mark == digest and one.size_bytes == size), None)
+    return next((one for one in uploads if one.fingerprint == digest and one.size_bytes == size), None)
 
 
 def _begin(path: Path, size: int, digest: str) -> Flow[str]:
-    metadata = {"filename": path.name, "sha256": digest, "mark": digest}
+    metadata = {"filename": path.name, "sha256": digest, "fingerprint": digest}
     pairs = ",".join(f"{name} {b64encode(value.encode()).decode()}" for name, value in metadata.items())
     asked = {"Upload-Length": str(size), "Upload-Metadata": pairs, "Idempotency-Key": uuid4().hex}
     response = yield from ask(Call("POST", "uploads", headers={**TUS, **asked}))

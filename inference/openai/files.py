@@ -67,7 +67,7 @@ class OpenAiFilesView(OpenAiView):
             filename=asked["file"].name,
             stream=asked["file"],
             actor=request_actor(request),
-            life=life_of(asked),
+            expires_after=life_of(asked),
         )
         return Response(shown_file(file))
 

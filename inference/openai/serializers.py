@@ -8,7 +8,7 @@ from rest_framework import serializers
 from inference.openai.lists import FILE, UPLOAD, unix, written_id
 from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, PartedFile
+from tenants.datasets.models import File, MultipartUpload
 from tenants.datasets.models.file import UPLOADABLE_PURPOSES
 
 SHORTEST_LIFE_S: Final = 3600
@@ -137,7 +137,7 @@ def shown_file(file: File) -> dict[str, Any]:
     }
 
 
-def shown_upload(parted: PartedFile) -> dict[str, Any]:
+def shown_upload(parted: MultipartUpload) -> dict[str, Any]:
     """A file in parts as JSON."""
     return {
         "id": written_id(UPLOAD, parted.pk),

@@ -21,7 +21,7 @@ from inference.openai.serializers import (
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import UploadFormParser
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
-from tenants.datasets.models import PartedFile
+from tenants.datasets.models import MultipartUpload
 from tenants.datasets.selectors.files import multipart_upload_of
 from tenants.datasets.services.multipart_uploads import (
     multipart_upload_cancel,
@@ -33,9 +33,9 @@ from tenants.datasets.services.multipart_uploads import (
 
 class _UploadView(OpenAiView):
     serializer_class: type[Serializer[Any]] = OpenAiUploadSerializer
-    queryset = PartedFile.unscoped.none()
+    queryset = MultipartUpload.unscoped.none()
 
-    def upload(self, given: str) -> PartedFile:
+    def upload(self, given: str) -> MultipartUpload:
         """The file in parts with this id, or ``not_found``."""
         return multipart_upload_of(self.tenant, read_id(UPLOAD, given, param="upload_id"))
 
@@ -60,7 +60,7 @@ class OpenAiUploadsView(_UploadView):
             filename=asked["filename"],
             size=asked["bytes"],
             actor=request_actor(request),
-            life=timedelta(seconds=after["seconds"]) if after else None,
+            expires_after=timedelta(seconds=after["seconds"]) if after else None,
         )
         return Response(shown_upload(multipart_upload))
 

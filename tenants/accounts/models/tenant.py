@@ -54,7 +54,7 @@ class Tenant(models.Model):
             models.CheckConstraint(
                 condition=Q(deletion_requested_at=None, deletion_finished_at=None)
                 | Q(deletion_requested_at__isnull=False, suspended_at__isnull=False),
-                name="tenant_leaves_suspended",
+                name="tenant_being_deleted_is_suspended",
             ),
         )
 

@@ -45,7 +45,7 @@ def tenant_delete(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
     if not begun:
         return False
     tenant.refresh_from_db()
-    audit_record(verb="tenant.leave", subject=tenant.slug, tenant=None, actor=actor)
+    audit_record(verb="tenant.delete_requested", subject=tenant.slug, tenant=None, actor=actor)
     hooks.tenant_deletion(tenant)
     hooks.serving_changed()
     return True
@@ -69,7 +69,7 @@ def tenant_names_blank(*, tenant: Tenant) -> None:
         UsageDay.unscoped.bulk_create(kept, batch_size=AT_ONCE)
     with transaction.atomic():
         with connection.cursor() as cursor:
-            cursor.execute("SELECT set_config('hmi.leaving_tenant', %s, true)", [str(tenant.pk)])
+            cursor.execute("SELECT set_config('hmi.deleted_tenant', %s, true)", [str(tenant.pk)])
         AuditEvent.objects.for_tenant(tenant).update(
             subject="", detail={}, actor=None, api_key=None, address=None, request_id=""
         )
@@ -93,5 +93,5 @@ def tenant_deletion_finish(*, tenant: Tenant) -> bool:
     if not leaving.exists() or any(owned_rows(model, tenant).exists() for model in owned_models()):
         return False
     leaving.update(deletion_finished_at=timezone.now(), name=tenant.slug)
-    audit_record(verb="tenant.left", subject=tenant.slug, tenant=None, actor=None)
+    audit_record(verb="tenant.deleted", subject=tenant.slug, tenant=None, actor=None)
     return True

@@ -23,7 +23,7 @@ from tenants.base.admin.base import (
     staff_user,
 )
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
 from tenants.datasets.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.datasets.services.datasets import dataset_delete
 from tenants.datasets.services.uploads import upload_delete
@@ -224,13 +224,13 @@ class UploadCheckAdmin(ReadOnlyAdmin):
     list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("name", "tenant__slug")
-    exclude = ("found", "faults", "refusal", "options", "files")
+    exclude = ("preview", "row_errors", "error", "options", "files")
     readonly_fields = ("why",)
 
     @admin.display(description="Why it was refused")
     def why(self, check: Any) -> SafeString:
         """The error as the tenant got it."""
-        return pretty_json(check.refusal)
+        return pretty_json(check.error)
 
 
 @admin.register(File)
@@ -246,8 +246,8 @@ class FileAdmin(ReadOnlyAdmin):
     show_full_result_count = False
 
 
-@admin.register(PartedFile)
-class PartedFileAdmin(ReadOnlyAdmin):
+@admin.register(MultipartUpload)
+class MultipartUploadAdmin(ReadOnlyAdmin):
     """Files that come in parts."""
 
     size = file_size_column("size_bytes")

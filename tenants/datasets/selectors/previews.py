@@ -86,7 +86,7 @@ def check_columns(check: UploadCheck) -> FileColumns:
     by_key = {str(key): upload for key, upload in uploads.items()}
     for split in Split.values:
         if upload := by_key.get(check.files.get(split, "")):
-            source = Source(upload_store().incoming_path(upload.pk), upload.filename)
+            source = Source(upload_store().upload_path(upload.pk), upload.filename)
             with suppress(HmiError, OSError):  # the check itself says what is wrong with the file
                 found.add(read_columns(source, options["task"], options.get("columns")))
     return found

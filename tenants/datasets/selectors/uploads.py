@@ -58,7 +58,7 @@ def storage_used(tenant: Tenant) -> int:
         (DatasetSplit.objects.for_tenant(tenant), "size_bytes"),
         (File.objects.for_tenant(tenant), "size_bytes"),
         (uploads_unexpired(tenant), "size_bytes"),
-        (UploadCheck.objects.for_tenant(tenant).filter(kept__isnull=False), "kept_bytes"),
+        (UploadCheck.objects.for_tenant(tenant).filter(saved_files__isnull=False), "saved_bytes"),
     )
     alike = ((rows.order_by().values(one=Value(1)), field) for rows, field in counted)
     sums = [Subquery(rows.annotate(sum=Sum(field)).values("sum")) for rows, field in alike]
@@ -95,7 +95,7 @@ def uploads_in_use() -> list[UUID]:
 
 def checks_open(tenant: Tenant) -> QuerySet[UploadCheck]:
     """What a worker is to store for the tenant, and what it refused to, newest first."""
-    rows = UploadCheck.objects.for_tenant(tenant).filter(stores=True, dispatched_at__isnull=False)
+    rows = UploadCheck.objects.for_tenant(tenant).filter(store=True, dispatched_at__isnull=False)
     return rows.exclude(state=CheckState.STORED)[:20]
 
 

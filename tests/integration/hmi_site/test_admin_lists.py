@@ -72,7 +72,7 @@ def version(staff: Client, tmp_path: Any) -> Version:
     tenant = home.tenant
     api_key_create(tenant=tenant, name="a key", scopes=["infer"], created_by=home.owner)
     upload = upload_create(tenant=tenant, filename="a.txt", size=0, actor=home.owner)
-    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=home.owner, stores=False)
+    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=home.owner, store=False)
     upload_create(tenant=tenant, filename="b.txt", size=0, actor=home.owner)
     usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
     JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])

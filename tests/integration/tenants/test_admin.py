@@ -54,7 +54,7 @@ def furnished(world: World) -> World:
     Corpus.unscoped.create(tenant=None, name="books", sha256="a" * 64, size_bytes=1, rows=1, words=1)
     upload = upload_create(tenant=world.tenant, filename="a.txt", size=0, actor=world.owner)
     takeout_request(tenant=world.tenant, actor=world.owner)
-    check_create(tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False)
+    check_create(tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, store=False)
     invitation_create(tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner)
     endpoint, _ = webhook_create(
         tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
@@ -63,7 +63,7 @@ def furnished(world: World) -> World:
     File.unscoped.create(tenant=world.tenant, purpose="batch", filename="b", sha256="a" * 64, size_bytes=1)
     multipart_upload_create(tenant=world.tenant, purpose="batch", filename="p", size=9, actor=world.owner)
     IdempotentResponse.unscoped.create(
-        tenant=world.tenant, place="a" * 64, body="b" * 64, status=201, answer=""
+        tenant=world.tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
     )
     return world
 

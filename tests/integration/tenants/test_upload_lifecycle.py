@@ -44,12 +44,12 @@ def test_nobody_else_can_see_or_touch_an_upload(world: World) -> None:
 def test_a_key_uploads_too_and_lists_its_own(world: World) -> None:
     _, plaintext = world.key()
     client = world.client(key=plaintext)
-    answer = begin(client, 3, address="/api/v1/uploads", mark="42")
+    answer = begin(client, 3, address="/api/v1/uploads", fingerprint="42")
     address = answer["Location"].removeprefix("http://testserver")
     assert send(client, address, b"abc").status_code == 204
     begun(world.client(world.developer), 7)
     listed = client.get("/api/v1/uploads").json()["results"]
-    assert [(one["mark"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
+    assert [(one["fingerprint"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
 
 
 def test_an_upload_that_is_deleted_is_gone_with_its_file(transactional_db: None, upload_root: Path) -> None:
@@ -82,7 +82,7 @@ def test_what_nobody_goes_on_with_expires_and_a_new_piece_puts_that_off(
     transactional_db: None, upload_root: Path, settings: Settings
 ) -> None:
     world = make_world()
-    settings.HMI_UPLOAD_LIFE_H = 2.0
+    settings.HMI_UPLOAD_EXPIRY_H = 2.0
     client = world.client(world.developer)
     left, alive = begun(client, 100), begun(client, 100)
     Upload.unscoped.update(expires_at=timezone.now() + timedelta(seconds=60))

@@ -77,7 +77,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     invitation_create(tenant=tenant, email="new@example.org", role="viewer", actor=owner)
     file = io.BytesIO(b"some text")
     upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=file, actor=owner)
-    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, stores=False)
+    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, store=False)
     rows = file_create(
         tenant=tenant, purpose="fine-tune", filename="r", stream=io.BytesIO(b"{}"), actor=owner
     )
@@ -96,7 +96,9 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
     webhook_create(tenant=tenant, url="https://example.org/", kinds=["alias.moved"], actor=owner)
     alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
-    IdempotentResponse.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
+    IdempotentResponse.unscoped.create(
+        tenant=tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
+    )
     takeout = takeout_request(tenant=tenant, actor=owner)
     Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
     takeout_path(takeout).write_bytes(b"everything")
@@ -168,8 +170,8 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
     assert "dataset.upload" in set(events.values_list("verb", flat=True))
     told = AuditEvent.unscoped.filter(tenant=None, subject="acme").order_by("pk")
     assert list(told.values_list("verb", "actor__username")) == [
-        ("tenant.leave", "admin"),
-        ("tenant.left", None),
+        ("tenant.delete_requested", "admin"),
+        ("tenant.deleted", None),
     ]
     refused(ErrorCode.CONFLICT, lambda: tenant_create(slug="acme", name="Another"))
     count_late(tenant)

@@ -91,7 +91,7 @@ FIXED: dict[str, Any] = {
     "Pages that follow a job live": settings.HMI_LIVE_STREAMS,
     "Until a revoked key or a suspended tenant is refused by the infer API": settings.HMI_KEY_CACHE_S,
     "Until infer requests follow a moved alias": settings.HMI_MODEL_CACHE_S,
-    "Life of an upload after its last piece": settings.HMI_UPLOAD_LIFE_H * 3600,
+    "Life of an upload after its last piece": settings.HMI_UPLOAD_EXPIRY_H * 3600,
     "Uploads that are checked while the request waits": settings.HMI_CHECK_INLINE_BYTES,
     "Checks of uploads that wait or run, and fine-tunings whose files wait to be read": (
         settings.HMI_MAX_CHECKS
