@@ -32,7 +32,7 @@ class TenantPage(TenantAdmin):
     """With what it has taken of its quota."""
 
     change_form_before_template = "hmi_site/tenant.html"
-    actions = ("suspend", "resume", "take_out", "leave")
+    actions = ("suspend", "resume", "take_out", "delete_data")
     page_actions = actions
 
     def available_actions(self, row: Any) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""API keys: only people manage them, so that a stolen key cannot make itself successors."""
+"""API of API keys. Keys cannot manage keys, so that a stolen key cannot create others."""
 
 from datetime import timedelta
 from typing import Any
@@ -24,8 +24,8 @@ from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
 
 
-class KeyView(TenantView):
-    """Developers see the keys; owners make and revoke them."""
+class ApiKeyBaseView(TenantView):
+    """The base of the key views. Developers list keys; owners create and revoke them."""
 
     serializer_class = ApiKeySerializer
     queryset = ApiKey.unscoped.none()
@@ -34,8 +34,8 @@ class KeyView(TenantView):
     keys_allowed = False
 
 
-class ApiKeysView(KeyView):
-    """The tenant's keys, the newest first."""
+class ApiKeysView(ApiKeyBaseView):
+    """The tenant's keys, newest first."""
 
     ordering = ("-created", "-pk")
 
@@ -47,11 +47,11 @@ class ApiKeysView(KeyView):
     @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
         data = validated_body(ApiKeyCreateSerializer, request)
-        maker = person(request_actor(request))
-        return made(*api_key_create(tenant=self.tenant, created_by=maker, **data))
+        created_by = person(request_actor(request))
+        return _with_plaintext(*api_key_create(tenant=self.tenant, created_by=created_by, **data))
 
 
-class ApiKeyView(ConditionalView, KeyView):
+class ApiKeyView(ConditionalView, ApiKeyBaseView):
     """One key, by its prefix."""
 
     volatile_fields = ("last_used_at",)
@@ -65,18 +65,17 @@ class ApiKeyView(ConditionalView, KeyView):
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class ApiKeyRotateView(KeyView):
-    """The successor of a key, with its plaintext, shown this once."""
+class ApiKeyRotateView(ApiKeyBaseView):
+    """Rotate a key. The plaintext of its successor is shown only once."""
 
     @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, prefix: str, **_: Any) -> Response:
         key = api_key_of(self.tenant, prefix)
         data = validated_body(ApiKeyRotateSerializer, request)
         overlap = timedelta(seconds=data["overlap_s"])
-        return made(*api_key_rotate(api_key=key, overlap=overlap, actor=person(request_actor(request))))
+        actor = person(request_actor(request))
+        return _with_plaintext(*api_key_rotate(api_key=key, overlap=overlap, actor=actor))
 
 
-def made(key: ApiKey, plaintext: str) -> Response:
-    """A new key, shown whole this once."""
-    shown = dict(ApiKeySerializer(key).data)
-    return Response(shown | {"key": plaintext}, status=status.HTTP_201_CREATED)
+def _with_plaintext(key: ApiKey, plaintext: str) -> Response:
+    return Response({**ApiKeySerializer(key).data, "key": plaintext}, status=status.HTTP_201_CREATED)

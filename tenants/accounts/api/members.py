@@ -1,4 +1,4 @@
-"""Who belongs to a tenant: members look, owners change, everybody may leave. Only people, no keys."""
+"""API of members: members list, owners change and remove, everybody may leave. Not for API keys."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tenants.base.api.inputs import validated_body, validated_query
 
 
 class MemberBaseView(TenantView):
-    """Every member is let in; who may do what is said by the view."""
+    """The base of the member views. All members have access; changes require the role of an owner."""
 
     serializer_class = MemberSerializer
     queryset = Membership.unscoped.none()
@@ -27,7 +27,7 @@ class MemberBaseView(TenantView):
 
 
 class MembersView(MemberBaseView):
-    """The tenant's members, in the order in which they joined."""
+    """The tenant's members, oldest membership first."""
 
     ordering = ("pk",)
 
@@ -38,7 +38,7 @@ class MembersView(MemberBaseView):
 
 
 class MemberView(ConditionalView, MemberBaseView):
-    """One member, by the number in the list."""
+    """One member, by the id of the membership."""
 
     volatile_fields = ("last_sign_in_at",)
 

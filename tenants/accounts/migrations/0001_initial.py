@@ -401,7 +401,7 @@ class Migration(migrations.Migration):
                     models.OneToOneField(
                         blank=True,
                         editable=False,
-                        help_text="The key that this one was made from, with its scopes, to follow it.",
+                        help_text="The key that was rotated to create this one.",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="replaced_by",

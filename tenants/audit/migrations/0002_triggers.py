@@ -2,7 +2,7 @@
 
 from django.db import migrations
 
-# Of a tenant whose data is deleted, audit events keep what was done and when, and lose the rest.
+# When all data of a tenant is deleted, its audit events keep their verb and time, and the rest is blanked.
 _AUDIT = """
 CREATE FUNCTION audit_auditevent_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

@@ -99,13 +99,13 @@ def test_tenants_are_suspended_and_resumed(world: World, staff: Client) -> None:
         assert world.tenant.is_suspended is suspended
         for at in (page(Tenant, "changelist"), page(Tenant, "change", world.tenant.pk)):
             labels = re.findall(BADGE, staff.get(at).content.decode())
-            assert ("orange", "suspended") in labels if suspended else ("green", "at") in labels, at
+            assert ("orange", "suspended") in labels if suspended else ("green", "active") in labels, at
     verbs = AuditEvent.objects.for_tenant(world.tenant).values_list("verb", "actor__username")
     assert {("tenant.suspend", "staff"), ("tenant.resume", "staff")} <= set(verbs)
 
 
 def test_nothing_is_suspended_or_deleted_before_its_slug_is_typed(world: World, staff: Client) -> None:
-    for action in ("suspend", "leave"):
+    for action in ("suspend", "delete_data"):
         sent = {"action": action, "_selected_action": [world.tenant.pk], "typed_name": "globex"}
         asked = staff.post(page(Tenant, "changelist"), sent)
         assert "acme" in asked.content.decode()

@@ -17,8 +17,13 @@ from tenants.accounts.models import IdempotentResponse, Tenant
 from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
-from tenants.accounts.services.tenant_deletion import tenant_delete, tenant_names_blank
-from tenants.accounts.services.tenant_rows import KEPT, owned_models, owned_rows
+from tenants.accounts.services.tenant_deletion import (
+    RETAINED_MODELS,
+    owned_models,
+    owned_rows,
+    tenant_anonymize,
+    tenant_delete,
+)
 from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
@@ -181,14 +186,14 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
 def test_what_is_counted_while_it_leaves_is_kept_without_names(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blank = tenant_names_blank
+    blank = tenant_anonymize
 
     def blank_and_count(*, tenant: Tenant) -> None:
         count_late(tenant)
         blank(tenant=tenant)
         count_late(tenant)
 
-    monkeypatch.setattr(leaving, "tenant_names_blank", blank_and_count)
+    monkeypatch.setattr(leaving, "tenant_anonymize", blank_and_count)
     leave(world)
     rows = UsageDay.objects.for_tenant(world.tenant).filter(day=LATE)
     assert list(rows.values_list("model_name", "key_prefix", "requests")) == [("", "", 4)]
@@ -205,7 +210,7 @@ def count_late(tenant: Tenant) -> None:
 STEPS = (
     "_stop_serving",
     "tenant_files_delete",
-    "tenant_names_blank",
+    "tenant_anonymize",
     "tenant_rows_delete",
     "artifacts_discard",
 )
@@ -286,4 +291,9 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
 
 
 def test_what_is_kept_is_a_short_list() -> None:
-    assert {model.__name__ for model in KEPT} == {"AuditEvent", "UsageDay", "UsageMonth", "UsageSum"}
+    assert {model.__name__ for model in RETAINED_MODELS} == {
+        "AuditEvent",
+        "UsageDay",
+        "UsageMonth",
+        "UsageSum",
+    }
