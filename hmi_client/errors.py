@@ -91,13 +91,13 @@ class TimedOut(ApiError):
 
 
 class FilesRejected(HmiError):
-    """Uploaded files failed their check. ``faults`` lists the bad rows."""
+    """Uploaded files failed their check. ``row_errors`` lists the bad rows."""
 
-    def __init__(self, refusal: dict[str, Any], faults: list[dict[str, Any]]) -> None:
-        super().__init__(str(refusal.get("message", "The files were rejected.")))
-        self.code = str(refusal.get("code", "invalid_field"))
-        self.refusal = refusal
-        self.faults = faults
+    def __init__(self, error: dict[str, Any], row_errors: list[dict[str, Any]]) -> None:
+        super().__init__(str(error.get("message", "The files were rejected.")))
+        self.code = str(error.get("code", "invalid_field"))
+        self.error = error
+        self.row_errors = row_errors
 
 
 class JobFailed(HmiError):

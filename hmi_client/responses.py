@@ -271,7 +271,7 @@ class Upload:
     filename: str
     size_bytes: int
     offset: int
-    mark: str = ""
+    fingerprint: str = ""
     sha256: str | None = None
 
     @property
@@ -288,9 +288,9 @@ class Check:
     kind: str
     state: str
     name: str = ""
-    found: Json = field(default_factory=dict)
-    refusal: Json | None = None
-    faults: list[Json] = field(default_factory=list)
+    preview: Json = field(default_factory=dict)
+    error: Json | None = None
+    row_errors: list[Json] = field(default_factory=list)
     corpus: int | None = None
     dataset: int | None = None
 

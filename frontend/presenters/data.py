@@ -15,9 +15,9 @@ from frontend.presenters.charts import Bar, counted_bars, doubling_bars, histogr
 from frontend.presenters.tokens import TextPiece, text_pieces
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
+from tenants.datasets.append_only_file import received_bytes
 from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
-from tenants.datasets.upload_file import received_bytes
 
 Report = Mapping[str, Any]
 
@@ -109,7 +109,7 @@ def upload_rows(uploads: Iterable[Upload], checks: Mapping[UUID, UUID]) -> list[
     found = []
     for upload in uploads:
         with suppress(HmiError):
-            here = received_bytes(upload_store().incoming_path(upload.pk))
+            here = received_bytes(upload_store().upload_path(upload.pk))
             share = here / upload.size_bytes if upload.size_bytes else 1.0
             about = (upload.filename, share, upload.size_bytes, upload.expires_at)
             found.append(UploadRow(upload.pk, *about, checks.get(upload.pk)))
@@ -202,7 +202,7 @@ def dataset_context(report: Report) -> dict[str, Any]:
 
 def found_context(check: UploadCheck) -> dict[str, Any]:
     """What the panels of a check that passed need."""
-    report, rows = check.found["report"], check.found["rows"]
+    report, rows = check.preview["report"], check.preview["rows"]
     if check.kind == CheckKind.CORPUS:
         return {"report": report, "rows": rows}
     return {"rows": preview_rows(rows), **dataset_context(report)}

@@ -87,7 +87,7 @@ def delivery_rows(deliveries: Iterable[WebhookDelivery]) -> list[DeliveryRow]:
 
 
 def _delivery(delivery: WebhookDelivery) -> DeliveryRow:
-    tries = [_try(one) for one in delivery.tries]
+    tries = [_try(one) for one in delivery.attempt_log]
     return DeliveryRow(
         pk=delivery.pk,
         kind=delivery.kind,
@@ -103,5 +103,5 @@ def _delivery(delivery: WebhookDelivery) -> DeliveryRow:
 
 
 def _try(one: dict[str, Any]) -> TryLine:
-    said = one["error"] or f"The answer was {one['status']}."
+    said = one["error"] or f"The response was {one['status']}."
     return TryLine(at=datetime.fromisoformat(one["at"]), ms=one["ms"], said=said, excerpt=one["excerpt"])

@@ -24,9 +24,9 @@ from tenants.datasets.selectors.uploads import corpora_of, datasets_of, storage_
 from tenants.usage.models import Quota
 from tenants.usage.selectors import (
     UsageBy,
-    busiest,
     has_usage,
     month_of,
+    most_requests,
     quota_of,
     requests_today,
     usage_total,
@@ -70,7 +70,7 @@ def home(request: TenantRequest) -> HttpResponse:
     counts = {"hplms": hplms.count(), "ready": hplms.filter(aliases__name=DEFAULT_ALIAS).count()}
     month = month_of(datetime.now(UTC).date())
     usage = usage_total(tenant, *month)
-    most_asked = busiest(tenant, UsageBy.MODEL, *month, limit=BUSIEST_SHOWN)
+    most_asked = most_requests(tenant, UsageBy.MODEL, *month, limit=BUSIEST_SHOWN)
     data, quota = _recent(tenant), quota_of(tenant)
     context: dict[str, Any] = {
         "steps": onboarding(

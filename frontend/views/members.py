@@ -15,8 +15,8 @@ from tenants.accounts.models import Invitation, Role
 from tenants.accounts.selectors import invitation_of, invitations_of, member_of, members_of
 from tenants.accounts.services.invitations import (
     invitation_create,
-    invitation_deliver,
     invitation_resend,
+    invitation_send_email,
     invitation_withdraw,
 )
 from tenants.accounts.services.members import member_remove, member_set_role
@@ -111,7 +111,9 @@ def _invite(request: TenantRequest, form: InviteForm) -> Made:
 
 def _delivered(request: TenantRequest, made: Made) -> HttpResponse:
     invitation, token = made
-    link, delivery = invitation_deliver(invitation=invitation, token=token, site=request.build_absolute_uri)
+    link, delivery = invitation_send_email(
+        invitation=invitation, token=token, build_url=request.build_absolute_uri
+    )
     return _page(request, InviteForm(), invited=invitation, link=link, delivery=delivery)
 
 

@@ -19,7 +19,7 @@ from tenants.base.upload_concurrency import accepts_uploads
 from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
 from tenants.datasets.selectors.previews import check_columns
 from tenants.datasets.selectors.uploads import check_of, upload_of
-from tenants.datasets.services.checks import check_create, check_refusal
+from tenants.datasets.services.checks import check_create, check_error
 from tenants.datasets.services.uploads import upload_delete, upload_receive
 
 
@@ -80,7 +80,7 @@ def check(request: TenantRequest, pk: UUID) -> HttpResponse:
 @tenant_member_required(Role.DEVELOPER)
 def check_bad_rows(request: TenantRequest, pk: UUID) -> HttpResponse:
     """The rows that were refused, each with its place and the reason, as CSV."""
-    return bad_rows_response(check_of(request.access.tenant, pk).faults)
+    return bad_rows_response(check_of(request.access.tenant, pk).row_errors)
 
 
 def _new(request: TenantRequest, kind: CheckKind, blank: type[UploadForm]) -> HttpResponse:
@@ -93,11 +93,11 @@ def _new(request: TenantRequest, kind: CheckKind, blank: type[UploadForm]) -> Ht
 
 
 def _store(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpResponse:
-    check = try_write(form, lambda: _begin(request, kind, form, stores=True)) if form.is_valid() else None
+    check = try_write(form, lambda: _begin(request, kind, form, store=True)) if form.is_valid() else None
     if check is None:
         return render_page(request, f"data/{kind}_new.html", form=form)
     if check.state == CheckState.REFUSED:
-        _show_refusal(form, check_refusal(check))
+        _show_refusal(form, check_error(check))
         columns = _columns(check)
         _delete_companion_uploads(request, check)
         return render_page(request, f"data/{kind}_new.html", form=form, columns=columns)
@@ -116,13 +116,13 @@ def _check_before(request: TenantRequest, kind: CheckKind) -> UploadCheck | None
 
 
 def _check(request: TenantRequest, kind: CheckKind, form: UploadForm) -> HttpResponse:
-    check = try_write(form, lambda: _begin(request, kind, form, stores=False)) if form.is_valid() else None
+    check = try_write(form, lambda: _begin(request, kind, form, store=False)) if form.is_valid() else None
     if check is None:
         return render_page(request, "data/refused.html", form=form)
     return render_page(request, "data/check.html", **_context(check))
 
 
-def _begin(request: TenantRequest, kind: CheckKind, form: UploadForm, *, stores: bool) -> UploadCheck:
+def _begin(request: TenantRequest, kind: CheckKind, form: UploadForm, *, store: bool) -> UploadCheck:
     tenant, actor = request.access.tenant, request.user
 
     def upload(file: "UploadedFile[Any] | UUID") -> Upload:
@@ -137,7 +137,7 @@ def _begin(request: TenantRequest, kind: CheckKind, form: UploadForm, *, stores:
         files={purpose: upload(file) for purpose, file in form.given().items()},
         name=form.cleaned_data["name"],
         options=form.options(),
-        stores=stores,
+        store=store,
         actor=actor,
     )
 
@@ -165,7 +165,7 @@ def _context(check: UploadCheck) -> dict[str, Any]:
     seen = {"check": check, "columns": _columns(check)}
     if check.state == CheckState.PASSED:
         return seen | found_context(check)
-    return seen | {"refusal": check_refusal(check)}
+    return seen | {"refusal": check_error(check)}
 
 
 def _to_what_is_stored(request: TenantRequest, check: UploadCheck) -> HttpResponse:

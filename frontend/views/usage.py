@@ -17,7 +17,7 @@ from frontend.presenters.usage_page import requests_chart, share_bars, sum_of, t
 from frontend.shortcuts import paginate, render_page
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_of
-from tenants.usage.selectors import ALL_USAGE, UsageBy, busiest, usage_batches, usage_by
+from tenants.usage.selectors import ALL_USAGE, UsageBy, most_requests, usage_batches, usage_by
 
 BUSIEST_SHOWN = 10
 KEYS_OFFERED = 200
@@ -36,15 +36,15 @@ def page(request: TenantRequest) -> HttpResponse:
     form = _form(request)
     since, until = form.span()
     by, of = _by(request), form.of()
-    days = list(usage_by(tenant, UsageBy.DAY, since, until, of=of))
+    days = list(usage_by(tenant, UsageBy.DAY, since, until, filters=of))
     total = sum_of(days)
     asked = {
-        one: busiest(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN, of=of)
+        one: most_requests(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN, filters=of)
         for one in (UsageBy.MODEL, UsageBy.KEY)
     }
     rows = paginate(request, days if by == UsageBy.DAY else list(asked[by]))
     listed = list(rows.object_list)
-    shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, only=listed, of=of)
+    shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, names=listed, filters=of)
     models, keys = (dict(islice(found.items(), BUSIEST_SHOWN)) for found in asked.values())
     names = _key_names(tenant, {*keys, *(listed if by == UsageBy.KEY else ())})
     context: dict[str, Any] = {
@@ -76,7 +76,7 @@ def rows_csv(request: TenantRequest) -> HttpResponseBase:
     tenant = request.access.tenant
     form = _form(request)
     since, until = form.span()
-    parts = usage_batches(tenant, since, until, READ, at_once=LINES_PER_CHUNK, of=form.of())
+    parts = usage_batches(tenant, since, until, READ, batch_size=LINES_PER_CHUNK, filters=form.of())
     name = f"usage-{tenant.slug}-{since}-{until}.csv"
     return csv_stream_response(name, COLUMNS, chain.from_iterable(parts))
 

@@ -34,7 +34,7 @@ EXIT_CODES: tuple[tuple[int, tuple[type[HmiError], ...]], ...] = (
     (6, (LimitExceeded,)),
     (7, (ConnectionFailed, Unavailable, ServerError, TimedOut)),
 )
-MAX_FAULTS_SHOWN = 20
+MAX_ROW_ERRORS_SHOWN = 20
 
 
 def exit_code(error: HmiError) -> int:
@@ -55,17 +55,17 @@ def print_error(error: HmiError) -> None:
             request = f", request {error.request_id}" if error.request_id else ""
             stderr.print(f"[dim]{escape(f'{error.code}{where}{request}')}[/]", highlight=False)
         case FilesRejected():
-            _print_faults(error)
+            _print_row_errors(error)
         case JobFailed():
             stderr.print(f"[dim]{escape(error.code)}, job {error.job}[/]", highlight=False)
 
 
-def _print_faults(error: FilesRejected) -> None:
-    for fault in error.faults[:MAX_FAULTS_SHOWN]:
+def _print_row_errors(error: FilesRejected) -> None:
+    for fault in error.row_errors[:MAX_ROW_ERRORS_SHOWN]:
         where = f"{fault.get('file', '')}:{fault.get('line') or fault.get('row') or '?'}"
         stderr.print(f"  {escape(where)}  {escape(str(fault.get('reason', '')))}", highlight=False)
-    if len(error.faults) > MAX_FAULTS_SHOWN:
-        stderr.print(f"  and {len(error.faults) - MAX_FAULTS_SHOWN:,} more (--json lists all)")
+    if len(error.row_errors) > MAX_ROW_ERRORS_SHOWN:
+        stderr.print(f"  and {len(error.row_errors) - MAX_ROW_ERRORS_SHOWN:,} more (--json lists all)")
 
 
 def _envelope(error: HmiError) -> dict[str, object]:
@@ -73,7 +73,7 @@ def _envelope(error: HmiError) -> dict[str, object]:
         case ApiError():
             return dict(error.to_json())
         case FilesRejected():
-            return {"error": {**error.refusal, "faults": error.faults}}
+            return {"error": {**error.error, "row_errors": error.row_errors}}
         case JobFailed():
             return {"error": {"type": "job", "code": error.code, "message": str(error), "job": error.job}}
     kind = "connection" if isinstance(error, ConnectionFailed) else "client"

@@ -99,13 +99,13 @@ def _push(
     ids = {}
     for purpose, path in files.items():
         ids[purpose] = (yield from upload_file(path, on_progress=on_progress)).id
-    body = {"kind": kind, "name": name, "files": ids, "stores": not check_only, **options}
+    body = {"kind": kind, "name": name, "files": ids, "store": not check_only, **options}
     check = from_json(Check, (yield from post("checks", body)))
     while check.is_active:
         yield Sleep(POLL_S)
         check = yield from get(Check, url_path("checks", check.id))
-    if check.refusal is not None:
-        raise FilesRejected(check.refusal, check.faults)
+    if check.error is not None:
+        raise FilesRejected(check.error, check.row_errors)
     return check
 
 
@@ -113,11 +113,11 @@ def _resumable_upload(digest: str, size: int) -> Flow[Upload | None]:
     """An earlier upload of the same content that no dataset, corpus or batch has consumed."""
     response = yield from send(ApiRequest("GET", "uploads", {"limit": 100}))
     uploads = [from_json(Upload, upload) for upload in response.json()["results"]]
-    return next((each for each in uploads if each.mark == digest and each.size_bytes == size), None)
+    return next((each for each in uploads if each.fingerprint == digest and each.size_bytes == size), None)
 
 
 def _create_upload(path: Path, size: int, digest: str) -> Flow[str]:
-    metadata = {"filename": path.name, "sha256": digest, "mark": digest}
+    metadata = {"filename": path.name, "sha256": digest, "fingerprint": digest}
     pairs = ",".join(f"{name} {b64encode(value.encode()).decode()}" for name, value in metadata.items())
     headers = {"Upload-Length": str(size), "Upload-Metadata": pairs, "Idempotency-Key": uuid4().hex}
     response = yield from send(ApiRequest("POST", "uploads", headers={**TUS_HEADERS, **headers}))

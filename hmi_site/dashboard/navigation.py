@@ -39,7 +39,7 @@ GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("datasets.DatasetSplit", "table_rows"),
         ("datasets.Upload", "upload_file"),
         ("datasets.File", "draft"),
-        ("datasets.PartedFile", "file_copy"),
+        ("datasets.MultipartUpload", "file_copy"),
     ),
     "Accounts": (
         ("accounts.User", "person"),

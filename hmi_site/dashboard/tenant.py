@@ -32,7 +32,7 @@ class TenantUsageAdmin(TenantAdmin):
     """Adds usage, quota and the takeout of all data."""
 
     change_form_before_template = "hmi_site/tenant.html"
-    actions = ("suspend", "resume", "take_out", "leave")
+    actions = ("suspend", "resume", "take_out", "delete_data")
     page_actions = actions
 
     def available_actions(self, row: Any) -> tuple[str, ...]:

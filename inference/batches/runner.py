@@ -160,7 +160,7 @@ def _store_outputs(batch: Batch) -> None:
             filename=f"{stem}-{kind}.jsonl",
             stream=StoredFile(path, digest_file(path)),
             actor=None,
-            life=RETENTION,
+            expires_after=RETENTION,
             released_bytes=UNLIMITED_BYTES,
             on_stored=partial(batch_attach_file, batch, kind),
         )

@@ -18,9 +18,9 @@ from inference.openai.serializers import MetadataField
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import validated_body
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
-from versiontree.jobs.api.jobs import validated_body
 
 COMPLETION_WINDOW = "24h"
 EXAMPLE = {

@@ -76,7 +76,7 @@ class OpenAiFilesView(OpenAiView):
             filename=data["file"].name,
             stream=data["file"],
             actor=request_actor(request),
-            life=lifetime_of(data),
+            expires_after=lifetime_of(data),
         )
         return Response(file_json(file))
 

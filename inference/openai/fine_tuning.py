@@ -32,8 +32,8 @@ from inference.openai.ids import FILE, FINE_TUNING, parse_id
 from inference.openai.pagination import ListQuerySerializer, list_json, list_schema, paginated_list
 from inference.openai.serializers import OpenAiFileSerializer
 from tenants.accounts.permissions import request_actor
+from tenants.base.api.inputs import validated_body
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.api.jobs import validated_body
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.fine_tunings import (
     SUCCEEDED,

@@ -8,7 +8,7 @@ from rest_framework import serializers
 from inference.openai.ids import FILE, UPLOAD, format_id, unix_time
 from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, PartedFile
+from tenants.datasets.models import File, MultipartUpload
 from tenants.datasets.models.file import UPLOADABLE_PURPOSES
 
 MIN_LIFETIME_S: Final = 3600
@@ -135,7 +135,7 @@ def file_json(file: File) -> dict[str, Any]:
     }
 
 
-def upload_json(upload: PartedFile) -> dict[str, Any]:
+def upload_json(upload: MultipartUpload) -> dict[str, Any]:
     """The JSON object of an upload."""
     return {
         "id": format_id(UPLOAD, upload.pk),

@@ -21,7 +21,7 @@ from inference.openai.serializers import (
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import UploadFormParser
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
-from tenants.datasets.models import PartedFile
+from tenants.datasets.models import MultipartUpload
 from tenants.datasets.selectors.files import multipart_upload_of
 from tenants.datasets.services.multipart_uploads import (
     multipart_upload_cancel,
@@ -33,9 +33,9 @@ from tenants.datasets.services.multipart_uploads import (
 
 class _UploadView(OpenAiView):
     serializer_class: type[Serializer[Any]] = OpenAiUploadSerializer
-    queryset = PartedFile.unscoped.none()
+    queryset = MultipartUpload.unscoped.none()
 
-    def upload(self, upload_id: str) -> PartedFile:
+    def upload(self, upload_id: str) -> MultipartUpload:
         """The upload with this id, or ``not_found``."""
         return multipart_upload_of(self.tenant, parse_id(UPLOAD, upload_id, param="upload_id"))
 
@@ -60,7 +60,7 @@ class OpenAiUploadsView(_UploadView):
             filename=data["filename"],
             size=data["bytes"],
             actor=request_actor(request),
-            life=timedelta(seconds=after["seconds"]) if after else None,
+            expires_after=timedelta(seconds=after["seconds"]) if after else None,
         )
         return Response(upload_json(multipart_upload))
 

@@ -8,9 +8,9 @@ from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
 
 TAKEN = WebhookResponse(204, "", "", 48)
-LATE = WebhookResponse(503, "The answer was 503.", "<h1>Service unavailable</h1>", 1204, retry_after=600)
-NOBODY = WebhookResponse(None, "The name cannot be resolved.", "", 31)
-GONE = WebhookResponse(410, "The answer was 410.", "", 52)
+LATE = WebhookResponse(503, "The response was 503.", "<h1>Service unavailable</h1>", 1204, retry_after=600)
+NOBODY = WebhookResponse(None, "The host name cannot be resolved.", "", 31)
+GONE = WebhookResponse(410, "The response was 410.", "", 52)
 
 
 def webhooks_used(world: World) -> None:

@@ -22,7 +22,7 @@ class FileUpload {
 
   constructor(file, address, token, show) {
     Object.assign(this, { file, address, token, show });
-    this.mark = `${file.size}-${file.lastModified}`;
+    this.fingerprint = `${file.size}-${file.lastModified}`;
   }
 
   // Resolves with the id of the complete upload; throws Refused.
@@ -74,12 +74,12 @@ class FileUpload {
   // An upload of this file that was begun before, else a new one.
   async #begun() {
     const { results } = await (await this.#ask("GET", `${this.address}?limit=500`)).json();
-    const same = results.find((one) => one.filename === this.file.name && one.mark === this.mark);
+    const same = results.find((one) => one.filename === this.file.name && one.fingerprint === this.fingerprint);
     return same ? `${this.address}/${same.id}` : this.#create();
   }
 
   async #create() {
-    const metadata = { filename: this.file.name, mark: this.mark };
+    const metadata = { filename: this.file.name, fingerprint: this.fingerprint };
     const pairs = Object.entries(metadata).map(([key, value]) => `${key} ${base64(value)}`);
     const answer = await this.#ask("POST", this.address, {
       "Upload-Length": this.file.size,

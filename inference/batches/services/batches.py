@@ -94,7 +94,7 @@ def batch_submit(
         filename=filename,
         stream=upload_stored_file(stream) if isinstance(stream, Upload) else stream,
         actor=actor,
-        life=RETENTION,
+        expires_after=RETENTION,
         released_bytes=upload.size_bytes if upload else 0,
         on_stored=on_stored,
     )

@@ -107,7 +107,7 @@ def test_a_link_that_is_over_says_why_and_opens_no_sign_up(client: Client, world
     link = link_for(world, "new@example.org")
     Invitation.unscoped.update(expires_at=timezone.now() - timedelta(hours=1))
     status, page = shown(link)
-    assert (status, "ran out" in page) == (410, True)
+    assert (status, "expired" in page) == (410, True)
     link = link_for(world, "new@example.org")
     waiting = Invitation.unscoped.get(state=InvitationState.WAITING)
     invitation_withdraw(invitation=waiting, actor=world.owner)

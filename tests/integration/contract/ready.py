@@ -163,7 +163,7 @@ def _uploads(world: World, actor: Actor) -> Special:
     )
     begun = upload_create(tenant=world.tenant, filename="b.txt", size=len(TEXT), actor=actor)
     return {
-        "POST /checks": {"files": {"file": str(here.pk)}, "stores": False},
+        "POST /checks": {"files": {"file": str(here.pk)}, "store": False},
         "GET /uploads/{upload_id}": {"upload_id": here.pk},
         "DELETE /uploads/{upload_id}": {"upload_id": here.pk},
         "PATCH /uploads/{upload_id}": {"upload_id": begun.pk, "Upload-Offset": "0", "file": TEXT},

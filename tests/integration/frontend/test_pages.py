@@ -130,7 +130,7 @@ def test_bad_rows_come_as_a_table_in_which_nothing_is_a_formula(owner: Client, w
         kind="dataset",
         files={"train": upload},
         actor=world.owner,
-        stores=False,
+        store=False,
         options=options,
     )
     answer = owner.get(f"/t/acme/data/checks/{check.pk}/bad-rows.csv")

@@ -114,7 +114,7 @@ RIGHT: Mapping[str, object] = {
     "kind": "corpus", "kinds": ["job.failed"], "role": "viewer", "email": "a@example.org",
     "model": "acme/triage", "inputs": ["a"], "input": "a", "url": "https://example.org/", "root": "minilm",
     "scopes": ["infer"], "settings": {"epochs": 1}, "description": "a", "license": "MIT", "enabled": True,
-    "purpose": "batch", "files": {}, "upload": "absent", "stores": False, "training_file": "file-a",
+    "purpose": "batch", "files": {}, "upload": "absent", "store": False, "training_file": "file-a",
     "input_file_id": "file-a", "endpoint": "/v1/embeddings", "completion_window": "24h",
     "filename": "a.jsonl", "bytes": 9, "mime_type": "text/plain", "part_ids": [], "overlap_s": 0, "alpha": 1,
     "columns": "{}", "labels": "a",

@@ -76,7 +76,7 @@ def test_bad_rows_are_shown_with_their_places(logged_in: Hmi, moods: Path) -> No
     assert refused.code == 1
     assert "moods.jsonl:5" in refused.err
     told = json.loads(logged_in("data", "push", moods, "--task", "classification", "--json").err)["error"]
-    assert [fault["line"] for fault in told["faults"]] == [5]
+    assert [fault["line"] for fault in told["row_errors"]] == [5]
     assert not Dataset.unscoped.filter(name="moods", created_by=None).exists()
 
 

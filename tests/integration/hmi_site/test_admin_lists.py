@@ -72,7 +72,7 @@ def version(staff: Client, tmp_path: Any) -> Version:
     tenant = home.tenant
     api_key_create(tenant=tenant, name="a key", scopes=["infer"], created_by=home.owner)
     upload = upload_create(tenant=tenant, filename="a.txt", size=0, actor=home.owner)
-    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=home.owner, stores=False)
+    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=home.owner, store=False)
     upload_create(tenant=tenant, filename="b.txt", size=0, actor=home.owner)
     usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
     JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])
@@ -230,14 +230,14 @@ def test_what_is_searched_for_a_form_is_what_it_takes(staff: Client, version: Ve
 
     page = staff.get(reverse("admin:tree_domain_change", args=[domain.pk])).content.decode()
     assert tenant is not None
-    assert f'data-ajax--url="/admin/autocomplete/?of={tenant.pk}"' in page
-    assert found("more-9", of=str(tenant.pk)) == ["more-9", "more-9"], "the platform's, and the tenant's"
-    assert found("more-9", of="platform") == ["more-9"]
+    assert f'data-ajax--url="/admin/autocomplete/?owner={tenant.pk}"' in page
+    assert found("more-9", owner=str(tenant.pk)) == ["more-9", "more-9"], "the platform's, and the tenant's"
+    assert found("more-9", owner="platform") == ["more-9"]
     assert found(foreign.name) == [str(foreign)]
-    assert found(foreign.name, of=str(tenant.pk)) == []
+    assert found(foreign.name, owner=str(tenant.pk)) == []
     asked |= {"model_name": "alias", "field_name": "version"}
     assert f"acme/spam:{3 * PAGE}" in found("spam", to_serve=str(version.hplm_id))
     assert found("spam", to_serve="0") == found("spam", to_serve="\u00b2") == []
     asked |= {"model_name": "version", "field_name": "parent"}
     assert found("own", fit="parents") == [str(Version.unscoped.get(domain=domain))]
-    assert found("own", fit="parents", of="platform") == []
+    assert found("own", fit="parents", owner="platform") == []

@@ -164,7 +164,7 @@ def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_del
     tenant = Tenant.objects.get(slug="acme")
     usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
     Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_models": 7})
-    assert "at work 1 1" in read(staff, "/admin/accounts/tenant/")
+    assert "active 1 1" in read(staff, "/admin/accounts/tenant/")
     page = reverse("admin:accounts_tenant_change", args=[tenant.pk])
     text = read(staff, page)
     assert "1 of 7" in text
@@ -174,7 +174,7 @@ def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_del
         assert rows in content
         assert staff.get(rows).status_code == 200
     danger = re.findall(r'hmi-button-danger" type="submit" name="action" value="(\w+)"', content)
-    assert danger == ["leave"]
+    assert danger == ["delete_data"]
     sent = {"action": "take_out", "_selected_action": tenant.pk}
     told = staff.post(reverse("admin:accounts_tenant_changelist"), sent, follow=True).content.decode()
     assert "/admin/transfer/takeout/?q=acme" in told

@@ -54,7 +54,7 @@ def a_large_upload_is_checked_and_stored(world: World, worker: CeleryWorker, set
         name="June",
         files={"file": upload},
         actor=world.owner,
-        stores=True,
+        store=True,
     )
     assert check.state == "waiting"
     wait_until(lambda: UploadCheck.unscoped.get(pk=check.pk).state == "stored", worker)

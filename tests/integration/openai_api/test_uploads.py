@@ -12,7 +12,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import connection
 
 from tenants.base.advisory_lock import advisory_lock
-from tenants.datasets.models import File, PartedFile, Upload
+from tenants.datasets.models import File, MultipartUpload, Upload
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.storage import upload_store
 from tenants.usage.models import Quota
@@ -89,7 +89,7 @@ def test_parts_are_put_together_by_one_call_at_a_time_and_only_while_they_are_he
 ) -> None:
     upload = announced(client)
     ids = [part(client, upload, data).json()["id"] for data in PARTS]
-    key, done, begun = PartedFile.unscoped.get().pk, Event(), Event()
+    key, done, begun = MultipartUpload.unscoped.get().pk, Event(), Event()
 
     def elsewhere() -> None:
         try:
@@ -109,7 +109,7 @@ def test_parts_are_put_together_by_one_call_at_a_time_and_only_while_they_are_he
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "conflict")
     assert "Retry-After" in refused.headers
 
-    upload_store().incoming_path(UUID(ids[1].removeprefix("part-"))).unlink()
+    upload_store().upload_path(UUID(ids[1].removeprefix("part-"))).unlink()
     refused = client.asks(f"uploads/{upload}/complete", part_ids=ids)
     assert (refused.status_code, refused.json()["error"]["param"]) == (409, "part_ids")
     assert not File.unscoped.exists()
@@ -129,7 +129,7 @@ def test_what_is_cancelled_or_too_large_leaves_nothing(
     for size, status in ((2**50, 413), (0, 400)):
         refused = client.asks("uploads", bytes=size, filename="a", purpose="batch")
         assert (refused.status_code, refused.json()["error"]["param"]) == (status, "bytes")
-    assert PartedFile.unscoped.count() == 1
+    assert MultipartUpload.unscoped.count() == 1
     Quota.unscoped.update_or_create(tenant=acme.tenant, defaults={"max_storage_bytes": 10})
     refused = part(client, announced(client), PARTS[0])
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "insufficient_quota")

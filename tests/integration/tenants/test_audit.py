@@ -119,5 +119,5 @@ def test_no_event_is_changed_even_where_a_tenant_leaves(world: World, change: st
 def run(leaving: str, statement: str, tenant_id: int) -> None:
     """A statement in a transaction that says which tenant leaves."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('hmi.leaving_tenant', %s, true)", [leaving])
+        cursor.execute("SELECT set_config('hmi.deleted_tenant', %s, true)", [leaving])
         cursor.execute(statement, [tenant_id])

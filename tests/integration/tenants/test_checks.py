@@ -65,8 +65,8 @@ def test_a_dataset_of_three_uploads_is_stored_by_a_key(committed: World) -> None
 def test_a_check_that_stores_nothing_leaves_the_upload_for_later(world: World) -> None:
     client = world.client(world.developer)
     key = sent(client, CONTENT)
-    answer = ask(client, kind="corpus", files={"file": key}, stores=False).json()
-    assert (answer["state"], answer["found"]["report"]["rows"]) == ("passed", 50)
+    answer = ask(client, kind="corpus", files={"file": key}, store=False).json()
+    assert (answer["state"], answer["preview"]["report"]["rows"]) == ("passed", 50)
     assert not Corpus.unscoped.exists()
     assert ask(client, kind="corpus", name="news", files={"file": key}).json()["state"] == "stored"
 
@@ -76,13 +76,13 @@ def test_bad_rows_are_told_with_row_line_reason_and_content(world: World) -> Non
     client = world.client(world.developer)
     key = sent(client, bad.encode(), "mood.jsonl")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
-    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "empty_text")
-    assert [(one["file"], one["row"], one["line"]) for one in answer["faults"]] == [
+    assert (answer["state"], answer["error"]["code"]) == ("refused", "empty_text")
+    assert [(one["file"], one["row"], one["line"]) for one in answer["row_errors"]] == [
         ("mood.jsonl", 21, 21),
         ("mood.jsonl", 22, 22),
     ]
-    assert "blank" in answer["faults"][0]["reason"]
-    assert answer["faults"][0]["content"] == '{"text": "", "label": "good"}'
+    assert "blank" in answer["row_errors"][0]["reason"]
+    assert answer["row_errors"][0]["content"] == '{"text": "", "label": "good"}'
     assert Upload.unscoped.filter(pk=key).exists()
 
 
@@ -91,7 +91,7 @@ def test_rows_that_cannot_even_be_read_are_told_with_the_others(world: World) ->
     client = world.client(world.developer)
     key = sent(client, "\n".join(rows_of).encode(), "mood.jsonl")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
-    assert [(one["row"], one["content"][:8]) for one in answer["faults"]] == [
+    assert [(one["row"], one["content"][:8]) for one in answer["row_errors"]] == [
         (21, "{no json"),
         (22, '{"text":'),
         (23, "[]"),
@@ -99,7 +99,7 @@ def test_rows_that_cannot_even_be_read_are_told_with_the_others(world: World) ->
     table = "text,label\n" + "a text,good\nanother,bad\n" * 10 + "one,two,three\nlonely\n"
     key = sent(client, table.encode(), "mood.csv")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
-    assert [(one["row"], one["content"]) for one in answer["faults"]] == [
+    assert [(one["row"], one["content"]) for one in answer["row_errors"]] == [
         (21, "one,two,three"),
         (22, "lonely"),
     ]
@@ -199,7 +199,7 @@ def test_of_one_tenant_so_many_checks_wait_and_no_more(
     settings.HMI_MAX_CHECKS = 2
     client = committed.client(committed.developer)
     key = sent(client, CONTENT)
-    asked = {"kind": "corpus", "files": {"file": key}, "stores": False}
+    asked = {"kind": "corpus", "files": {"file": key}, "store": False}
     assert [ask(client, **asked).status_code for _ in range(2)] == [202, 202]
     refused = ask(client, **asked)
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota_exceeded")
@@ -215,8 +215,8 @@ def test_what_the_database_cannot_hold_is_replaced_in_what_is_told(world: World,
     key = sent(client, f"{line}\n".encode() * 20, "mood.jsonl")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key})
     assert (answer.status_code, answer.json()["state"]) == (201, "refused")
-    assert odd not in json.dumps(answer.json()["refusal"], ensure_ascii=False)
-    assert answer.json()["refusal"]["code"] == "missing_column"
+    assert odd not in json.dumps(answer.json()["error"], ensure_ascii=False)
+    assert answer.json()["error"]["code"] == "missing_column"
 
 
 def test_a_check_that_fails_while_the_request_waits_has_ended(
@@ -229,10 +229,10 @@ def test_a_check_that_fails_while_the_request_waits_has_ended(
     key = sent(client, CONTENT)
     monkeypatch.setattr(checks, "corpus_validate", fails)
     with pytest.raises(ZeroDivisionError):
-        ask(client, kind="corpus", files={"file": key}, stores=False)
+        ask(client, kind="corpus", files={"file": key}, store=False)
     check = UploadCheck.unscoped.get()
-    assert check.refusal is not None
-    assert (check.state, check.refusal["code"]) == ("refused", "internal")
+    assert check.error is not None
+    assert (check.state, check.error["code"]) == ("refused", "internal")
 
 
 def test_an_upload_that_is_there_for_two_splits_frees_its_bytes_once(committed: World) -> None:
@@ -245,7 +245,7 @@ def test_an_upload_that_is_there_for_two_splits_frees_its_bytes_once(committed: 
     )
     asked = {"kind": "dataset", "name": "mood", "task": "classification", "allow_leaks": True}
     answer = ask(client, files={"train": key, "dev": key}, **asked).json()
-    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "quota_exceeded"), answer
+    assert (answer["state"], answer["error"]["code"]) == ("refused", "quota_exceeded"), answer
     assert storage_used(committed.tenant) == 2 * len(content)
 
 
@@ -261,7 +261,7 @@ def test_what_was_used_by_another_meanwhile_is_not_stored_twice(
 
     monkeypatch.setattr(checks, "uploads_consume", late)
     answer = ask(client, kind="corpus", name="news", files={"file": key}).json()
-    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "conflict")
+    assert (answer["state"], answer["error"]["code"]) == ("refused", "conflict")
     assert not Corpus.unscoped.exists()
 
 
@@ -271,8 +271,8 @@ def test_files_that_end_every_worker_are_given_up(committed: World, large: None,
     UploadCheck.unscoped.update(state="running", attempts=3)
     check_run(check_id=key)
     check = UploadCheck.unscoped.get()
-    assert check.refusal is not None
-    assert (check.state, check.refusal["code"]) == ("refused", "internal")
+    assert check.error is not None
+    assert (check.state, check.error["code"]) == ("refused", "internal")
 
 
 def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
@@ -288,7 +288,7 @@ def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
 
 def test_checks_that_ended_long_ago_are_forgotten(world: World) -> None:
     client = world.client(world.developer)
-    ask(client, kind="corpus", files={"file": sent(client, CONTENT)}, stores=False)
+    ask(client, kind="corpus", files={"file": sent(client, CONTENT)}, store=False)
     assert checks_expire() == 0
     UploadCheck.unscoped.update(finished_at=timezone.now() - timedelta(hours=49))
     assert checks_expire() == 1

@@ -9,10 +9,10 @@ import pytest
 from django.db import connection
 
 from tenants.base.errors import HmiError
+from tenants.datasets.append_only_file import append_chunks
 from tenants.datasets.models import Upload
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create
 from tenants.datasets.storage import CHUNK_BYTES, upload_store
-from tenants.datasets.upload_file import append_chunks
 from tests.integration.tenants.content import CORPUS, stored, stream
 from tests.integration.tenants.tus import TUS, b64, begun, digest_header, offset_of, send
 from tests.integration.world import World, make_world
@@ -145,7 +145,7 @@ def test_a_connection_that_breaks_leaves_what_it_brought(world: World) -> None:
     upload = upload_create(tenant=world.tenant, filename="a", size=1000, actor=world.developer)
     assert upload_append(upload=upload, stream=Breaking(b"a" * 250), offset=0) == 250
     assert upload_append(upload=upload, stream=stream(b"b" * 750), offset=250) == 1000
-    assert upload_store().incoming_path(upload.pk).read_bytes() == b"a" * 250 + b"b" * 750
+    assert upload_store().upload_path(upload.pk).read_bytes() == b"a" * 250 + b"b" * 750
     assert upload.is_complete
 
 
@@ -155,12 +155,12 @@ def test_a_connection_that_breaks_in_a_piece_with_a_checksum_leaves_nothing_of_i
     with pytest.raises(HmiError) as refused:
         upload_append(upload=upload, stream=Breaking(b"a" * 250), offset=0, checksum=checksum)
     assert refused.value.code == "checksum_mismatch"
-    assert upload_store().incoming_path(upload.pk).read_bytes() == b""
+    assert upload_store().upload_path(upload.pk).read_bytes() == b""
 
 
 def test_a_writer_that_was_overtaken_stops(world: World) -> None:
     upload = upload_create(tenant=world.tenant, filename="a", size=30, actor=world.developer)
-    path = upload_store().incoming_path(upload.pk)
+    path = upload_store().upload_path(upload.pk)
 
     def slow() -> Iterator[bytes]:
         yield b"a" * 10
@@ -180,7 +180,7 @@ def test_of_writers_at_one_upload_each_byte_is_written_once(
     size = 40_000
     content = bytes(number % 251 for number in range(size))
     upload = upload_create(tenant=world.tenant, filename="a", size=size, actor=world.developer)
-    path = upload_store().incoming_path(upload.pk)
+    path = upload_store().upload_path(upload.pk)
     barrier = threading.Barrier(8)
 
     refused: list[HmiError] = []

@@ -8,7 +8,7 @@ from django.db import IntegrityError, connection, transaction
 from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Membership, Tenant
 from tenants.audit.models import AuditEvent
 from tenants.base.managers import UnscopedQuery
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
 from tenants.usage.models import Quota, UsageDay, UsageMonth, UsageSum
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
@@ -24,7 +24,7 @@ OWNED = [
     Invitation,
     IdempotentResponse,
     Membership,
-    PartedFile,
+    MultipartUpload,
     Quota,
     Takeout,
     Upload,

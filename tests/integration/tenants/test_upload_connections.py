@@ -43,7 +43,7 @@ def test_no_connection_to_the_database_is_held_while_a_client_sends(
 ) -> None:
     world, body = make_world(), Watching()
     upload = upload_create(tenant=world.tenant, filename="a", size=100, actor=world.developer)
-    upload_append(upload=upload, stream=body, offset=0, checksum=checksum, promised_sha256=SHA256)
+    upload_append(upload=upload, stream=body, offset=0, checksum=checksum, expected_sha256=SHA256)
     assert body.connected == [False]
 
 

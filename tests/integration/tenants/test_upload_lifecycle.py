@@ -44,12 +44,12 @@ def test_nobody_else_can_see_or_touch_an_upload(world: World) -> None:
 def test_a_key_uploads_too_and_lists_its_own(world: World) -> None:
     _, plaintext = world.key()
     client = world.client(key=plaintext)
-    answer = begin(client, 3, address="/api/v1/uploads", mark="42")
+    answer = begin(client, 3, address="/api/v1/uploads", fingerprint="42")
     address = answer["Location"].removeprefix("http://testserver")
     assert send(client, address, b"abc").status_code == 204
     begun(world.client(world.developer), 7)
     listed = client.get("/api/v1/uploads").json()["results"]
-    assert [(one["mark"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
+    assert [(one["fingerprint"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
 
 
 def test_an_upload_that_is_deleted_is_gone_with_its_file(transactional_db: None, upload_root: Path) -> None:

@@ -30,7 +30,7 @@ def test_metadata_that_is_not_base64_of_utf8_is_refused(world: World, metadata: 
 
 def test_a_mark_with_a_nul_is_kept_without_it(world: World) -> None:
     client = world.client(world.developer)
-    assert client.get(begun(client, 5, mark="a\0b")).json()["mark"] == "ab"
+    assert client.get(begun(client, 5, fingerprint="a\0b")).json()["fingerprint"] == "ab"
 
 
 @pytest.mark.parametrize("length", ["", "-1", "1.5", "many", "9" * 30])

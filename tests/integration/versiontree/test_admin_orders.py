@@ -91,7 +91,7 @@ def test_what_is_done_on_the_page_of_a_row_leads_back_there(
     hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
     page = reverse("admin:tree_hplm_change", args=[hplm.pk])
     assert 'value="pin"' in staff.get(page).content.decode()
-    sent = {"action": "pin", "_selected_action": hplm.pk, "page_of": hplm.pk}
+    sent = {"action": "pin", "_selected_action": hplm.pk, "return_to": hplm.pk}
     assert staff.post(reverse("admin:tree_hplm_changelist"), sent).headers["Location"] == page
     now = staff.get(page).content.decode()
     assert ('value="pin"' in now, 'value="unpin"' in now) == (False, True)

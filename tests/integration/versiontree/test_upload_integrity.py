@@ -107,7 +107,7 @@ def test_a_complete_upload_does_not_change_any_more(acme: TenantFixture) -> None
 
 def test_a_writer_does_not_follow_an_upload_to_the_one_that_took_its_place(acme: TenantFixture) -> None:
     upload = an_upload(acme)
-    path = upload_store().incoming_path(upload.pk)
+    path = upload_store().upload_path(upload.pk)
     elsewhere = path.with_name("elsewhere")
 
     def replaced() -> bytes:
@@ -239,7 +239,7 @@ def test_a_dataset_is_not_made_of_a_file_that_was_damaged(acme: TenantFixture) -
     upload = upload_receive(
         tenant=acme.tenant, filename="rows.jsonl", size=len(rows), stream=stream(rows), actor=acme.owner
     )
-    damage(upload_store().incoming_path(upload.pk))
+    damage(upload_store().upload_path(upload.pk))
     asked = {"kind": "corpus", "files": {"file": str(upload.pk)}, "name": "news"}
     told = client.post("/api/v1/checks?tenant=acme", asked, format="json").json()
-    assert told["refusal"]["code"] == "corrupt_artifact", told
+    assert told["error"]["code"] == "corrupt_artifact", told

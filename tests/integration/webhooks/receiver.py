@@ -47,7 +47,7 @@ class Receiver:
 
 def held_by(tenant: Tenant) -> int:
     """How many endpoints of the tenant are being sent to."""
-    held = WebhookEndpoint.unscoped.filter(tenant=tenant, sending_until__gt=timezone.now())
+    held = WebhookEndpoint.unscoped.filter(tenant=tenant, lease_expires_at__gt=timezone.now())
     return held.count()
 
 

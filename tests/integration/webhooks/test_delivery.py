@@ -50,7 +50,7 @@ def move(delivery: WebhookDelivery, by: timedelta) -> None:
     )
     endpoint = row.endpoint
     WebhookEndpoint.unscoped.filter(pk=endpoint.pk).update(
-        sending_until=endpoint.sending_until and endpoint.sending_until - by,
+        lease_expires_at=endpoint.lease_expires_at and endpoint.lease_expires_at - by,
         previous_until=endpoint.previous_until and endpoint.previous_until - by,
         failing_since=endpoint.failing_since and endpoint.failing_since - by,
     )
@@ -78,8 +78,8 @@ def test_an_event_arrives_signed_and_once(world: World, receiver: Receiver) -> N
     assert request.headers["webhook-id"] == found.event_id
     assert request.headers["host"] == f"127.0.0.1:{receiver.port}"
     assert (found.state, found.attempts, found.next_attempt_at) == (DeliveryState.DELIVERED, 1, None)
-    assert found.last_try is not None
-    assert found.last_try["status"] == 204
+    assert found.last_attempt is not None
+    assert found.last_attempt["status"] == 204
     assert not verified(Received(request.path, request.headers, request.body + b" "), secret)
 
 
@@ -101,9 +101,9 @@ def test_what_fails_is_tried_again_with_growing_pauses_and_then_given_up(
     assert webhooks_send(max_seconds=A_LOT_S) == 1
     found = again(delivery)
     assert (found.state, found.attempts) == (DeliveryState.FAILED, len(RETRY_DELAYS_S) + 1)
-    assert [one["status"] for one in found.tries] == [500] * 10
-    assert found.tries[0]["excerpt"].startswith("<b>broken\ufffd</b>xx")
-    assert len(found.tries[0]["excerpt"]) == 1024
+    assert [one["status"] for one in found.attempt_log] == [500] * 10
+    assert found.attempt_log[0]["excerpt"].startswith("<b>broken\ufffd</b>xx")
+    assert len(found.attempt_log[0]["excerpt"]) == 1024
     assert len({request.headers["webhook-id"] for request in receiver.received}) == 1
     assert all(verified(request, secret) for request in receiver.received)
     receiver.status = 200
@@ -174,7 +174,7 @@ def test_a_worker_that_dies_after_sending_has_it_sent_again_and_one_that_is_late
     assert delivery_record(claim=other, response=delivery_attempt(claim=other))
     assert webhooks_send(max_seconds=A_LOT_S) == 1
     found = again(delivery)
-    assert (found.state, found.attempts, len(found.tries)) == (DeliveryState.DELIVERED, 2, 1)
+    assert (found.state, found.attempts, len(found.attempt_log)) == (DeliveryState.DELIVERED, 2, 1)
     ids = [request.headers["webhook-id"] for request in receiver.received]
     assert ids == [found.event_id, found.event_id, again(behind).event_id]
 
@@ -200,7 +200,7 @@ def test_redirects_are_not_followed(world: World, receiver: Receiver) -> None:
         delivery = send_test(endpoint, world)
         webhooks_send(max_seconds=A_LOT_S)
         assert inner.received == []
-    found = again(delivery).last_try
+    found = again(delivery).last_attempt
     assert found is not None
     assert (found["status"], "redirect" in found["error"]) == (307, True)
 
@@ -220,7 +220,7 @@ def test_what_was_checked_is_what_is_connected_to_whatever_the_name_says_next(
     for _ in range(5):
         delivery = send_test(endpoint, world)
         webhooks_send(max_seconds=A_LOT_S, resolve=rebinding)
-        last = again(delivery).last_try
+        last = again(delivery).last_attempt
         assert last is not None
         found.append(last["error"])
     assert found[0] == ""
@@ -255,7 +255,7 @@ def test_tls_goes_by_the_name_though_the_connection_goes_by_the_address(
     webhooks_send(max_seconds=A_LOT_S, resolve=there)
     assert set(names) == {"hooks.test", "other.test"}
     assert [request.headers["host"] for request in target.received] == [f"hooks.test:{target.port}"]
-    errors = [again(row).tries[0]["error"] for row in WebhookDelivery.unscoped.order_by("created_at")]
+    errors = [again(row).attempt_log[0]["error"] for row in WebhookDelivery.unscoped.order_by("created_at")]
     assert errors[0] == ""
     assert "certificate" in errors[1]
 
@@ -283,4 +283,4 @@ def test_one_that_holds_up_delays_no_other_endpoint(world: World, receiver: Rece
     assert webhooks_send(max_seconds=A_LOT_S) == 1
     assert again(other).state == DeliveryState.DELIVERED
     assert again(second).attempts == 0
-    assert isinstance(held.lease_until, datetime)
+    assert isinstance(held.lease_expires_at, datetime)

@@ -98,7 +98,7 @@ def test_claims_at_the_same_moment_take_no_more_of_a_tenant_than_it_may_have(com
         assert taken == {"acme": MAX_CONCURRENT_ENDPOINTS, "globex": MAX_CONCURRENT_ENDPOINTS}
         assert len({claim.delivery.endpoint_id for claim in claims}) == 2 * MAX_CONCURRENT_ENDPOINTS
         assert delivery_claim() is None, "both tenants have theirs"
-        WebhookEndpoint.unscoped.update(sending_until=None)
+        WebhookEndpoint.unscoped.update(lease_expires_at=None)
 
 
 def test_an_endpoint_that_is_sent_to_keeps_its_tenants_place_until_the_try_is_over(world: World) -> None:
@@ -180,7 +180,7 @@ def test_an_event_beyond_what_may_wait_stands_in_the_log_as_not_sent(
         ("job.failed", "failed", 0),
         ("webhook.test", "waiting", 0),
     ]
-    assert "Not sent" in log[0]["tries"][0]["error"]
+    assert "Not sent" in log[0]["attempt_log"][0]["error"]
     _served()
     _served()
     again = client.post(f"{API}/{full.pk}/deliveries/{log[0]['id']}/replay")
@@ -249,7 +249,7 @@ def test_a_name_that_is_not_resolved_is_left_after_a_time(
     trying.start()
     try:
         wait_until(lambda: answers, within_s=60)
-        assert "No whole answer" in answers[0].error
+        assert "No complete response" in answers[0].error
     finally:
         released.set()
         trying.join()

@@ -198,7 +198,7 @@ def test_a_program_makes_tests_reads_and_replays(world: World, receiver: Receive
     delivery = client.post(f"{one}/test").json()
     webhooks_send(max_seconds=60)
     found = client.get(f"{one}/deliveries/{delivery['id']}").json()
-    assert (found["state"], found["tries"][0]["status"]) == ("delivered", 204)
+    assert (found["state"], found["attempt_log"][0]["status"]) == ("delivered", 204)
     assert client.post(f"{one}/deliveries/{delivery['id']}/replay").status_code == 201
     assert [row["event_id"] for row in client.get(f"{one}/deliveries").json()["results"]] == [
         delivery["event_id"]
@@ -242,7 +242,7 @@ def test_a_person_makes_one_sees_its_secret_once_and_what_came_of_a_test(
     webhooks_send(max_seconds=60)
     shown = client.get(page).content.decode()
     assert EventKind.TEST in shown
-    assert "The answer was 503." in shown
+    assert "The response was 503." in shown
     assert "&lt;script&gt;later" in shown
     assert "Failing" in client.get(PAGES).content.decode()
     assert (

@@ -41,7 +41,7 @@ def test_an_event_outlives_the_kill_of_the_worker_that_has_just_sent_it(
             wait_until(lambda: child.exit_code() is not None, within_s=60)
         assert WebhookDelivery.unscoped.get().state == DeliveryState.WAITING
         receiver.first = lambda: None
-        WebhookEndpoint.unscoped.update(sending_until=None)  # as if a minute had gone by
+        WebhookEndpoint.unscoped.update(lease_expires_at=None)  # as if a minute had gone by
         again, again_ready = children.webhook_worker()
         again.env = child.env
         with running(again, again_ready):

@@ -7,12 +7,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import Serializer
 
 from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_query
 from tenants.base.api.pagination import LinkHeaderPagination
 from versiontree.jobs.api.serializers import (
     EventsQuerySerializer,
@@ -41,20 +41,6 @@ class PlatformView(StaffView):
     def owner(self) -> Tenant | None:
         """Nobody's: the platform's."""
         return None
-
-
-def validated_body(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The body, checked for its shape."""
-    body = serializer(data=request.data)
-    body.is_valid(raise_exception=True)
-    return dict(body.validated_data)
-
-
-def validated_query(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The query string, checked for its shape."""
-    query = serializer(data=request.query_params)
-    query.is_valid(raise_exception=True)
-    return dict(query.validated_data)
 
 
 class _Job(GenericAPIView[Any]):

@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Role, Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import UploadFormParser
+from tenants.base.api.inputs import UploadFormParser, validated_body, validated_query
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.transfer.api.serializers import (
     ExportQuerySerializer,
     ImportAdapterSerializer,

@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenant_deletion import (
+    tenant_anonymize,
     tenant_deletion_finish,
-    tenant_names_blank,
     tenant_rows_delete,
     tenants_being_deleted,
 )
@@ -58,7 +58,7 @@ def tenant_delete_step(*, tenant: Tenant) -> bool:
         artifacts = _artifacts_of(tenant)
         tenant_files_delete(tenant=tenant)
         takeout_files_delete(tenant=tenant)
-        tenant_names_blank(tenant=tenant)
+        tenant_anonymize(tenant=tenant)
         tenant_rows_delete(tenant=tenant)
         artifacts_discard(artifacts)
         done = tenant_deletion_finish(tenant=tenant)

@@ -71,7 +71,7 @@ class SearchSelect(AutocompleteSelect):
 
 def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
     """One of the platform's."""
-    widget = SearchSelect(Version._meta.get_field("corpus"), of=PLATFORM)
+    widget = SearchSelect(Version._meta.get_field("corpus"), owner=PLATFORM)
     return forms.ModelChoiceField(queryset=_platform_corpora(), widget=widget, **more)
 
 
@@ -128,7 +128,7 @@ class DomainForm(TrainingForm):
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
-        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", of=PLATFORM),
+        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", owner=PLATFORM),
         help_text="The ready version of a root or domain that this domain grows from.",
     )
     corpus = _corpus_field()
@@ -180,7 +180,7 @@ class DomainUpdateForm(TrainingForm):
         owner = self.instance.tenant_id
         chosen: Any = self.fields["corpus"]
         chosen.queryset = Corpus.unscoped.filter(tenant=owner) | _platform_corpora()
-        chosen.widget.within = {"of": str(owner or PLATFORM)}
+        chosen.widget.within = {"owner": str(owner or PLATFORM)}
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data

@@ -71,7 +71,7 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
 
     autocomplete_filters: ClassVar = {
         "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM),
-        "of": lambda rows, _: rows.filter(tenant=None),
+        "owner": lambda rows, _: rows.filter(tenant=None),
         "to_serve": lambda rows, hplm: rows.filter(hplm__in=parse_ids(hplm), state=VersionState.READY),
     }
 

@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body
+from tenants.base.api.inputs import validated_body
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainGrowSerializer,

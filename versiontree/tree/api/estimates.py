@@ -12,9 +12,10 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
+from tenants.base.api.inputs import validated_body
 from tenants.datasets.models import Corpus
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainUpdateSerializer,

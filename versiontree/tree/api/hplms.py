@@ -10,9 +10,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.inputs import SearchQuerySerializer
+from tenants.base.api.inputs import SearchQuerySerializer, validated_body, validated_query
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView
 from versiontree.tree.api.serializers import (
     AliasMoveSerializer,
     AliasPutSerializer,

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import tenant_by_slug
-from tenants.base.api.inputs import StrictSerializer
-from versiontree.jobs.api.jobs import PlatformView, validated_body
+from tenants.base.api.inputs import StrictSerializer, validated_body
+from versiontree.jobs.api.jobs import PlatformView
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
 from versiontree.jobs.selectors import job_by_id

@@ -11,10 +11,10 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import StrictSerializer, validated_body, validated_query
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
 from versiontree.tree.evaluation_answers import (

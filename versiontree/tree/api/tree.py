@@ -9,8 +9,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body, validated_query
 from tenants.base.api.pagination import LinkHeaderPagination
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     NodeSerializer,
     RootRegisterSerializer,
