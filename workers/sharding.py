@@ -20,9 +20,9 @@ from versiontree.jobs.services.shards import (
     shard_claim,
     shard_complete,
     shard_fail,
-    shard_redo,
     shard_release,
     shard_renew,
+    shard_reset,
     shards_dispatch,
     shards_plan,
     shards_retry,
@@ -46,7 +46,7 @@ WORTH_ANOTHER_TRY: Final = frozenset({ErrorCode.JOB_CRASHED, ErrorCode.OUT_OF_ME
 Told = Callable[[int], None]
 ShardTold = Callable[[JobShard | None, int], None]
 ShardWork = Callable[[JobShard, Path, Told], Mapping[str, Any]]
-"""Does the piece of a shard and leaves a sealed folder at the path."""
+"""Does the input range of a shard and leaves a sealed folder at the path."""
 
 
 class ShardLease:
@@ -115,20 +115,20 @@ def share_stage(
     *,
     job_id: UUID,
     stage: str,
-    pieces: Sequence[tuple[int, int]],
+    ranges: Sequence[tuple[int, int]],
     staging: Path,
     work: ShardWork,
     reporter: Reporter,
 ) -> list[Path]:
-    """Do a whole stage together with whoever helps; returns the sealed folders, in the order of the pieces.
+    """Do a whole stage together with whoever helps; returns the sealed folders, in the order of the ranges.
 
-    The reporter hears of the stage in the unit of the pieces. Raises what a shard failed with.
+    The reporter hears of the stage in the unit of the ranges. Raises what a shard failed with.
     """
-    reporter.stage(stage_title(stage), sum(last - first for first, last in pieces))
+    reporter.stage(stage_title(stage), sum(last - first for first, last in ranges))
     shards_retry(job_id=job_id)
-    shards = shards_plan(job_id=job_id, stage=stage, pieces=pieces)
+    shards = shards_plan(job_id=job_id, stage=stage, ranges=ranges)
     for shard in _spoilt([one for one in shards if one.state == ShardState.DONE], staging, reporter):
-        shard_redo(shard=shard)
+        shard_reset(shard=shard)
     shards_dispatch(job_id=job_id, count=_open(job_id, stage) - 1)
 
     so_far, helpers = _Finished(job_id, stage), _Helpers(job_id, stage)
@@ -153,7 +153,7 @@ def share_stage(
             return [shard_folder(staging, shard) for shard in shards]
         for shard in spoilt:
             log.warning("What was left of %s is not what was written; it is done again", shard)
-            shard_redo(shard=shard)
+            shard_reset(shard=shard)
 
 
 def stage_title(stage: str) -> str:
@@ -250,6 +250,6 @@ class _Finished:
         return self._known
 
     def now(self) -> int:
-        self._known = sum(last - first for first, last in self._rows.values_list("piece", flat=True))
+        self._known = sum(last - first for first, last in self._rows.values_list("input_range", flat=True))
         self._asked_at = time.monotonic()
         return self._known

@@ -90,7 +90,7 @@ class FineTuningJobsView(FineTuningView):
             name=asked.get("suffix") or "",
             options={name: own[name] for name in OPTIONS if name in own},
             settings=settings_of(asked),
-            asked={
+            request_fields={
                 "hyperparameters": hyperparameters_of(asked),
                 "suffix": asked.get("suffix"),
                 "metadata": asked.get("metadata"),

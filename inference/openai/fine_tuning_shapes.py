@@ -85,7 +85,11 @@ class CheckpointSerializer(serializers.Serializer[Any]):
 
 def shown_job(fine_tuning: FineTuning) -> dict[str, Any]:
     """A fine-tuning job as JSON."""
-    standing, asked, version = fine_tuning_status(fine_tuning), fine_tuning.asked, fine_tuning.version
+    standing, asked, version = (
+        fine_tuning_status(fine_tuning),
+        fine_tuning.request_fields,
+        fine_tuning.version,
+    )
     done, chosen = standing.status == SUCCEEDED, asked.get("hyperparameters", {})
     jobs = sorted(version.jobs.all(), key=lambda job: job.created_at) if version else []
     return {

@@ -44,7 +44,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     counted = share_stage(
         job_id=job.pk,
         stage="count",
-        pieces=parts.count_pieces(),
+        ranges=parts.count_pieces(),
         staging=staging,
         work=work,
         reporter=reporter,
@@ -54,7 +54,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     reporter.advance(1)
     pieces = parts.vector_pieces(about_chosen["rows"])
     computed = share_stage(
-        job_id=job.pk, stage="vectors", pieces=pieces, staging=staging, work=work, reporter=reporter
+        job_id=job.pk, stage="vectors", ranges=pieces, staging=staging, work=work, reporter=reporter
     )
     reporter.stage("write table", about_chosen["rows"])
     about = parts.write(chosen, pieces, computed, out, told)
@@ -67,7 +67,7 @@ def shard_work(job: Job, store: ArtifactStore, parts: "PlotParts | None" = None)
     chosen = job_staging(store, job.pk) / "chosen"
 
     def work(shard: JobShard, folder: Path, told: Told) -> Mapping[str, Any]:
-        first, last = shard.piece
+        first, last = shard.input_range
         if shard.stage == "count":
             return own.count((first, last), folder, told)
         return own.compute((first, last), chosen, folder, told)

@@ -111,7 +111,7 @@ def test_a_job_that_waits_long_is_announced_ever_more_rarely(tuning: Job) -> Non
 
 def test_a_job_whose_worker_died_is_announced_again(tuning: Job, redis_client: redis.Redis) -> None:
     tree_factory.claim(tuning)
-    Job.unscoped.filter(pk=tuning.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    Job.unscoped.filter(pk=tuning.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     redis_client.flushall()
     leases_recover()
     assert messages(redis_client) == [repr([str(tuning.pk)])]

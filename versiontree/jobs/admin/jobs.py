@@ -84,7 +84,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         "attempt",
         "max_attempts",
         "worker",
-        "lease_until",
+        "lease_expires_at",
         "heartbeat_at",
         "cancel_requested_at",
         "error_code",

@@ -39,7 +39,7 @@ def leases_recover() -> RecoveryReport:
     """One round: end leases that ran out, nudge queued jobs that nobody took, remove forgotten workspaces."""
     report = RecoveryReport()
     now = timezone.now()
-    expired = Job.unscoped.filter(state=JobState.RUNNING, lease_until__lt=now)
+    expired = Job.unscoped.filter(state=JobState.RUNNING, lease_expires_at__lt=now)
     for job in expired.only("pk", "version_id"):
         _recover_expired(job.pk, job.version_id, now, report)
     quiet = Job.unscoped.filter(
@@ -88,7 +88,7 @@ def _recover_expired(job_id: UUID, version_id: int, now: datetime, report: Recov
         end = _Outcome(JobState.FAILED, message, ErrorCode.JOB_CRASHED)
     else:
         end = _Outcome(JobState.QUEUED, "The worker was lost; the job starts again.")
-    to = _end_attempt(job, Q(lease_until__lt=now, worker=job.worker), end)
+    to = _end_attempt(job, Q(lease_expires_at__lt=now, worker=job.worker), end)
     report.requeued += to == JobState.QUEUED
     report.cancelled += to == JobState.CANCELLED
     report.failed += to == JobState.FAILED

@@ -43,7 +43,7 @@ def job_claim(*, job_id: UUID | str, worker: str, lease_s: float) -> Job | None:
         to=JobState.RUNNING,
         data={"worker": worker},
         worker=worker,
-        lease_until=now + timedelta(seconds=lease_s),
+        lease_expires_at=now + timedelta(seconds=lease_s),
         heartbeat_at=now,
         attempt=F("attempt") + 1,
     )
@@ -64,7 +64,7 @@ def job_heartbeat(
     now = timezone.now()
     changes: dict[str, Any] = {
         "heartbeat_at": now,
-        "lease_until": now + timedelta(seconds=lease_s),
+        "lease_expires_at": now + timedelta(seconds=lease_s),
         "eta_seconds": eta,
     }
     if progress is not None:

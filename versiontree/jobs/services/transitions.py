@@ -50,9 +50,9 @@ def _state_columns(state: JobState) -> dict[str, Any]:
     if state == JobState.RUNNING:
         return {"started_at": now, "finished_at": None, **_CLEARED_PROGRESS}
     if state in TERMINAL:
-        return {"lease_until": None, "finished_at": now, "eta_seconds": None}
+        return {"lease_expires_at": None, "finished_at": now, "eta_seconds": None}
     changes: dict[str, Any] = {
-        "lease_until": None,
+        "lease_expires_at": None,
         "worker": "",
         "cancel_requested_at": None,
         "finished_at": None,

@@ -18,11 +18,11 @@ from tenants.datasets.selectors.uploads import storage_used
 from versiontree.artifact_store import ArtifactDamaged
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import (
-    takeout_begin,
     takeout_fail,
     takeout_finish,
     takeout_path,
     takeout_progress,
+    takeout_start,
 )
 from versiontree.transfer.takeout.tenant_parts import tenant_parts
 from versiontree.transfer.takeout.tree_parts import ARCHIVE, tree_parts
@@ -51,7 +51,7 @@ Times are UTC. In CSV files a text that begins like a formula has an apostrophe 
 def takeout_run(*, takeout_id: UUID) -> None:
     """Make the file, unless the takeout is gone, has ended, or somebody is at it."""
     with advisory_lock(f"takeout {takeout_id}") as ours:
-        takeout = takeout_begin(takeout_id=takeout_id) if ours else None
+        takeout = takeout_start(takeout_id=takeout_id) if ours else None
         if takeout is None:
             return
         path = takeout_path(takeout)

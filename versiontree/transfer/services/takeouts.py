@@ -74,7 +74,7 @@ def takeouts_expire() -> int:
     return gone
 
 
-def takeout_begin(*, takeout_id: UUID) -> Takeout | None:
+def takeout_start(*, takeout_id: UUID) -> Takeout | None:
     """The takeout, about to be made; None when it is gone or has ended. Begun too often without an end, it
     fails."""
     active = Takeout.unscoped.filter(pk=takeout_id, state__in=ACTIVE_TAKEOUTS)

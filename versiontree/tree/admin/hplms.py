@@ -153,14 +153,14 @@ class FineTuningAdmin(ReadOnlyAdmin):
     list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("name", "model", "tenant__slug")
-    exclude = ("asked", "options", "settings", "error")
+    exclude = ("request_fields", "options", "settings", "error")
     readonly_fields = ("sent", "why")
     show_full_result_count = False
 
     @admin.display(description="As it was sent")
     def sent(self, tuning: Any) -> SafeString:
         """The request's body."""
-        return pretty_json(tuning.asked)
+        return pretty_json(tuning.request_fields)
 
     @admin.display(description="Why it failed")
     def why(self, tuning: Any) -> SafeString:

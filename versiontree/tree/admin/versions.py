@@ -238,7 +238,16 @@ class VersionArtifactAdmin(ReadOnlyAdmin):
 class CoverageAdmin(NoAddOrChangeAdmin):
     """What was measured; what is deleted is measured again when its page is looked at."""
 
-    list_display = ("version", "corpus", "dataset", "tenant", "trigrams", "bigrams", "unigrams", "fault")
+    list_display = (
+        "version",
+        "corpus",
+        "dataset",
+        "tenant",
+        "trigrams",
+        "bigrams",
+        "unigrams",
+        "error_message",
+    )
     list_select_related = (
         "tenant",
         "corpus__tenant",
@@ -254,8 +263,8 @@ class CoverageAdmin(NoAddOrChangeAdmin):
 class EvaluationAdmin(ReadOnlyAdmin):
     """Which answers are kept; the page of the version shows them."""
 
-    list_display = ("version", "dataset", "tenant", "artifact", "made_at")
-    list_filter = (("tenant", AutocompleteSelectFilter), "made_at")
+    list_display = ("version", "dataset_name", "tenant", "artifact", "evaluated_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "evaluated_at")
     list_filter_submit = True
     list_select_related = (
         "tenant",
@@ -264,4 +273,4 @@ class EvaluationAdmin(ReadOnlyAdmin):
         "version__root",
         "version__domain__root",
     )
-    search_fields = ("dataset", "test", "tenant__slug", "version__hplm__name")
+    search_fields = ("dataset_name", "test_sha256", "tenant__slug", "version__hplm__name")

@@ -102,14 +102,23 @@ class DatasetFitView(OwnerView):
 
 class MeasuredSerializer(serializers.ModelSerializer[Coverage]):
     """Fragments of the upload, drawn evenly, by what the version's tables have for them: the whole fragment,
-    a part, or one token. ``fault`` says why that could not be found out."""
+    a part, or one token. ``error_message`` says why that could not be found out."""
 
     version = serializers.IntegerField(source="version_id", read_only=True)
     name = serializers.CharField(source="version.__str__", read_only=True)
 
     class Meta:
         model = Coverage
-        fields = ("version", "name", "fragments", "trigrams", "bigrams", "unigrams", "fault", "measured_at")
+        fields = (
+            "version",
+            "name",
+            "fragments",
+            "trigrams",
+            "bigrams",
+            "unigrams",
+            "error_message",
+            "measured_at",
+        )
         read_only_fields = fields
 
 

@@ -72,14 +72,14 @@ class PredictionsView(OwnerView):
         evaluation, chosen, about = self._found(version, query)
         start = _start(query["cursor"], evaluation)
         page = chosen[start : start + query["limit"]]
-        source = row_source(self.tenant, evaluation.test)
+        source = row_source(self.tenant, evaluation.test_sha256)
         rows = rows_read(source, (one.after if isinstance(one, AnswerChange) else one for one in page))
         end = start + len(page)
         return Response(
             {
                 "next": _next(request, evaluation, end) if end < len(chosen) else None,
                 "count": len(chosen),
-                "dataset": evaluation.dataset,
+                "dataset": evaluation.dataset_name,
                 "dataset_deleted": source is None,
                 **about,
                 "results": list(_written(page, rows)),

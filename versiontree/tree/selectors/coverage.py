@@ -50,11 +50,16 @@ def coverage_record(
     upload: Corpus | Dataset,
     version: Version,
     levels: Sequence[int] = (0, 0, 0),
-    fault: str = "",
+    error_message: str = "",
 ) -> None:
     """Write down how many fragments were answered at each level, or why that could not be found out."""
     trigrams, bigrams, unigrams = levels
-    found = {"trigrams": trigrams, "bigrams": bigrams, "unigrams": unigrams, "fault": fault[:300]}
+    found = {
+        "trigrams": trigrams,
+        "bigrams": bigrams,
+        "unigrams": unigrams,
+        "error_message": error_message[:300],
+    }
     Coverage.unscoped.update_or_create(
         **_upload_filter(upload), version=version, defaults={"tenant": tenant, **found}
     )

@@ -34,7 +34,7 @@ def root_recommended(tenant: Tenant | None, measured: Iterable[Coverage] = ()) -
         return None
     if len(newest) == 1:
         return RecommendedRoot(next(iter(newest.values())), "the only root that is ready")
-    known = [one for one in measured if not one.fault and one.version.root_id in newest]
+    known = [one for one in measured if not one.error_message and one.version.root_id in newest]
     if best := max(known, key=lambda one: one.rank, default=None):
         return RecommendedRoot(newest[best.version.root_id], _holds(best))
     longest = {key: _longest(version) for key, version in newest.items()}

@@ -23,8 +23,8 @@ def evaluation_record(*, version: Version, artifact: Artifact, dataset: Mapping[
     assert version.tenant is not None, "only models are evaluated, and each has a tenant"
     Evaluation.unscoped.update_or_create(
         version=version,
-        test=dataset["splits"][Split.TEST],
-        defaults={"tenant": version.tenant, "artifact": artifact, "dataset": dataset["name"]},
+        test_sha256=dataset["splits"][Split.TEST],
+        defaults={"tenant": version.tenant, "artifact": artifact, "dataset_name": dataset["name"]},
     )
 
 

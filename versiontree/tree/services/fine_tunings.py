@@ -1,4 +1,4 @@
-"""Fine-tunings from files: asked for, begun by a worker that makes a dataset of them, cancelled.
+"""Fine-tunings from files: asked for, started by a worker that makes a dataset of them, cancelled.
 
 What goes wrong once one was accepted stands in it; it has then failed.
 """
@@ -52,7 +52,7 @@ from versiontree.tree.services.quota_reservations import (
 from versiontree.tree.services.versions import parent_check
 from versiontree.tree.training_settings import settings_check
 
-BEGIN_FINE_TUNING_TASK: Final = "tree.begin_fine_tuning"
+START_FINE_TUNING_TASK: Final = "tree.start_fine_tuning"
 MAX_ATTEMPTS: Final = 3
 RETRY_AFTER_S: Final = 10
 REDISPATCH_AFTER_S: Final = 30.0
@@ -69,7 +69,7 @@ def fine_tuning_create(
     name: str = "",
     options: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    asked: Mapping[str, Any] | None = None,
+    request_fields: Mapping[str, Any] | None = None,
 ) -> FineTuning:
     """Ask for a new model called ``name`` (or by the id, without one) below the root or domain ``model``, or
     for a further version of the model ``model``; a worker goes on from here.
@@ -92,7 +92,7 @@ def fine_tuning_create(
         model=model,
         options=dict(options or {}),
         settings=settings_check(JobKind.FINE_TUNE, settings),
-        asked=dict(asked or {}),
+        request_fields=dict(request_fields or {}),
         dispatched_at=timezone.now(),
         **files,
     )
@@ -113,7 +113,7 @@ def fine_tuning_create(
     return row
 
 
-def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
+def fine_tuning_start(*, fine_tuning_id: UUID) -> None:
     """Make a dataset of the files, and plant the version, unless somebody is at it or nobody wants it."""
     with advisory_lock(f"fine-tuning {fine_tuning_id}") as ours:
         waiting = FineTuning.unscoped.filter(pk=fine_tuning_id, state=FineTuningState.VALIDATING)
@@ -129,7 +129,7 @@ def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
                     f"Reading these files ended {MAX_ATTEMPTS} times without a result; the operator's log"
                     " has the details.",
                 )
-            _begin(row)
+            _start(row)
         except HmiError as error:
             waiting.update(
                 state=FineTuningState.FAILED,
@@ -171,7 +171,7 @@ def fine_tunings_redispatch() -> None:
         _dispatch(key)
 
 
-def _begin(row: FineTuning) -> None:
+def _start(row: FineTuning) -> None:
     actor = row.created_by or row.api_key
     dataset = _create_dataset(row, actor)
     with transaction.atomic():
@@ -180,7 +180,7 @@ def _begin(row: FineTuning) -> None:
             _delete_dataset(row, actor)
             return
         version = _create_version(row, dataset, actor)
-        FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.BEGUN, version=version)
+        FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.STARTED, version=version)
 
 
 def _create_version(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
@@ -305,7 +305,7 @@ def _record(verb: str, row: FineTuning, actor: Actor) -> None:
 
 
 def _dispatch(fine_tuning_id: UUID) -> None:
-    dispatch(BEGIN_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)
+    dispatch(START_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)
 
 
 def fine_tunings_of_file(file: File) -> Iterable[FineTuning]:
