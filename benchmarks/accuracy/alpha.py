@@ -103,7 +103,7 @@ def _read(
         task=dataset.task,
         reporter=bench.reporter,
         lower=converted.lower,
-        settings=EvaluateSettings(lower_way=policy),
+        settings=EvaluateSettings(lower_mode=policy),
     )
     return {"value": found["value"], "hits": found["plot_hits"]}
 

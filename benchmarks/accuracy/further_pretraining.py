@@ -228,7 +228,7 @@ class FurtherPretraining:
         for seed in range(self.seeds):
             settings = FineTuneSettings(seed=seed, epochs=self.epochs)
             if whole:
-                settings = replace(settings, lower_way="whole", mix=0.0)
+                settings = replace(settings, lower_mode="whole", mix_ratio=0.0)
             whole_key = {**key, "fine_tune": asdict(settings)}
 
             def made(

@@ -65,14 +65,14 @@ class Tokens(Prepared):
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table. learns: "all" layers, the "upper" ones, a "pet" or the "head" alone; lower_way: how
-    the lower half of a text is made. rate: the learning rate tried first."""
+    """A row of the table. learns: "all" layers, the "upper" ones, a "pet" or the "head" alone; lower_mode:
+    how the lower half of a text is made. rate: the learning rate tried first."""
 
     name: str
     learns: str
-    lower_way: LowerWay
+    lower_mode: LowerWay
     rate: float
-    mix: float = 0.0
+    mix_ratio: float = 0.0
 
 
 DEDICATED = Method("dedicated", "all", "whole", 2e-4)
@@ -80,7 +80,7 @@ UPPER = Method("upper layers", "upper", "whole", 3e-4)
 SHARED = Method("shared", "head", "whole", 5e-3)
 ADAPTER = Method("hBERT-adapter", "pet", "whole", 1e-3)
 PLOT = Method("hBERT-PLOT", "upper", "compute", 3e-4)
-HBERT = Method("hBERT", "pet", "fallback", 1e-3, mix=0.5)
+HBERT = Method("hBERT", "pet", "fallback", 1e-3, mix_ratio=0.5)
 METHODS = {method.name: method for method in (DEDICATED, UPPER, SHARED, ADAPTER, PLOT, HBERT)}
 
 
@@ -108,7 +108,7 @@ def train_whole(
     labels = kind.labels(examples["train"])
     every = method.learns == "all"
     splits = {
-        name: prepare(rows, kind, backbone, reporter, ways=[] if every else [method.lower_way])
+        name: prepare(rows, kind, backbone, reporter, ways=[] if every else [method.lower_mode])
         for name, rows in examples.items()
     }
     if every:
@@ -120,7 +120,14 @@ def train_whole(
     model = WholeModel(lower, backbone.root.upper, head, settings.dropout).to(computing.device)
     as_task_model = cast("TaskModel", model)
     report = Search(
-        as_task_model, backbone, splits, kind, labels, replace(settings, mix=0.0), reporter, Checkpoints()
+        as_task_model,
+        backbone,
+        splits,
+        kind,
+        labels,
+        replace(settings, mix_ratio=0.0),
+        reporter,
+        Checkpoints(),
     ).run()
     values = {}
     for name in ("dev", "test"):

@@ -113,8 +113,8 @@ class Accuracy:
             learning_rate=method.rate,
             trials=self._trials,
             epochs=self._epochs,
-            mix=method.mix,
-            lower_way=method.lower_way,
+            mix_ratio=method.mix_ratio,
+            lower_mode=method.lower_mode,
         )
         if method.learns == "head":
             settings = replace(settings, lora=0, biases=False, norms=False)
@@ -123,7 +123,7 @@ class Accuracy:
             "method": asdict(method),
             "settings": asdict(settings),
             # With full context in the lower layers a run does not depend on the conversion.
-            "root": "as published" if method.lower_way == "whole" else converted.key,
+            "root": "as published" if method.lower_mode == "whole" else converted.key,
         }
         if method.learns in ("all", "upper"):
             result = self._runs.once(key, lambda: train_whole(method, inputs, settings, self._bench.reporter))
@@ -186,7 +186,7 @@ class Accuracy:
             task=inputs.task,
             reporter=self._bench.reporter,
             lower=inputs.lower,
-            settings=EvaluateSettings(lower_way=way),
+            settings=EvaluateSettings(lower_mode=way),
         )
         return {
             "value": found["value"],

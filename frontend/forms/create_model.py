@@ -16,7 +16,7 @@ from tenants.datasets.models import Task
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
 from versiontree.tree.selectors.versions import version_visible_to
-from versiontree.tree.services.metadata import MAX_LICENSE_LENGTH
+from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 from versiontree.tree.training_fields import TrainingSettingsForm
 
 
@@ -35,7 +35,7 @@ TITLES: Final = {
     CreateStep.SETTINGS: "Settings",
     CreateStep.REVIEW: "Review",
 }
-SHOWN: Final = ("epochs", "learning_rate", "batch", "lora")
+SHOWN: Final = ("epochs", "learning_rate", "batch_size", "lora")
 """Settings that are not folded away."""
 
 

@@ -38,8 +38,8 @@ class TextForm(KnobForm):
     """The text a domain learns from, and how much of it its table keeps."""
 
     kind = JobKind.FURTHER_PRETRAIN
-    makes_table = True
-    table_empty_label = "Same as the previous version"
+    builds_plot = True
+    plot_empty_label = "Same as the previous version"
 
     corpus = PickField(label="Corpus", help_text="The text to train the domain on.", need=NO_CORPUS)
     alpha = forms.FloatField(
@@ -60,7 +60,7 @@ class TextForm(KnobForm):
 class DomainForm(TextForm):
     """A new domain."""
 
-    table_empty_label = ""
+    plot_empty_label = ""
 
     name = slug_field()
     description = forms.CharField(

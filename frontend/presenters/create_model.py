@@ -100,7 +100,7 @@ def parent_choices(
 
 def estimate_shown(estimate: Estimate, *, holds: str) -> EstimateShown:
     """In words, with how sure they are; ``holds`` says what is stored."""
-    jobs, wait = estimate.jobs, estimate.queue.wait_s
+    jobs, wait = estimate.past_jobs, estimate.queue.wait_s
     return EstimateShown(
         time=in_words(estimate.seconds),
         basis=(
@@ -111,7 +111,7 @@ def estimate_shown(estimate: Estimate, *, holds: str) -> EstimateShown:
         storage=estimate.storage_bytes,
         storage_is_rough=estimate.storage_is_rough,
         holds=holds,
-        place=estimate.queue.place,
+        place=estimate.queue.position,
         wait="unknown" if wait is None else "none" if wait < 1 else f"about {_amount(wait)}",
     )
 

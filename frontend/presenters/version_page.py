@@ -19,7 +19,7 @@ from versiontree.tree.selectors.versions import as_mapping, version_warnings
 from versiontree.tree.training_fields import LABELS, setting_fields
 from versiontree.tree.training_settings import SETTING_SPECS
 
-HIDDEN_SETTINGS = {"device", "precision", "lower_way"}
+HIDDEN_SETTINGS = {"device", "precision", "lower_mode"}
 _KNOBS = (
     name for kind in (JobKind.FINE_TUNE, *SETTING_SPECS) for name in setting_fields(kind) if name != "seed"
 )

@@ -29,9 +29,9 @@ def show(
         show_json(jobs)
         return
     show_table(
-        ("job", "kind", "of", "state", "progress", "created"),
+        ("job", "kind", "name", "state", "progress", "created"),
         [
-            (one.id, one.kind, one.of, one.state, f"{one.progress or 0:.0%}", one.created_at[:16])
+            (one.id, one.kind, one.version_name, one.state, f"{one.progress or 0:.0%}", one.created_at[:16])
             for one in jobs
         ],
     )
@@ -74,4 +74,4 @@ def _show(job: Job, as_json: bool) -> None:
         show_json(job)
     else:
         asked = " and asked to stop" if job.cancel_requested_at and not job.has_ended else ""
-        say(f"The job {job.kind} of {job.of} is {job.state}{asked}.")
+        say(f"The job {job.kind} of {job.version_name} is {job.state}{asked}.")

@@ -109,7 +109,7 @@ def settings_of(asked: Mapping[str, Any]) -> dict[str, Any]:
     if (epochs := chosen["n_epochs"]) != AUTO:
         settings["epochs"] = knobs["epochs"].validate(epochs, "hyperparameters.n_epochs")
     if (batch := chosen["batch_size"]) != AUTO:
-        settings["batch"] = knobs["batch"].validate(batch, "hyperparameters.batch_size")
+        settings["batch_size"] = knobs["batch_size"].validate(batch, "hyperparameters.batch_size")
     if (factor := chosen["learning_rate_multiplier"]) != AUTO:
         rate, usual = knobs["learning_rate"], float(knobs["learning_rate"].default or 0)
         settings["learning_rate"] = _rate(rate.min_value / usual, rate.max_value / usual, factor) * usual

@@ -31,7 +31,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     inputs = build_inputs(job.version)
     wanted = job.params["settings"]
     tables, tenants = job.params["tables"], tenants_to_grow_from(job.tenant)
-    missed = _missed(tables, tenants, wanted["minimum_count"], wanted["minimum_tenants"])
+    missed = _missed(tables, tenants, wanted["min_count"], wanted["min_tenants"])
     lower = nearest_lower(job.version)
     out = workspace / "plot"
     report = grow_plot(
@@ -39,7 +39,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         lower=artifact_folder(store, lower),
         plots=[artifact_folder(store, plot) for plot in inputs.plots],
         missed=[(fragment.ids, fragment.count) for fragment in missed],
-        most=wanted["most"],
+        max_rows=wanted["max_rows"],
         out=out,
         settings=PlotSettings(
             device=settings.HMI_DEVICE,

@@ -38,7 +38,7 @@ class ConvertSettings:
     """Budgets are in tokens, so that the same seed gives the same root whatever the machine's load; with
     `distil_minutes` distillation takes that long instead (over its tokens again and again).
 
-    name: of the root (None: the checkpoint's). lower: layers below the cut (None: half). n: tokens of a
+    name: of the root (None: the checkpoint's). lower_layers: below the cut (None: half). n: tokens of a
     fragment. max_tokens: longest input (None: what the checkpoint allows). counted_tokens: of the corpus, to
     know its frequent fragments by. context_rank: of the term for what no fragment sees. general_tokens: of
     the held-out text kept with the root, to measure domains by. complete_share, table_share: of the
@@ -46,7 +46,7 @@ class ConvertSettings:
     """
 
     name: str | None = None
-    lower: int | None = None
+    lower_layers: int | None = None
     n: int = DEFAULT_N
     max_tokens: int | None = None
     seed: int = 0
@@ -114,7 +114,7 @@ def convert_here(
     reporter.stage("open checkpoint", 1)
     source = open_checkpoint(checkpoint)
     root = Root.from_checkpoint(
-        source, lower=settings.lower, max_tokens=settings.max_tokens, n=settings.n, name=settings.name
+        source, lower=settings.lower_layers, max_tokens=settings.max_tokens, n=settings.n, name=settings.name
     )
     reader = CorpusReader(source.tokenizer_file, root.config)
     texts = TrainingTexts.split(

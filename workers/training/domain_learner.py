@@ -20,7 +20,8 @@ class DomainLearning:
     """Takes the steps of a domain's lower half: hidden words are guessed, and the states stay like those of
     the original lower layers.
 
-    likeness: weight of the squared error at the cut against those; variance: what that error is divided by.
+    similarity_weight: weight of the squared error at the cut against those. variance: what that error is
+    divided by.
     """
 
     def __init__(
@@ -31,11 +32,11 @@ class DomainLearning:
         *,
         seed: int,
         learning_rate: float,
-        likeness: float,
+        similarity_weight: float,
         variance: float,
     ) -> None:
         self._model, self._course, self._patterns = model, course, patterns
-        self._seed, self._likeness, self._variance = seed, likeness, variance
+        self._seed, self._similarity_weight, self._variance = seed, similarity_weight, variance
         self._words, self._optimiser = local_optimiser(
             model.local,
             steps=len(course),
@@ -58,11 +59,11 @@ class DomainLearning:
         masked = masked_batch(hidden, self._model.config)
         states = self._model.states(masked, self._words)
         loss = self._model.loss(masked, states)
-        if not self._likeness:
+        if not self._similarity_weight:
             return loss, torch.zeros_like(loss)
         original = self._model.teacher.at_cut(masked.batch)
         unlikeness = squared_error(states, original, masked.batch, self._variance)
-        return loss, self._likeness * unlikeness
+        return loss, self._similarity_weight * unlikeness
 
     def tensors(self) -> Mapping[str, Tensor]:
         """The lower half and the optimiser's own."""

@@ -26,7 +26,7 @@ class EvaluateSettings:
 
     device: str = "auto"
     precision: str = "auto"
-    lower_way: LowerWay = "fallback"
+    lower_mode: LowerWay = "fallback"
     tolerance: float | None = None
 
 
@@ -66,7 +66,7 @@ def evaluate(
         kind,
         backbone,
         reporter,
-        ways=[settings.lower_way],
+        ways=[settings.lower_mode],
         tolerance=settings.tolerance,
         folder=scratch,
     )

@@ -74,14 +74,14 @@ def _read_splits(
 ) -> dict[str, Prepared]:
     """Every split with its lower half on the disk of `folder`; the training split's in a second way, too,
     where those are mixed."""
-    mixed = settings.mix > 0 and settings.lower_way != "whole"
+    mixed = settings.mix_ratio > 0 and settings.lower_mode != "whole"
     return {
         name: prepare(
             rows,
             kind,
             backbone,
             reporter,
-            ways=[settings.lower_way, "whole"] if mixed and name == "train" else [settings.lower_way],
+            ways=[settings.lower_mode, "whole"] if mixed and name == "train" else [settings.lower_mode],
             folder=folder,
         )
         for name, rows in examples.items()

@@ -38,8 +38,8 @@ class FurtherPretrainSettings:
     """Budgets are in tokens; with `minutes` the lower layers learn that long instead (over their tokens again
     and again). head_tokens: to fit a language model head with, where there is none yet.
 
-    likeness: weight of the normalised squared error at the cut against the original lower layers, beside the
-    language model loss; it keeps the states such as the shared upper layers, and the root's rows, expect
+    similarity_weight: weight of the normalised squared error at the cut against the original lower layers,
+    beside the language model loss. It keeps the states as the shared upper layers and the root's rows expect
     them. complete_share, table_share: as in the root's conversion.
     """
 
@@ -57,7 +57,7 @@ class FurtherPretrainSettings:
     batch_tokens: int = 900
     head_learning_rate: float = 2e-3
     learning_rate: float = 3e-4
-    likeness: float = 20.0
+    similarity_weight: float = 20.0
     complete_share: float = 0.5
     table_share: float = 0.3
 
@@ -219,7 +219,7 @@ class _Domain:
             patterns,
             seed=settings.seed,
             learning_rate=settings.learning_rate,
-            likeness=settings.likeness,
+            similarity_weight=settings.similarity_weight,
             variance=self._variance(few),
         )
         budget = Budget(len(course), settings.minutes)

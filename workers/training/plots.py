@@ -115,20 +115,20 @@ def grow_plot(
     lower: Path,
     plots: Sequence[Path],
     missed: Iterable[Missed],
-    most: int,
+    max_rows: int,
     out: Path,
     settings: PlotSettings,
     reporter: Reporter,
 ) -> dict[str, Any]:
-    """Write the `most` missed fragments that `plots` lack to a table in `out`; report {rows, bytes, levels,
-    vectors, misses}.
+    """Write the `max_rows` most missed fragments that `plots` lack to a table in `out`; report {rows, bytes,
+    levels, vectors, misses}.
 
     misses: how many of those counted the table would have answered. What is no fragment of this root is left
     out: counts come from outside. Raises HplmError("too_few_rows") when nothing is left.
     """
     computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
-    wanted, answered = _lacking(_valid(missed, config), plots, most)
+    wanted, answered = _lacking(_valid(missed, config), plots, max_rows)
     if not len(wanted):
         raise HplmError(
             "too_few_rows", "The tables hold all that was missed already; there is nothing to add."
@@ -174,7 +174,7 @@ def _valid(missed: Iterable[Missed], config: RootConfig) -> Counter[tuple[int, .
     return counts
 
 
-def _lacking(counts: Counter[tuple[int, ...]], plots: Sequence[Path], most: int) -> tuple[Ids, int]:
+def _lacking(counts: Counter[tuple[int, ...]], plots: Sequence[Path], max_rows: int) -> tuple[Ids, int]:
     """The most missed fragments [F, n] that no table holds, in the order of their keys, and how often
     they were missed."""
     if not counts:
@@ -186,7 +186,7 @@ def _lacking(counts: Counter[tuple[int, ...]], plots: Sequence[Path], most: int)
     held = np.zeros(len(keys), dtype=bool)
     for plot in plots:
         held |= PlotTable.open(plot).find(keys) >= 0
-    kept = np.flatnonzero(~held)[:most]
+    kept = np.flatnonzero(~held)[:max_rows]
     kept = kept[np.argsort(keys[kept], kind="stable")]
     return found[kept], int(times[kept].sum())
 

@@ -28,11 +28,11 @@ class FineTuneSettings:
     """adapter, output_adapter, lora, biases, norms: the parts of the PET (see `PetSpec`). pooling: what the
     head of a text reads. trials: learning rates tried, `learning_rate` itself first, then half and twice it.
     epochs: passes over the training split, exactly as many. None: `USUAL_EPOCHS`, or as many as it takes to
-    make `minimum_steps` steps where the split is small, but at most `most_epochs`. patience: epochs without a
+    make `min_steps` steps where the split is small, but at most `max_epochs`. patience: epochs without a
     better dev metric after which training stops; the learning rate falls to zero over all epochs, so late
-    ones may gain most. mix: share of the training texts that are read through the original lower layers
-    instead of the tables, so that one PET serves both. balance: rare classes count for more in the loss.
-    lower_way: how the lower half of a text is made (see `lookup.WAYS`).
+    ones may gain most. mix_ratio: share of the training texts that are read through the original lower layers
+    instead of the tables, so that one PET serves both. balance_classes: weight rare classes more in the loss.
+    lower_mode: how the lower half of a text is made (see `lookup.WAYS`).
     """
 
     seed: int = 0
@@ -46,15 +46,15 @@ class FineTuneSettings:
     pooling: str = "cls_mean"
     learning_rate: float = 1e-3
     trials: int = 1
-    batch: int = 16
+    batch_size: int = 16
     epochs: int | None = None
-    minimum_steps: int = 200
-    most_epochs: int = 30
+    min_steps: int = 200
+    max_epochs: int = 30
     patience: int = 8
     dropout: float = 0.1
-    mix: float = 0.5
-    balance: bool = False
-    lower_way: LowerWay = "fallback"
+    mix_ratio: float = 0.5
+    balance_classes: bool = False
+    lower_mode: LowerWay = "fallback"
 
     @property
     def spec(self) -> PetSpec:
@@ -71,7 +71,7 @@ class FineTuneSettings:
         """How many epochs of so many steps are made at most."""
         if self.epochs is not None:
             return self.epochs
-        return min(max(USUAL_EPOCHS, math.ceil(self.minimum_steps / steps)), self.most_epochs)
+        return min(max(USUAL_EPOCHS, math.ceil(self.min_steps / steps)), self.max_epochs)
 
     @property
     def learning_rates(self) -> list[float]:
@@ -145,7 +145,7 @@ class Search:
             for at in span
         ]
         self._lengths = np.asarray([len(one) for one in train.sequences])
-        self._steps = math.ceil(len(self._targets) / settings.batch)
+        self._steps = math.ceil(len(self._targets) / settings.batch_size)
         self.epochs = settings.epochs_of(self._steps)
         self._weights = self._class_weights()
 
@@ -230,10 +230,10 @@ class Search:
         rng = draws(self._settings.seed, trial, epoch)
         order = np.argsort(self._lengths * rng.uniform(0.7, 1.4, len(self._lengths)), kind="stable")
         several = len(self._splits["train"].states) > 1
-        whole = rng.random(len(order)) < (self._settings.mix if several else 0)
-        starts = np.arange(0, len(order), self._settings.batch)
+        whole = rng.random(len(order)) < (self._settings.mix_ratio if several else 0)
+        starts = np.arange(0, len(order), self._settings.batch_size)
         for start in rng.permutation(starts):
-            numbers = order[start : start + self._settings.batch]
+            numbers = order[start : start + self._settings.batch_size]
             yield list(zip(numbers.tolist(), whole[numbers].astype(int).tolist(), strict=True))
 
     def _dev_metric(self) -> float:
@@ -248,7 +248,7 @@ class Search:
         """[C] inverse to the square root of how often each label occurs, 1 in the mean; None where all count
         alike."""
         counts = self._kind.counts(self._splits["train"].examples)
-        if not self._settings.balance or not counts.keys() >= set(self._labels):
+        if not self._settings.balance_classes or not counts.keys() >= set(self._labels):
             return None
         rarity = torch.tensor([counts[label] ** -0.5 for label in self._labels])
         return (rarity / rarity.mean()).to(self._backbone.arithmetic.device)

@@ -24,7 +24,7 @@ PRETRAIN = FurtherPretrainSettings(
     held_out_share=0.2, batch_tokens=256,
 )  # fmt: skip
 TABLE = PlotSettings(precision="float32")
-TUNE = FineTuneSettings(precision="float32", epochs=1, minimum_steps=0)
+TUNE = FineTuneSettings(precision="float32", epochs=1, min_steps=0)
 
 
 def really_made(folder: Path, *, lm_head: bool) -> Models:
@@ -58,8 +58,8 @@ def further_tables(models: Models, folder: Path) -> list[Path]:
     plots = [models.domain["plot"], models.root["plot"]]
     merge_plots(plots=plots, out=folder / "compacted", reporter=NullReporter())
     grow_plot(
-        root=models.root["root"], lower=models.domain["lower"], plots=plots, missed=[((7, 8, 9), 5)], most=10,
-        out=folder / "grown", settings=TABLE, reporter=NullReporter(),
+        root=models.root["root"], lower=models.domain["lower"], plots=plots, missed=[((7, 8, 9), 5)],
+        max_rows=10, out=folder / "grown", settings=TABLE, reporter=NullReporter(),
     )  # fmt: skip
     return [folder / "compacted", folder / "grown"]
 

@@ -219,7 +219,7 @@ def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: 
 
 def test_the_form_of_a_domain_says_how_its_table_is_stored(owner: Client, world: World) -> None:
     form = owner.get("/t/acme/domains/new/").context["form"]
-    assert {"likeness", "vectors"} <= set(form.more)
+    assert {"similarity_weight", "vectors"} <= set(form.more)
     chosen = {"name": "pills", "parent": world.root.pk, "corpus": world.corpus.pk, "alpha": 40}
     assert owner.post("/t/acme/domains/new/", chosen | {"vectors": "int8"}).status_code == 302
     first = Version.unscoped.get(domain__name="pills")

@@ -30,7 +30,7 @@ from versiontree.tree.services.roots import root_register
 Folders = Mapping[str, Path]
 
 SMALL_CONVERT = {"ridge_tokens": 2_000, "distil_tokens": 2_000}
-SMALL_FINE_TUNE = {"epochs": 1, "most_epochs": 1, "minimum_steps": 0, "adapter": 4}
+SMALL_FINE_TUNE = {"epochs": 1, "max_epochs": 1, "min_steps": 0, "adapter": 4}
 
 
 def store() -> ArtifactStore:
@@ -135,7 +135,7 @@ def finish(job: Job, folders: Folders) -> None:
 
 def make_endless(job: Job) -> None:
     """Have a fine-tuning job go on until it is stopped."""
-    endless = {"epochs": 100_000, "most_epochs": 100_000, "patience": 100_000}
+    endless = {"epochs": 100_000, "max_epochs": 100_000, "patience": 100_000}
     _settings_update(job, endless)
 
 

@@ -95,7 +95,12 @@ def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
     domain: Version, make: Callable[..., Version]
 ) -> None:
     """Not where it was imported from, what was amiss with its text, or how it grew."""
-    said = {"imported": {"name": "x", "number": 3}, "warnings": ["short"], "grown": {"most": 1}, "alpha": 50}
+    said = {
+        "imported": {"name": "x", "number": 3},
+        "warnings": ["short"],
+        "grown": {"max_rows": 1},
+        "alpha": 50,
+    }
     tip = version_create(
         of=tree_factory.domain_of(domain),
         root=domain.root,

@@ -13,7 +13,7 @@ from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.unit
 SMALL = FineTuneSettings(
-    precision="float32", learning_rate=3e-3, epochs=3, minimum_steps=0, patience=9, mix=0.0
+    precision="float32", learning_rate=3e-3, epochs=3, min_steps=0, patience=9, mix_ratio=0.0
 )
 
 
@@ -24,7 +24,7 @@ def test_a_model_of_its_own_learns_and_leaves_the_root_alone(
     files = dataset(tmp_path, "classification")
     inputs = Inputs(branch.root, branch.lower, [branch.plot], files, "classification")
     before = contents(branch.root, branch.lower, branch.plot)
-    result = train_whole(method, inputs, replace(SMALL, lower_way=method.lower_way), NullReporter())
+    result = train_whole(method, inputs, replace(SMALL, lower_mode=method.lower_mode), NullReporter())
     assert result["test"] > 0.6
     assert contents(branch.root, branch.lower, branch.plot) == before
 

@@ -33,12 +33,12 @@ SMALL = FineTuneSettings(
     norms=False,
     adapter=16,
     learning_rate=1e-2,
-    mix=0.0,
+    mix_ratio=0.0,
     patience=8,
     dropout=0.0,
     pooling="cls",
     epochs=8,
-    minimum_steps=0,
+    min_steps=0,
 )
 ROWS = {"classification": classification_rows, "tagging": tagging_rows}
 
@@ -199,15 +199,15 @@ def test_training_stops_when_the_dev_split_gets_no_better(branch: Branch, tmp_pa
 
 def test_a_small_split_is_seen_until_enough_steps_are_made(branch: Branch, tmp_path: Path) -> None:
     files = dataset(tmp_path, "classification", train=32)
-    settings = replace(SMALL, epochs=None, minimum_steps=20, patience=99)
+    settings = replace(SMALL, epochs=None, min_steps=20, patience=99)
     assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 10
-    capped = replace(settings, most_epochs=2)
+    capped = replace(settings, max_epochs=2)
     assert len(tune(branch, files, tmp_path / "capped", settings=capped)["epochs"]) == 2
 
 
 def test_epochs_that_were_chosen_are_made_exactly(branch: Branch, tmp_path: Path) -> None:
     files = dataset(tmp_path, "classification", train=32)
-    settings = replace(SMALL, epochs=2, minimum_steps=1000, patience=99)
+    settings = replace(SMALL, epochs=2, min_steps=1000, patience=99)
     assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 2
 
 
@@ -244,8 +244,8 @@ def test_the_share_of_mixed_texts_is_read_through_the_original_layers(branch: Br
     files = dataset(tmp_path, "classification", train=64)
     once = replace(SMALL, epochs=1)
     ways = {
-        "all mixed": replace(once, mix=1.0),
-        "original": replace(once, lower_way="whole"),
+        "all mixed": replace(once, mix_ratio=1.0),
+        "original": replace(once, lower_mode="whole"),
         "looked up": once,
     }
     for name, settings in ways.items():
@@ -267,7 +267,7 @@ def test_auto_computes_what_is_above_the_tolerance(
             task=tuned["task"],
             reporter=NullReporter(),
             lower=branch.lower,
-            settings=EvaluateSettings(precision="float32", lower_way="auto", tolerance=tolerance),
+            settings=EvaluateSettings(precision="float32", lower_mode="auto", tolerance=tolerance),
         )
         shares[tolerance] = found["plot_hits"]["whole"]
     assert shares[1.0] == 0.0

@@ -32,7 +32,7 @@ SMALL = FurtherPretrainSettings(
     batch_tokens=256,
     head_learning_rate=2e-2,
     learning_rate=3e-3,
-    likeness=0.0,
+    similarity_weight=0.0,
 )
 
 
@@ -115,7 +115,7 @@ def test_a_root_with_a_head_of_its_own_needs_none_fitted(tmp_path: Path) -> None
 def test_likeness_keeps_the_states_near_those_of_the_original(
     branch: Branch, domain: dict[str, Any], tmp_path: Path
 ) -> None:
-    strict = pretrain(branch, tmp_path, settings=replace(SMALL, tokens=5_000, likeness=20.0))
+    strict = pretrain(branch, tmp_path, settings=replace(SMALL, tokens=5_000, similarity_weight=20.0))
     free = domain["report"]["after"]["unexplained"]
     assert strict["after"]["unexplained"]["trigram"]["cut"] < free["trigram"]["cut"]
 

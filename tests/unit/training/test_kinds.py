@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 FILLERS = WORDS[30:60]
 SIGNS = {"happy": "joy", "blood": "medicine", "poor": "need"}
 SETTINGS = FineTuneSettings(
-    precision="float32", lora=4, learning_rate=1e-2, mix=0.0, patience=9, dropout=0.0, epochs=10
+    precision="float32", lora=4, learning_rate=1e-2, mix_ratio=0.0, patience=9, dropout=0.0, epochs=10
 )
 Row = dict[str, Any]
 
@@ -160,7 +160,7 @@ def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
         task="multilabel",
         out=tmp_path / "out",
         settings=FineTuneSettings(
-            precision="float32", lora=2, mix=0.5, epochs=1, minimum_steps=0, lower_way=way
+            precision="float32", lora=2, mix_ratio=0.5, epochs=1, min_steps=0, lower_mode=way
         ),
         reporter=NullReporter(),
     )
@@ -178,7 +178,7 @@ def test_an_update_that_learns_nothing_answers_as_the_version_before(
     task, row, _ = KINDS[kind]
     files = files_of(tmp_path, row, train=80)
     first = tune(branch, files, task, tmp_path / "first", epochs=3)
-    still = {"epochs": 1, "minimum_steps": 0, "most_epochs": 1, "learning_rate": 1e-12}
+    still = {"epochs": 1, "min_steps": 0, "max_epochs": 1, "learning_rate": 1e-12}
     update = tune(branch, files, task, tmp_path / "update", tmp_path / "first", **still)
     told = "mean_absolute_error" if kind == "regression" else "value"
     assert update["test"][told] == pytest.approx(first["test"][told], rel=0.02)

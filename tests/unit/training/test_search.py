@@ -25,7 +25,7 @@ from workers.training.search import FineTuneSettings
 pytestmark = pytest.mark.slow
 
 SETTINGS = FineTuneSettings(
-    precision="float32", lora=4, learning_rate=5e-3, trials=2, epochs=2, minimum_steps=0, batch=8
+    precision="float32", lora=4, learning_rate=5e-3, trials=2, epochs=2, min_steps=0, batch_size=8
 )
 
 

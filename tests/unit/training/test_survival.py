@@ -114,7 +114,7 @@ def test_a_further_pretraining_killed_in_the_middle_gives_the_same_domain(
 ) -> None:
     corpus = corpus_file(tmp_path / "corpus.txt", repeating_texts(300))
     given = {"root": str(branch.root), "lower": str(branch.lower), "corpus": str(corpus)}
-    settings = asdict(PRETRAIN) | {"tokens": 4_000, "head_tokens": 3_000, "likeness": 1.0}
+    settings = asdict(PRETRAIN) | {"tokens": 4_000, "head_tokens": 3_000, "similarity_weight": 1.0}
     _compare(tmp_path, "further_pretrain", given, settings, killed_at, kept)
 
 

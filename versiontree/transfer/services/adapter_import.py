@@ -23,7 +23,7 @@ from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import artifact_bytes
-from versiontree.tree.services.metadata import license_check
+from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
 from versiontree.tree.services.versions import parent_check, version_create

@@ -24,7 +24,7 @@ from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update
-from versiontree.tree.services.metadata import root_set_license
+from versiontree.tree.services.licenses import root_set_license
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_fields import INHERITED_LABEL, setting_fields
 from versiontree.tree.training_settings import DEFAULT_ALPHA
@@ -79,10 +79,10 @@ class RootForm(TrainingForm):
     """Register a checkpoint as a root."""
 
     kind = JobKind.CONVERT
-    makes_table = True
+    builds_plot = True
 
     corpus = _corpus_field(help_text="A corpus of the platform's.")
-    lower = setting_fields(JobKind.CONVERT, UNFOLD)["lower"]
+    lower_layers = setting_fields(JobKind.CONVERT, UNFOLD)["lower_layers"]
     alpha = _alpha_field()
 
     class Meta:
@@ -98,7 +98,7 @@ class RootForm(TrainingForm):
             corpus=data["corpus"],
             alpha=data["alpha"],
             settings=self.settings(),
-            **self.table(),
+            **self.plot_settings(),
             license=data["license"],
             source_url=data["source_url"],
             actor=actor,
@@ -124,7 +124,7 @@ class DomainForm(TrainingForm):
     """Create a domain of the platform's, that tenants see at once or once it is published."""
 
     kind = JobKind.FURTHER_PRETRAIN
-    makes_table = True
+    builds_plot = True
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
@@ -155,7 +155,7 @@ class DomainForm(TrainingForm):
             corpus=data["corpus"],
             alpha=data["alpha"],
             settings=self.settings(),
-            **self.table(),
+            **self.plot_settings(),
             published=not data["kept_back"],
             actor=actor,
         )
@@ -165,8 +165,8 @@ class DomainUpdateForm(TrainingForm):
     """Teach a domain more text: saving makes its next version."""
 
     kind = JobKind.FURTHER_PRETRAIN
-    makes_table = True
-    table_empty_label = "As in the version before"
+    builds_plot = True
+    plot_empty_label = INHERITED_LABEL
 
     corpus = _corpus_field(help_text="A corpus of the platform's, or of the tenant whose domain it is.")
     alpha = _alpha_field()
@@ -189,7 +189,7 @@ class DomainUpdateForm(TrainingForm):
             corpus=data["corpus"],
             alpha=data["alpha"],
             settings=self.settings(),
-            **self.table(),
+            **self.plot_settings(),
             actor=actor,
         )
 

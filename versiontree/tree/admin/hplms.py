@@ -23,8 +23,7 @@ from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.services.hplms import hplm_delete
-from versiontree.tree.services.metadata import hplm_pin, hplm_unpin
+from versiontree.tree.services.hplms import hplm_delete, hplm_pin, hplm_unpin
 
 
 class AliasInline(ReadOnlyInline):

@@ -35,8 +35,8 @@ from versiontree.tree.selectors.versions import (
     versions_of,
 )
 from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
-from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.tree.services.metadata import hplm_set_description, hplm_set_license
+from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.licenses import hplm_set_license
 
 
 class HplmsView(OwnerView):

@@ -157,14 +157,14 @@ class RootRegisterSerializer(StrictSerializer):
     license = serializers.CharField(required=False, allow_blank=True, default="")
     source_url = serializers.CharField(required=False, allow_blank=True, default="")
     corpus = serializers.IntegerField()
-    lower = serializers.IntegerField(required=False, allow_null=True, default=None)
+    lower_layers = serializers.IntegerField(required=False, allow_null=True, default=None)
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     settings = SettingsField(required=False, default=dict)
 
 
 class DomainGrowSerializer(StrictSerializer):
-    """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
+    """What to add of what traffic missed: ``min_count``, ``min_tenants``, ``max_rows``."""
 
     settings = SettingsField(required=False, default=dict)
 

@@ -1,6 +1,7 @@
-"""Creating, updating and deleting models."""
+"""Create, update, describe, pin and delete models."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -13,9 +14,9 @@ from tenants.datasets.models import Dataset
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
-from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.services.metadata import license_check
+from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
     JOBS_PER_HPLM_VERSION,
     quota_reserve_hplm,
@@ -127,6 +128,49 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
     Hplm.unscoped.filter(pk=locked.pk).update(deleted_at=now)
     audit_record(verb="model.delete", subject=str(locked), tenant=locked.tenant, actor=actor)
     manifest_publish_on_commit()
+
+
+@transaction.atomic
+def hplm_set_description(*, hplm: Hplm, description: str, actor: Actor) -> Hplm:
+    """Set or clear the description, shown on the model's page and in its model card.
+
+    Raises ``invalid_field``.
+    """
+    text = "\n".join(line.rstrip() for line in description.strip().splitlines())
+    if len(text) > MAX_DESCRIPTION_LENGTH or not all(sign.isprintable() or sign in "\n\t" for sign in text):
+        message = f"This must be text of at most {MAX_DESCRIPTION_LENGTH:,} characters."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="description")
+    hplm.description = text
+    hplm.save(update_fields=["description"])
+    audit_record(verb="model.describe", subject=str(hplm), tenant=hplm.tenant, actor=actor)
+    return hplm
+
+
+@transaction.atomic
+def hplm_pin(*, hplm: Hplm, actor: Actor) -> bool:
+    """Keep the versions that the model's aliases point at in the memory of inference workers.
+
+    Returns False if it is pinned already. Raises ``not_found`` (deleted).
+    """
+    locked = _lock(hplm)
+    if locked.pinned_at is not None:
+        return False
+    return _set_pinned(locked, timezone.now(), "model.pin", actor)
+
+
+@transaction.atomic
+def hplm_unpin(*, hplm: Hplm, actor: Actor) -> bool:
+    """Undo ``hplm_pin``. Returns False if it was not pinned. Raises ``not_found`` (deleted)."""
+    locked = _lock(hplm)
+    return locked.pinned_at is not None and _set_pinned(locked, None, "model.unpin", actor)
+
+
+def _set_pinned(hplm: Hplm, pinned_at: datetime | None, verb: str, actor: Actor) -> bool:
+    hplm.pinned_at = pinned_at
+    hplm.save(update_fields=["pinned_at"])
+    audit_record(verb=verb, subject=str(hplm), tenant=hplm.tenant, actor=actor)
+    manifest_publish_on_commit()
+    return True
 
 
 def _config(

@@ -1,4 +1,4 @@
-"""Registering roots."""
+"""Register roots."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -12,7 +12,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.checkpoints import checkpoint_source
 from versiontree.tree.models import Root, Version
-from versiontree.tree.services.metadata import license_check, source_url_check
+from versiontree.tree.services.licenses import license_check, source_url_check
 from versiontree.tree.services.versions import (
     JobPlan,
     corpus_check,
@@ -29,7 +29,7 @@ def root_register(
     source: str,
     corpus: Corpus,
     actor: Actor,
-    lower: int | None = None,
+    lower_layers: int | None = None,
     alpha: float = DEFAULT_ALPHA,
     settings: Mapping[str, Any] | None = None,
     vectors: str = DEFAULT_VECTORS,
@@ -38,16 +38,16 @@ def root_register(
 ) -> Version:
     """Register a checkpoint as a new root: jobs convert it and build its PLOT from a platform corpus.
 
-    ``lower`` is the number of layers below the cut (half of them by default), ``alpha`` the coverage in % of
-    the root's PLOT, ``vectors`` how it stores them ("float16" or "int8"). Raises ``invalid_field``,
-    ``conflict`` (the name), ``not_found`` or ``corpus_too_small``, and what ``checkpoint_source`` raises.
+    ``lower_layers`` is the number of layers below the cut (default: half of them), ``alpha`` the coverage of
+    the PLOT in %, ``vectors`` its number format ("float16" or "int8"). Raises ``invalid_field``, ``conflict``
+    (the name), ``not_found``, ``corpus_too_small``, and what ``checkpoint_source`` raises.
     """
     require_slug(name)
     place = checkpoint_source(source)
     terms = {"license": license_check(license), "source_url": source_url_check(source_url)}
     checked = settings_check(JobKind.CONVERT, settings)
-    if lower is not None:
-        checked |= settings_check(JobKind.CONVERT, {"lower": lower})
+    if lower_layers is not None:
+        checked |= settings_check(JobKind.CONVERT, {"lower_layers": lower_layers})
     kept = corpus_check(corpus=corpus, tenant=None)
     corpus_require_size(corpus=corpus, what="A root")
     coverage = alpha_check(alpha)

@@ -59,4 +59,4 @@ def alias_notify(*, hplm: Hplm, name: str, before: int | None, version: Version 
 
 
 def _version(version: Version) -> dict[str, object]:
-    return {"id": version.pk, "of": version.kind, "name": version.name, "number": version.number}
+    return {"id": version.pk, "kind": version.kind, "name": version.name, "number": version.number}

@@ -10,7 +10,7 @@ from typing import Any
 
 import openai
 
-SMALL = {"epochs": 1, "most_epochs": 1, "minimum_steps": 0, "adapter": 4}
+SMALL = {"epochs": 1, "max_epochs": 1, "min_steps": 0, "adapter": 4}
 DONE = {"succeeded", "failed", "cancelled"}
 url, key, narrow, rows = sys.argv[1:]
 sent: Counter[str] = Counter()

@@ -10,7 +10,7 @@ from typing import Any
 
 import openai
 
-LONG = {"epochs": 100, "most_epochs": 1000, "patience": 100, "minimum_steps": 10**6, "batch": 1, "adapter": 4}
+LONG = {"epochs": 100, "max_epochs": 1000, "patience": 100, "min_steps": 10**6, "batch_size": 1, "adapter": 4}
 DONE = {"succeeded", "failed", "cancelled"}
 url, key, slow, rows = sys.argv[1:]
 client = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0)
