@@ -168,7 +168,7 @@ def further_root(site: Site) -> Version:
     artifacts = [(role, store().ingest(role, folder)) for role, folder in made.items()]
     with transaction.atomic():
         version = version_create(
-            of=root, root=root, parent=site.root, tenant=None, config={}, plans=[], actor=None
+            owner=root, root=root, parent=site.root, tenant=None, config={}, plans=[], actor=None
         )
         artifacts_attach(version=version, artifacts=artifacts)
         version_finish(version=version, metrics={})

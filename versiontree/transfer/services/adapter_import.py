@@ -111,7 +111,7 @@ def _plant(
             param="archive",
         )
     version = version_create(
-        of=hplm,
+        owner=hplm,
         root=above.root,
         parent=above,
         tenant=tenant,

@@ -119,7 +119,7 @@ def import_apply(
     for place in reversed(range(len(graft.missing))):
         node, owner = graft.nodes[place], owners[place]
         version = version_create(
-            of=owner,
+            owner=owner,
             root=owner if isinstance(owner, Root) else _root_of(version),
             parent=version,
             tenant=None if isinstance(owner, Root) else tenant,

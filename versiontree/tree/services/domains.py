@@ -143,7 +143,7 @@ def _create_version(
     domain: Domain, above: Version, corpus: Corpus, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
     version = version_create(
-        of=domain,
+        owner=domain,
         root=domain.root,
         parent=above,
         tenant=domain.tenant,

@@ -40,7 +40,7 @@ def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | N
     quota_reserve_version(tenant=domain.tenant, jobs=1)
     above = domain_head(domain=domain)
     version = version_create(
-        of=domain,
+        owner=domain,
         root=above.root,
         parent=above,
         tenant=above.tenant,

@@ -47,7 +47,7 @@ def hplm_create(
     license: str = "",  # noqa: A002
     reserved_by: FineTuning | None = None,
 ) -> Version:
-    """A new model under a ready version of a root or domain: jobs fine-tune it and measure it.
+    """Create a model under a ready version of a root or domain; jobs fine-tune and evaluate it.
 
     ``reserved_by`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
     ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
@@ -74,23 +74,23 @@ def hplm_update(
     auto_promote: bool = True,
     reserved_by: FineTuning | None = None,
 ) -> Version:
-    """A further version of a model, fine-tuned on from the one its ``default`` alias points at.
+    """Create the next version of a model, trained further from the one that ``default`` points at.
 
-    It keeps the settings of that version, those of the PET among them, unless told otherwise; where they
-    leave nothing to go on from, ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the
-    new version once that is ready. Raises ``not_found`` (deleted, or a foreign dataset), ``invalid_field`` (a
-    dataset of the other task), ``model_not_ready``, ``quota_exceeded``.
+    It inherits the settings of that version. If the settings prevent training further,
+    ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the new version once it is ready.
+    Raises ``not_found`` (deleted model, another tenant's dataset), ``invalid_field`` (a dataset of another
+    task), ``model_not_ready``, ``quota_exceeded``.
     """
     earlier = Version.unscoped.filter(hplm=hplm).first()
-    told = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
+    fit_warnings = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
     with transaction.atomic():
         quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         locked = _lock(hplm)
         before = _current(locked)
-        kept = settings_inherited(before, settings)
-        config = _config(dataset, locked.tenant, kept, auto_promote)
-        if told := [*start_warnings(before, kept, locked.task), *told]:
-            config["warnings"] = told
+        inherited = settings_inherited(before, settings)
+        config = _config(dataset, locked.tenant, inherited, auto_promote)
+        if warnings := [*start_warnings(before, inherited, locked.task), *fit_warnings]:
+            config["warnings"] = warnings
         if dataset.task != locked.task:
             raise HmiError(
                 ErrorCode.INVALID_FIELD,
@@ -103,13 +103,13 @@ def hplm_update(
 
 @transaction.atomic
 def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
-    """Stop serving a model and free its name and its datasets; its rows stay, its versions are retired.
+    """Delete a model: it is not served any more, and its name and datasets are free. Its rows stay.
 
-    Raises ``has_dependents`` while jobs of it are active, ``not_found`` when it is deleted already.
+    Raises ``has_dependents`` while its jobs are active, ``not_found`` if it is deleted already.
     """
     locked = _lock(hplm)
     if active := list(Job.unscoped.filter(version__hplm=locked, state__in=ACTIVE)):
-        raise has_dependents(f"Jobs of {locked.name} are still active; cancel them first, or wait", active)
+        raise has_dependents(f"Jobs of {locked.name} are active; cancel them or wait", active)
     now = timezone.now()
     for alias in Alias.unscoped.filter(hplm=locked):
         AliasMove.unscoped.create(
@@ -176,10 +176,10 @@ def _set_pinned(hplm: Hplm, pinned_at: datetime | None, verb: str, actor: Actor)
 def _config(
     dataset: Dataset, tenant: Tenant, settings: Mapping[str, Any] | None, auto_promote: bool
 ) -> dict[str, Any]:
-    kept = dataset_check(dataset=dataset, tenant=tenant)
+    about = dataset_check(dataset=dataset, tenant=tenant)
     return {
-        "dataset": kept,
-        "labels": kept["labels"],
+        "dataset": about,
+        "labels": about["labels"],
         "settings": settings_check(JobKind.FINE_TUNE, settings),
         "auto_promote": bool(auto_promote),
     }
@@ -198,7 +198,7 @@ def _current(hplm: Hplm) -> Version:
     if alias is None:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
-            f"No version of the model {hplm.name} is ready to go on from.",
+            f"No version of the model {hplm.name} is ready to train further.",
             param="model",
         )
     return alias.version
@@ -208,7 +208,7 @@ def _create_version(
     hplm: Hplm, above: Version, dataset: Dataset, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
     version = version_create(
-        of=hplm,
+        owner=hplm,
         root=above.root,
         parent=above,
         tenant=hplm.tenant,

@@ -57,7 +57,7 @@ def root_register(
     with transaction.atomic():
         root = _create(name, place, actor, terms)
         version = version_create(
-            of=root,
+            owner=root,
             root=root,
             parent=None,
             tenant=None,
