@@ -126,7 +126,7 @@ def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, 
     tags = tree_factory.dataset(acme.tenant, "tags", task="tagging")
     change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
     early = staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES})
-    assert "No version of the model spam is ready to go on from." in plain(early)
+    assert "No version of the model spam is ready to train further." in plain(early)
     other_task = staff.post(change, {"chosen_dataset": tags.pk, **NO_INLINES})
     assert "Select a valid choice" in plain(other_task)
     assert Version.unscoped.filter(hplm=version.hplm_id).count() == 1

@@ -17,7 +17,7 @@ PIPELINES: Final = {
     "question_answering": "question-answering",
 }
 UNKNOWN: Final = "unknown"
-_DEEPEST: Final = 3
+_MAX_DEPTH: Final = 3
 _MAX_ROWS: Final = 40
 
 
@@ -126,7 +126,7 @@ def _leaves(found: Mapping[str, Any], above: str = "", *, every: bool = False) -
     """Figures (or, if `every`, all values) of nested objects, by their path."""
     for name, value in found.items():
         path = f"{above} {name}".strip().replace("_", " ")
-        if isinstance(value, Mapping) and len(path.split(" / ")) < _DEEPEST:
+        if isinstance(value, Mapping) and len(path.split(" / ")) < _MAX_DEPTH:
             yield from _leaves(value, f"{path} /", every=every)
         elif is_number(value) or (every and value is not None):
             yield path, value

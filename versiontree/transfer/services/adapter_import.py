@@ -63,7 +63,7 @@ def adapter_import(
         require_slug(of)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     largest = min(settings.HMI_IMPORT_MAX_BYTES, largest_adapter(root_config(parent)))
-    with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, most_bytes=largest) as opened:
+    with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, max_bytes=largest) as opened:
         with transaction.atomic():
             _prepare(of, tenant, parent, terms, actor, task="classification", adding=opened.size)
             transaction.set_rollback(True)

@@ -18,10 +18,10 @@ from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
 from versiontree.transfer.archive.conversion_cache import (
     ADAPTER,
     REFUSAL,
-    chunks_of,
     conversion_find,
     conversion_key,
     conversion_store,
+    file_chunks,
 )
 from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.layout import CARD
@@ -36,9 +36,9 @@ from versiontree.transfer.archive.writer import (
     Member,
     archive_card,
     archive_members,
+    bytes_member,
     file_member,
     folder_write,
-    member_of,
     zip_stream,
 )
 from versiontree.tree.models import Version
@@ -47,7 +47,7 @@ from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import lineage_of
 
 ZIP: Final = ".zip"
-SPACE_TIMES: Final = 5
+SPACE_FACTOR: Final = 5
 """An adapter may have twice the bytes of its model, in fp32, and lies there as files and as a zip file."""
 
 
@@ -101,14 +101,14 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     made = conversion_find(store, key)
     if made is None:
         with import_lock(LockPurpose.CONVERSION, version.tenant):
-            free_space_check(store.root, SPACE_TIMES * hplm.size)
+            free_space_check(store.root, SPACE_FACTOR * hplm.size)
             release_database()
             made = _converted(store, hplm.digest, root.digest, form, card, key)
     if isinstance(made, str):
         message = f"This version cannot be exported as {FORMATS[form]}: {made}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
     _audit(version, actor, format=form)
-    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", chunks_of(made))
+    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", file_chunks(made))
 
 
 def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str, key: str) -> IO[bytes] | str:
@@ -131,7 +131,7 @@ def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str,
         card += f"\n## Reading its outputs\n\n{answer.read}\n"
         found = [file_member(file) for file in sorted((folder / form).iterdir())]
         with disk_full_errors(), (made / ADAPTER).open("xb") as out:
-            out.writelines(zip_stream([member_of(CARD, card.encode()), *found]))
+            out.writelines(zip_stream([bytes_member(CARD, card.encode()), *found]))
         stream = (made / ADAPTER).open("rb")
         conversion_store(store, key, made)
         return stream
