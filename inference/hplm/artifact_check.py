@@ -30,12 +30,10 @@ from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot import PlotTable
-from inference.hplm.root import LM_HEAD_FILE, ROOT_FILE, LmHead, Root
+from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, ROOT_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig
 
 CHECK_BATCH = 65_536
-GENERAL_FILE = "general_text.safetensors"
-"""Of a root that a conversion made: held-out text in ids, which domains are measured on."""
 
 
 def check_artifacts(wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,9 +55,9 @@ def check_artifacts(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_general_text(folder: Path, config: RootConfig) -> None:
     """Read the text kept with a root, if there is any: its ids are looked up in the root's tables."""
-    if not (folder / GENERAL_FILE).is_file():
+    if not (folder / GENERAL_TEXT_FILE).is_file():
         return
-    parts = read_weights(folder / GENERAL_FILE)
+    parts = read_weights(folder / GENERAL_TEXT_FILE)
     bounds = {
         "ids": (0, config.vocab),
         "types": (0, config.type_count),

@@ -79,6 +79,8 @@ LOWER_FILE = "checkpoint_lower.safetensors"
 
 
 LM_HEAD_FILE = "lm_head.safetensors"
+GENERAL_TEXT_FILE = "general_text.safetensors"
+"""Token ids of held-out text of a converted root, on which its domains are measured."""
 
 
 POOLER_FILE = "pooler.safetensors"

@@ -17,7 +17,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import file_error
 
 CHUNK_BYTES = 1 << 20
-UPLOADS_FOLDER = ".arriving"
+UPLOADS_FOLDER = ".uploads"
 CHECK_RESULTS_FOLDER = ".checked"
 WORKSPACE_MAX_AGE_S = 24 * 3600.0
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 
 from inference.hplm.artifact_files import read_weights, write_weights
+from inference.hplm.root import GENERAL_TEXT_FILE
 from workers.training.checkpoints import draws
 from workers.training.corpus import Corpus, CorpusReader, Ids, unchecked
 from workers.training.sequences import Framed, batches_of, draw_sequences
@@ -108,9 +109,6 @@ class Course:
         return self._groups[place % len(self._groups)]
 
 
-GENERAL_FILE = "general_text.safetensors"
-
-
 def write_general(root: Path, groups: Sequence[list[Framed]]) -> None:
     """Write the sequences of these batches into the root's folder."""
     sequences = [one for group in groups for one in group]
@@ -119,14 +117,14 @@ def write_general(root: Path, groups: Sequence[list[Framed]]) -> None:
         "types": np.concatenate([one.types for one in sequences]),
         "lengths": np.asarray([len(one) for one in sequences], dtype=np.int64),
     }
-    write_weights(root / GENERAL_FILE, {name: torch.from_numpy(part) for name, part in parts.items()})
+    write_weights(root / GENERAL_TEXT_FILE, {name: torch.from_numpy(part) for name, part in parts.items()})
 
 
 def read_general(root: Path) -> list[Framed]:
     """The sequences; none where the root came without."""
-    if not (root / GENERAL_FILE).is_file():
+    if not (root / GENERAL_TEXT_FILE).is_file():
         return []
-    parts = {name: part.numpy() for name, part in read_weights(root / GENERAL_FILE).items()}
+    parts = {name: part.numpy() for name, part in read_weights(root / GENERAL_TEXT_FILE).items()}
     cuts = np.cumsum(parts["lengths"])[:-1]
     pairs = zip(np.split(parts["ids"], cuts), np.split(parts["types"], cuts), strict=True)
     return [Framed(ids, types) for ids, types in pairs]

@@ -8,13 +8,11 @@ import pytest
 from django.test import Client
 
 from frontend.presenters.version_page import version_url
-from inference.hplm.artifact_check import GENERAL_FILE
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.really_made import further_tables, really_made
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, predictions
 from versiontree.transfer.archive.layout import ALLOWED_FILES
 from versiontree.transfer.services.version_import import version_import
-from workers.training.training_texts import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
 
 pytestmark = pytest.mark.slow
 
@@ -54,10 +52,6 @@ def test_the_files_of_artifacts_are_those_that_jobs_write(models: Models, tmp_pa
     assert files_of(models.hplm["hplm"]) == ALLOWED_FILES["hplm"]
     for plot in (models.root["plot"], models.domain["plot"], *further_tables(models, tmp_path)):
         assert files_of(plot) == ALLOWED_FILES["plot"]
-
-
-def test_the_text_of_a_root_is_known_by_the_name_it_is_written_under() -> None:
-    assert GENERAL_FILE == WRITTEN_BY_CONVERSIONS
 
 
 def files_of(folder: Path) -> set[str]:

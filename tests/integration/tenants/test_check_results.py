@@ -58,7 +58,7 @@ def test_a_large_upload_that_passed_is_not_read_again_to_be_stored(
     found = [checked(**asked, stores=False) for asked in (corpus, dataset)]
     assert [one["state"] for one in found] == ["passed", "passed"]
     for key in (text, rows_of):
-        spoil(upload_root / ".arriving" / key)  # who read it again would find other rows, or none
+        spoil(upload_root / ".uploads" / key)  # who read it again would find other rows, or none
     put_corpus(committed, "taken\n" * 20, name="news")
     assert checked(**corpus, name="news")["refusal"]["code"] == "conflict", "and then nothing is lost"
     stored_ones = [checked(**asked, name=name) for asked, name in ((corpus, "June"), (dataset, "mood"))]
