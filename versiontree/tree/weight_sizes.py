@@ -37,7 +37,7 @@ class UpperLayers:
 
     @property
     def maps(self) -> tuple[tuple[int, int], ...]:
-        """(input, output) sizes of the linear maps of a layer: query, key, value, output, feed-forward twice."""
+        """(input, output) sizes of a layer: query, key, value, output, and two of the feed-forward."""
         return (*[(self.hidden, self.hidden)] * 4, (self.hidden, self.inner), (self.inner, self.hidden))
 
     @property
