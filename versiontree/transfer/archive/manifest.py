@@ -47,10 +47,10 @@ def manifest_contents(manifest: Mapping[str, Any], config: Mapping[str, Any]) ->
     Digests of artifacts are compared with the checksums of their files, which the reader compares later.
     """
     lineage = _typed(manifest, "lineage", list)
-    made = [config, *_typed(config, "lineage", list)]
-    if len(lineage) > MAX_BRANCH_LENGTH or len(made) != len(lineage) + 1:
+    configs = [config, *_typed(config, "lineage", list)]
+    if len(lineage) > MAX_BRANCH_LENGTH or len(configs) != len(lineage) + 1:
         raise invalid_archive("The manifest and the config tell of different lineages.")
-    nodes = tuple(_node(told, how) for told, how in zip([manifest, *lineage], made, strict=True))
+    nodes = tuple(_node(entry, about) for entry, about in zip([manifest, *lineage], configs, strict=True))
     _check_order(nodes)
     branch = _typed(manifest, "branch", bool)
     contents = Contents(nodes, branch or len(nodes) == 1, manifest_files(manifest))
@@ -76,30 +76,30 @@ def _entry(name: str, found: Any) -> FileEntry:
     return {"sha256": found["sha256"], "size": size}
 
 
-def _node(told: Any, made: Any) -> Node:
-    if not isinstance(told, dict) or not isinstance(made, dict):
+def _node(entry: Any, about: Any) -> Node:
+    if not isinstance(entry, dict) or not isinstance(about, dict):
         raise invalid_archive("A version in the lineage is not an object.")
-    kind = _typed(told, "kind", str)
+    kind = _typed(entry, "kind", str)
     if kind not in VersionKind.values:
         raise invalid_archive(f"{kind[:40]!r} is no kind of version.")
-    digests, number = _typed(told, "digests", dict), told.get("number")
+    digests, number = _typed(entry, "digests", dict), entry.get("number")
     if type(number) is not int or not 0 < number < 2**31:
         raise invalid_archive("A version has no number.")
     if digests.keys() != REQUIRED_ROLES[VersionKind(kind)] or not all(map(_is_digest, digests.values())):
         raise invalid_archive(f"A version of the kind {kind} does not have the artifacts it needs.")
     node = Node(
         kind=VersionKind(kind),
-        name=_slug(_typed(told, "name", str)),
+        name=_slug(_typed(entry, "name", str)),
         number=number,
         digests=digests,
-        task=_text(told, "task"),
-        licence=_text(told, "license"),
-        source_url=_text(told, "source_url"),
-        description=_text(told, "description"),
-        config=_typed(made, "config", dict),
-        metrics=_typed(made, "metrics", dict),
+        task=_text(entry, "task"),
+        licence=_text(entry, "license"),
+        source_url=_text(entry, "source_url"),
+        description=_text(entry, "description"),
+        config=_typed(about, "config", dict),
+        metrics=_typed(about, "metrics", dict),
     )
-    if told.get("digest") != node.digest:
+    if entry.get("digest") != node.digest:
         raise invalid_archive(f"The digest of {node.name} is not that of its main artifact.")
     if (node.kind == VersionKind.HPLM) != (node.task in Task.values):
         raise invalid_archive(f"{node.task[:40]!r} is not what {node.name} can do.")
@@ -154,8 +154,8 @@ def _typed(found: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
     return value
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    value = told.get(name, "")
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name, "")
     one_line = name != "description"
     if not isinstance(value, str) or len(value) > MAX_LENGTHS[name] or (one_line and not value.isprintable()):
         raise invalid_archive(f"{name} in the manifest is not a short text.")

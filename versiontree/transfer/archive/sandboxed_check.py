@@ -252,12 +252,12 @@ def _sandboxed() -> bool:
 
 
 def _environment() -> dict[str, str]:
-    kept = {
+    passed = {
         name: value
         for name, value in os.environ.items()
         if name in PASSED_ENVIRONMENT or name.startswith("LC_")
     }
-    return {**kept, **SINGLE_THREAD_ENVIRONMENT}
+    return {**passed, **SINGLE_THREAD_ENVIRONMENT}
 
 
 def _limit_resources(pid: int, max_bytes: int, max_cpu_s: int) -> None:

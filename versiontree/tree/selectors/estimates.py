@@ -220,13 +220,13 @@ def _table_bytes(
             (_build_plot_work(one.sizes, one.settings) * row(_vectors(one.settings)), one.table_bytes)
             for one in past
         ]
-        kept = row(_vectors(table)) * _build_plot_work(sizes, table)
+        table_work = row(_vectors(table)) * _build_plot_work(sizes, table)
     except (HmiError, KeyError, TypeError, ValueError):
         return None, False
     lower_bytes = lower.size if lower else 0
-    table_bytes = range_from_past(kept, past_sizes)
+    table_bytes = range_from_past(table_work, past_sizes)
     return lower_bytes + int(
-        table_bytes.likely if table_bytes else kept / BYTES_PER_TOKEN
+        table_bytes.likely if table_bytes else table_work / BYTES_PER_TOKEN
     ), table_bytes is None
 
 

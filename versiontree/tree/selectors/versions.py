@@ -20,7 +20,7 @@ from versiontree.tree.models import (
     VersionArtifact,
 )
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.lineage import _tree
+from versiontree.tree.selectors.lineage import versions_with_tree_fields
 
 Row = TypeVar("Row", bound=Model)
 
@@ -113,7 +113,7 @@ def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -
     hplms = {version.pk: version.hplm_id for version in visible}
     # The ancestors of a model's version are of the same model, a domain or a root: skip other models.
     ancestors = Q(hplm=None) | Q(hplm__in=set(hplms.values()) - {None})
-    rows = _tree().tree_filter(_visible(tenant) & ancestors)
+    rows = versions_with_tree_fields().tree_filter(_visible(tenant) & ancestors)
     chosen = rows.filter(pk__in=hplms).select_related("root", "domain__root", "hplm__tenant", "tenant")
     return sorted(chosen.prefetch_related("jobs"), key=lambda node: node.pk)
 

@@ -113,15 +113,15 @@ def _needs(
     version: Version, versions: dict[int, Version], links: dict[int, list[tuple[str, int]]]
 ) -> Iterator[int]:
     """The ids of the artifacts of the version and its ancestors."""
-    held: set[int] = set()
+    merged: set[int] = set()
     node: Version | None = version
     while node is not None:
         for role, artifact in links.get(node.pk, ()):
-            if not (role == Role.PLOT and node.pk in held):
+            if not (role == Role.PLOT and node.pk in merged):
                 yield artifact
         # A compacted table that is being built still needs the tables that it replaces.
-        if node.state in (VersionState.READY, VersionState.RETIRED) and node.pk not in held:
-            held.update(compacted_versions(node.config))
+        if node.state in (VersionState.READY, VersionState.RETIRED) and node.pk not in merged:
+            merged.update(compacted_versions(node.config))
         node = versions[node.parent_id] if node.parent_id is not None else None
 
 

@@ -53,14 +53,14 @@ def hplm_create(
     ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
     """
     require_slug(name)
-    terms = license_check(license)
+    license_text = license_check(license)
     config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
     with transaction.atomic():
         quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         hplm = Hplm.unscoped.create(
-            tenant=tenant, name=name, task=dataset.task, license=terms, created_by=person(actor)
+            tenant=tenant, name=name, task=dataset.task, license=license_text, created_by=person(actor)
         )
         return _create_version(hplm, above, dataset, config, actor, verb="model.create")
 

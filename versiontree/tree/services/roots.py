@@ -43,19 +43,25 @@ def root_register(
     (the name), ``not_found``, ``corpus_too_small``, and what ``checkpoint_source`` raises.
     """
     require_slug(name)
-    place = checkpoint_source(source)
-    terms = {"license": license_check(license), "source_url": source_url_check(source_url)}
+    location = checkpoint_source(source)
+    license_columns = {"license": license_check(license), "source_url": source_url_check(source_url)}
     checked = settings_check(JobKind.CONVERT, settings)
     if lower_layers is not None:
         checked |= settings_check(JobKind.CONVERT, {"lower_layers": lower_layers})
-    kept = corpus_check(corpus=corpus, tenant=None)
+    corpus_params = corpus_check(corpus=corpus, tenant=None)
     corpus_require_size(corpus=corpus, what="A root")
     coverage = alpha_check(alpha)
     plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
-    config: dict[str, Any] = {"source": place, "corpus": kept, "alpha": coverage, "settings": checked, **plot}
-    config |= checkpoint_warnings(place, corpus, max_tokens=cast("int | None", checked.get("max_tokens")))
+    config: dict[str, Any] = {
+        "source": location,
+        "corpus": corpus_params,
+        "alpha": coverage,
+        "settings": checked,
+        **plot,
+    }
+    config |= checkpoint_warnings(location, corpus, max_tokens=cast("int | None", checked.get("max_tokens")))
     with transaction.atomic():
-        root = _create(name, place, actor, terms)
+        root = _create(name, location, actor, license_columns)
         version = version_create(
             owner=root,
             root=root,
@@ -66,22 +72,29 @@ def root_register(
             plans=_plans(name, config, plot),
             actor=actor,
         )
-        audit_record(verb="root.register", subject=name, tenant=None, actor=actor, detail={"source": place})
+        audit_record(
+            verb="root.register", subject=name, tenant=None, actor=actor, detail={"source": location}
+        )
     return version
 
 
 def _plans(name: str, config: Mapping[str, Any], plot: Mapping[str, Any]) -> list[JobPlan]:
     """The jobs of a root whose version has this config; ``plot`` are the settings of its PLOT."""
-    kept = config["corpus"]
-    convert = {"source": config["source"], "name": name, "corpus": kept, "settings": config["settings"]}
-    build = {"corpus": kept, "alpha": config["alpha"], "all_unigrams": True, "settings": dict(plot)}
+    corpus_params = config["corpus"]
+    convert = {
+        "source": config["source"],
+        "name": name,
+        "corpus": corpus_params,
+        "settings": config["settings"],
+    }
+    build = {"corpus": corpus_params, "alpha": config["alpha"], "all_unigrams": True, "settings": dict(plot)}
     return [JobPlan(JobKind.CONVERT, convert), JobPlan(JobKind.BUILD_PLOT, build)]
 
 
-def _create(name: str, source: str, actor: Actor, terms: Mapping[str, str]) -> Root:
+def _create(name: str, source: str, actor: Actor, license_columns: Mapping[str, str]) -> Root:
     try:
         with transaction.atomic():
-            return Root.objects.create(name=name, source=source, created_by=person(actor), **terms)
+            return Root.objects.create(name=name, source=source, created_by=person(actor), **license_columns)
     except IntegrityError as error:
         raise HmiError(
             ErrorCode.CONFLICT, f"There is a root called {name!r} already.", param="name"
