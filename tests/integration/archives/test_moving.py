@@ -232,5 +232,5 @@ def test_exports_and_imports_are_written_down(site: Site, another_site: Move) ->
         "version": version.pk,
         "digest": site.hplm.digest,
         "was": "spam:1",
-        "planted": 1,
+        "created": 1,
     }
