@@ -59,7 +59,7 @@ def _check_report(kind: str, report: Mapping[str, Any], of: str) -> None:
         for split in ("dev", "test"):
             _check_evaluation(report.get(split, {}), of)
     if _BY_JOB.get(kind) is _TABLE and not all(map(is_number, report.get("coverage", {}).values())):
-        raise invalid_archive(f"coverage in {of} is not told in shares.")
+        raise invalid_archive(f"coverage in {of} has values that are not numbers.")
     if kind in (JobKind.CONVERT, JobKind.FURTHER_PRETRAIN):
         for stage in _BY_JOB[kind]:
             _check_types(report.get(stage, {}), _STAGE, of)

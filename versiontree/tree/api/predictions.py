@@ -106,7 +106,7 @@ class PredictionsView(OwnerView):
         pair = evaluations_shared(self.tenant, other, version)
         if pair is None:
             raise not_found(
-                f"row that both version {other.number} and version {version.number} were asked: evaluate one"
+                f"row that both version {other.number} and version {version.number} answered: evaluate one"
                 " on the dataset of the other",
                 param="against",
             )
