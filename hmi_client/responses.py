@@ -152,7 +152,7 @@ class Job:
     kind: str
     state: str
     version: int
-    of: str = ""
+    version_name: str = ""
     after: str | None = None
     stage: str = ""
     progress: float = 0.0

@@ -36,13 +36,15 @@ def coverage_measure(kind: str, upload_id: int) -> None:
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     tokenised: dict[str, Sequences] = {}
     for version in coverages_of(upload.tenant, upload)[1]:
-        levels, fault = (0, 0, 0), ""
+        levels, error_message = (0, 0, 0), ""
         try:
             levels = _levels(version, upload, store, tokenised)
         except Exception as error:  # one broken version must not stop the others
             log.exception("The coverage of %s %d by %s was not measured", kind, upload_id, version)
-            fault = f"Its tables could not be read: {error}"
-        coverage_record(tenant=upload.tenant, upload=upload, version=version, levels=levels, fault=fault)
+            error_message = f"Its tables could not be read: {error}"
+        coverage_record(
+            tenant=upload.tenant, upload=upload, version=version, levels=levels, error_message=error_message
+        )
 
 
 def _levels(

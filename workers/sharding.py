@@ -20,9 +20,9 @@ from versiontree.jobs.services.shards import (
     shard_claim,
     shard_complete,
     shard_fail,
-    shard_redo,
     shard_release,
     shard_renew,
+    shard_reset,
     shards_dispatch,
     shards_plan,
     shards_retry,
@@ -46,7 +46,7 @@ RETRYABLE_CODES: Final = frozenset({ErrorCode.JOB_CRASHED, ErrorCode.OUT_OF_MEMO
 ProgressCallback = Callable[[int], None]
 """Receives how much of a shard is done; raises to stop."""
 ShardWork = Callable[[JobShard, Path, ProgressCallback], Mapping[str, Any]]
-"""Processes the piece of a shard and writes a sealed folder at the path."""
+"""Processes the input range of a shard and writes a sealed folder at the path."""
 
 
 class ShardLease:
@@ -117,20 +117,20 @@ def process_stage(
     *,
     job_id: UUID,
     stage: str,
-    pieces: Sequence[tuple[int, int]],
+    ranges: Sequence[tuple[int, int]],
     staging: Path,
     work: ShardWork,
     reporter: Reporter,
 ) -> list[Path]:
-    """Process a whole stage together with helping workers; returns the sealed folders in order of the pieces.
+    """Process a whole stage together with helping workers; returns the sealed folders in order of the ranges.
 
-    Progress is reported in the unit of the pieces. Raises the error of a failed shard.
+    Progress is reported in the unit of the ranges. Raises the error of a failed shard.
     """
-    reporter.start_stage(stage_title(stage), sum(last - first for first, last in pieces))
+    reporter.start_stage(stage_title(stage), sum(last - first for first, last in ranges))
     shards_retry(job_id=job_id)
-    shards = shards_plan(job_id=job_id, stage=stage, pieces=pieces)
+    shards = shards_plan(job_id=job_id, stage=stage, ranges=ranges)
     for shard in _damaged([one for one in shards if one.state == ShardState.DONE], staging, reporter):
-        shard_redo(shard=shard)
+        shard_reset(shard=shard)
     shards_dispatch(job_id=job_id, count=_unfinished(job_id, stage) - 1)
 
     completed, helpers = _CompletedUnits(job_id, stage), _HelpRequests(job_id, stage)
@@ -155,7 +155,7 @@ def process_stage(
             return [shard_folder(staging, shard) for shard in shards]
         for shard in damaged:
             log.warning("The files of %s are damaged; it is processed again", shard)
-            shard_redo(shard=shard)
+            shard_reset(shard=shard)
 
 
 def stage_title(stage: str) -> str:
@@ -252,6 +252,6 @@ class _CompletedUnits:
         return self._known
 
     def now(self) -> int:
-        self._known = sum(last - first for first, last in self._rows.values_list("piece", flat=True))
+        self._known = sum(last - first for first, last in self._rows.values_list("input_range", flat=True))
         self._read_at = time.monotonic()
         return self._known

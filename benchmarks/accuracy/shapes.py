@@ -52,7 +52,7 @@ def _row(
     shape: Shape, dataset_name: str, tokens: int | None, epochs: int, bench: Workbench, runs: ResultCache
 ) -> harness.Row:
     budget = {} if tokens is None else {"distil_tokens": tokens}
-    converted = bench.convert(n=shape.n, lower=shape.lower, **budget)
+    converted = bench.convert(n=shape.n, lower_layers=shape.lower, **budget)
     settings = FineTuneSettings(epochs=epochs)
     key = {"dataset": dataset_name, "settings": asdict(settings), "root": converted.key}
     found = runs.get_or_compute(key, lambda: _tune(dataset_name, settings, converted, key, bench))

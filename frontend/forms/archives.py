@@ -8,7 +8,7 @@ from frontend.forms.base import MAX_NAME_LENGTH, PickField, PickForm, slug_field
 from frontend.forms.tree import NO_PARENT, offer_parents
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Task
-from versiontree.tree.services.metadata import MAX_LICENSE_LENGTH
+from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 
 
 class ImportForm(forms.Form):

@@ -16,7 +16,7 @@ from tenants.datasets.models import Task
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
 from versiontree.tree.selectors.versions import version_visible_to
-from versiontree.tree.services.metadata import MAX_LICENSE_LENGTH
+from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 from versiontree.tree.training_fields import TrainingSettingsForm
 
 

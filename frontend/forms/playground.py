@@ -26,7 +26,7 @@ class Choice:
     @property
     def reads(self) -> InputKind:
         """What all of them read."""
-        return self.offers[0].reads if self.offers else InputKind.TEXT
+        return self.offers[0].input_kind if self.offers else InputKind.TEXT
 
     @property
     def full(self) -> bool:
@@ -65,9 +65,9 @@ def _side_by_side(tenant: Tenant, references: Iterable[str]) -> Choice:
             continue
         if len(offers) == MOST:
             faults.append(f"{reference} was not added: you can compare at most {MOST} models.")
-        elif offers and offer.reads != offers[0].reads:
+        elif offers and offer.input_kind != offers[0].input_kind:
             faults.append(
-                f"{reference} reads {offer.reads}, {offers[0].reference} reads {offers[0].reads}: "
+                f"{reference} reads {offer.input_kind}, {offers[0].reference} reads {offers[0].input_kind}: "
                 "you can compare only models with the same kind of input."
             )
         else:

@@ -11,7 +11,7 @@ from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.jobs.models import JobKind
-from versiontree.transfer.archive.manifest import LONGEST
+from versiontree.transfer.archive.manifest import MAX_LENGTHS
 from versiontree.tree.models import Hplm
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionState
@@ -38,8 +38,8 @@ class TextForm(KnobForm):
     """The text a domain learns from, and how much of it its table keeps."""
 
     kind = JobKind.FURTHER_PRETRAIN
-    makes_table = True
-    table_empty_label = "Same as the previous version"
+    builds_plot = True
+    plot_empty_label = "Same as the previous version"
 
     corpus = PickField(label="Corpus", help_text="The text to train the domain on.", need=NO_CORPUS)
     alpha = forms.FloatField(
@@ -60,7 +60,7 @@ class TextForm(KnobForm):
 class DomainForm(TextForm):
     """A new domain."""
 
-    table_empty_label = ""
+    plot_empty_label = ""
 
     name = slug_field()
     description = forms.CharField(
@@ -133,8 +133,8 @@ class AboutForm(forms.Form):
     description = forms.CharField(
         label="Description",
         required=False,
-        max_length=LONGEST["description"],
+        max_length=MAX_LENGTHS["description"],
         widget=forms.Textarea({"rows": 4}),
         help_text="Purpose, training data and known limitations.",
     )
-    license = forms.CharField(label="Licence", required=False, max_length=LONGEST["license"])
+    license = forms.CharField(label="Licence", required=False, max_length=MAX_LENGTHS["license"])

@@ -22,7 +22,7 @@ class CoverageRow:
     name: str
     share: float
     parts: list[ChartPart]
-    fault: str
+    error_message: str
     url: str
     best: bool
 
@@ -42,7 +42,10 @@ def coverage_rows(
 ) -> list[CoverageRow]:
     """The best first: whole fragments count, then shorter ones."""
     ranked = sorted(measured, key=attrgetter("rank"), reverse=True)
-    return [_row(tenant, upload, one, best=not place and not one.fault) for place, one in enumerate(ranked)]
+    return [
+        _row(tenant, upload, one, best=not place and not one.error_message)
+        for place, one in enumerate(ranked)
+    ]
 
 
 def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
@@ -72,7 +75,7 @@ def _row(tenant: Tenant, upload: Corpus | Dataset, one: Coverage, *, best: bool)
         name=parent_name(one.version),
         share=one.trigrams / whole,
         parts=covered_parts(one),
-        fault=one.fault,
+        error_message=one.error_message,
         url=f"{reverse(f'frontend:{form}', args=[tenant.slug])}?{chosen}",
         best=best,
     )

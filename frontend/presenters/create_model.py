@@ -49,7 +49,7 @@ class ParentChoice:
     description: str
     share: float | None
     parts: list[ChartPart]
-    fault: str
+    error_message: str
     why: str
     chosen: bool
 
@@ -79,7 +79,7 @@ def parent_choices(
     """The best by coverage first, then what is not measured. Once all is measured the best is recommended,
     and chosen where nothing else is."""
     known = {coverage.version_id: coverage for coverage in measured}
-    able = [one for one in targets if one.pk in known and not known[one.pk].fault]
+    able = [one for one in targets if one.pk in known and not known[one.pk].error_message]
     ranked = sorted(able, key=lambda one: known[one.pk].rank, reverse=True)
     rest = [one for one in targets if one not in ranked]
     best = ranked[0] if ranked and not measuring else None
@@ -100,7 +100,7 @@ def parent_choices(
 
 def estimate_shown(estimate: Estimate, *, holds: str) -> EstimateShown:
     """In words, with how sure they are; ``holds`` says what is stored."""
-    jobs, wait = estimate.jobs, estimate.queue.wait_s
+    jobs, wait = estimate.past_jobs, estimate.queue.wait_s
     return EstimateShown(
         time=in_words(estimate.seconds),
         basis=(
@@ -111,7 +111,7 @@ def estimate_shown(estimate: Estimate, *, holds: str) -> EstimateShown:
         storage=estimate.storage_bytes,
         storage_is_rough=estimate.storage_is_rough,
         holds=holds,
-        place=estimate.queue.place,
+        place=estimate.queue.position,
         wait="unknown" if wait is None else "none" if wait < 1 else f"about {_amount(wait)}",
     )
 
@@ -160,7 +160,7 @@ def _data_choice(dataset: Dataset, *, chosen: bool) -> DataChoice:
 
 
 def _parent_choice(version: Version, coverage: Coverage | None, *, why: str, chosen: bool) -> ParentChoice:
-    told = coverage is not None and not coverage.fault
+    told = coverage is not None and not coverage.error_message
     whole = (coverage.fragments or 1) if coverage else 1
     return ParentChoice(
         pk=version.pk,
@@ -169,7 +169,7 @@ def _parent_choice(version: Version, coverage: Coverage | None, *, why: str, cho
         description=version.domain.description if version.domain else "",
         share=coverage.trigrams / whole if told and coverage else None,
         parts=covered_parts(coverage) if told and coverage else [],
-        fault=coverage.fault if coverage else "",
+        error_message=coverage.error_message if coverage else "",
         why=why,
         chosen=chosen,
     )

@@ -84,7 +84,7 @@ def _hplm_row(history: Sequence[VersionSummary], health: Style) -> HplmRow:
         health=health,
         ready=answers is not None,
         number=shown.number,
-        parent=f"{first.above_name} v{first.above_number}",
+        parent=f"{first.parent_name} v{first.parent_number}",
         metric="" if shown.value is None else written(shown.metric, shown.value),
         metric_name=metric_words(shown.metric),
     )

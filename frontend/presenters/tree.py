@@ -71,7 +71,7 @@ class Drawing:
         self._below: dict[Branch, list[Branch]] = defaultdict(list)
         for branch, history in self._histories.items():
             if branch.domain is not None:
-                self._below[history[0].above].append(branch)
+                self._below[history[0].parent].append(branch)
 
     @property
     def hplms(self) -> int:
@@ -142,7 +142,7 @@ class Drawing:
         needed = set(kept) | set(hplms)
         for branch in list(needed):
             while branch.domain is not None:
-                branch = self._histories[branch][0].above
+                branch = self._histories[branch][0].parent
                 needed.add(branch)
         return [self._grown(root, needed, hplms) for root in self.roots() if root in needed]
 
@@ -176,10 +176,10 @@ def hplm_nodes(briefs: Iterable[VersionSummary]) -> dict[Branch, list[Node]]:
     """Models by the branch they hang on."""
     histories: dict[int, list[VersionSummary]] = defaultdict(list)
     for brief in briefs:
-        histories[brief.of].append(brief)
+        histories[brief.owner].append(brief)
     nodes: dict[Branch, list[Node]] = defaultdict(list)
     for history in histories.values():
-        nodes[history[0].above].append(node_of(history))
+        nodes[history[0].parent].append(node_of(history))
     return nodes
 
 
@@ -188,12 +188,12 @@ def node_of(history: Sequence[VersionSummary]) -> Node:
     first = history[0]
     return Node(
         kind=first.kind,
-        pk=first.of,
+        pk=first.owner,
         name=first.name,
         shared=first.shared,
         note=_note(history),
-        above="" if first.above_number is None else f"{first.above_name} v{first.above_number}",
-        stem=first.above_number,
+        above="" if first.parent_number is None else f"{first.parent_name} v{first.parent_number}",
+        stem=first.parent_number,
         earlier=max(0, len(history) - VERSIONS_SHOWN),
         versions=[Chip(one.number, one.state, one.aliases) for one in history[-VERSIONS_SHOWN:]],
     )

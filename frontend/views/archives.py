@@ -56,7 +56,7 @@ def import_adapter(request: TenantRequest) -> HttpResponse:
 
 def _import_adapter(request: TenantRequest, form: ImportAdapterForm) -> Version:
     told = dict(form.cleaned_data)
-    return adapter_import(of=told.pop("name"), tenant=request.access.tenant, actor=request.user, **told)
+    return adapter_import(model=told.pop("name"), tenant=request.access.tenant, actor=request.user, **told)
 
 
 def _import(request: TenantRequest, form: ImportForm) -> Version:

@@ -119,7 +119,7 @@ def _estimate(request: TenantRequest, form: type[TextForm], above: Version | Non
         corpus=chosen["corpus"],
         alpha=chosen["alpha"],
         settings=filled.settings(),
-        vectors=filled.table().get("vectors", before.get("vectors", DEFAULT_VECTORS)),
+        vectors=filled.plot_settings().get("vectors", before.get("vectors", DEFAULT_VECTORS)),
     )
     return estimate_shown(estimate, holds=HOLDS)
 
@@ -134,7 +134,7 @@ def _create(request: TenantRequest, form: DomainForm) -> Version:
         corpus=cleaned["corpus"],
         alpha=cleaned["alpha"],
         settings=form.settings(),
-        **form.table(),
+        **form.plot_settings(),
         actor=request.user,
     )
 
@@ -146,6 +146,6 @@ def _update(request: TenantRequest, domain: Domain, form: TextForm) -> Version:
         corpus=cleaned["corpus"],
         alpha=cleaned["alpha"],
         settings=form.settings(),
-        **form.table(),
+        **form.plot_settings(),
         actor=request.user,
     )

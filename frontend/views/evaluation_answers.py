@@ -46,10 +46,10 @@ DATASETS_OFFERED = 50
 def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
     """The rows that a version answered wrongly, or all, perhaps of some labels; `?csv` downloads them."""
     version = _version(request, name, number)
-    evaluation = evaluation_of(request.access.tenant, version, test=request.GET.get("test", ""))
+    evaluation = evaluation_of(request.access.tenant, version, test_sha256=request.GET.get("test", ""))
     if evaluation is None:
         return render_page(request, "versions/answers.html", version=version, **_again(request, version))
-    found, source = answers_of(evaluation), row_source(request.access.tenant, evaluation.test)
+    found, source = answers_of(evaluation), row_source(request.access.tenant, evaluation.test_sha256)
     asked = _query(request)
     chosen = answers_filter(found, **asked)
     if "csv" in request.GET:
@@ -91,7 +91,7 @@ def against(request: TenantRequest, name: str, number: int, other: int) -> HttpR
         offers = [_again(request, one, dataset_id) for one, dataset_id in _missing(earlier, version)]
         return render_page(request, "versions/against.html", **both, offers=offers)
     before, after = (answers_of(evaluation) for evaluation in pair)
-    every, source = answers_compare(before, after), row_source(tenant, pair[1].test)
+    every, source = answers_compare(before, after), row_source(tenant, pair[1].test_sha256)
     kind = request.GET.get("change", "")
     chosen = [one for one in every if not kind or one.change == kind]
     rows = rows_read(source, (one.after for one in chosen))

@@ -30,8 +30,8 @@ from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
 from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, versions_of
 from versiontree.tree.services.aliases import alias_move, alias_remove
-from versiontree.tree.services.hplms import hplm_delete, hplm_update
-from versiontree.tree.services.metadata import hplm_set_description, hplm_set_license
+from versiontree.tree.services.hplms import hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.licenses import hplm_set_license
 
 MOVES_SHOWN = 20
 

@@ -96,7 +96,7 @@ def _tried_with(tenant: Tenant, choice: Choice) -> TriedWith:
 
 def _offers_beside(tenant: Tenant, choice: Choice, words: str = "") -> list[CallableHplm]:
     chosen = {offer.reference for offer in choice.offers}
-    found = callable_hplms(tenant, words=words, reads=choice.reads if choice.offers else None)
+    found = callable_hplms(tenant, words=words, input_kind=choice.reads if choice.offers else None)
     return [offer for offer in found if offer.reference not in chosen]
 
 

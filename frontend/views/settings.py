@@ -19,8 +19,8 @@ from tenants.accounts.services.tenants import tenant_set_sharing
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.selectors import quota_of, requests_today
-from versiontree.transfer.selectors import takeout_of, takeouts_of
-from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path, takeout_request
+from versiontree.transfer.selectors import takeout_ready, takeouts_of
+from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
 from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_use
 
@@ -68,12 +68,12 @@ def panel(request: TenantRequest) -> HttpResponse:
 @tenant_member_required(Role.OWNER)
 def file(request: TenantRequest, pk: UUID) -> HttpResponseBase:
     """The file; who fetched it is written down."""
-    takeout = takeout_of(request.access.tenant, pk)
+    takeout = takeout_ready(request.access.tenant, pk)
     try:
         response = file_response(
             takeout_path(takeout), f"{request.access.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
         )
     except FileNotFoundError as error:
         raise HmiError(ErrorCode.NOT_FOUND, "This file no longer exists. Export the data again.") from error
-    takeout_fetch(takeout=takeout, actor=request.user)
+    takeout_record_download(takeout=takeout, actor=request.user)
     return response

@@ -19,7 +19,7 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
-    own_test_digest,
+    own_test_sha256,
     row_source,
     rows_read,
     versions_evaluable,
@@ -95,10 +95,10 @@ def _choices(hplm: Hplm, version: Version) -> dict[str, Any]:
 def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:
     """Its surest mistakes, and what it can be compared with."""
     others = [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version]
-    evaluation = evaluation_of(tenant, version, test=own_test_digest(version))
+    evaluation = evaluation_of(tenant, version, test_sha256=own_test_sha256(version))
     if evaluation is None:
         return {"others": others}
-    answers, source = answers_of(evaluation), row_source(tenant, evaluation.test)
+    answers, source = answers_of(evaluation), row_source(tenant, evaluation.test_sha256)
     wrong = answers_filter(answers, wrong=True)
     shown = wrong[:MISTAKES_SHOWN]
     rows = answered_rows(answers.task, shown, rows_read(source, shown))

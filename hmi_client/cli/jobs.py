@@ -29,9 +29,9 @@ def list_jobs(
         print_json(jobs)
         return
     print_table(
-        ("job", "kind", "of", "state", "progress", "created"),
+        ("job", "kind", "name", "state", "progress", "created"),
         [
-            (job.id, job.kind, job.of, job.state, f"{job.progress or 0:.0%}", job.created_at[:16])
+            (job.id, job.kind, job.version_name, job.state, f"{job.progress or 0:.0%}", job.created_at[:16])
             for job in jobs
         ],
     )
@@ -70,4 +70,4 @@ def _print_job(job: Job, as_json: bool) -> None:
         print_json(job)
     else:
         suffix = ", cancellation requested" if job.cancel_requested_at and not job.is_finished else ""
-        print_note(f"The job {job.kind} of {job.of} is {job.state}{suffix}.")
+        print_note(f"The job {job.kind} of {job.version_name} is {job.state}{suffix}.")

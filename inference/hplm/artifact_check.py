@@ -29,14 +29,10 @@ from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot import PlotTable
-from inference.hplm.root import LM_HEAD_FILE, ROOT_FILE, LmHead, Root
+from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, ROOT_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig
 
 CHECK_BATCH = 65_536
-GENERAL_FILE = "general_text.safetensors"
-"""Held-out text of a converted root as token ids. Domains are evaluated on it."""
-
-
 def check_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Load all artifacts, and return the task and pairs of the hPLM. Raises HplmError if one is invalid."""
     config = RootConfig.from_json(read_artifact_json(Path(payload["root"]) / ROOT_FILE))
@@ -56,9 +52,9 @@ def check_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_general_text(folder: Path, config: RootConfig) -> None:
     """Validate the held-out text of a root, if it has one."""
-    if not (folder / GENERAL_FILE).is_file():
+    if not (folder / GENERAL_TEXT_FILE).is_file():
         return
-    parts = read_weights(folder / GENERAL_FILE)
+    parts = read_weights(folder / GENERAL_TEXT_FILE)
     bounds = {
         "ids": (0, config.vocab),
         "types": (0, config.type_count),

@@ -71,6 +71,8 @@ TOKENIZER_FILE = "tokenizer.json"
 UPPER_FILE = "upper.safetensors"
 LOWER_FILE = "checkpoint_lower.safetensors"
 LM_HEAD_FILE = "lm_head.safetensors"
+GENERAL_TEXT_FILE = "general_text.safetensors"
+"""Held-out text of a converted root as token ids. Domains are evaluated on it."""
 POOLER_FILE = "pooler.safetensors"
 """The pooler of a BERT checkpoint. Only imported classifiers use it."""
 

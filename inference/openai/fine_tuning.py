@@ -96,7 +96,7 @@ class FineTuningJobsView(FineTuningView):
             name=data.get("suffix") or "",
             options={name: extra[name] for name in OPTIONS if name in extra},
             settings=training_settings(data),
-            asked={
+            request_fields={
                 "hyperparameters": hyperparameters_of(data),
                 "suffix": data.get("suffix"),
                 "metadata": data.get("metadata"),

@@ -39,7 +39,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     counted = process_stage(
         job_id=job.pk,
         stage="count",
-        pieces=builder.count_pieces(),
+        ranges=builder.count_pieces(),
         staging=staging,
         work=work,
         reporter=reporter,
@@ -49,7 +49,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
     reporter.report(1)
     pieces = builder.vector_pieces(about_chosen["rows"])
     computed = process_stage(
-        job_id=job.pk, stage="vectors", pieces=pieces, staging=staging, work=work, reporter=reporter
+        job_id=job.pk, stage="vectors", ranges=pieces, staging=staging, work=work, reporter=reporter
     )
     reporter.start_stage("write table", about_chosen["rows"])
     about = builder.write(chosen, pieces, computed, out, on_progress)
@@ -62,7 +62,7 @@ def shard_work(job: Job, store: ArtifactStore, builder: "PlotBuilder | None" = N
     chosen = job_staging(store, job.pk) / "chosen"
 
     def work(shard: JobShard, folder: Path, on_progress: ProgressCallback) -> Mapping[str, Any]:
-        first, last = shard.piece
+        first, last = shard.input_range
         if shard.stage == "count":
             return builder.count((first, last), folder, on_progress)
         return builder.compute((first, last), chosen, folder, on_progress)

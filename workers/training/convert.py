@@ -54,7 +54,7 @@ class ConvertSettings:
     """
 
     name: str | None = None
-    lower: int | None = None
+    lower_layers: int | None = None
     n: int = DEFAULT_N
     max_tokens: int | None = None
     seed: int = 0
@@ -124,7 +124,7 @@ def convert_in_process(
     reporter.start_stage("open checkpoint", 1)
     source = open_checkpoint(checkpoint)
     root = Root.from_checkpoint(
-        source, lower=settings.lower, max_tokens=settings.max_tokens, n=settings.n, name=settings.name
+        source, lower=settings.lower_layers, max_tokens=settings.max_tokens, n=settings.n, name=settings.name
     )
     reader = CorpusReader(source.tokenizer_file, root.config)
     training = TrainingCorpus.split(

@@ -110,7 +110,7 @@ class BatchSampler:
         return self._batches[index % len(self._batches)]
 
 
-GENERAL_FILE = "general_text.safetensors"
+GENERAL_TEXT_FILE = "general_text.safetensors"
 
 
 def write_general_text(root: Path, batches: Sequence[list[TokenSequence]]) -> None:
@@ -121,14 +121,14 @@ def write_general_text(root: Path, batches: Sequence[list[TokenSequence]]) -> No
         "types": np.concatenate([one.types for one in sequences]),
         "lengths": np.asarray([len(one) for one in sequences], dtype=np.int64),
     }
-    write_weights(root / GENERAL_FILE, {name: torch.from_numpy(part) for name, part in parts.items()})
+    write_weights(root / GENERAL_TEXT_FILE, {name: torch.from_numpy(part) for name, part in parts.items()})
 
 
 def read_general_text(root: Path) -> list[TokenSequence]:
     """The sequences that `write_general_text` wrote; none where it did not."""
-    if not (root / GENERAL_FILE).is_file():
+    if not (root / GENERAL_TEXT_FILE).is_file():
         return []
-    parts = {name: part.numpy() for name, part in read_weights(root / GENERAL_FILE).items()}
+    parts = {name: part.numpy() for name, part in read_weights(root / GENERAL_TEXT_FILE).items()}
     cuts = np.cumsum(parts["lengths"])[:-1]
     pairs = zip(np.split(parts["ids"], cuts), np.split(parts["types"], cuts), strict=True)
     return [TokenSequence(ids, types) for ids, types in pairs]

@@ -77,7 +77,7 @@ def test_what_is_accepted_is_shown(
     tenant = site.globex.tenant
     client.force_login(site.globex.owner)
     changed = io.BytesIO(mutate(members_of(archive[0])))
-    with suppress(HmiError), archive_open(changed, most_bytes=10**9) as opened, transaction.atomic():
+    with suppress(HmiError), archive_open(changed, max_bytes=10**9) as opened, transaction.atomic():
         plan = import_plan(opened.contents, tenant=tenant, parent=None)
         version = import_apply(plan, stored=stored, tenant=tenant, actor=None, name=None)
         for page in pages_of(branch_of(version)):

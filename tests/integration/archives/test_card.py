@@ -98,4 +98,4 @@ def test_the_config_tells_how_each_version_was_made_and_no_secrets(site: Site) -
     for secret in (b"/published", b"acme-owner", b'"id"', b"@"):
         assert secret not in everything
     manifest = json.loads(members["manifest.json"])
-    assert (manifest["format"], manifest["what"], manifest["branch"]) == (1, "hmi-version", False)
+    assert (manifest["format"], manifest["type"], manifest["branch"]) == (1, "hmi-version", False)

@@ -23,7 +23,7 @@ from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.test_races import at_once
 from tests.unit.versiontree.forging import members_of, zip_of
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.transfer.archive.import_lock import AT_ONCE, LockPurpose, import_lock
+from versiontree.transfer.archive.import_lock import MAX_CONCURRENT, LockPurpose, import_lock
 from versiontree.transfer.archive.reader import Archive, archive_open
 from versiontree.transfer.services import import_plan as import_plans
 from versiontree.transfer.services.import_plan import import_apply, import_plan
@@ -76,10 +76,10 @@ def test_a_tenant_that_imports_on_and_on_leaves_a_turn_to_others(site: Site) -> 
 def test_a_machine_has_few_turns(site: Site) -> None:
     held = [site.acme.tenant, None]
     with import_lock(LockPurpose.IMPORT, held[0]), import_lock(LockPurpose.IMPORT, held[1]):
-        assert len(held) == AT_ONCE
+        assert len(held) == MAX_CONCURRENT
         with pytest.raises(HmiError) as caught:
             version_import(archive=io.BytesIO(b""), tenant=site.globex.tenant, actor=None)
-    assert (caught.value.code, caught.value.details) == (ErrorCode.QUEUE_FULL, {"limit": AT_ONCE})
+    assert (caught.value.code, caught.value.details) == (ErrorCode.QUEUE_FULL, {"limit": MAX_CONCURRENT})
 
 
 def test_the_system_takes_the_turn_of_a_process_that_was_killed(artifact_root: Path) -> None:
@@ -141,7 +141,7 @@ def test_two_machines_that_import_onto_one_root_number_its_versions(
 ) -> None:
     newer = further_root(committed)
     stored = {pair: store_again(*pair) for pair in roles_of(newer)}
-    with archive_open(io.BytesIO(zipped(newer, branch=True)), most_bytes=10**9) as opened:
+    with archive_open(io.BytesIO(zipped(newer, branch=True)), max_bytes=10**9) as opened:
         contents = opened.contents
     Version.unscoped.filter(pk=newer.pk).update(state="retired")
     plans = [import_plan(contents, tenant=None, parent=None) for _ in range(2)]
@@ -168,7 +168,7 @@ def further_root(site: Site) -> Version:
     artifacts = [(role, store().ingest(role, folder)) for role, folder in made.items()]
     with transaction.atomic():
         version = version_create(
-            of=root, root=root, parent=site.root, tenant=None, config={}, plans=[], actor=None
+            owner=root, root=root, parent=site.root, tenant=None, config={}, plans=[], actor=None
         )
         artifacts_attach(version=version, artifacts=artifacts)
         version_finish(version=version, metrics={})

@@ -31,8 +31,7 @@ from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
-from versiontree.tree.services.hplms import hplm_delete, hplm_update
-from versiontree.tree.services.metadata import hplm_set_description
+from versiontree.tree.services.hplms import hplm_delete, hplm_set_description, hplm_update
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 Move = Callable[[], None]
@@ -233,5 +232,5 @@ def test_exports_and_imports_are_written_down(site: Site, another_site: Move) ->
         "version": version.pk,
         "digest": site.hplm.digest,
         "was": "spam:1",
-        "planted": 1,
+        "created": 1,
     }

@@ -8,13 +8,12 @@ import pytest
 from django.test import Client
 
 from frontend.presenters.version_page import version_url
-from inference.hplm.artifact_check import GENERAL_FILE
 from tests.integration.archives.conftest import zipped
 from tests.integration.archives.really_made import further_tables, really_made
 from tests.integration.archives.site import Models, Site, artifacts_of, branch_of, predictions
-from versiontree.transfer.archive.layout import PARTS
+from versiontree.transfer.archive.layout import ALLOWED_FILES
 from versiontree.transfer.services.version_import import version_import
-from workers.training.training_corpus import GENERAL_FILE as WRITTEN_BY_CONVERSIONS
+from workers.training.training_corpus import GENERAL_TEXT_FILE as WRITTEN_BY_CONVERSIONS
 
 pytestmark = pytest.mark.slow
 
@@ -46,18 +45,14 @@ def test_a_branch_grows_elsewhere_with_the_same_digests_and_answers(
 
 def test_the_files_of_artifacts_are_those_that_jobs_write(models: Models, tmp_path: Path) -> None:
     of_root, of_domain = files_of(models.root["root"]), files_of(models.domain["lower"])
-    assert of_root | HEAD | POOLER == PARTS["root"]
-    assert of_domain | HEAD == PARTS["lower"]
-    assert files_of(models.root["lower"]) == PARTS["lower"] - HEAD
+    assert of_root | HEAD | POOLER == ALLOWED_FILES["root"]
+    assert of_domain | HEAD == ALLOWED_FILES["lower"]
+    assert files_of(models.root["lower"]) == ALLOWED_FILES["lower"] - HEAD
     assert of_root >= HEAD or of_domain >= HEAD
     assert not of_root & of_domain & HEAD
-    assert files_of(models.hplm["hplm"]) == PARTS["hplm"]
+    assert files_of(models.hplm["hplm"]) == ALLOWED_FILES["hplm"]
     for plot in (models.root["plot"], models.domain["plot"], *further_tables(models, tmp_path)):
-        assert files_of(plot) == PARTS["plot"]
-
-
-def test_the_text_of_a_root_is_known_by_the_name_it_is_written_under() -> None:
-    assert GENERAL_FILE == WRITTEN_BY_CONVERSIONS
+        assert files_of(plot) == ALLOWED_FILES["plot"]
 
 
 def files_of(folder: Path) -> set[str]:

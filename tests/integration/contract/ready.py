@@ -100,7 +100,7 @@ def _jobs_below(place: str, begun: list[Job]) -> dict[str, Named]:
         f"POST {place}/jobs/{{job_id}}/cancel": {"job_id": queued.pk},
         f"POST {place}/jobs/{{job_id}}/retry": {"job_id": stopped.pk},
         f"POST {place}/jobs/{{job_id}}/requeue": {"job_id": queued.pk},
-        f"PUT {place}/jobs/{{job_id}}/place": {"job_id": queued.pk, "place": "first"},
+        f"PUT {place}/jobs/{{job_id}}/priority": {"job_id": queued.pk, "priority": "high"},
     }
 
 

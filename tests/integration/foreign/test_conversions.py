@@ -26,7 +26,7 @@ from tests.unit.versiontree.forging import members_of
 from versiontree.jobs.services.lease_recovery import WORKSPACE_MAX_AGE_S, leases_recover
 from versiontree.transfer.archive import conversion_cache as conversions
 from versiontree.transfer.archive import sandboxed_check
-from versiontree.transfer.archive.import_lock import AT_ONCE, LockPurpose, import_lock
+from versiontree.transfer.archive.import_lock import MAX_CONCURRENT, LockPurpose, import_lock
 from versiontree.tree.models import Version
 
 FORM = "adapterhub"
@@ -139,7 +139,7 @@ def test_one_export_of_a_tenant_and_few_of_a_machine_at_a_time(
 @contextmanager
 def all_turns() -> Iterator[None]:
     """Held by other tenants."""
-    tenants = [type("Other", (), {"pk": 10**6 + number})() for number in range(AT_ONCE)]
+    tenants = [type("Other", (), {"pk": 10**6 + number})() for number in range(MAX_CONCURRENT)]
     with import_lock(LockPurpose.CONVERSION, tenants[0]), import_lock(LockPurpose.CONVERSION, tenants[1]):
         yield
 

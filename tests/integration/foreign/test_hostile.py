@@ -163,8 +163,8 @@ def test_the_largest_hplm_of_a_root_is_no_larger_than_the_bound(site: Site, root
 def test_a_process_that_computes_on_and_on_is_ended_by_its_processor_time(
     site: Site, root: Root, globex: APIClient, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("versiontree.transfer.archive.sandboxed_check.PROCESSOR_S", 1)
-    monkeypatch.setattr("versiontree.transfer.archive.sandboxed_check.AdapterImportRequest.most_s", 1)
+    monkeypatch.setattr("versiontree.transfer.archive.sandboxed_check.CPU_LIMIT_S", 1)
+    monkeypatch.setattr("versiontree.transfer.archive.sandboxed_check.AdapterImportRequest.max_cpu_s", 1)
     settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", "while True: pass")
     answer = send(globex, site, lora_members(root))
     assert error(answer)[:2] == (422, "invalid_archive")

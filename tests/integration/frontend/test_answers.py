@@ -92,7 +92,7 @@ def test_a_version_whose_answers_were_not_kept_is_evaluated_again(
 
 
 def test_when_the_dataset_is_gone_the_answers_are_still_there(owner: Client, second: Version) -> None:
-    Evaluation.unscoped.update(test="0" * 64)
+    Evaluation.unscoped.update(test_sha256="0" * 64)
     page = shown(owner, f"{V2}answers/")
     assert "Texts deleted" in page
     assert "=delivery" in page

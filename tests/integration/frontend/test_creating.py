@@ -227,7 +227,7 @@ def test_a_parent_that_is_hardly_better_is_not_praised(world: World, next_best: 
 
 
 def test_where_nothing_can_be_measured_the_root_is_chosen(world: World) -> None:
-    faults = [Coverage(version=version, fault="gone") for version in (world.domain, world.root)]
+    faults = [Coverage(version=version, error_message="gone") for version in (world.domain, world.root)]
     versions: list[Version] = [world.domain, world.root]
     choices = parent_choices(versions, faults, None, measuring=False)
     assert [choice.name for choice in choices if choice.chosen] == ["minilm v1"]

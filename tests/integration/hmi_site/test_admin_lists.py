@@ -75,10 +75,14 @@ def version(staff: Client, tmp_path: Any) -> Version:
     check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=home.owner, store=False)
     upload_create(tenant=tenant, filename="b.txt", size=0, actor=home.owner)
     usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
-    JobShard.objects.create(job=version.jobs.earliest("created_at"), stage="count", number=0, piece=[0, 10])
+    JobShard.objects.create(
+        job=version.jobs.earliest("created_at"), stage="count", number=0, input_range=[0, 10]
+    )
     Coverage.unscoped.create(tenant=tenant, dataset=version.dataset, version=version.parent)
     made = version.artifact_links.get().artifact
-    Evaluation.unscoped.create(tenant=tenant, version=version, artifact=made, test="a" * 64, dataset="d")
+    Evaluation.unscoped.create(
+        tenant=tenant, version=version, artifact=made, test_sha256="a" * 64, dataset_name="d"
+    )
     Group.objects.create(name="people")
     EmailAddress.objects.create(user=home.owner, email="owner@example.org", verified=False, primary=False)
     Authenticator.objects.create(user=home.owner, type="totp", data={})

@@ -149,7 +149,7 @@ def claimed(world: World) -> Job:
 
 def test_a_job_that_says_nothing_for_long_keeps_its_lease(claimed: Job) -> None:
     with JobLease(job_id=claimed.pk, worker="mine", lease_s=2, interval_s=0.2) as keeper:
-        beyond = Job.unscoped.filter(pk=claimed.pk, heartbeat_at__gt=claimed.lease_until)
+        beyond = Job.unscoped.filter(pk=claimed.pk, heartbeat_at__gt=claimed.lease_expires_at)
         wait_until(beyond.exists)
         assert not keeper.lost
     claimed.refresh_from_db()

@@ -16,7 +16,7 @@ from workers.sharding import process_stage
 from workers.training.disk import build_once
 from workers.training.progress import Cancelled, Reporter
 
-PIECES = [(0, 10), (10, 20), (20, 25)]
+RANGES = [(0, 10), (10, 20), (20, 25)]
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def work(shard: JobShard, folder: Path, told: Callable[[int], None]) -> Mapping[
 
 def share(job: Job, staging: Path, reporter: Reporter) -> list[Path]:
     return process_stage(
-        job_id=job.pk, stage="count", pieces=PIECES, staging=staging, work=work, reporter=reporter
+        job_id=job.pk, stage="count", ranges=RANGES, staging=staging, work=work, reporter=reporter
     )
 
 
@@ -68,7 +68,7 @@ def test_help_is_asked_for_again_while_parts_wait(
 def test_a_cancel_is_heard_while_finished_parts_are_read_again(
     job: Job, tmp_path: Path, asked: list[int]
 ) -> None:
-    assert len(share(job, tmp_path, NullReporter())) == len(PIECES)
+    assert len(share(job, tmp_path, NullReporter())) == len(RANGES)
     cancel = CancelAt(2)
     with pytest.raises(Cancelled):
         share(job, tmp_path, cancel)

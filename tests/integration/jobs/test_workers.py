@@ -90,9 +90,9 @@ def test_a_job_whose_message_was_lost_is_nudged_again(
     job_cancel(job=fine_tune, actor=world.owner)
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
     Job.unscoped.filter(pk=second.pk).update(dispatched_at=timezone.now())
-    assert leases_recover().nudged == 0
+    assert leases_recover().redispatched == 0
     Job.unscoped.filter(pk=second.pk).update(dispatched_at=timezone.now() - timedelta(seconds=11))
-    assert leases_recover().nudged == 1
+    assert leases_recover().redispatched == 1
     wait_until(lambda: state_of(second) == "succeeded", worker)
 
 

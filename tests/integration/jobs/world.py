@@ -151,7 +151,7 @@ def state_of(job: Job) -> str:
 
 def let_lease_run_out(job: Job) -> None:
     """Half a minute passes, and the reaper comes by."""
-    Job.unscoped.filter(pk=job.pk, state="running").update(lease_until=timezone.now())
+    Job.unscoped.filter(pk=job.pk, state="running").update(lease_expires_at=timezone.now())
     leases_recover()
 
 

@@ -64,7 +64,7 @@ def done(mood: dict[str, Any], begun: Version) -> dict[str, Any]:
 
 def hand_back(job: Job) -> None:
     """Its worker is gone."""
-    Job.unscoped.filter(pk=job.pk).update(state="queued", worker="", lease_until=None)
+    Job.unscoped.filter(pk=job.pk).update(state="queued", worker="", lease_expires_at=None)
 
 
 def test_a_job_that_is_asked_for_says_what_it_was_asked(mood: dict[str, Any], dev: str) -> None:

@@ -69,7 +69,7 @@ def test_fine_tunings_that_come_to_a_good_end(client: Caller, root: Version) -> 
     tree_factory.claim(tuning)
     job_event(job_id=tuning.pk, kind="metrics", data={"step": 1, "total": 1, "loss": 0.5})
     words.append(now(client, job)["status"])
-    Job.unscoped.filter(pk=tuning.pk).update(state="queued", worker="", lease_until=None)
+    Job.unscoped.filter(pk=tuning.pk).update(state="queued", worker="", lease_expires_at=None)
     tree_factory.do_job(tuning)
     tree_factory.do_job(evaluating)
     words.append(now(client, job)["status"])

@@ -5,12 +5,12 @@ from typing import Any
 from tests.integration.openai_api.conftest import Caller
 from tests.unit.tenants.files import jsonl, texts
 from versiontree.tree.models import FineTuning, Version
-from versiontree.tree.services.fine_tunings import fine_tuning_begin
+from versiontree.tree.services.fine_tunings import fine_tuning_start
 
 
 def begin(job: dict[str, Any]) -> None:
     """What the worker does."""
-    fine_tuning_begin(fine_tuning_id=FineTuning.unscoped.get(pk=job["id"].removeprefix("ftjob-")).pk)
+    fine_tuning_start(fine_tuning_id=FineTuning.unscoped.get(pk=job["id"].removeprefix("ftjob-")).pk)
 
 
 def asked(client: Caller, rows: str | None = None, **body: Any) -> dict[str, Any]:

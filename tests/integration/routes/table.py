@@ -193,7 +193,7 @@ API: dict[str, Methods] = {
     "platform/jobs/<uuid:job_id>/events": get(run()),
     "platform/jobs/<uuid:job_id>/cancel": post(run(409)),
     "platform/jobs/<uuid:job_id>/retry": post(run(409)),
-    "platform/jobs/<uuid:job_id>/place": {"PUT": run(422)},
+    "platform/jobs/<uuid:job_id>/priority": {"PUT": run(422)},
     "platform/jobs/<uuid:job_id>/requeue": post(run(409)),
     "platform/tenants/<slug:slug>/models/<slug:name>/pin": {"PUT": run(204), "DELETE": run(204)},
 }

@@ -68,7 +68,7 @@ def fill(world: World) -> None:
     )
     Coverage.unscoped.create(tenant=tenant, corpus=world.corpus, version=world.domain)
     Evaluation.unscoped.create(
-        tenant=tenant, version=world.hplm, artifact=link.artifact, test=SHA, dataset="Tickets"
+        tenant=tenant, version=world.hplm, artifact=link.artifact, test_sha256=SHA, dataset_name="Tickets"
     )
     Domain.unscoped.create(root=world.root.root, tenant=tenant, name="pharmacy")
-    JobShard.objects.create(job=job, stage="count", number=0, piece=[0, 1])
+    JobShard.objects.create(job=job, stage="count", number=0, input_range=[0, 1])

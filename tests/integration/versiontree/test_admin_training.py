@@ -100,16 +100,16 @@ def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
 def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path: Path) -> None:
     add = reverse("admin:tree_root_add")
     settings = settings_shown(staff, add)
-    assert set(settings) == {*SETTING_SPECS[JobKind.CONVERT], "vectors"} - {"lower"}
+    assert set(settings) == {*SETTING_SPECS[JobKind.CONVERT], "vectors"} - {"lower_layers"}
     text = tree_factory.corpus(None, "prose")
     form = {
         "name": "bert", "source": tree_factory.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha":
-        "50", "lower": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
+        "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
     }  # fmt: skip
     assert staff.post(add, form).status_code == 302
     version = Version.unscoped.get(root__name="bert")
     convert, build = tree_factory.jobs_in_order(version)
-    chosen = {"lower": 2, "n": 4, "distil_minutes": 1.5}
+    chosen = {"lower_layers": 2, "n": 4, "distil_minutes": 1.5}
     assert version.config["settings"] == convert.params["settings"] == chosen
     assert build.params["settings"] == {"vectors": "int8"}
 

@@ -102,7 +102,7 @@ def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
         "alpha": 50,
     }
     tip = version_create(
-        of=tree_factory.domain_of(domain),
+        owner=tree_factory.domain_of(domain),
         root=domain.root,
         parent=domain,
         tenant=None,

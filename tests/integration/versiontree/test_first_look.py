@@ -91,9 +91,9 @@ def test_the_root_with_most_of_an_upload_comes_first_and_else_the_one_with_the_l
 
     assert told() == ("bert", "the only one that reads texts of 6 tokens")
     record = partial(coverage_record, tenant=acme.tenant, upload=text)
-    record(version=other, fault="It could not be read.")
+    record(version=other, error_message="It could not be read.")
     assert told() == ("bert", "the only one that reads texts of 6 tokens")
     record(version=reader, levels=(1, 5, 4))
-    assert told() == ("bert", "whose tables hold most of it (10.0% of the fragments)")
+    assert told() == ("bert", "whose tables cover most of it (10.0% of the fragments)")
     record(version=other, levels=(3, 0, 7))
-    assert told() == ("other", "whose tables hold most of it (30.0% of the fragments)")
+    assert told() == ("other", "whose tables cover most of it (30.0% of the fragments)")

@@ -238,4 +238,4 @@ def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: T
         ErrorCode.MODEL_NOT_READY,
         "version",
     )
-    assert error.message == "Version 2 of the model spam is building, so nothing can point at it."
+    assert error.message == "Version 2 of the model spam is building; an alias needs a ready version."

@@ -95,7 +95,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.root, trigrams=1)
     answers = Artifact.objects.create(kind="answers", digest="a" * 64, size=1, files={})
     Evaluation.unscoped.create(
-        tenant=tenant, version=world.hplm, artifact=answers, test="b" * 64, dataset="Tickets"
+        tenant=tenant, version=world.hplm, artifact=answers, test_sha256="b" * 64, dataset_name="Tickets"
     )
     domain_create(tenant=tenant, parent=world.domain, name="own", corpus=world.corpus, actor=owner)
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)

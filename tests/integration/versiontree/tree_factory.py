@@ -119,7 +119,7 @@ def do_jobs(version: Version) -> Version:
 def expire(job: Job) -> None:
     """The lease of a running job runs out."""
     past = timezone.now() - timedelta(seconds=1)
-    Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING).update(lease_until=past)
+    Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING).update(lease_expires_at=past)
 
 
 def jobs_in_order(version: Version) -> list[Job]:

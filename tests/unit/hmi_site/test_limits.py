@@ -36,9 +36,9 @@ from tenants.usage.models import Quota
 from tenants.webhooks.http_client import REQUEST_TIMEOUT_S
 from tenants.webhooks.services.delivery import DELIVERY_RETENTION, DISABLE_AFTER
 from tenants.webhooks.services.endpoints import MAX_ENDPOINTS
-from versiontree.transfer.archive.adapter import SAID_BYTES
-from versiontree.transfer.archive.sandboxed_check import PROCESSOR_S
-from versiontree.transfer.services.takeouts import KEPT_FOR
+from versiontree.transfer.archive.adapter import MAX_CONFIG_BYTES
+from versiontree.transfer.archive.sandboxed_check import CPU_LIMIT_S
+from versiontree.transfer.services.takeouts import TAKEOUT_RETENTION
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
@@ -62,8 +62,8 @@ FIXED: dict[str, Any] = {
     " at": MAX_CONCURRENT_DOWNLOADS,
     "Values in a JSON body, at any depth": MOST_VALUES,
     "Lists and objects within each other in a JSON body": DEEPEST,
-    "JSON of an adapter's folder": SAID_BYTES,
-    "Processor time to read an adapter, or to write one": PROCESSOR_S,
+    "JSON of an adapter's folder": MAX_CONFIG_BYTES,
+    "Processor time to read an adapter, or to write one": CPU_LIMIT_S,
     "Line of a file": MAX_LINE_BYTES,
     "Rows of a dataset": MAX_ROWS,
     "Labels of a dataset": MAX_LABELS,
@@ -83,7 +83,7 @@ FIXED: dict[str, Any] = {
     "Life of an invitation's link": INVITATION_LIFETIME,
     "Life of a password reset link": settings.PASSWORD_RESET_TIMEOUT,
     "Longest overlap of a key and its successor": MAX_OVERLAP,
-    "Takeout of a tenant": KEPT_FOR,
+    "Takeout of a tenant": TAKEOUT_RETENTION,
     "Webhooks of a tenant": MAX_ENDPOINTS,
     "Request to a webhook": REQUEST_TIMEOUT_S,
     "Until a webhook that only fails is disabled": DISABLE_AFTER,

@@ -172,7 +172,7 @@ def test_every_family_is_converted(tmp_path: Path, family: str) -> None:
 def test_the_cut_can_be_at_any_layer_and_every_layer_above_is_told(
     branch: Branch, tmp_path: Path, lower: int
 ) -> None:
-    report = convert(branch, tmp_path, settings=replace(SMALL, lower=lower, distil_tokens=0))
+    report = convert(branch, tmp_path, settings=replace(SMALL, lower_layers=lower, distil_tokens=0))
     figures = report["closed_form"]["trigram"]
     assert len(figures["layers"]) == 1 + 4 - lower
     assert (figures["layers"][0], figures["layers"][-1]) == (figures["cut"], figures["last"])
