@@ -1,4 +1,4 @@
-"""Template tags of the pages of one's own account."""
+"""Template tags of the account pages."""
 
 from django import template
 from django.conf import settings
@@ -12,13 +12,13 @@ register = template.Library()
 
 @register.simple_tag
 def sign_up_open() -> bool:
-    """Whether anybody may make an account."""
+    """Return whether anybody may sign up."""
     return bool(settings.HMI_SIGN_UP)
 
 
 @register.simple_tag(takes_context=True)
 def account_link(context: RequestContext, name: str, label: str) -> SafeString:
-    """A link between the pages of one's own account; it says so when the page belongs to it."""
+    """A link of the account navigation. It is current on its pages."""
     url = reverse(name)
     here = context["request"].path.startswith(url)
     link = '<a href="{}" aria-current="page">{}</a>' if here else '<a href="{}">{}</a>'
