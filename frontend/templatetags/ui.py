@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django import template
+from django.conf import settings
 from django.core.paginator import Page
 from django.template.context import Context, RequestContext
 from django.template.loader import render_to_string
@@ -64,9 +65,26 @@ def nav_link(context: RequestContext, name: str, label: str, also: str = "") -> 
     slug = request.access.tenant.slug
     url, home = (reverse(f"frontend:{page}", args=[slug]) for page in (name, "home"))
     below = tuple(f"{home}{part}/" for part in also.split())
-    here = request.path == url or (name != "home" and request.path.startswith((url, *below)))
-    link = '<a href="{}" aria-current="page">{}</a>' if here else '<a href="{}">{}</a>'
+    current = request.path == url or (name != "home" and request.path.startswith((url, *below)))
+    return _link(url, label, current=current)
+
+
+@register.simple_tag(takes_context=True)
+def account_link(context: RequestContext, name: str, label: str) -> SafeString:
+    """A link of the account navigation. It is current on its pages."""
+    url = reverse(name)
+    return _link(url, label, current=context["request"].path.startswith(url))
+
+
+def _link(url: str, label: str, *, current: bool) -> SafeString:
+    link = '<a href="{}" aria-current="page">{}</a>' if current else '<a href="{}">{}</a>'
     return format_html(link, url, label)
+
+
+@register.simple_tag
+def sign_up_open() -> bool:
+    """Return whether anybody may sign up."""
+    return bool(settings.HMI_SIGN_UP)
 
 
 @register.simple_tag(takes_context=True)
