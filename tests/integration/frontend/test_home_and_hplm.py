@@ -134,7 +134,7 @@ def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
     refused = owner.post("/t/acme/models/triage/edit/", {"description": "x" * 5001})
     assert list(refused.context["form"].errors) == ["description"]
     client.force_login(world.viewer)
-    assert "about/" not in page_of(client, "models/triage/")
+    assert "edit/" not in page_of(client, "models/triage/")
 
 
 def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client, world: World) -> None:
@@ -146,11 +146,11 @@ def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client
     UsageDay.unscoped.update(requests=10, failed=4)
 
     def failing() -> dict[str, str]:
-        rows = owner.get("/t/acme/models/?health=failing").context["hplms"]
+        rows = owner.get("/t/acme/models/?health=failing").context["models"]
         return {row.name: row.health.label for row in rows}
 
     def health(name: str) -> str:
-        rows = owner.get("/t/acme/models/").context["hplms"]
+        rows = owner.get("/t/acme/models/").context["models"]
         return next(str(row.health.label) for row in rows if row.name == name)
 
     assert failing() == {"triage": "40% failed"}, "the new one does not answer yet"
@@ -167,7 +167,7 @@ def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World
         hplm_create(tenant=world.tenant, name=name, parent=parent, dataset=world.dataset, actor=world.owner)
 
     def listed(query: str) -> list[str]:
-        return [row.name for row in owner.get(f"/t/acme/models/?{query}").context["hplms"]]
+        return [row.name for row in owner.get(f"/t/acme/models/?{query}").context["models"]]
 
     assert listed("") == ["alpha", "triage", "zeta"]
     assert listed("sort=newest") == ["zeta", "alpha", "triage"]
