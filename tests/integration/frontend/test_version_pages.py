@@ -133,7 +133,7 @@ def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: Wo
     assert '<polyline class="hue-0"' in shown, "the loss has a colour, too"
     assert "<title>step 3: tri-gram 0.2, uni-gram 0.6</title>" in shown
     axes = re.findall(
-        r'<div class="lines-(?:scale|ends)[^>]*><span>([^<]+)</span><span>([^<]+)</span>', shown
+        r'<div class="chart-(?:scale|ends)[^>]*><span>([^<]+)</span><span>([^<]+)</span>', shown
     )
     assert axes == [("4", "1"), ("step 0", "step 3"), ("0.6", "0.2"), ("step 0", "step 3")]
     log = page(owner, f"jobs/{job.pk}/log/")
