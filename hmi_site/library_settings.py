@@ -37,12 +37,12 @@ ACCOUNT_ADAPTER = "hmi_site.accounts.AccountAdapter"
 ACCOUNT_FORMS = {
     "login": "frontend.forms.session.SignInForm",
     "signup": "frontend.forms.session.SignUpForm",
-    "add_email": "frontend.forms.session.AddressForm",
-    "change_password": "frontend.forms.session.PasswordForm",
-    "set_password": "frontend.forms.session.FirstPasswordForm",
-    "reset_password": "frontend.forms.session.ForgottenForm",
-    "reset_password_from_key": "frontend.forms.session.NewPasswordForm",
-    "reauthenticate": "frontend.forms.session.AgainForm",
+    "add_email": "frontend.forms.session.AddEmailForm",
+    "change_password": "frontend.forms.session.PasswordChangeForm",
+    "set_password": "frontend.forms.session.PasswordSetForm",
+    "reset_password": "frontend.forms.session.PasswordResetForm",
+    "reset_password_from_key": "frontend.forms.session.PasswordResetKeyForm",
+    "reauthenticate": "frontend.forms.session.ReauthenticateForm",
 }
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
@@ -57,8 +57,8 @@ ACCOUNT_SESSION_REMEMBER = True
 MFA_ADAPTER = "hmi_site.accounts.MfaAdapter"
 MFA_FORMS = {
     "authenticate": "frontend.forms.session.CodeForm",
-    "reauthenticate": "frontend.forms.session.CodeAgainForm",
-    "activate_totp": "frontend.forms.session.FirstCodeForm",
+    "reauthenticate": "frontend.forms.session.CodeReauthenticateForm",
+    "activate_totp": "frontend.forms.session.TotpActivateForm",
 }
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_TOTP_ISSUER = "HMI"

@@ -190,7 +190,7 @@ def _addresses(world: World) -> dict[str, str]:
         "answers": "models/triage/versions/2/answers/",
         "answers-spans": "models/side-effects/versions/1/answers/?wrong=0",
         "answers-not-stored": "models/pain-score/versions/1/answers/",
-        "answers-against": "models/triage/versions/2/against/1/",
+        "answers-against": "models/triage/versions/2/compare/1/",
         "hplm-version-value": "models/pain-score/versions/1/",
         "hplm-version-questions": "models/leaflet-questions/versions/1/",
         "settings": "settings/",
@@ -203,7 +203,7 @@ def _addresses(world: World) -> dict[str, str]:
         "hplm-new-review": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
         "hplm-import": "models/import/",
         "adapter-import": "models/import/adapter/",
-        "hplm-about": "models/triage/about/",
+        "hplm-about": "models/triage/edit/",
         "hplm-card": "models/triage/versions/1/card/",
         "hplm-update": "models/triage/update/",
         "jobs": "jobs/",
@@ -309,7 +309,7 @@ def ask(
     world: World, hplm: str, page: Page, *, first: str = "Text", second: tuple[str, str] | None = None
 ) -> None:
     """Put a text, or two, to a model."""
-    page.goto(f"/t/{world.tenant.slug}/try/?model={hplm}@default")
+    page.goto(f"/t/{world.tenant.slug}/playground/?model={hplm}@default")
     if second is not None:
         page.get_by_label(second[0], exact=True).fill(second[1])
         first = "First text" if first == "Text" else first

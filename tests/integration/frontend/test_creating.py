@@ -11,7 +11,8 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from frontend.presenters.create_model import in_words, parent_choices
+from frontend.presenters.create_model import parent_choices
+from frontend.presenters.formatting import time_range
 from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
@@ -252,4 +253,4 @@ def test_datasets_are_found_by_task_and_name(owner: Client, world: World) -> Non
     ],
 )
 def test_a_span_of_time_is_said_as_people_say_it(span: EstimateRange, words: str) -> None:
-    assert in_words(span) == words
+    assert time_range(span) == words

@@ -27,7 +27,7 @@ def queries(client: Client, address: str) -> int:
     return len(seen)
 
 
-@pytest.mark.parametrize("page", ["", "tree/", "jobs/", "data/", "try/", "models/new/"])
+@pytest.mark.parametrize("page", ["", "tree/", "jobs/", "data/", "playground/", "models/new/"])
 def test_a_page_costs_no_more_queries_when_there_is_more_to_show(
     owner: Client, world: World, page: str
 ) -> None:
@@ -179,7 +179,10 @@ def test_an_upload_is_held_against_the_recommended_root_first_and_the_page_says_
 
     def told(name: str, version: Version) -> bool:
         shown = owner.get(page).content.decode()
-        return f"Recommended: {name}, " in shown and f'/fit/?root={version.pk}" hx-trigger="load"' in shown
+        return (
+            f"Recommended: {name}, " in shown
+            and f'/tokenizer-fit/?root={version.pk}" hx-trigger="load"' in shown
+        )
 
     assert told("other", other), "the newer one"
     of_domain = {"tenant": world.tenant, "dataset": world.dataset, "version": world.domain}

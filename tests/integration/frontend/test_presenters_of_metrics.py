@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontend.presenters.charts import LEVELS, histogram_bars, line_chart
-from frontend.presenters.domain_learning import perplexity_rows, stage_tables
-from frontend.presenters.job_curves import by_level, series_of
+from frontend.presenters.job_charts import by_level, series_of
 from frontend.presenters.metrics import (
     FIGURES,
     confusion_of,
@@ -18,7 +17,8 @@ from frontend.presenters.metrics import (
     trials_of,
 )
 from frontend.presenters.playground import answer_of
-from frontend.presenters.tokens import token_texts
+from frontend.presenters.pretraining import perplexity_rows, stage_tables
+from frontend.presenters.text_spans import tokenized_texts
 from workers.training.metrics import (
     answer_metrics,
     classification_metrics,
@@ -88,10 +88,10 @@ def test_a_text_in_tokens_is_the_text_however_they_overlap(
         {"of": "text", "start": start, "end": min(end, len(text)), "level": level}
         for start, end, level in sorted(spans)
     ]
-    [shown] = token_texts({"text": text}, tokens)
-    assert "".join(shade.text for shade in shown.shades) == text
-    levels = [shade.level for shade in shown.shades if shade.level]
-    turns = [shade.turn for shade in shown.shades if shade.level]
+    [shown] = tokenized_texts({"text": text}, tokens)
+    assert "".join(shade.text for shade in shown.tokens) == text
+    levels = [shade.level for shade in shown.tokens if shade.level]
+    turns = [shade.turn for shade in shown.tokens if shade.level]
     assert turns == [before != now for before, now in zip(["", *levels], levels, strict=False)]
 
 

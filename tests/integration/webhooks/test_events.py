@@ -247,13 +247,13 @@ def test_a_person_makes_one_sees_its_secret_once_and_what_came_of_a_test(
     assert "Failing" in client.get(PAGES).content.decode()
     assert (
         "private or reserved"
-        in client.post(f"{page}change/", form | {"url": "http://10.0.0.1/"}).content.decode()
+        in client.post(f"{page}update/", form | {"url": "http://10.0.0.1/"}).content.decode()
     )
     delivery = WebhookDelivery.unscoped.get()
     client.post(f"{page}deliveries/{delivery.pk}/replay/")
     assert WebhookDelivery.unscoped.count() == 2
     assert "whsec_" in client.post(f"{page}rotate/", {"overlap": "3600"}).content.decode()
-    client.post(f"{page}switch/", {"to": "off"})
+    client.post(f"{page}enabled/", {"to": "off"})
     assert "Disabled by a member" in client.get(page).content.decode()
     assert client.post(f"{page}delete/").status_code == 302
     assert not WebhookEndpoint.unscoped.exists()
