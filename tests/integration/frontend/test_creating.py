@@ -183,7 +183,7 @@ def test_what_is_wrong_leads_to_its_step_and_loses_nothing(
     owner: Client, world: World, wrong: dict[str, str], step: str, said: str
 ) -> None:
     for ask in (owner.get, owner.post):
-        answer = ask(NEW, {**filled(world, step="review", batch="8"), **wrong})
+        answer = ask(NEW, {**filled(world, step="review", batch_size="8"), **wrong})
         assert (answer.status_code, step_of(answer)) == (200, step)
         assert said in answer.content.decode()
         assert 'value="8"' in answer.content.decode()
