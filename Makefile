@@ -3,6 +3,7 @@
 PYTHON ?= python3
 ARGS ?=
 RUN := .venv/bin/python
+PARALLEL := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
@@ -25,13 +26,13 @@ demo: setup ## build the demo if absent, send requests, print the report, stop
 	@HMI_SUPERVISED=$$PPID exec $(RUN) -m benchmarks.product.demo_report $(ARGS)
 
 test: setup ## the tests but for the slow ones, on services of their own (ARGS="-m unit" runs some)
-	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow" $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 unit: setup ## the tests of single modules, in less than two minutes on two cores
-	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow" tests/unit $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow" tests/unit $(ARGS)
 
 slow: setup ## the tests that take longer: in a browser, of processes that are killed, of trainings, the whole demo
-	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m slow $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m slow $(ARGS)
 
 lint: setup ## style, layers, missing migrations
 	@$(RUN) -m ruff check $(SOURCES)
