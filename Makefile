@@ -48,7 +48,7 @@ types: setup ## strict type check
 	@$(RUN) -m mypy
 
 screenshots: setup ## pictures of every page, into var/screenshots; those of the README into docs/images
-	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_gallery.py $(ARGS)
+	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_gallery.py tests/e2e/test_gallery_admin.py $(ARGS)
 	@mkdir -p docs/images
 	@cp var/screenshots/tree-desktop-light.png docs/images/tree.png
 	@cp var/screenshots/try-desktop-light.png docs/images/try.png

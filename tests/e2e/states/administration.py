@@ -36,9 +36,8 @@ def pages(page: Page, enter: Enter, world: World, files: ArtifactFiles, redis: R
     furnish(world, files)
     _workers(redis, world)
     for path in [*_without_parameters(), *_of_rows(world)]:
-        answer = page.request.get(path)
-        if answer.status == 200 and answer.headers.get("content-type", "").startswith("text/html"):
-            page.goto(path)
+        answer = page.goto(path)
+        if answer and answer.ok:
             yield path.strip("/").replace("/", "-")
     page.goto(_page(world.hplm.hplm, "change"))
     page.get_by_role("button", name="Delete: stop serving").click()
