@@ -12,6 +12,7 @@ from inference.hplm.hplm import WEIGHTS_FILE
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import RequestQueue
+from inference.serving.environment import SettingError, WorkerSettings
 from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.worker.asking import assert_right, request_for, stop_at_work
 from tests.integration.worker.held_files import HeldFile
@@ -149,16 +150,20 @@ def test_a_killed_worker_is_not_ready_for_long(redis: Redis, world: TinyWorld, s
     wait_until(lambda: worker.status() is None)
 
 
-def test_wrong_settings_stop_the_start_and_are_named(redis_url: str, world: TinyWorld) -> None:
-    for name, value in (
-        ("HMI_BATCH_ROWS", "many"),
-        ("HMI_BATCH_ROWS", "0"),
-        ("HMI_DEVICE", "abacus"),
-        ("HMI_MISS_POLICY", "guess"),
-    ):
-        worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
-        assert worker.process.wait(60) == 2
-        assert value in worker.output()
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_DEVICE", "abacus")])
+def test_wrong_settings_stop_the_start_and_are_named(
+    redis_url: str, world: TinyWorld, name: str, value: str
+) -> None:
+    worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
+    assert worker.process.wait(60) == 2
+    assert value in worker.output()
+
+
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "0"), ("HMI_MISS_POLICY", "guess")])
+def test_settings_out_of_bounds_are_refused(name: str, value: str) -> None:
+    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", name: value}
+    with pytest.raises(SettingError, match=value):
+        WorkerSettings.from_env(env)
 
 
 def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
