@@ -51,9 +51,9 @@ Enter = Callable[[User | None], None]
 """Makes the tabs those of somebody, or of nobody."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for a file of tests: as long as it is there, nothing else in this thread may run an event
+    """One Chromium for all tests here: as long as it is there, nothing else in this thread may run an event
     loop."""
     executable = chromium()
     # Playwright's synchronous API keeps an idle event loop in this thread; Django takes that for async code.

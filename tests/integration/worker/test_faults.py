@@ -45,7 +45,7 @@ def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[Infe
         assert_right(world, request, by_id[request.id])
 
 
-def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
+def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_is_not_ready_for_long(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
     first = start_worker(HMI_BATCH_ROWS="4").wait_until_ready()
@@ -53,6 +53,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
     stop_at_work(first, lambda: requests.extend(submit(redis, world, 12, inputs=40)))
     first.kill()
     assert first.pending() > 0
+    wait_until(lambda: first.status() is None)
     second = start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
     assert second.pending() == 0
@@ -86,11 +87,15 @@ def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
     assert_all_answered_once(redis, world, requests)
 
 
-def test_a_worker_goes_on_after_the_queue_was_restarted(
+def test_a_worker_waits_for_a_queue_that_is_not_there_yet_and_goes_on_after_it_was_restarted(
     own_server: OwnValkey, world: TinyWorld, start_worker: Start
 ) -> None:
+    own_server.kill()
+    worker = start_worker(own_server.url)
+    wait_until(lambda: "waiting for the queue" in worker.output(), worker)
+    own_server.start()
+    worker.wait_until_ready()
     redis = Redis.from_url(own_server.url)
-    worker = start_worker(own_server.url).wait_until_ready()
     before = submit(redis, world, 6)
     wait_until(lambda: depth(redis) == 0, within_s=30)
     own_server.kill()
@@ -100,6 +105,7 @@ def test_a_worker_goes_on_after_the_queue_was_restarted(
     after = submit(redis, world, 6)
     assert_all_answered_once(redis, world, before + after)
     wait_until(lambda: (status := worker.status()) is not None and status.last_error == "", worker)
+    assert worker.terminate() == 0
 
 
 def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
@@ -113,17 +119,6 @@ def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
     worker.resume()
     own_server.start()
     assert_all_answered_once(redis, world, requests)
-
-
-def test_a_worker_waits_for_a_queue_that_is_not_there_yet(
-    own_server: OwnValkey, world: TinyWorld, start_worker: Start
-) -> None:
-    own_server.kill()
-    worker = start_worker(own_server.url)
-    wait_until(lambda: "waiting for the queue" in worker.output(), worker)
-    own_server.start()
-    worker.wait_until_ready()
-    assert worker.terminate() == 0
 
 
 def test_readiness_comes_after_the_first_manifest_too(
@@ -142,12 +137,6 @@ def test_readiness_comes_after_the_first_manifest_too(
         lambda: (status := worker.status()) is not None and status.batches > 0 and status.hplms == 6,
         within_s=30,
     )
-
-
-def test_a_killed_worker_is_not_ready_for_long(redis: Redis, world: TinyWorld, start_worker: Start) -> None:
-    worker = start_worker().wait_until_ready()
-    worker.kill()
-    wait_until(lambda: worker.status() is None)
 
 
 @pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_DEVICE", "abacus")])
