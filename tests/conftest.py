@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -13,7 +12,6 @@ from pytest_django import Settings
 from hmi_site.embedded.postgres import ensure_role
 from hmi_site.server_urls import EMBEDDED_ROLE
 from tenants.base.scope import platform_scope, use_platform_scope
-from tests.scheduling import Scheduling, put_in_order
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
@@ -25,16 +23,8 @@ hypothesis.settings.load_profile("untimed")
 use_platform_scope()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """Of `--dist loadfile` we have our own."""
-    return Scheduling.for_run(config, log) if config.getoption("dist") == "loadfile" else None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Mark every test by the folder it stands in, `pytest -m unit`, and as slow where all of its folder are.
-    Several processes begin with the longest of those that were chosen."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by its folder, as in `pytest -m unit`, and as slow where all of its folder are."""
     root = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
@@ -42,9 +32,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(getattr(pytest.mark, folder))
         if folder in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
-    yield
-    if hasattr(config, "workerinput"):
-        put_in_order(items)
 
 
 @pytest.fixture(scope="session")

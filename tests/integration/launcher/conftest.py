@@ -21,21 +21,6 @@ def new_site(tmp_path: Path) -> Iterator[NewSite]:
         yield make
 
 
-@pytest.fixture(scope="module")
-def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Site]]:
-    """Two sites that were started at the same moment and wanted the same port."""
-    port = free_port()
-    with sites_in(tmp_path_factory.mktemp("neighbours")) as make:
-        one, two = (make(name, port=port).start() for name in ("one", "two"))
-        yield one.wait_until_ready(), two.wait_until_ready()
-
-
-@pytest.fixture
-def running_site(neighbours: tuple[Site, Site]) -> Site:
-    """A site to look at and to leave as it is."""
-    return neighbours[0]
-
-
 @contextmanager
 def sites_in(folder: Path) -> Iterator[NewSite]:
     """Makes sites with homes in the folder, and stops them at the end."""

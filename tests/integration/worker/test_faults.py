@@ -12,6 +12,7 @@ from inference.hplm.hplm import WEIGHTS_FILE
 from inference.queueing import keys
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import RequestQueue
+from inference.serving.environment import SettingError, WorkerSettings
 from tests.integration.queueing.requests import depth, replies_in
 from tests.integration.worker.asking import assert_right, request_for, stop_at_work
 from tests.integration.worker.held_files import HeldFile
@@ -44,7 +45,7 @@ def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[Infe
         assert_right(world, request, by_id[request.id])
 
 
-def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
+def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_is_not_ready_for_long(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
     first = start_worker(HMI_BATCH_ROWS="4").wait_until_ready()
@@ -52,6 +53,7 @@ def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing(
     stop_at_work(first, lambda: requests.extend(submit(redis, world, 12, inputs=40)))
     first.kill()
     assert first.pending() > 0
+    wait_until(lambda: first.status() is None)
     second = start_worker().wait_until_ready()
     assert_all_answered_once(redis, world, requests)
     assert second.pending() == 0
@@ -85,11 +87,15 @@ def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
     assert_all_answered_once(redis, world, requests)
 
 
-def test_a_worker_goes_on_after_the_queue_was_restarted(
+def test_a_worker_waits_for_a_queue_that_is_not_there_yet_and_goes_on_after_it_was_restarted(
     own_server: OwnValkey, world: TinyWorld, start_worker: Start
 ) -> None:
+    own_server.kill()
+    worker = start_worker(own_server.url)
+    wait_until(lambda: "waiting for the queue" in worker.output(), worker)
+    own_server.start()
+    worker.wait_until_ready()
     redis = Redis.from_url(own_server.url)
-    worker = start_worker(own_server.url).wait_until_ready()
     before = submit(redis, world, 6)
     wait_until(lambda: depth(redis) == 0, within_s=30)
     own_server.kill()
@@ -99,6 +105,7 @@ def test_a_worker_goes_on_after_the_queue_was_restarted(
     after = submit(redis, world, 6)
     assert_all_answered_once(redis, world, before + after)
     wait_until(lambda: (status := worker.status()) is not None and status.last_error == "", worker)
+    assert worker.terminate() == 0
 
 
 def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
@@ -112,17 +119,6 @@ def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
     worker.resume()
     own_server.start()
     assert_all_answered_once(redis, world, requests)
-
-
-def test_a_worker_waits_for_a_queue_that_is_not_there_yet(
-    own_server: OwnValkey, world: TinyWorld, start_worker: Start
-) -> None:
-    own_server.kill()
-    worker = start_worker(own_server.url)
-    wait_until(lambda: "waiting for the queue" in worker.output(), worker)
-    own_server.start()
-    worker.wait_until_ready()
-    assert worker.terminate() == 0
 
 
 def test_readiness_comes_after_the_first_manifest_too(
@@ -143,22 +139,20 @@ def test_readiness_comes_after_the_first_manifest_too(
     )
 
 
-def test_a_killed_worker_is_not_ready_for_long(redis: Redis, world: TinyWorld, start_worker: Start) -> None:
-    worker = start_worker().wait_until_ready()
-    worker.kill()
-    wait_until(lambda: worker.status() is None)
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_DEVICE", "abacus")])
+def test_wrong_settings_stop_the_start_and_are_named(
+    redis_url: str, world: TinyWorld, name: str, value: str
+) -> None:
+    worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
+    assert worker.process.wait(60) == 2
+    assert value in worker.output()
 
 
-def test_wrong_settings_stop_the_start_and_are_named(redis_url: str, world: TinyWorld) -> None:
-    for name, value in (
-        ("HMI_BATCH_ROWS", "many"),
-        ("HMI_BATCH_ROWS", "0"),
-        ("HMI_DEVICE", "abacus"),
-        ("HMI_MISS_POLICY", "guess"),
-    ):
-        worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
-        assert worker.process.wait(60) == 2
-        assert value in worker.output()
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "0"), ("HMI_MISS_POLICY", "guess")])
+def test_settings_out_of_bounds_are_refused(name: str, value: str) -> None:
+    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", name: value}
+    with pytest.raises(SettingError, match=value):
+        WorkerSettings.from_env(env)
 
 
 def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
