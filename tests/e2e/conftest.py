@@ -47,6 +47,11 @@ Enter = Callable[[User | None], None]
 """Makes the tabs those of somebody, or of nobody."""
 
 
+@pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Tests prepare and read rows of all tenants; the browser sees those of one."""
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """One Chromium for a file of tests: as long as it is there, nothing else in this thread may run an event

@@ -7,6 +7,11 @@ from django.core.cache import cache
 
 
 @pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Tests see who signed in, whichever tenants they belong to."""
+
+
+@pytest.fixture(autouse=True)
 def fresh_limits() -> Iterator[None]:
     """How often somebody tried is remembered by the process."""
     cache.clear()

@@ -15,6 +15,11 @@ from versiontree.transfer.services.version_export import version_export
 from versiontree.tree.models import Version
 
 
+@pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Tests look into the tables of two sites and all of their tenants."""
+
+
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
     return make_models(tmp_path_factory.mktemp("models"))

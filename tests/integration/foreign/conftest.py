@@ -12,6 +12,11 @@ from tests.skips import lacking
 __all__ = ["libraries", "models", "site", "tried_here"]
 
 
+@pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Tests look into the tables of a site and all of its tenants."""
+
+
 @pytest.fixture(scope="session")
 def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Libraries]:
     """Both, by their names."""

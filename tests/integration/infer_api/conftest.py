@@ -21,6 +21,7 @@ from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
+from tenants.base.scope import platform_scope
 from tests.integration.jobs.world import World, make_world
 from tests.integration.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
@@ -44,6 +45,11 @@ class Served:
     strangers_key: str
 
 
+@pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Tests prepare and read rows of all tenants; the requests that they send see those of one."""
+
+
 @pytest.fixture(scope="package")
 def served(
     django_db_setup: None,
@@ -64,6 +70,7 @@ def served(
         django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = kept
 
 
+@platform_scope()
 def _make_served(scratch: Path) -> Served:
     world = make_world(scratch)
     root_version = world.ready_root(scratch / "root")
@@ -88,6 +95,7 @@ def root_of(served: Served) -> str:
     return resolve_model(served.world.tenant, "mood").root_digest
 
 
+@platform_scope()
 def _key(tenant: Tenant, scope: str) -> str:
     return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None)[1]
 

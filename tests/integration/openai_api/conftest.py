@@ -36,6 +36,11 @@ class Caller(APIClient):
 
 
 @pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Tests prepare and read rows of all tenants; the requests that they send see those of one."""
+
+
+@pytest.fixture(autouse=True)
 def own_places(artifact_root: Path, upload_root: Path, redis_url: str) -> Path:
     """Every test has stores of its own, and a real broker."""
     return upload_root

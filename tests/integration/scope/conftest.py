@@ -17,6 +17,11 @@ from tests.integration.scope.rows import fill
 AnyModel = type[models.Model]
 
 
+@pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Tests begin in the scope of the platform and enter others."""
+
+
 @pytest.fixture
 def world(db: None, artifact_root: Path, upload_root: Path) -> World:
     """That of the pages, with a row of everything in its tenant acme."""

@@ -1,11 +1,13 @@
 """A grove on real PostgreSQL: one root, one platform domain, two tenants who are strangers to each other."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rest_framework.test import APIClient
 
 from tenants.accounts.models import User
+from tenants.base.scope import tenant_scope
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
@@ -28,6 +30,13 @@ def broker(redis_url: str) -> str:
 @pytest.fixture
 def acme(db: None) -> TenantFixture:
     return tree_factory.household("acme")
+
+
+@pytest.fixture
+def in_acme_scope(acme: TenantFixture) -> Iterator[None]:
+    """Show the rows of acme and the shared ones of the platform, as a request by acme does."""
+    with tenant_scope(acme.tenant):
+        yield
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete
 from versiontree.tree.services.versions import version_transition
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 QUERIES = 18
 """Of a round that removes something, in one batch."""

@@ -28,7 +28,7 @@ from versiontree.jobs.services.shards import (
 from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 PIECES = [(0, 10), (10, 20), (20, 25)]
 
 

@@ -26,7 +26,10 @@ from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.tree.models import Version
 
-pytestmark = [pytest.mark.usefixtures("upload_root"), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.usefixtures("in_platform_scope", "upload_root"),
+    pytest.mark.django_db(transaction=True),
+]
 
 CONTENT = b'"one line of a batch"\n'
 EVIL = b"x" * (len(CONTENT) - 1)

@@ -9,6 +9,11 @@ from pytest_django import Settings
 from tests.integration.webhooks.receiver import Receiver, receiving
 
 
+@pytest.fixture(autouse=True)
+def scope(in_platform_scope: None) -> None:
+    """Webhooks are delivered by Celery workers, which see the rows of all tenants."""
+
+
 @pytest.fixture
 def receiver(settings: Settings) -> Iterator[Receiver]:
     """127.0.0.1 by http may be sent to; 127.0.0.2 may not."""
