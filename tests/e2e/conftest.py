@@ -29,9 +29,9 @@ from hmi_site.launcher.web_server import choose_port
 from inference.api.client import close_gateway
 from tenants.accounts.models import User
 from tests.e2e.browser import ARGUMENTS, chromium, patient
-from tests.e2e.kept import Keeper
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World
+from tests.e2e.world_snapshots import WorldSnapshots
 from tests.integration.serving_faults.servers import Web
 from tests.processes import InferenceWorker, wait_until
 from tests.services import environment_of_services
@@ -48,7 +48,7 @@ Enter = Callable[[User | None], None]
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests prepare and read rows of all tenants; the browser sees those of one."""
 
 
@@ -110,9 +110,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> TinyFiles:
 
 
 @pytest.fixture(scope="session")
-def keeper(files: TinyFiles, tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """Keeps the world."""
-    return Keeper(files, tmp_path_factory.mktemp("kept"))
+def snapshots(files: TinyFiles, tmp_path_factory: pytest.TempPathFactory) -> WorldSnapshots:
+    """Builds the world once and restores it for each test."""
+    return WorldSnapshots(files, tmp_path_factory.mktemp("snapshot"))
 
 
 @pytest.fixture(scope="module")
@@ -141,10 +141,10 @@ def world(
     redis_client: redis.Redis,
     artifact_root: Path,
     upload_root: Path,
-    keeper: Keeper,
+    snapshots: WorldSnapshots,
 ) -> Iterator[World]:
     """A tenant with an owner, a developer and a viewer, a stranger, and a small version tree."""
-    yield keeper.world(redis_client, (artifact_root, upload_root))
+    yield snapshots.world(redis_client, (artifact_root, upload_root))
     close_gateway()  # it must not outlive the Valkey that it reads from
 
 

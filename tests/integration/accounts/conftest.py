@@ -7,7 +7,7 @@ from django.core.cache import cache
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests see who signed in, whichever tenants they belong to."""
 
 

@@ -16,7 +16,7 @@ from versiontree.tree.models import Version
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests look into the tables of two sites and all of their tenants."""
 
 

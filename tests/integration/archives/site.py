@@ -121,7 +121,7 @@ class Site:
 
 def make_site(models: Models, scratch: Path) -> Site:
     """Everything through the product's own services."""
-    acme, globex = tree_factory.household("acme"), tree_factory.household("globex")
+    acme, globex = tree_factory.create_tenant("acme"), tree_factory.create_tenant("globex")
     staff = User.objects.create_user("boss", is_staff=True, is_superuser=True)
     root = build(
         root_register(

@@ -26,7 +26,7 @@ A_TOKEN = "a" * 32
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests prepare rows of all tenants for the requests that they send."""
 
 

@@ -7,13 +7,13 @@ import pytest
 from benchmarks.serving.peers.errors import PeerUnavailable
 from tests.integration.archives.conftest import models, site, tried_here
 from tests.integration.foreign.libraries import Libraries, started
-from tests.skips import lacking
+from tests.skips import skip_unless_ci
 
 __all__ = ["libraries", "models", "site", "tried_here"]
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests look into the tables of a site and all of its tenants."""
 
 
@@ -24,4 +24,4 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Libraries]:
         with started(tmp_path_factory.mktemp("logs")) as found:
             yield found
     except PeerUnavailable as error:
-        lacking(str(error))
+        skip_unless_ci(str(error))

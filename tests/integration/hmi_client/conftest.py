@@ -48,7 +48,7 @@ def key_of(tenant: Tenant, *scopes: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests prepare rows of all tenants; the client that they run sees those of one."""
 
 

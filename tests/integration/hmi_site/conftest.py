@@ -11,7 +11,7 @@ from tests.integration.world import World, make_world
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests are about the whole site."""
 
 

@@ -139,7 +139,7 @@ def test_jobs_are_counted_by_kind_and_state(
     client: Client, redis_client: redis.Redis, artifact_root: Path, tmp_path: Path
 ) -> None:
     root = tree_factory.ready_root(tmp_path)
-    tree_factory.new_hplm(root, "mood", tree_factory.household("acme"))
+    tree_factory.new_hplm(root, "mood", tree_factory.create_tenant("acme"))
     scrape = Scrape(client)
     assert scrape("hmi_jobs", kind="convert", state="succeeded") == 1
     assert scrape("hmi_jobs", kind="fine_tune", state="queued") == 1

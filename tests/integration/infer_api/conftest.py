@@ -46,7 +46,7 @@ class Served:
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests prepare and read rows of all tenants; the requests that they send see those of one."""
 
 

@@ -13,7 +13,7 @@ StartWorker = Callable[[], CeleryWorker]
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Jobs run in Celery workers, which see the rows of all tenants."""
 
 

@@ -15,7 +15,7 @@ NewSite = Callable[..., Site]
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """The launcher and its children see the rows of all tenants."""
 
 

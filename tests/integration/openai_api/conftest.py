@@ -36,7 +36,7 @@ class Caller(APIClient):
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests prepare and read rows of all tenants; the requests that they send see those of one."""
 
 
@@ -48,12 +48,12 @@ def own_places(artifact_root: Path, upload_root: Path, redis_url: str) -> Path:
 
 @pytest.fixture
 def acme(db: None) -> TenantFixture:
-    return tree_factory.household("acme")
+    return tree_factory.create_tenant("acme")
 
 
 @pytest.fixture
 def globex(db: None) -> TenantFixture:
-    return tree_factory.household("globex")
+    return tree_factory.create_tenant("globex")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ AnyModel = type[models.Model]
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Tests begin in the scope of the platform and enter others."""
 
 

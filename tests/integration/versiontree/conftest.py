@@ -1,4 +1,4 @@
-"""A grove on real PostgreSQL: one root, one platform domain, two tenants who are strangers to each other."""
+"""A version tree in PostgreSQL: one root, one domain of the platform, and two tenants."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def broker(redis_url: str) -> str:
 
 @pytest.fixture
 def acme(db: None) -> TenantFixture:
-    return tree_factory.household("acme")
+    return tree_factory.create_tenant("acme")
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def in_acme_scope(acme: TenantFixture) -> Iterator[None]:
 
 @pytest.fixture
 def globex(db: None) -> TenantFixture:
-    return tree_factory.household("globex")
+    return tree_factory.create_tenant("globex")
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def collect(*, dry_run: bool = False) -> list[str]:
 
 def test_nothing_of_a_living_tree_is_collected(domain: Version, model: Version) -> None:
     do_jobs(model)
-    tree_factory.new_hplm(domain, "building", tree_factory.household("third"))
+    tree_factory.new_hplm(domain, "building", tree_factory.create_tenant("third"))
     assert collect() == []
 
 

@@ -237,7 +237,7 @@ def test_the_api_estimates_domains_as_it_would_make_them_and_makes_none(
             told = answer.json()
             assert told["seconds"]["low"] >= 30 * 60, "as long as it is told"
             assert told["seconds"]["low"] < told["seconds"]["high"]
-            assert told["storage_bytes"] is None, "the root of this grove has no file of its own"
+            assert told["storage_bytes"] is None, "the root of this tree has no file of its own"
             assert (told["storage_is_rough"], told["queue"]["place"]) == (False, 1)
             for wrong, param in (
                 ({"alpha": 101}, "alpha"),

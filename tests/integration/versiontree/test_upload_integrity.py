@@ -222,7 +222,7 @@ def test_a_worker_that_was_held_up_does_not_write_to_the_file_that_another_made(
 
 
 def put_stored(home: TenantFixture) -> None:
-    """What has the checksums that the grove gives a household's uploads."""
+    """Uploads with the checksums that `create_tenant` gives them."""
     for name, sha256 in _files_of(home):
         path = stored_path(sha256)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ class TenantFixture:
 
 
 @platform_scope()
-def household(slug: str) -> TenantFixture:
+def create_tenant(slug: str) -> TenantFixture:
     people = {role: User.objects.create_user(f"{slug}-{role}") for role in Role.values}
     tenant = tenant_create(slug=slug, name=slug.title(), owner=people[Role.OWNER])
     for role in (Role.DEVELOPER, Role.VIEWER):

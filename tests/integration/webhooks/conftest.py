@@ -10,7 +10,7 @@ from tests.integration.webhooks.receiver import Receiver, receiving
 
 
 @pytest.fixture(autouse=True)
-def scope(in_platform_scope: None) -> None:
+def default_scope(in_platform_scope: None) -> None:
     """Webhooks are delivered by Celery workers, which see the rows of all tenants."""
 
 

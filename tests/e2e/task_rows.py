@@ -1,4 +1,4 @@
-"""Rows of the further kinds of task, and what a model answered to them."""
+"""Dataset rows of four kinds of task, and the answers of a model to them."""
 
 from collections.abc import Callable
 from typing import Any

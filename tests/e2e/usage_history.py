@@ -1,4 +1,4 @@
-"""What a tenant has asked in the past weeks."""
+"""A tenant's usage of the past weeks."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -6,8 +6,8 @@ from tenants.usage.models import UsageDay
 from tests.e2e.world import World
 
 
-def weeks_of_use(world: World, key: str) -> None:
-    """Six weeks of requests, more on working days, by a program and by hand."""
+def create_usage_history(world: World, key: str) -> None:
+    """Create six weeks of usage, more on working days, by a key and by people."""
     today = datetime.now(UTC).date()
     for ago in range(1, 42):
         day = today - timedelta(days=ago)

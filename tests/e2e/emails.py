@@ -1,4 +1,4 @@
-"""What was sent by e-mail."""
+"""E-mails that the site sent."""
 
 import re
 from urllib.parse import urlsplit
@@ -8,8 +8,8 @@ from django.core import mail
 from tenants.base.background_tasks import background_tasks
 
 
-def last_link() -> str:
-    """Where the link of the newest message leads, as an address within the site."""
+def link_in_last_email() -> str:
+    """Return the path of the link in the newest message."""
     background_tasks.join()
     found = re.search(r"https?://\S+", str(mail.outbox[-1].body))
     assert found

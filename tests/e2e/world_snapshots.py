@@ -1,4 +1,4 @@
-"""A world that is built once and put back before each test that wants one: building it takes a second."""
+"""A snapshot of the world: built once, restored before each test that uses it. Building takes a second."""
 
 import copy
 import shutil
@@ -14,7 +14,7 @@ from inference.queueing.keys import WORKERS
 from tests.e2e.world import ArtifactFiles, World, world_build
 from tests.flushing.management.commands.flush import OF_MIGRATIONS, USED
 
-SCHEMA = "kept"
+SCHEMA = "snapshot"
 FOREVER = -1
 """What Redis says of a key that does not end."""
 HAVE_TRIGGERS = """
@@ -24,8 +24,8 @@ HAVE_TRIGGERS = """
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A world and all that it consists of: tables in a schema of their own, keys of Valkey, and files."""
+class Snapshot:
+    """A world, and copies of its tables (in a schema of their own) and of its keys in Valkey."""
 
     world: World
     day: date
@@ -33,23 +33,23 @@ class Kept:
     keys: dict[bytes, bytes]
 
 
-class Keeper:
-    """Gives out the same world, time and again."""
+class WorldSnapshots:
+    """Builds a world, stores a snapshot of it, and restores that for each later test."""
 
     def __init__(self, files: ArtifactFiles, folder: Path) -> None:
         self._files, self._folder = files, folder
-        self._kept: Kept | None = None
+        self._snapshot: Snapshot | None = None
 
     def world(self, redis: Redis, roots: Sequence[Path]) -> World:
-        """The world, where tables, Valkey and these folders are empty. Rows keep their keys. A new day
-        gets a new world, since what is used is noted by the day."""
-        if self._kept is None or self._kept.day != _today():
-            self._kept = self._build(redis, roots)
+        """Return the world, built or restored into empty tables, Valkey and folders. Primary keys stay the
+        same. Each day has a world of its own, since usage is counted by the day."""
+        if self._snapshot is None or self._snapshot.day != _today():
+            self._snapshot = self._build(redis, roots)
         else:
-            self._put_back(self._kept, redis, roots)
-        return copy.deepcopy(self._kept.world)
+            self._restore(self._snapshot, redis, roots)
+        return copy.deepcopy(self._snapshot.world)
 
-    def _build(self, redis: Redis, roots: Sequence[Path]) -> Kept:
+    def _build(self, redis: Redis, roots: Sequence[Path]) -> Snapshot:
         day, world = _today(), world_build(self._files)
         with transaction.atomic(), connection.cursor() as cursor:
             cursor.execute(USED, [OF_MIGRATIONS])
@@ -64,20 +64,20 @@ class Keeper:
         # What ends by itself, as a worker's heartbeat does, is not of the world.
         lasting = [key for key in redis.scan_iter() if redis.ttl(key) == FOREVER and key != WORKERS.encode()]
         keys = {key: value for key in lasting if (value := redis.dump(key))}
-        return Kept(world, day, tables, keys)
+        return Snapshot(world, day, tables, keys)
 
-    def _put_back(self, kept: Kept, redis: Redis, roots: Sequence[Path]) -> None:
+    def _restore(self, snapshot: Snapshot, redis: Redis, roots: Sequence[Path]) -> None:
         with transaction.atomic(), connection.cursor() as cursor:
-            cursor.execute(HAVE_TRIGGERS, [list(kept.tables)])
+            cursor.execute(HAVE_TRIGGERS, [list(snapshot.tables)])
             triggering = [table for (table,) in cursor.fetchall()]
             for table in triggering:  # what they made is among the rows
                 cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
-            for table in kept.tables:
+            for table in snapshot.tables:
                 cursor.execute(f"INSERT INTO {table} SELECT * FROM {SCHEMA}.{table}")  # noqa: S608
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
             for table in triggering:
                 cursor.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
-        for key, value in kept.keys.items():
+        for key, value in snapshot.keys.items():
             redis.restore(key, 0, value, replace=True)  # a web server that ends may still write
         for root in roots:
             shutil.copytree(self._folder / root.name, root, dirs_exist_ok=True)

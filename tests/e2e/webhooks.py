@@ -1,4 +1,4 @@
-"""Webhooks as after a month of use: one that works, with a log, and one that was turned off."""
+"""Webhooks with deliveries: one that works, and one that was disabled."""
 
 from tenants.webhooks.http_client import WebhookResponse
 from tenants.webhooks.models import WebhookEndpoint
@@ -13,8 +13,8 @@ NOBODY = WebhookResponse(None, "The name cannot be resolved.", "", 31)
 GONE = WebhookResponse(410, "The answer was 410.", "", 52)
 
 
-def webhooks_used(world: World) -> None:
-    """Deliveries that were taken, that wait for another try, and that were given up."""
+def create_webhooks_and_deliveries(world: World) -> None:
+    """Create deliveries that succeeded, that wait for a retry, and that failed."""
     builds = _hook(world, "https://builds.pharmacy.example/hmi/events?team=models", "The build server")
     for answer in (TAKEN, NOBODY, LATE, TAKEN):
         _sent(world, builds, answer)
