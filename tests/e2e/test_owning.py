@@ -16,8 +16,8 @@ from tenants.webhooks.services.delivery import webhooks_send
 from tests.e2e.test_answers import saved
 from tests.e2e.usage_history import create_usage_history
 from tests.e2e.world import World
-from tests.integration.webhooks.conftest import receiver
-from tests.integration.webhooks.receiver import Receiver
+from tests.integration.tenants.webhooks.conftest import receiver
+from tests.integration.tenants.webhooks.receiver import Receiver
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeout_writer import takeout_run
 

@@ -17,7 +17,7 @@ from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestQueue
 from tenants.accounts.models import User
-from tests.integration.queueing.requests import ROOT, a_reply, a_request, answered
+from tests.integration.inference.queueing.requests import ROOT, a_reply, a_request, answered
 from tests.integration.versiontree import tree_factory
 from tests.integration.world import make_user
 from versiontree.jobs.models import Job
