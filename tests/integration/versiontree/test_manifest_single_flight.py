@@ -23,8 +23,6 @@ import django
 django.setup()
 from versiontree.tree import serving_manifest
 
-pytestmark = pytest.mark.usefixtures("in_platform_scope")
-
 def read_runs(handle, read=serving_manifest._read_runs):
     found = read(handle)
     Path(sys.argv[1] + ".waiting").touch()
