@@ -11,7 +11,7 @@ from pytest_django import Settings
 
 from hmi_site.embedded.postgres import ensure_role
 from hmi_site.server_urls import EMBEDDED_ROLE
-from tenants.base.scope import platform_scope, use_platform_scope
+from tenants.base import scope
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
@@ -20,7 +20,6 @@ SLOW_FOLDERS = ("e2e",)
 # How long an example takes says more about what else runs on the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
-use_platform_scope()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -51,11 +50,12 @@ def postgres(hmi_home: Path) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def in_platform_scope() -> Iterator[None]:
-    """Tests see and make rows of all tenants, in all threads; the requests that they send do not (see
-    `tenants.base.scope`)."""
-    with platform_scope():
+@pytest.fixture
+def in_platform_scope(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Show all tenants' rows in all threads, as in a command or a Celery worker. Requests that the test sends
+    enter scopes of their own. A test without a scope sees no tenant's rows."""
+    monkeypatch.setattr(scope, "_process_scope", scope.PLATFORM_SCOPE)
+    with scope.platform_scope():
         yield
 
 

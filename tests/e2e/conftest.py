@@ -30,10 +30,10 @@ from inference.api.client import close_gateway
 from tenants.accounts.models import User
 from tests.e2e.axe import axe_source
 from tests.e2e.browser import ARGUMENTS, chromium, patient
-from tests.e2e.kept import Keeper
 from tests.e2e.looking import Looker
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World
+from tests.e2e.world_snapshots import WorldSnapshots
 from tests.integration.serving_faults.servers import Web
 from tests.processes import InferenceWorker, wait_until
 from tests.services import environment_of_services
@@ -49,6 +49,11 @@ TELL_OF_THE_POLICY = """addEventListener("securitypolicyviolation", (event) =>
   console.error(`forbidden by the policy: ${event.effectiveDirective} ${event.blockedURI}`))"""
 Enter = Callable[[User | None], None]
 """Makes the tabs those of somebody, or of nobody."""
+
+
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests prepare and read rows of all tenants; the browser sees those of one."""
 
 
 @pytest.fixture(scope="package")
@@ -109,9 +114,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> TinyFiles:
 
 
 @pytest.fixture(scope="session")
-def keeper(files: TinyFiles, tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """Keeps the world."""
-    return Keeper(files, tmp_path_factory.mktemp("kept"))
+def snapshots(files: TinyFiles, tmp_path_factory: pytest.TempPathFactory) -> WorldSnapshots:
+    """Builds the world once and restores it for each test."""
+    return WorldSnapshots(files, tmp_path_factory.mktemp("snapshot"))
 
 
 @pytest.fixture(scope="module")
@@ -140,10 +145,10 @@ def world(
     redis_client: redis.Redis,
     artifact_root: Path,
     upload_root: Path,
-    keeper: Keeper,
+    snapshots: WorldSnapshots,
 ) -> Iterator[World]:
     """A tenant with an owner, a developer and a viewer, a stranger, and a small version tree."""
-    yield keeper.world(redis_client, (artifact_root, upload_root))
+    yield snapshots.world(redis_client, (artifact_root, upload_root))
     close_gateway()  # it must not outlive the Valkey that it reads from
 
 

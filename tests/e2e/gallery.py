@@ -18,11 +18,11 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.uploads import upload_create
 from tenants.webhooks.models import WebhookEndpoint
 from tests.e2e.batches import batches_used
-from tests.e2e.hooks import webhooks_used
-from tests.e2e.kinds import KINDS, TESTED
-from tests.e2e.kinds import question as _question
 from tests.e2e.measures import evaluation, fine_tuning, measured
-from tests.e2e.past import weeks_of_use
+from tests.e2e.task_rows import KINDS, TESTED
+from tests.e2e.task_rows import question as _question
+from tests.e2e.usage_history import create_usage_history
+from tests.e2e.webhooks import create_webhooks_and_deliveries
 from tests.e2e.world import ArtifactFiles, World, report, start, tickets_file, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.tree_factory import jobs_in_order
@@ -56,14 +56,14 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     fail(world)
     run(world)
     help_desk, _ = api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
-    weeks_of_use(world, help_desk.prefix)
+    create_usage_history(world, help_desk.prefix)
     importing, _ = api_key_create(
         tenant=tenant, name="Nightly import", scopes=["infer", "manage"], created_by=owner
     )
     api_key_rotate(api_key=importing, overlap=timedelta(days=1), actor=owner)
     leaked, _ = api_key_create(tenant=tenant, name="Old website", scopes=["infer"], created_by=world.admin)
     api_key_revoke(api_key=leaked, actor=owner)
-    webhooks_used(world)
+    create_webhooks_and_deliveries(world)
     batches_used(world)
     invitation_create(tenant=tenant, email="nora@example.org", role="developer", actor=owner)
     lapsed, _ = invitation_create(tenant=tenant, email="otto@example.org", role="viewer", actor=owner)

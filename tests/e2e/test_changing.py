@@ -7,7 +7,7 @@ from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.conftest import Enter
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World, tickets_file, versions_finish
-from tests.integration.archives.conftest import tried_here
+from tests.integration.versiontree.transfer.conftest import tried_here
 from versiontree.jobs.models import Job
 from versiontree.tree.services.domains import domain_create
 

@@ -14,11 +14,11 @@ from tenants.usage.models import Quota
 from tests.e2e.batches import batches_used
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, corpus_file, tickets_file, versions_finish
-from tests.integration.archives.conftest import zipped
 from tests.integration.contract.known import Named, Special
 from tests.integration.contract.ready_openai import for_openai
-from tests.integration.foreign.made import lora_members
 from tests.integration.versiontree.answered import answers_keep, label_judge
+from tests.integration.versiontree.transfer.adapters.made import lora_members
+from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.tree_factory import checkpoint, domain_of, jobs_in_order
 from tests.unit.versiontree.forging import zip_of
 from versiontree.jobs.models import Job

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.serving.over_http.crowd import crowd
 from demo.history import usage_create
 from tenants.usage.models import UsageDay
-from tests.integration.versiontree.tree_factory import household, ready_hplm, ready_root
+from tests.integration.versiontree.tree_factory import create_tenant, ready_hplm, ready_root
 from versiontree.jobs.models import TERMINAL, Job, JobEvent
 from versiontree.tree.models import Version
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 def test_jobs_and_usage_are_made_up_in_the_number_asked_for(
     artifact_root: Path, upload_root: Path, tmp_path: Path
 ) -> None:
-    home = household("acme")
+    home = create_tenant("acme")
     like = ready_hplm(ready_root(tmp_path), "mood", home)
     before = Job.unscoped.count()
     crowd(home.tenant, like, hplms=20, jobs=61, usage=50)

@@ -9,7 +9,7 @@ from django.test import Client
 
 from tenants.datasets.selectors.previews import dataset_sample
 from tenants.datasets.services.datasets import dataset_upload
-from tests.e2e.kinds import KINDS
+from tests.e2e.task_rows import KINDS
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.unit.tenants.files import jsonl
 from versiontree.tree.models import Version

@@ -35,8 +35,8 @@ from tenants.datasets.formats.lines import Source, check_is_text
 from tenants.datasets.formats.report import dataset_report
 from tenants.datasets.services.stored_files import clean_filename
 from tests.e2e.world import tickets_file
-from tests.integration.foreign.made import lora_members
 from tests.integration.fuzz.cases import JSON, Entrance, check_refusal, nearly, pieces
+from tests.integration.versiontree.transfer.adapters.made import lora_members
 from tests.settings import home_base
 from tests.unit.tiny import tiny_root
 from tests.unit.versiontree.forging import Members, zip_of

@@ -65,7 +65,7 @@ def staff(
 @pytest.fixture
 def version(staff: Client, tmp_path: Any) -> Version:
     """A model's, with at least one row of everything else beside it."""
-    home = tree_factory.household("acme")
+    home = tree_factory.create_tenant("acme")
     version = tree_factory.ready_hplm(
         tree_factory.ready_domain(tree_factory.ready_root(tmp_path), "medicine"), "spam", home
     )
@@ -219,7 +219,7 @@ def test_no_form_has_a_list_of_choices_as_long_as_a_table(staff: Client, version
 
 def test_what_is_searched_for_a_form_is_what_it_takes(staff: Client, version: Version) -> None:
     domain, tenant = _tenants_domain(version), version.tenant
-    foreign = tree_factory.household("globex").corpus
+    foreign = tree_factory.create_tenant("globex").corpus
     asked = {"app_label": "tree", "model_name": "version", "field_name": "corpus"}
 
     def found(term: str, **more: str) -> list[str]:

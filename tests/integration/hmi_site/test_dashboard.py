@@ -47,7 +47,7 @@ def staff(client: Client, db: None, artifact_root: Any, redis_client: Redis) -> 
 def root(staff: Client, tmp_path: Any) -> Version:
     """With a model below it."""
     root = tree_factory.ready_root(tmp_path)
-    tree_factory.ready_hplm(root, "spam", tree_factory.household("acme"))
+    tree_factory.ready_hplm(root, "spam", tree_factory.create_tenant("acme"))
     return Version.unscoped.get(pk=root.pk)
 
 
@@ -87,7 +87,9 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
 ) -> None:
     recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 20, 15, 5))
     beat(redis_client, "w1", recently=recently, resident=9, hplms=10, slot_mismatches=2, last_error="no room")
-    job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "ham", tree_factory.household("globex")))[0]
+    job = tree_factory.jobs_in_order(
+        tree_factory.new_hplm(root, "ham", tree_factory.create_tenant("globex"))
+    )[0]
     job_fail(job_id=job.pk, worker=tree_factory.claim(job), code="out_of_memory", message="It did not fit.")
     text = read(staff, "/admin/")
     for told in (

@@ -15,8 +15,8 @@ from rest_framework.test import APIClient
 
 from inference.logs import PRODUCT_LOGGERS, formatter
 from tenants.base.background_tasks import background_tasks
-from tests.integration.accounts.signing_in import code_of, enter
-from tests.integration.accounts.test_passwords import link_in
+from tests.integration.tenants.accounts.signing_in import code_of, enter
+from tests.integration.tenants.accounts.test_passwords import link_in
 from tests.integration.world import PASSWORD, World
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("redis_url")]

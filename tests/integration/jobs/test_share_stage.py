@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.jobs.world import World
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from tests.unit.training.world import CancelAt, NullReporter
+from tests.unit.workers.training.world import CancelAt, NullReporter
 from versiontree.jobs.models import Job, JobShard
 from versiontree.jobs.services.lifecycle import job_claim
 from workers import sharding

@@ -12,7 +12,7 @@ from tests.integration.jobs.world import World, finish, let_lease_run_out, state
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, wait_until
 from tests.unit.tiny import tiny_lower, tiny_root
-from tests.unit.training.world import NullReporter, contents
+from tests.unit.workers.training.world import NullReporter, contents
 from versiontree.artifact_store import staging_folder
 from versiontree.jobs.models import Job, JobShard, ShardState
 from versiontree.jobs.services.control import job_cancel

@@ -14,6 +14,11 @@ from tests.integration.launcher.site import Site
 NewSite = Callable[..., Site]
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """The launcher and its children see the rows of all tenants."""
+
+
 @pytest.fixture
 def new_site(tmp_path: Path) -> Iterator[NewSite]:
     """Makes sites that are stopped when the test ends."""

@@ -24,7 +24,7 @@ from inference.queueing.connection import connect
 from inference.queueing.status import workers_alive
 from tests.integration.launcher.conftest import NewSite, free_port, sites_in
 from tests.integration.launcher.site import CHECKOUT, Site, all_gone, clean_environment, listening
-from tests.integration.queueing.requests import depth
+from tests.integration.inference.queueing.requests import depth
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow

@@ -30,6 +30,8 @@ from tests.integration.tenants.content import CORPUS, nothing_is_left, rows, sto
 from tests.integration.world import World
 from versiontree.transfer.services.takeouts import takeout_request
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 BADGE = r'<span class="[^"]*bg-(green|orange)-100[^>]*>\s*([a-z]+)'
 
 

@@ -15,6 +15,8 @@ from tenants.audit.models import AuditEvent
 from tenants.audit.selectors import AuditFilter, audit_events_of, audit_kinds
 from tests.integration.world import World
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 AUDIT = "/api/v1/tenants/acme/audit"
 VERB = re.compile(r"""(?:verb=|_record\()\s*"([a-z_]+\.[a-z_]+)"|"([a-z_]+\.[a-z_]+)" if""")
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from pytest_django import Settings
 
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, Dataset, UploadCheck
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.check_results import CheckResult
@@ -21,6 +22,8 @@ from tests.integration.tenants.content import CORPUS, corpus_file, dataset_files
 from tests.integration.tenants.tus import CHECKS, TUS, UPLOADS, sent
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 CONTENT = CORPUS.encode()
 
@@ -110,7 +113,8 @@ def test_of_an_upload_is_kept_what_the_last_check_made_and_nothing_once_it_is_go
     assert [folder.name for folder in kept.iterdir()] == [last["id"]]
     assert client.delete(f"{UPLOADS}/{key}", headers=TUS).status_code == 204
     assert not any(kept.iterdir())
-    assert UploadCheck.unscoped.filter(saved_files__isnull=False).count() == 0
+    with platform_scope():
+        assert not UploadCheck.unscoped.filter(saved_files__isnull=False).exists()
     orphan = kept / str(UUID(int=1))
     orphan.mkdir()
     checks_expire()

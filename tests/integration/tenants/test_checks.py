@@ -12,6 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tenants.base.advisory_lock import advisory_lock
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, Dataset, Upload, UploadCheck
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services import checks
@@ -23,6 +24,8 @@ from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left,
 from tests.integration.tenants.tus import CHECKS, begun, send, sent
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 CONTENT = CORPUS.encode()
 
@@ -36,7 +39,8 @@ def test_a_corpus_of_an_upload_is_stored_and_the_upload_is_used_up(
     corpus = Corpus.unscoped.get(pk=answer.json()["corpus"])
     assert (corpus.name, corpus.rows, corpus.created_by) == ("news", 50, committed.developer)
     assert corpus.report["file"]["filename"] == "news.txt"
-    assert not Upload.unscoped.exists()
+    with platform_scope():
+        assert not Upload.unscoped.exists()
     assert stored(upload_root) == {f"{corpus.sha256[:2]}/{corpus.sha256}"}
     event = audit_of(committed.tenant).first()
     assert event is not None
@@ -67,7 +71,8 @@ def test_a_check_that_stores_nothing_leaves_the_upload_for_later(world: World) -
     key = sent(client, CONTENT)
     answer = ask(client, kind="corpus", files={"file": key}, store=False).json()
     assert (answer["state"], answer["preview"]["report"]["rows"]) == ("passed", 50)
-    assert not Corpus.unscoped.exists()
+    with platform_scope():
+        assert not Corpus.unscoped.exists()
     assert ask(client, kind="corpus", name="news", files={"file": key}).json()["state"] == "stored"
 
 
@@ -152,7 +157,8 @@ def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged
     check_run(check_id=key)
     assert client.get(f"{CHECKS}/{key}").json()["state"] == "stored"
     check_run(check_id=key)  # the message came twice
-    assert Corpus.unscoped.count() == 1
+    with platform_scope():
+        assert Corpus.unscoped.count() == 1
 
 
 def lock_number(name: str) -> int:
@@ -262,7 +268,8 @@ def test_what_was_used_by_another_meanwhile_is_not_stored_twice(
     monkeypatch.setattr(checks, "uploads_consume", late)
     answer = ask(client, kind="corpus", name="news", files={"file": key}).json()
     assert (answer["state"], answer["error"]["code"]) == ("refused", "conflict")
-    assert not Corpus.unscoped.exists()
+    with platform_scope():
+        assert not Corpus.unscoped.exists()
 
 
 def test_files_that_end_every_worker_are_given_up(committed: World, large: None, nudged: list[UUID]) -> None:

@@ -14,6 +14,8 @@ from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
 from versiontree.transfer.models import Takeout
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 OWNED = [
     ApiKey,
     AuditEvent,

@@ -19,6 +19,8 @@ from tests.integration.tenants.content import CORPUS
 from tests.integration.tenants.tus import b64, begun, offset_of, send
 from tests.integration.world import World, make_world
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 CONTENT = CORPUS.encode()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 

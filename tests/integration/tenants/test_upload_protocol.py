@@ -7,6 +7,8 @@ import pytest
 from tests.integration.tenants.tus import TUS, UPLOADS, begun
 from tests.integration.world import World
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 
 def test_the_server_says_what_of_the_protocol_it_speaks(world: World) -> None:
     answer = world.client(world.developer).options(UPLOADS)

@@ -22,6 +22,8 @@ from tenants.usage.selectors import SUMMED, UsageBy, requests_today, usage_batch
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tests.integration.world import World, make_world
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 FIRST = date(2026, 1, 1)
 KEYS = ("", "k1", "k2")
 HPLMS = ("mood", "spam")

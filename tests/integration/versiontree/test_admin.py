@@ -18,7 +18,7 @@ from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.serving_manifest import manifest_content
 
 DOMAIN, HPLM = "admin:tree_domain", "admin:tree_hplm"
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.training_settings import SETTING_SPECS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.usefixtures("upload_root")
+pytestmark = pytest.mark.usefixtures("in_platform_scope", "upload_root")
 
 
 def sent(home: TenantFixture, name: str = "in") -> Batch:

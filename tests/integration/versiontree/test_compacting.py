@@ -17,7 +17,7 @@ from versiontree.tree.services.growth import domain_grow
 from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.serving_manifest import manifest_content
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def longer(version: Version, tables: int) -> Version:

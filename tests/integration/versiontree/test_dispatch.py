@@ -20,7 +20,7 @@ from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_release
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("in_platform_scope")]
 
 
 def messages(client: redis.Redis) -> list[str]:

@@ -17,6 +17,7 @@ from inference.hplm.heads import Head
 from inference.hplm.hplm import FIXED_LABELS, Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from tenants.audit.models import AuditEvent
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Dataset
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
@@ -28,6 +29,8 @@ from versiontree.tree.selectors.estimates import Estimate, domain_estimate, hplm
 from versiontree.tree.selectors.past_jobs import range_from_past
 from versiontree.tree.training_settings import settings_with_defaults
 from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_bytes
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 HIDDEN, INNER, LAYERS = 16, 40, 3
 
@@ -56,6 +59,7 @@ def test_without_past_jobs_a_model_of_cost_speaks_and_doubts_itself(
     assert (guess.queue.position, guess.queue.wait_s) == (1, 0)
 
 
+@platform_scope()
 def test_past_jobs_on_the_same_root_say_how_long_it_takes(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
@@ -69,6 +73,7 @@ def test_past_jobs_on_the_same_root_say_how_long_it_takes(
     assert more.seconds.likely > 2 * told.seconds.likely
 
 
+@platform_scope()
 def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
@@ -232,7 +237,7 @@ def test_the_api_estimates_domains_as_it_would_make_them_and_makes_none(
             told = answer.json()
             assert told["seconds"]["low"] >= 30 * 60, "as long as it is told"
             assert told["seconds"]["low"] < told["seconds"]["high"]
-            assert told["storage_bytes"] is None, "the root of this grove has no file of its own"
+            assert told["storage_bytes"] is None, "the root of this tree has no file of its own"
             assert (told["storage_is_rough"], told["queue"]["position"]) == (False, 1)
             for wrong, param in (
                 ({"alpha": 101}, "alpha"),

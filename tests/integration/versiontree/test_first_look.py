@@ -22,7 +22,7 @@ from versiontree.tree.selectors import recommended_root
 from versiontree.tree.selectors.coverage import coverage_record, coverages_of
 from versiontree.tree.selectors.recommended_root import root_recommended
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope", "upload_root")]
 __all__ = ["reader"]
 
 

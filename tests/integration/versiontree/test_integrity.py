@@ -14,7 +14,7 @@ from versiontree.jobs.models import Job
 from versiontree.tree.models import Alias, Artifact, Domain, Hplm, Root, Version, VersionArtifact
 from versiontree.tree.services.hplms import hplm_update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANY = {"kind": "hplm", "digest": "a" * 64, "size": 1, "files": {}}
 

@@ -20,7 +20,7 @@ from versiontree.jobs.services.lifecycle import (
 from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.models import Version, VersionArtifact
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def test_a_second_delivery_of_a_job_does_nothing(tuning: Job) -> None:

@@ -16,7 +16,7 @@ from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def register(tmp_path: Path, **changes: Any) -> Version:

@@ -11,7 +11,7 @@ from tests.integration.versiontree.refusals import rows_of_all
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from versiontree.jobs.services.shards import (
 from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 RANGES = [(0, 10), (10, 20), (20, 25)]
 
 
@@ -139,7 +139,7 @@ def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
-    home = tree_factory.household("acme")
+    home = tree_factory.create_tenant("acme")
     version = tree_factory.new_hplm(tree_factory.ready_root(tmp_path), "spam", home)
     job = tree_factory.jobs_in_order(version)[0]
     tree_factory.claim(job)
@@ -162,7 +162,7 @@ def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_that_waited_for_anothers_claim_to_end_gets_another_shard(tmp_path: Path) -> None:
-    home = tree_factory.household("acme")
+    home = tree_factory.create_tenant("acme")
     job = tree_factory.jobs_in_order(tree_factory.new_hplm(tree_factory.ready_root(tmp_path), "spam", home))[
         0
     ]

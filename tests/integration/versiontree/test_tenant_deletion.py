@@ -54,6 +54,8 @@ from versiontree.tree.services.fine_tunings import fine_tuning_create
 from versiontree.tree.services.hplms import hplm_update
 from versiontree.tree.serving_manifest import manifest_content
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 OTHERS = "umbra"
 LATE = date(2026, 1, 9)
 

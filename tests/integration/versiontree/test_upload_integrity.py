@@ -26,7 +26,10 @@ from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.tree.models import Version
 
-pytestmark = [pytest.mark.usefixtures("upload_root"), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.usefixtures("in_platform_scope", "upload_root"),
+    pytest.mark.django_db(transaction=True),
+]
 
 CONTENT = b'"one line of a batch"\n'
 EVIL = b"x" * (len(CONTENT) - 1)
@@ -219,7 +222,7 @@ def test_a_worker_that_was_held_up_does_not_write_to_the_file_that_another_made(
 
 
 def put_stored(home: TenantFixture) -> None:
-    """What has the checksums that the grove gives a household's uploads."""
+    """Uploads with the checksums that `create_tenant` gives them."""
     for name, sha256 in _files_of(home):
         path = stored_path(sha256)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.accuracy.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_full
-from tests.unit.training.conftest import Branch
-from tests.unit.training.conftest import branch as branch
-from tests.unit.training.world import NullReporter, contents, dataset
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.conftest import branch as branch
+from tests.unit.workers.training.world import NullReporter, contents, dataset
 from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.unit
