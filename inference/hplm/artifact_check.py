@@ -33,6 +33,8 @@ from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, ROOT_FILE, LmHe
 from inference.hplm.root_config import RootConfig
 
 CHECK_BATCH = 65_536
+
+
 def check_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Load all artifacts, and return the task and pairs of the hPLM. Raises HplmError if one is invalid."""
     config = RootConfig.from_json(read_artifact_json(Path(payload["root"]) / ROOT_FILE))

@@ -17,8 +17,7 @@ from inference.openai.pagination import ListQuerySerializer, list_schema, pagina
 from inference.openai.serializers import MetadataField
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictSerializer
-from tenants.base.api.inputs import validated_body
+from tenants.base.api.inputs import StrictSerializer, validated_body
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
 

@@ -85,7 +85,11 @@ class CheckpointSerializer(serializers.Serializer[Any]):
 
 def job_json(fine_tuning: FineTuning) -> dict[str, Any]:
     """The JSON object of a fine-tuning job."""
-    status, request, version = fine_tuning_status(fine_tuning), fine_tuning.request_fields, fine_tuning.version
+    status, request, version = (
+        fine_tuning_status(fine_tuning),
+        fine_tuning.request_fields,
+        fine_tuning.version,
+    )
     done, hyperparameters = status.status == SUCCEEDED, request.get("hyperparameters", {})
     jobs = sorted(version.jobs.all(), key=lambda job: job.created_at) if version else []
     return {

@@ -13,7 +13,6 @@ from tests.integration.versiontree.transfer.really_made import further_tables, r
 from tests.integration.versiontree.transfer.site import Models, Site, artifacts_of, branch_of, predictions
 from versiontree.transfer.archive.layout import ALLOWED_FILES
 from versiontree.transfer.services.version_import import version_import
-from workers.training.training_corpus import GENERAL_TEXT_FILE as WRITTEN_BY_CONVERSIONS
 
 pytestmark = pytest.mark.slow
 

@@ -278,7 +278,13 @@ def test_auto_computes_what_is_above_the_tolerance(
 def test_fine_tuning_under_autocast_to_bfloat16(branch: Branch, tmp_path: Path, lower_mode: Any) -> None:
     """As on machines with native bfloat16; elsewhere PyTorch emulates it."""
     settings = replace(
-        SMALL, precision="bfloat16", lower_mode=lower_mode, full_context_share=0.5, epochs=1, lora=2, norms=True
+        SMALL,
+        precision="bfloat16",
+        lower_mode=lower_mode,
+        full_context_share=0.5,
+        epochs=1,
+        lora=2,
+        norms=True,
     )
     report = fine_tune(
         root=branch.root,
