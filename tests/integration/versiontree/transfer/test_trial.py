@@ -280,7 +280,7 @@ def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
         (("export_version", "spam", str(archive), "--tenant=acme"), "exists already"),
         (("import_version", str(archive)), "belongs to a tenant"),
         (("import_version", str(archive), "--tenant=acme"), "a model called 'spam'"),
-        (("import_version", str(archive), "--tenant=globex", "--parent=999"), "no such"),
+        (("import_version", str(archive), "--tenant=globex", "--parent=999999999"), "no such"),
         (("import_version", str(tmp_path / "nowhere"), "--tenant=globex"), "cannot be read"),
     ):
         with pytest.raises(CommandError, match=words):
