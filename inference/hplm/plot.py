@@ -205,11 +205,11 @@ class PlotChain:
                 hit_level = np.full(len(left), HIT_UNIGRAM)
             elif fragment_level:
                 parts = shorten(distinct[left], fragment_level, self.missing_id)
-                found = self.tables[number].find(pack(parts))
-                # At the ends of a text a fragment has fewer neighbours, so its part may be its unigram.
-                hit_level = np.where(
-                    fragment_levels(parts, self.missing_id) == unigram, HIT_UNIGRAM, HIT_SHORTER
-                )
+                # At the ends of a text a fragment has fewer neighbours, so its part may be of a later level.
+                # It is left to that level, whose tables are not the same as those of this one.
+                own = fragment_levels(parts, self.missing_id) == fragment_level
+                found = np.where(own, self.tables[number].find(pack(parts)), -1)
+                hit_level = np.full(len(left), HIT_SHORTER)
             else:
                 found = self.tables[number].find(keys[left])
                 hit_level = np.full(len(left), HIT_EXACT)
