@@ -205,11 +205,14 @@ class PlotChain:
                 hit_level = np.full(len(left), HIT_UNIGRAM)
             elif fragment_level:
                 parts = shorten(distinct[left], fragment_level, self.missing_id)
-                # At the ends of a text a fragment has fewer neighbours, so its part may be of a later level.
-                # It is left to that level, whose tables are not the same as those of this one.
-                own = fragment_levels(parts, self.missing_id) == fragment_level
-                found = np.where(own, self.tables[number].find(pack(parts)), -1)
-                hit_level = np.full(len(left), HIT_SHORTER)
+                # At the ends of a text a fragment has fewer neighbours, so its part may be of a later level,
+                # which a table may have without this one.
+                levels = fragment_levels(parts, self.missing_id)
+                if not self.tables[number].has_level(fragment_level):
+                    later = levels != fragment_level
+                    left, parts, levels = left[later], parts[later], levels[later]
+                found = self.tables[number].find(pack(parts))
+                hit_level = np.where(levels == unigram, HIT_UNIGRAM, HIT_SHORTER)
             else:
                 found = self.tables[number].find(keys[left])
                 hit_level = np.full(len(left), HIT_EXACT)
@@ -221,13 +224,7 @@ class PlotChain:
 
     def _steps(self) -> list[tuple[int, int]]:
         """The pairs (table, level of fragments) to search, in order."""
-        return [
-            (number, level)
-            for level in fallback_order(self.n)
-            for number, table in enumerate(self.tables)
-            # Level 0 is always searched: fragments at the ends of texts have their own level, but are exact.
-            if not level or table.has_level(level)
-        ]
+        return [(number, level) for level in fallback_order(self.n) for number in range(len(self.tables))]
 
     @staticmethod
     def _check_found(row: NDArray[np.int64], distinct: NDArray[np.int64]) -> None:
