@@ -196,23 +196,26 @@ class PlotChain:
         row = np.full(len(keys), -1, dtype=np.int64)
         level = np.zeros(len(keys), dtype=np.uint8)
         unigram = level_count(self.n) - 1
+        incomplete = fragment_levels(distinct, self.missing_id) > 0
         for number, fragment_level in self._steps():
             left = np.flatnonzero(row < 0)
             if not len(left):
                 break
+            if fragment_level and not self.tables[number].has_level(fragment_level):
+                # At the ends of a text a fragment has fewer neighbours, so its part may be of a later level,
+                # which a table may have without this one.
+                left = left[incomplete[left]]
+                if not len(left):
+                    continue
             if fragment_level == unigram:
                 found = self.tables[number].find_unigrams(distinct[left, self.n // 2])
                 hit_level = np.full(len(left), HIT_UNIGRAM)
             elif fragment_level:
                 parts = shorten(distinct[left], fragment_level, self.missing_id)
-                # At the ends of a text a fragment has fewer neighbours, so its part may be of a later level,
-                # which a table may have without this one.
-                levels = fragment_levels(parts, self.missing_id)
-                if not self.tables[number].has_level(fragment_level):
-                    later = levels != fragment_level
-                    left, parts, levels = left[later], parts[later], levels[later]
                 found = self.tables[number].find(pack(parts))
-                hit_level = np.where(levels == unigram, HIT_UNIGRAM, HIT_SHORTER)
+                hit_level = np.where(
+                    fragment_levels(parts, self.missing_id) == unigram, HIT_UNIGRAM, HIT_SHORTER
+                )
             else:
                 found = self.tables[number].find(keys[left])
                 hit_level = np.full(len(left), HIT_EXACT)
@@ -224,7 +227,13 @@ class PlotChain:
 
     def _steps(self) -> list[tuple[int, int]]:
         """The pairs (table, level of fragments) to search, in order."""
-        return [(number, level) for level in fallback_order(self.n) for number in range(len(self.tables))]
+        unigram = level_count(self.n) - 1
+        return [
+            (number, level)
+            for level in fallback_order(self.n)
+            for number, table in enumerate(self.tables)
+            if level != unigram or table.has_level(level)
+        ]
 
     @staticmethod
     def _check_found(row: NDArray[np.int64], distinct: NDArray[np.int64]) -> None:
