@@ -29,12 +29,18 @@ MAY_PEAK = 128 * 1024**2
 """What requests in flight at once may have raised the heap by."""
 PLAIN = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "131072"}
 """The allocator gives back what it is given back, so that the size is what the worker keeps."""
-TEXTS = [*tiny_texts(40, seed=6, longest=24), "river " * 5_000]
+OUTSTANDING, TEXTS_OF_A_REQUEST = 48, 4
+LONG_TEXT = "river " * 5_000
+TEXTS = [*tiny_texts(40, seed=6, longest=24), LONG_TEXT]
 REFUSED = {"unknown": "not_found", "spoilt": "inference_failed", "late": "deadline_exceeded"}
 
 
 class Mixture:
-    """Requests of every kind; every 200 the manifest is written anew, with a few models less or more."""
+    """Requests of every kind; every 200 the manifest is written anew, with a few models less or more.
+
+    At first everybody sends as much as they ever will, at once, so that the heap is as large from then on as
+    chance may make it later.
+    """
 
     def __init__(self, world: TinyWorld) -> None:
         self._spoilt = spoilt_hplm(world, spoil_with_infinity)
@@ -44,12 +50,15 @@ class Mixture:
         self._refused: dict[str, str] = {}
 
     def make(self, number: int) -> InferRequest:
-        """One in ten is of no use."""
+        """One in ten is of no use, but for the first."""
         if number % 200 == 0:
             served = self._world.hplms[: 10 + number // 200 % 3]
             self._world.publish(revision=2 + number, hplms=(*served, self._spoilt))
+        if number < 2 * OUTSTANDING:
+            return request_for(self._world.hplms[number % 10], *[LONG_TEXT] * TEXTS_OF_A_REQUEST)
         request = request_for(
-            self._draw.choice(self._world.hplms[:10]), *self._draw.choices(TEXTS, k=self._draw.randint(1, 4))
+            self._draw.choice(self._world.hplms[:10]),
+            *self._draw.choices(TEXTS, k=self._draw.randint(1, TEXTS_OF_A_REQUEST)),
         )
         if number % 10:
             return request
@@ -113,7 +122,7 @@ def test_a_worker_keeps_its_size(
     mixture, sizes = Mixture(world), list[Size]()
     worker = start_worker(HMI_SLAB_MB="1", **PLAIN).wait_until_ready()
     process = psutil.Process(worker.process.pid)
-    with Load(redis, mixture.make, mixture.check, outstanding=48) as load:
+    with Load(redis, mixture.make, mixture.check, outstanding=OUTSTANDING) as load:
         began = time.monotonic()
         load.until(
             lambda: load.answered > WARM_REQUESTS and time.monotonic() - began > SECONDS * WARM_UP,
