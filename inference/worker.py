@@ -75,7 +75,6 @@ class Worker:
             misses=settings.misses,
             pipeline=Pipeline(abreast(settings.pipelining, device)),
             metrics=self._metrics,
-            profile_s=settings.profile_s,
             ahead_s=LOAD_AHEAD_S,
         )
         # A connection of its own: a thread counts while the loop answers.

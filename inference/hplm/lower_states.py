@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.compose import Composition, PackedLayout, compose_packed, source_vectors
+from inference.hplm.encoder import FullLower
 from inference.hplm.miss_policy import MissHandling
 from inference.hplm.plot_lookup import (
     HitCounts,
@@ -22,18 +23,18 @@ from inference.hplm.plot_lookup import (
     TextBatch,
     lookup,
 )
+from inference.hplm.sequences import PackedSequences
 
 FRAGMENT_BATCH = 2048
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerStates:
-    """states [B, T, d] on the device and mask [B, T] bool
-    (true: a token is there); per text its counts, the fragments [M, n] that its chain does not hold, and what
-    each token was given (see `LookupPart`) where that was asked for."""
+    """states [N, d] on the device, of packed texts; per text its counts, the fragments [M, n] that its chain
+    does not hold, and what each token was given (see `LookupPart`) where that was asked for."""
 
     states: Tensor
-    mask: Tensor
+    sequences: PackedSequences
     counts: list[HitCounts]
     missed: list[Ids]
     given: list[Levels | None]
@@ -60,23 +61,21 @@ def compute_lower_states(
 def finish_lower_states(sought: LookupResult, dtype: torch.dtype = torch.float32) -> LowerStates:
     """The states, in that type, of a batch of which the tables have been asked: what they gave is moved to
     the device and summed up, the rest computed there."""
-    texts, device = sought.texts, sought.parts[0].half.device
-    lengths = torch.tensor([len(row) for row in texts.ids], device=device)
-    mask = torch.arange(texts.longest, device=device) < lengths[:, None]
-    sheet = _StateBuffer(texts, mask, dtype)
+    texts = sought.texts
+    buffer = _StateBuffer(PackedSequences.of(texts.ids), dtype)
     for part in sought.parts:
         if part.layout:
-            sheet.put_composed(part, part.layout)
+            buffer.put(part.looked_up, _composed(part, part.layout))
         if part.whole:
-            sheet.put_whole(part)
-    assert sheet.states is not None
+            buffer.put(part.whole, _whole(texts, part))
+    assert buffer.states is not None
     counts = {at: count for part in sought.parts for at, count in part.counts.items()}
     missed = {at: lacking for part in sought.parts for at, lacking in part.missed.items()}
     given = {at: levels for part in sought.parts for at, levels in part.given.items()}
     every = range(len(texts.ids))
     return LowerStates(
-        sheet.states,
-        mask,
+        buffer.states,
+        buffer.sequences,
         [counts[at] for at in every],
         [missed[at] for at in every],
         [given.get(at) for at in every],
@@ -84,49 +83,44 @@ def finish_lower_states(sought: LookupResult, dtype: torch.dtype = torch.float32
 
 
 class _StateBuffer:
-    """The states of a batch while they are put together, one lower half after the other."""
+    """The states of a packed batch while they are put together, one lower half after the other."""
 
-    def __init__(self, texts: TextBatch, mask: Tensor, dtype: torch.dtype) -> None:
+    def __init__(self, sequences: PackedSequences, dtype: torch.dtype) -> None:
         self.states: Tensor | None = None
-        self._texts, self._mask, self._dtype = texts, mask, dtype
+        self.sequences, self._dtype = sequences, dtype
 
-    def put_composed(self, part: LookupPart, layout: PackedLayout) -> None:
-        """From contributions to states."""
-        half, longest = part.half, self._texts.longest
-        parts = half.composition or half.chain.composition.to(half.device)
-        states = compose_packed(_contributions(part, layout, parts), layout, parts)
-        if len(states) == self._mask.numel():  # every text of the batch, and all of one length
-            self.states = states.to(self._dtype).view(*self._mask.shape, -1)
+    def put(self, texts: list[int], states: Tensor) -> None:
+        """The states of these texts, one after the other."""
+        states = states.to(self._dtype)
+        if len(texts) == len(self.sequences.lengths):
+            self.states = states
             return
-        shift = np.array(part.looked_up) * longest - layout.starts
-        places = np.arange(len(states)) + np.repeat(shift, layout.lengths)
-        self._put(torch.from_numpy(places).to(half.device), states)
-
-    def put_whole(self, part: LookupPart) -> None:
-        """Texts through the root's own lower layers."""
-        assert part.half.full is not None
-        mask = self._mask[torch.tensor(part.whole, device=self._mask.device)]
-        tokens = int(mask.sum(1).max())
-        mask = mask[:, :tokens]
-        ids, types = (
-            self._padded([kind[at] for at in part.whole], tokens)
-            for kind in (self._texts.ids, self._texts.types)
-        )
-        states = part.half.full(ids, mask, types).float()
-        starts = torch.tensor(part.whole, device=mask.device)[:, None] * self._texts.longest
-        self._put((starts + torch.arange(tokens, device=mask.device))[mask], states[mask])
-
-    def _put(self, places: Tensor, states: Tensor) -> None:
-        """Write states [N, d] to places [N] of the batch's [B * T]."""
         if self.states is None:
-            self.states = states.new_zeros(*self._mask.shape, states.shape[1], dtype=self._dtype)
-        self.states.view(-1, states.shape[1])[places] = states.to(self._dtype)
+            self.states = states.new_empty(self.sequences.tokens, states.shape[1])
+        places = torch.from_numpy(self.sequences.tokens_of(texts)).to(states.device)
+        self.states.index_copy_(0, places, states)
 
-    def _padded(self, rows: Sequence[Ids], tokens: int) -> Tensor:
-        padded = np.zeros((len(rows), tokens), dtype=np.int64)
-        for number, row in enumerate(rows):
-            padded[number, : len(row)] = row
-        return torch.from_numpy(padded).to(self._mask.device)
+
+def _composed(part: LookupPart, layout: PackedLayout) -> Tensor:
+    """The states of a part's texts from the contributions of their fragments."""
+    half = part.half
+    parts = half.composition or half.chain.composition.to(half.device)
+    return compose_packed(_contributions(part, layout, parts), layout, parts)
+
+
+def _whole(texts: TextBatch, part: LookupPart) -> Tensor:
+    """The states of a part's texts through the root's own lower layers."""
+    assert part.half.full is not None
+    ids, types = ([kind[at] for at in part.whole] for kind in (texts.ids, texts.types))
+    return full_states(part.half.full, ids, types)
+
+
+def full_states(full: FullLower, ids: Sequence[Ids], types: Sequence[Ids]) -> Tensor:
+    """States [N, d] at the cut of packed texts (each [T_b] int64), computed with full context."""
+    device = full.word_embeddings.device
+    packed_ids, packed_types = (torch.from_numpy(np.concatenate(kind)).to(device) for kind in (ids, types))
+    states: Tensor = full(packed_ids, PackedSequences.of(ids), packed_types)
+    return states
 
 
 def _contributions(part: LookupPart, layout: PackedLayout, parts: Composition) -> Tensor:

@@ -1,6 +1,7 @@
 """What an hPLM changes in the upper layers: its PET (parameter-efficient transformer delta)."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -151,26 +152,41 @@ def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple
 
 @dataclass(frozen=True)
 class PetLayout:
-    """Where in a layer's row each tensor of such a PET lies, as the right-hand side of a product: adapters
-    and LoRA factors [in, out], everything else [1, width]."""
+    """Where in a layer's row of numbers each tensor of such a PET lies, as it was trained. Down-projections
+    of maps that read the same input lie side by side, so that one product computes them all."""
 
     spec: PetSpec
     shape: UpperShape
 
     @cached_property
-    def places(self) -> dict[str, tuple[int, int, int]]:
-        """By name: the first element, and the two sizes."""
+    def places(self) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """By name: the first element, and the shape in one layer."""
         found, start = {}, 0
-        for name, (_, *size) in tensor_shapes(self.spec, self.shape):
-            rows, columns = (size[1], size[0]) if len(size) == 2 else (1, size[0])
-            found[name] = (start, rows, columns)
-            start += rows * columns
+        shapes = {name: size for name, (_, *size) in tensor_shapes(self.spec, self.shape)}
+        down = [f"lora.{place}.a" for place in PLACES if f"lora.{place}.a" in shapes]
+        for name in [*down, *(name for name in shapes if name not in down)]:
+            found[name] = (start, tuple(shapes[name]))
+            start += math.prod(shapes[name])
         return found
 
     @cached_property
     def width(self) -> int:
         """Elements of a layer's row."""
-        return sum(rows * columns for _, rows, columns in self.places.values())
+        return sum(math.prod(shape) for _, shape in self.places.values())
+
+    def view(self, row: Tensor, name: str) -> Tensor | None:
+        """The tensor of that name in a layer's row [width], without a copy; None where the PET has none."""
+        place = self.places.get(name)
+        return None if place is None else _view(row, *place)
+
+    def shrink(self, row: Tensor, places: Collection[str]) -> tuple[Tensor, list[str]] | None:
+        """The down-projections [k r, in] of the k maps among `places` that have a low-rank update, and which
+        these are; None where there is none. `places` read one input and stand in the order of PLACES."""
+        changed = [place for place in places if f"lora.{place}.a" in self.places]
+        if not changed:
+            return None
+        start, (rank, inputs) = self.places[f"lora.{changed[0]}.a"]
+        return _view(row, start, (len(changed) * rank, inputs)), changed
 
     def to_json(self) -> dict[str, Any]:
         """What `from_json` reads."""
@@ -182,30 +198,26 @@ class PetLayout:
         spec = {**stored["pet"], "lora_places": tuple(stored["pet"]["lora_places"])}
         return _shared_layout(PetSpec(**spec), UpperShape(**stored["shape"]))
 
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """By name [A, in, out], of rows [A, width] of one layer; no copies."""
-        return {
-            name: torch.unflatten(flat[:, start : start + rows * columns], 1, (rows, columns))
-            for name, (start, rows, columns) in self.places.items()
-        }
+
+def _view(row: Tensor, start: int, shape: tuple[int, ...]) -> Tensor:
+    strides = (shape[1], 1) if len(shape) == 2 else (1,)
+    return row.as_strided(shape, strides, row.storage_offset() + start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPet:
-    """One PET in its layout: rows [L, width], on the host."""
+    """One PET in its layout: rows [L, width]."""
 
     layout: PetLayout
     rows: Tensor
 
     @classmethod
     def of(cls, pet: PetWeights, dtype: torch.dtype) -> "PackedPet":
-        """A copy of the PET in that type."""
+        """A copy of the PET in that type, on the host."""
         layout = _shared_layout(pet.spec, pet.shape)
         rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype)
-        for name, (start, into, out) in layout.places.items():
-            value = pet.weights[name]
-            turned = value.transpose(1, 2) if value.dim() == 3 else value[:, None]
-            torch.unflatten(rows[:, start : start + into * out], 1, (into, out)).copy_(turned)
+        for name, (start, shape) in layout.places.items():
+            rows[:, start : start + math.prod(shape)] = pet.weights[name].flatten(1)
         return cls(layout, rows)
 
 

@@ -11,13 +11,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from inference.hplm.lower_states import compute_lower_states
+from inference.hplm.lower_states import compute_lower_states, full_states
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot_lookup import HitCounts, LowerLayers
 from inference.hplm.tokenization import Encoding
-from workers.training.corpus import Ids
 from workers.training.disk import disk_full_errors
 from workers.training.progress import Reporter
 
@@ -96,7 +94,8 @@ def _made(
     """The states [T, d] of each sequence."""
     ids, types = [one.ids for one in sequences], [one.types for one in sequences]
     if way == "whole":
-        states = _whole(ids, types, half)
+        assert half.full is not None
+        states = full_states(half.full, ids, types)
         counts = [HitCounts(whole=True)] * len(ids)
     else:
         misses = (
@@ -104,20 +103,8 @@ def _made(
         )
         filled = compute_lower_states(ids, [half] * len(ids), [misses] * len(ids), types)
         states, counts = filled.states, filled.counts
-    rows = states.float().cpu().numpy()
-    return [row[: len(one)] for row, one in zip(rows, ids, strict=True)], counts
-
-
-def _whole(ids: list[Ids], types: list[Ids], half: LowerLayers) -> Tensor:
-    assert half.full is not None
-    lengths = torch.tensor([len(row) for row in ids])
-    mask = torch.arange(int(lengths.max()))[None, :] < lengths[:, None]
-    padded = torch.zeros(2, *mask.shape, dtype=torch.int64)
-    for number, given in enumerate((ids, types)):
-        padded[number][mask] = torch.from_numpy(np.concatenate(given))
-    device = half.device
-    states: Tensor = half.full(padded[0].to(device), mask.to(device), padded[1].to(device))
-    return states
+    rows = states.float().cpu().split([len(one) for one in ids])
+    return [row.numpy() for row in rows], counts
 
 
 def _shares(counts: Sequence[HitCounts]) -> dict[str, float]:

@@ -40,7 +40,7 @@ def ids_of(world: EngineWorld, text: str) -> Ids:
 
 
 def states_of(filled: LowerStates, at: int) -> Tensor:
-    return filled.states[at, filled.mask[at]]
+    return filled.sequences.split(filled.states)[at]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
@@ -167,6 +167,6 @@ def test_what_comes_out_may_be_learnt_from(
     """The states feed training too."""
     ids: Sequence[Ids] = [ids_of(shared_world, "the river zebra")] * count
     filled = compute_lower_states(ids, [halves[0]] * count, [COMPUTE] * count)
-    weight = torch.ones(filled.states.shape[2], requires_grad=True)
+    weight = torch.ones(filled.states.shape[1], requires_grad=True)
     (filled.states @ weight).sum().backward()  # type: ignore[no-untyped-call]
     assert weight.grad is not None
