@@ -65,7 +65,7 @@ def test_a_layer_that_is_not_there_yet_is_waited_for(shared_world: EngineWorld) 
         with pytest.raises(TimeoutError):
             asked.result(0.2)
         busy.set()
-        assert len(asked.result(10).groups) == 1
+        assert len(asked.result(10).segments) == 1
     pipeline.close()
 
 
