@@ -3,6 +3,9 @@
 PYTHON ?= python3
 ARGS ?=
 RUN := .venv/bin/python
+# Tests wait nearly as long as they compute: one process more than there are cores.
+PROCESSES = $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+PARALLEL = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
@@ -25,13 +28,13 @@ demo: setup ## build the demo if absent, send requests, print the report, stop
 	@HMI_SUPERVISED=$$PPID exec $(RUN) -m benchmarks.product.demo_report $(ARGS)
 
 test: setup ## the tests but for the slow ones, on services of their own (ARGS="-m unit" runs some)
-	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow" $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 unit: setup ## the tests of single modules, in less than two minutes on two cores
-	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m "not slow" tests/unit $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow" tests/unit $(ARGS)
 
 slow: setup ## the tests that take longer: in a browser, of processes that are killed, of trainings, the whole demo
-	@exec $(RUN) -m pytest -n auto --maxprocesses 4 --dist loadfile -m slow $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m slow $(ARGS)
 
 lint: setup ## style, layers, missing migrations
 	@$(RUN) -m ruff check $(SOURCES)
@@ -47,7 +50,7 @@ types: setup ## strict type check
 	@$(RUN) -m mypy
 
 screenshots: setup ## pictures of every page, into var/screenshots; those of the README into docs/images
-	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_gallery.py $(ARGS)
+	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_gallery.py tests/e2e/test_gallery_admin.py $(ARGS)
 	@mkdir -p docs/images
 	@cp var/screenshots/tree-desktop-light.png docs/images/tree.png
 	@cp var/screenshots/try-desktop-light.png docs/images/try.png

@@ -1,4 +1,4 @@
-"""The past of a large installation: jobs that are over, and usage by day and model."""
+"""Creates the history of a large installation: finished jobs, and usage by day and model."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -13,37 +13,40 @@ from tenants.usage.models import UsageDay
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import Version
 
-AT_ONCE: Final = 2_000
+BATCH_SIZE: Final = 2_000
 STEPS: Final = (JobKind.FINE_TUNE, JobKind.EVALUATE)
-REPORTS: Final = 5
-"""Figures that each job told while it ran."""
+METRICS_EVENTS: Final = 5
+"""The metrics events of each job."""
 
 
 @transaction.atomic
-def jobs_remember(*, versions: Sequence[Version], count: int) -> None:
-    """So many jobs that are over, two for each version in turn; every tenth pair ended badly."""
+def jobs_create(*, versions: Sequence[Version], count: int) -> None:
+    """Create `count` finished jobs, two for each version in turn; every tenth pair failed."""
     draw = random.Random(count)  # noqa: S311 - figures to look at
-    pairs = (_steps(version, draw, ill=n % 10 == 9) for n, version in enumerate(cycle(versions)))
+    pairs = (_steps(version, draw, failed=n % 10 == 9) for n, version in enumerate(cycle(versions)))
     jobs = list(islice(chain.from_iterable(pairs), count))
-    Job.unscoped.bulk_create(jobs, batch_size=AT_ONCE)
-    JobEvent.unscoped.bulk_create(_events(jobs), batch_size=AT_ONCE)
+    Job.unscoped.bulk_create(jobs, batch_size=BATCH_SIZE)
+    JobEvent.unscoped.bulk_create(_events(jobs), batch_size=BATCH_SIZE)
 
 
-def usage_remember(*, versions: Sequence[Version], count: int) -> None:
-    """So many rows of usage: of each model one a day, as far back as it takes. Days that are there stay."""
+def usage_create(*, versions: Sequence[Version], count: int) -> None:
+    """Create `count` rows of usage, one per model and day, back from today; existing days are kept."""
     draw = random.Random(count)  # noqa: S311 - figures to look at
     rows = islice(_days(versions, draw), count)
-    while some := list(islice(rows, AT_ONCE)):
-        UsageDay.unscoped.bulk_create(some, ignore_conflicts=True)
+    while chunk := list(islice(rows, BATCH_SIZE)):
+        UsageDay.unscoped.bulk_create(chunk, ignore_conflicts=True)
 
 
-def _steps(version: Version, draw: random.Random, *, ill: bool) -> list[Job]:
-    begun = timezone.now() - timedelta(minutes=draw.uniform(10, 60 * 24 * 30))
-    took = timedelta(seconds=draw.uniform(20, 600))
-    tuned = Job(**_over(version, STEPS[0], begun, took), state=JobState.FAILED if ill else JobState.SUCCEEDED)
-    after = _over(version, STEPS[1], begun + took, took / 10)
-    measured = Job(**after, after=tuned, state=JobState.CANCELLED if ill else JobState.SUCCEEDED)
-    if ill:
+def _steps(version: Version, draw: random.Random, *, failed: bool) -> list[Job]:
+    started = timezone.now() - timedelta(minutes=draw.uniform(10, 60 * 24 * 30))
+    duration = timedelta(seconds=draw.uniform(20, 600))
+    tuned = Job(
+        **_finished(version, STEPS[0], started, duration),
+        state=JobState.FAILED if failed else JobState.SUCCEEDED,
+    )
+    after = _finished(version, STEPS[1], started + duration, duration / 10)
+    measured = Job(**after, after=tuned, state=JobState.CANCELLED if failed else JobState.SUCCEEDED)
+    if failed:
         tuned.error_code, tuned.error_message = "training_diverged", "The loss was not a number in step 812."
         tuned.stage, tuned.progress = "fine-tune", draw.random()
     else:
@@ -51,8 +54,8 @@ def _steps(version: Version, draw: random.Random, *, ill: bool) -> list[Job]:
     return [tuned, measured]
 
 
-def _over(version: Version, kind: JobKind, begun: datetime, took: timedelta) -> dict[str, Any]:
-    """What all jobs have that are over."""
+def _finished(version: Version, kind: JobKind, started: datetime, duration: timedelta) -> dict[str, Any]:
+    """The fields of a finished job."""
     return {
         "kind": kind,
         "version": version,
@@ -60,9 +63,9 @@ def _over(version: Version, kind: JobKind, begun: datetime, took: timedelta) -> 
         "params": {"settings": version.config.get("settings", {})},
         "attempt": 1,
         "progress": 1.0,
-        "queued_at": begun,
-        "started_at": begun,
-        "finished_at": begun + took,
+        "queued_at": started,
+        "started_at": started,
+        "finished_at": started + duration,
     }
 
 
@@ -70,9 +73,11 @@ def _events(jobs: Sequence[Job]) -> Iterator[JobEvent]:
     for job in jobs:
         yield JobEvent(job=job, kind=JobState.QUEUED)
         yield JobEvent(job=job, kind=JobState.RUNNING)
-        for step in range(REPORTS):
+        for step in range(METRICS_EVENTS):
             yield JobEvent(
-                job=job, kind="metrics", data={"step": step, "total": REPORTS, "loss": 2.0 / (step + 1)}
+                job=job,
+                kind="metrics",
+                data={"step": step, "total": METRICS_EVENTS, "loss": 2.0 / (step + 1)},
             )
         yield JobEvent(job=job, kind=job.state, message=job.error_message)
 

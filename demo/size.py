@@ -1,4 +1,4 @@
-"""How big the demo is: ``HMI_DEMO_SCALE`` makes a smaller one of the same shape."""
+"""The size of the demo: ``HMI_DEMO_SCALE`` scales it down."""
 
 import math
 from dataclasses import dataclass
@@ -13,23 +13,23 @@ EPOCHS: Final = 4
 MIN_STEPS: Final = 200
 
 
-BATCH: Final = 16
-"""Rows of a step, as the product's own settings have it."""
+BATCH_SIZE: Final = 16
+"""The default batch size of a fine-tune job."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoSize:
-    """Every amount of the demo, from one scale (0 to 1; 1 is the demo that the README shows)."""
+    """The amounts of the demo at a scale from 0 to 1; 1 is the demo that the README shows."""
 
     scale: float = FULL
 
-    def share(self, amount: int, *, least: int = 1) -> int:
-        """That share of an amount."""
-        return max(least, round(amount * self.scale))
+    def scaled(self, amount: int, *, minimum: int = 1) -> int:
+        """The amount at this scale, at least `minimum`."""
+        return max(minimum, round(amount * self.scale))
 
     @property
     def convert(self) -> dict[str, Any]:
-        """Settings of the convert job: a seventh of the product's own, for a demo that is soon there."""
+        """Settings of the convert job: a seventh of the defaults, to build the demo quickly."""
         return self._settings(ridge_tokens=60_000, distil_tokens=140_000)
 
     @property
@@ -38,13 +38,13 @@ class DemoSize:
         return self._settings(tokens=80_000, head_tokens=60_000)
 
     def fine_tune(self, rows: int) -> dict[str, Any]:
-        """Settings of a fine-tune job that learns from so many rows: 4 epochs, fewer than the product's own,
-        or as many as make 200 steps at full size."""
-        steps = math.ceil(rows / BATCH)
-        return {"epochs": max(EPOCHS, math.ceil(self.share(MIN_STEPS) / steps))}
+        """Settings of a fine-tune job for this many training rows: 4 epochs, or enough for 200 steps at full
+        size."""
+        steps = math.ceil(rows / BATCH_SIZE)
+        return {"epochs": max(EPOCHS, math.ceil(self.scaled(MIN_STEPS) / steps))}
 
     def _settings(self, **amounts: int) -> dict[str, Any]:
         return {
-            name: self.share(amount, least=1_000 if "tokens" in name else 1)
+            name: self.scaled(amount, minimum=1_000 if "tokens" in name else 1)
             for name, amount in amounts.items()
         }

@@ -34,7 +34,7 @@ class DemoTexts:
         """The domain corpus: training texts only, one docstring a line, ``CORPUS_WORDS`` words at full size
         and in no size fewer than ``least``."""
         lines: list[str] = []
-        words, wanted = 0, self.size.share(CORPUS_WORDS, least=least)
+        words, wanted = 0, self.size.scaled(CORPUS_WORDS, minimum=least)
         for docstring in self.by_split["train"]:
             if words >= wanted:
                 break
@@ -56,7 +56,7 @@ class DemoTexts:
             for example in task.examples(docstring)
         ]
         kept = _first_of_each_group(found, [example.text for _, example in found])
-        train = self.size.share(task.train_size, least=MIN_TRAIN_ROWS)
+        train = self.size.scaled(task.train_size, minimum=MIN_TRAIN_ROWS)
         sizes = (train, train // 8, train // 4)
         return {
             split: sample_evenly((example for where, example in kept if where == split), size)
@@ -67,7 +67,7 @@ class DemoTexts:
 def collect_texts(size: DemoSize, console: Console) -> DemoTexts:
     """Collect, thin out and split the docstrings of the installed packages (about half a minute)."""
     collected = sorted(
-        collect_docstrings(files_per_package=size.share(FILES_PER_PACKAGE), console=console),
+        collect_docstrings(files_per_package=size.scaled(FILES_PER_PACKAGE), console=console),
         key=lambda found: zlib.crc32(found.text.encode()),
     )
     docstrings = _first_of_each_group(collected, [docstring.text for docstring in collected])
@@ -84,7 +84,7 @@ def prose_corpus(size: DemoSize) -> bytes:
     texts += [str(cast("Message", found.metadata).get_payload() or "") for found in distributions()]
     paragraphs = (" ".join(part.split()) for text in texts for part in text.split("\n\n"))
     lines = list(dict.fromkeys(part for part in paragraphs if part.count(" ") >= 7))
-    return "\n".join(lines[: size.share(len(lines))]).encode()
+    return "\n".join(lines[: size.scaled(len(lines))]).encode()
 
 
 _T = TypeVar("_T")

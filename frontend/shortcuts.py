@@ -1,4 +1,4 @@
-"""Helpers of the views: pagination, rendering, redirects within a tenant, and writes that may fail."""
+"""Helpers for views: pagination, rendering, redirects within a tenant, forms and buttons that write."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -36,10 +36,15 @@ def redirect_to(request: TenantRequest, name: str, *args: object, message: str =
     return redirect(f"frontend:{name}", request.access.tenant.slug, *args)
 
 
-def try_write(form: Form, write: Callable[[], Result]) -> Result | None:
-    """Run a write. On a typed error, add it to the form (to its field if it names one) and return None."""
+def submit_form(form: Form, save: Callable[[], Result]) -> Result | None:
+    """Validate the form and return the result of `save`. Return None if either fails.
+
+    The message of an HmiError is added to the field it names, otherwise to the form.
+    """
+    if not form.is_valid():
+        return None
     try:
-        return write()
+        return save()
     except HmiError as error:
         name = (error.param or "").removeprefix("settings.")
         form.add_error(name if name in form.fields else None, error.message)
@@ -47,15 +52,22 @@ def try_write(form: Form, write: Callable[[], Result]) -> Result | None:
 
 
 def run_action(request: TenantRequest, write: Callable[[], object], *, message: str = "") -> bool:
-    """Run the write behind a button and queue a message. Return False if it failed with a typed error, whose
-    text is then the message. Raises HmiError if the object is absent or forbidden."""
+    """Run the write behind a button and queue a message. Return False if it failed; the message says why."""
+    return action_result(request, lambda: (write(),), message=message) is not None
+
+
+def action_result(request: TenantRequest, write: Callable[[], Result], *, message: str = "") -> Result | None:
+    """Return the result of the write behind a button, and queue a message. Return None if it failed.
+
+    Raises HmiError if the object does not exist or the user may not write it.
+    """
     try:
-        write()
+        result = write()
     except HmiError as error:
         if error.status in (HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN):
             raise
         messages.error(request, error.message)
-        return False
+        return None
     if message:
         messages.success(request, message)
-    return True
+    return result

@@ -1,4 +1,4 @@
-"""The word and the colour of a state. Those of jobs and versions come from the version tree's own tables."""
+"""Labels and colours of states. Those of jobs, versions and batches come from their models."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ from versiontree.jobs.models import JOB_STATE_COLOURS, JobState
 from versiontree.tree.models.version import VERSION_STATE_COLOURS, VersionState
 
 SKIPPED = "skipped"
-"""The state of a job that was not run because the job before it failed."""
-_HERE = {
+"""The state of a job that did not run because the job before it failed."""
+_OTHER_STATES = {
     SKIPPED: ("Skipped", "neutral"),
     "active": ("Active", "success"),
     "expired": ("Expired", "warning"),
@@ -25,7 +25,7 @@ _HERE = {
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """A state's word and the name of its colour, which is a class in the style sheet."""
+    """The label of a state, and its colour, which is a CSS class."""
 
     label: str
     colour: str
@@ -38,10 +38,10 @@ STYLES: dict[str, Style] = {
         state.value: Style(VersionState(state).label, colour)
         for state, colour in VERSION_STATE_COLOURS.items()
     },
-    **{state: Style(label, colour) for state, (label, colour) in _HERE.items()},
+    **{state: Style(label, colour) for state, (label, colour) in _OTHER_STATES.items()},
 }
 
 
 def style_of(state: str) -> Style:
-    """The style of a state of a job, a version or an API key. Raises KeyError for one that nobody listed."""
+    """Return the style of a state. Raises KeyError for an unknown state."""
     return STYLES[state]

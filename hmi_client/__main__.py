@@ -1,4 +1,4 @@
-"""``python -m hmi_client``: the command `hmi`."""
+"""Run the command `hmi` as ``python -m hmi_client``."""
 
 from hmi_client.cli import main
 

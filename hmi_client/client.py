@@ -1,4 +1,4 @@
-"""The two clients: the same operations, one blocking, one to be awaited."""
+"""The clients: `Client` blocks, `AsyncClient` is awaited. Both have the methods of `ClientMethods`."""
 
 import asyncio
 import os
@@ -10,20 +10,20 @@ from typing import Any, Self
 
 import httpx
 
-from hmi_client.flow import Call, Flow, FlowRun, Item, Pause, T
-from hmi_client.methods import Operations
+from hmi_client.flow import ApiRequest, Flow, FlowRun, Item, Sleep, T
+from hmi_client.methods import ClientMethods
 from hmi_client.retries import Retries, with_retries
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "HMI_URL"
 KEY_VARIABLE = "HMI_API_KEY"
-API = "/api/v1/"
+API_PREFIX = "/api/v1/"
 TIMEOUT_S = 60.0
-AGENT = {"User-Agent": "hmi-client"}
+USER_AGENT = "hmi-client"
 
 
-class _Settings:
-    """Where the server is, who asks, and how patiently."""
+class _BaseClient:
+    """The configuration of both clients."""
 
     def __init__(
         self,
@@ -40,23 +40,23 @@ class _Settings:
         self._retries = retries or Retries()
         self._http = http
 
-    def _asked(self, http: httpx.Client | httpx.AsyncClient, call: Call) -> httpx.Request:
+    def _build_request(self, http: httpx.Client | httpx.AsyncClient, request: ApiRequest) -> httpx.Request:
         authorization = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         return http.build_request(
-            call.method,
-            f"{self.url}{API}{call.path}",
-            params=dict(call.params) or None,
-            json=call.json,
-            content=call.content,
-            headers={**AGENT, **authorization, **call.headers},
-            timeout=call.timeout_s or self._timeout_s,
+            request.method,
+            f"{self.url}{API_PREFIX}{request.path}",
+            params=dict(request.params) or None,
+            json=request.json,
+            content=request.content,
+            headers={"User-Agent": USER_AGENT, **authorization, **request.headers},
+            timeout=request.timeout_s or self._timeout_s,
         )
 
 
-class Client(_Settings, Operations):
-    """A client that blocks. ``url`` and ``key`` come from HMI_URL and HMI_API_KEY where they are not given.
+class Client(_BaseClient, ClientMethods):
+    """The blocking client. ``url`` and ``key`` default to HMI_URL and HMI_API_KEY.
 
-    ``http`` may be an ``httpx.Client`` of one's own (proxies, certificates). Not to be shared by threads.
+    Pass an ``httpx.Client`` as ``http`` to configure proxies or certificates. Not thread-safe.
     """
 
     _http: httpx.Client
@@ -73,38 +73,38 @@ class Client(_Settings, Operations):
         super().__init__(url, key, timeout_s=timeout_s, retries=retries, http=http or httpx.Client())
 
     def run(self, flow: Flow[T]) -> T:
-        """Carry an operation out."""
-        course = FlowRun(with_retries(flow, self._retries))
-        for step in course:
-            self._do(step, course)
-        return course.result
+        """Run a flow and return its result."""
+        run = FlowRun(with_retries(flow, self._retries))
+        for step in run:
+            self._execute(step, run)
+        return run.result
 
-    def each(self, flow: Flow[None]) -> Iterator[Any]:
-        """Carry an operation out as far as the caller iterates."""
-        course = FlowRun(with_retries(flow, self._retries))
-        for step in course:
+    def iterate(self, flow: Flow[None]) -> Iterator[Any]:
+        """Run a flow lazily and yield its items."""
+        run = FlowRun(with_retries(flow, self._retries))
+        for step in run:
             if isinstance(step, Item):
                 yield step.item
             else:
-                self._do(step, course)
+                self._execute(step, run)
 
-    def _do(self, step: object, course: FlowRun[Any]) -> None:
+    def _execute(self, step: object, run: FlowRun[Any]) -> None:
         match step:
-            case Call():
+            case ApiRequest():
                 try:
-                    course.answer = self._answer(step)
+                    run.response = self._send(step)
                 except httpx.TransportError as error:
-                    course.failure = error
-            case Pause(seconds):
+                    run.error = error
+            case Sleep(seconds):
                 time.sleep(seconds)
 
-    def _answer(self, call: Call) -> httpx.Response:
-        asked = self._asked(self._http, call)
-        if call.into is None:
-            return self._http.send(asked)
-        with closing(self._http.send(asked, stream=True)) as response:
+    def _send(self, request: ApiRequest) -> httpx.Response:
+        http_request = self._build_request(self._http, request)
+        if request.save_to is None:
+            return self._http.send(http_request)
+        with closing(self._http.send(http_request, stream=True)) as response:
             if response.is_success:
-                with call.into.open("wb") as file:
+                with request.save_to.open("wb") as file:
                     file.writelines(response.iter_bytes())
             else:
                 response.read()
@@ -123,8 +123,8 @@ class Client(_Settings, Operations):
         self.close()
 
 
-class AsyncClient(_Settings, Operations):
-    """The same, to be awaited. Files are read and written, a piece at a time, in the event loop's thread."""
+class AsyncClient(_BaseClient, ClientMethods):
+    """The asynchronous client. It reads and writes files in the event loop's thread, a chunk at a time."""
 
     _http: httpx.AsyncClient
 
@@ -140,40 +140,40 @@ class AsyncClient(_Settings, Operations):
         super().__init__(url, key, timeout_s=timeout_s, retries=retries, http=http or httpx.AsyncClient())
 
     async def run(self, flow: Flow[T]) -> T:
-        """Carry an operation out."""
-        course = FlowRun(with_retries(flow, self._retries))
-        for step in course:
-            await self._do(step, course)
-        return course.result
+        """Run a flow and return its result."""
+        run = FlowRun(with_retries(flow, self._retries))
+        for step in run:
+            await self._execute(step, run)
+        return run.result
 
-    async def each(self, flow: Flow[None]) -> AsyncIterator[Any]:
-        """Carry an operation out as far as the caller iterates."""
-        course = FlowRun(with_retries(flow, self._retries))
-        for step in course:
+    async def iterate(self, flow: Flow[None]) -> AsyncIterator[Any]:
+        """Run a flow lazily and yield its items."""
+        run = FlowRun(with_retries(flow, self._retries))
+        for step in run:
             if isinstance(step, Item):
                 yield step.item
             else:
-                await self._do(step, course)
+                await self._execute(step, run)
 
-    async def _do(self, step: object, course: FlowRun[Any]) -> None:
+    async def _execute(self, step: object, run: FlowRun[Any]) -> None:
         match step:
-            case Call():
+            case ApiRequest():
                 try:
-                    course.answer = await self._answer(step)
+                    run.response = await self._send(step)
                 except httpx.TransportError as error:
-                    course.failure = error
-            case Pause(seconds):
+                    run.error = error
+            case Sleep(seconds):
                 await asyncio.sleep(seconds)
 
-    async def _answer(self, call: Call) -> httpx.Response:
-        asked = self._asked(self._http, call)
-        if call.into is None:
-            return await self._http.send(asked)
-        async with aclosing(await self._http.send(asked, stream=True)) as response:
+    async def _send(self, request: ApiRequest) -> httpx.Response:
+        http_request = self._build_request(self._http, request)
+        if request.save_to is None:
+            return await self._http.send(http_request)
+        async with aclosing(await self._http.send(http_request, stream=True)) as response:
             if response.is_success:
-                with call.into.open("wb") as file:
-                    async for piece in response.aiter_bytes():
-                        file.write(piece)
+                with request.save_to.open("wb") as file:
+                    async for chunk in response.aiter_bytes():
+                        file.write(chunk)
             else:
                 await response.aread()
             return response

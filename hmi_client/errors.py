@@ -1,21 +1,23 @@
-"""What can go wrong, as exceptions: one class for each ``type`` of the API's error envelope."""
+"""The client's exceptions, one class for each ``type`` of the API's errors."""
 
 from http import HTTPStatus
 from typing import Any
 
 import httpx
 
+from hmi_client.responses import Job
+
 
 class HmiError(Exception):
-    """Whatever this package raises; the message says what was wrong and what to do."""
+    """Base class of all errors of this package."""
 
 
 class ConnectionFailed(HmiError):
-    """The server did not answer: it is not there, or the connection broke."""
+    """The server cannot be reached, or the connection broke."""
 
 
 class ApiError(HmiError):
-    """The server refused. ``code`` is one word that programs can act upon, ``param`` the offending field.
+    """The server returned an error. ``code`` is machine-readable, ``param`` names the invalid field.
 
     ``retry_after`` is in seconds; ``request_id`` finds the request in the server's log.
     """
@@ -26,7 +28,7 @@ class ApiError(HmiError):
         *,
         status: int,
         code: str,
-        type: str,  # noqa: A002 - the envelope's word
+        type: str,  # noqa: A002 - the API's name
         param: str | None = None,
         details: dict[str, Any] | None = None,
         retry_after: float | None = None,
@@ -43,79 +45,85 @@ class ApiError(HmiError):
         self.request_id = request_id
 
     def to_json(self) -> dict[str, Any]:
-        """The envelope it came in."""
+        """The error in the API's JSON format."""
         error = {"type": self.type, "code": self.code, "message": self.message, "param": self.param}
         return {"error": error | ({"details": self.details} if self.details else {})}
 
 
 class InvalidRequest(ApiError):
-    """Something of the request or of a file is wrong."""
+    """The request or a file is invalid."""
 
 
 class AuthenticationFailed(ApiError):
-    """No key, or one that is wrong, revoked or expired."""
+    """The API key is missing, wrong, revoked or expired."""
 
 
-class PermissionRefused(ApiError):
-    """The key has not the scope, or only a person may do this."""
+class PermissionDenied(ApiError):
+    """The key lacks the scope, or the operation is not available to API keys."""
 
 
 class NotFound(ApiError):
-    """It is not there, or belongs to another tenant."""
+    """The object does not exist, or belongs to another tenant."""
 
 
 class Conflict(ApiError):
-    """Not possible in the present state."""
+    """The operation is not possible in the current state."""
 
 
 class Gone(ApiError):
-    """It was there, and is over."""
+    """The object existed and has expired or was deleted."""
 
 
-class LimitReached(ApiError):
-    """A quota, a rate, or a full queue."""
+class LimitExceeded(ApiError):
+    """A quota or rate limit is exceeded, or the queue is full."""
 
 
-class ServerFailed(ApiError):
-    """The server's own fault."""
+class ServerError(ApiError):
+    """The server failed."""
 
 
 class Unavailable(ApiError):
-    """Nobody can answer at the moment."""
+    """The service is temporarily unavailable."""
 
 
 class TimedOut(ApiError):
-    """The deadline passed."""
+    """The request exceeded its deadline."""
 
 
-class FilesRefused(HmiError):
-    """A check found something wrong with uploaded files. ``faults`` are the bad rows."""
+class FilesRejected(HmiError):
+    """Uploaded files failed their check. ``row_errors`` lists the bad rows."""
 
-    def __init__(self, refusal: dict[str, Any], faults: list[dict[str, Any]]) -> None:
-        super().__init__(str(refusal.get("message", "The files were refused.")))
-        self.code = str(refusal.get("code", "invalid_field"))
-        self.refusal = refusal
-        self.faults = faults
+    def __init__(self, error: dict[str, Any], row_errors: list[dict[str, Any]]) -> None:
+        super().__init__(str(error.get("message", "The files were rejected.")))
+        self.code = str(error.get("code", "invalid_field"))
+        self.error = error
+        self.row_errors = row_errors
 
 
-class JobEnded(HmiError):
-    """A job failed or was cancelled; ``code`` is why."""
+class JobFailed(HmiError):
+    """A job or batch failed or was cancelled. ``code`` is the reason."""
 
     def __init__(self, message: str, *, job: str, code: str) -> None:
         super().__init__(message)
         self.job = job
         self.code = code
 
+    @classmethod
+    def of(cls, job: Job) -> "JobFailed":
+        """The error of a job that did not succeed."""
+        message = job.error_message or f"The job {job.kind} was {job.state}."
+        return cls(message, job=job.id, code=job.error_code or job.state)
+
 
 _BY_TYPE: dict[str, type[ApiError]] = {
     "invalid_request": InvalidRequest,
     "authentication": AuthenticationFailed,
-    "permission": PermissionRefused,
+    "permission": PermissionDenied,
     "not_found": NotFound,
     "conflict": Conflict,
     "gone": Gone,
-    "limit": LimitReached,
-    "server": ServerFailed,
+    "limit": LimitExceeded,
+    "server": ServerError,
     "unavailable": Unavailable,
     "timeout": TimedOut,
 }
@@ -133,7 +141,7 @@ _BY_STATUS: dict[int, str] = {
 
 
 def api_error(response: httpx.Response, retry_after: float | None) -> ApiError:
-    """The exception that says what an error response says; also of one that a proxy made up."""
+    """The exception for an error response, also for one that a proxy generated."""
     error = _envelope(response)
     status = response.status_code
     fallback = _BY_STATUS.get(

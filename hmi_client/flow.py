@@ -1,28 +1,32 @@
-"""What an operation asks for while it runs: a call, a pause, or to hand something out.
+"""Operations as generators, so that the blocking and the asynchronous client share one definition of each.
 
-An operation is a generator of these, a *flow*, that talks to no server itself. So it is written once, and
-both clients carry it out: one blocks, the other awaits.
+A *flow* does no I/O. It yields an `ApiRequest`, a `Sleep` or an `Item`; the client carries out the step and
+sends the response back in (httpx's ``auth_flow`` works the same way).
 """
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
+from urllib.parse import parse_qsl, urlsplit
+from uuid import uuid4
 
 import httpx
+
+from hmi_client.errors import HmiError
+from hmi_client.responses import from_json
 
 T = TypeVar("T")
 
 Json = Any
-"""What JSON can say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One request below ``/api/v1/``; answered by its response, or by a typed error.
+class ApiRequest:
+    """One HTTP request below ``/api/v1/``.
 
-    ``repeatable``: sending it twice does no more than sending it once, so it may be sent again after a lost
-    connection. ``into``: a file that gets the body of a good answer, piece by piece.
+    Only an ``idempotent`` request is retried after a broken connection. The body of a successful response is
+    streamed into ``save_to``, if given.
     """
 
     method: str
@@ -31,56 +35,98 @@ class Call:
     json: Json = None
     content: bytes | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    repeatable: bool = True
+    idempotent: bool = True
     timeout_s: float | None = None
-    into: Path | None = None
+    save_to: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
-    """Go on after so many seconds."""
+class Sleep:
+    """Sleep before the next step."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
-    """Hand an item to whoever iterates over the operation."""
+    """One item for the caller who iterates over the flow."""
 
     item: T
 
 
-Step = Call | Pause | Item[Any]
+Step = ApiRequest | Sleep | Item[Any]
 Flow = Generator[Step, Any, T]
 
 
-def ask(call: Call) -> Flow[httpx.Response]:
-    """The response to a call."""
-    response: httpx.Response = yield call
-    return response
-
-
 class FlowRun(Generic[T]):
-    """A flow on its way: iterates over its steps; ``answer`` or ``failure`` is what the last one came to.
+    """Iterates over the steps of a flow. Set ``response`` or ``error`` to the outcome of the last step.
 
-    ``result`` is there once the iteration has ended.
+    ``result`` is the flow's return value, once the iteration has ended.
     """
 
     result: T
 
     def __init__(self, flow: Flow[T]) -> None:
         self._flow = flow
-        self.answer: Any = None
-        self.failure: Exception | None = None
+        self.response: Any = None
+        self.error: Exception | None = None
 
     def __iter__(self) -> "FlowRun[T]":
         return self
 
     def __next__(self) -> Step:
-        answer, failure = self.answer, self.failure
-        self.answer = self.failure = None
+        response, error = self.response, self.error
+        self.response = self.error = None
         try:
-            return self._flow.send(answer) if failure is None else self._flow.throw(failure)
+            return self._flow.send(response) if error is None else self._flow.throw(error)
         except StopIteration as end:
             self.result = end.value
         raise StopIteration
+
+
+def send(request: ApiRequest) -> Flow[httpx.Response]:
+    """Send a request and return its response."""
+    response: httpx.Response = yield request
+    return response
+
+
+def get(kind: type[T], path: str, **params: str | int) -> Flow[T]:
+    """GET one object."""
+    response = yield from send(ApiRequest("GET", path, params))
+    return from_json(kind, response.json())
+
+
+def post(
+    path: str, body: Json = None, *, idempotency_key: str | None = None, timeout_s: float | None = None
+) -> Flow[Json]:
+    """POST and return the JSON of the response. All attempts have the same Idempotency-Key, by default a new
+    one, so that the server executes the request once."""
+    headers = {"Idempotency-Key": idempotency_key or uuid4().hex}
+    response = yield from send(ApiRequest("POST", path, json=body, headers=headers, timeout_s=timeout_s))
+    return response.json()
+
+
+def paginate(kind: type[T], path: str, params: Mapping[str, str | int | None] | None = None) -> Flow[None]:
+    """Yield every item of a list, following the ``next`` link of each page."""
+    query: dict[str, Any] = {name: value for name, value in (params or {}).items() if value is not None}
+    while True:
+        response = yield from send(ApiRequest("GET", path, query))
+        page = response.json()
+        for item in page["results"]:
+            yield Item(from_json(kind, item))
+        if not page.get("next"):
+            return
+        query = query_of(page["next"])
+
+
+def query_of(url: str) -> dict[str, Any]:
+    """The query parameters of a URL."""
+    return dict(parse_qsl(urlsplit(url).query))
+
+
+def url_path(*parts: str | int) -> str:
+    """Join names and ids to a path. HmiError if one contains a character that would change the path."""
+    for part in parts:
+        if not str(part) or any(sign in str(part) for sign in "/?#%\\") or str(part) in (".", ".."):
+            raise HmiError(f"{part!r} is not a valid name or id.")
+    return "/".join(map(str, parts))

@@ -1,53 +1,127 @@
-"""The methods of both clients, by name."""
+"""The methods of both clients, each bound to the flow that defines it."""
 
-from hmi_client import operations
-from hmi_client.operation import Listing, Operation
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
+
+from hmi_client.flow import Flow, T
+from hmi_client.operations import batches, domains, files, infer, jobs, models, tenants, training
 from hmi_client.responses import AliasMove, Batch, Corpus, Dataset, Domain, Job, JobEvent, Model, Version
 
+P = ParamSpec("P")
 
-class Operations:
-    """What can be asked of the server."""
 
-    whoami = Operation(operations.tenants.whoami)
-    usage = Operation(operations.tenants.usage)
+class SyncRunner(Protocol):
+    """What a method needs of the blocking client."""
 
-    infer = Operation(operations.infer.infer)
+    def run(self, flow: Flow[T]) -> T:
+        """Run a flow and return its result."""
 
-    models = Listing(Model, operations.models.models)
-    model = Operation(operations.models.model)
-    model_delete = Operation(operations.models.model_delete)
-    versions = Listing(Version, operations.models.versions)
-    version = Operation(operations.models.version)
-    promote = Operation(operations.models.promote)
-    rollback = Operation(operations.models.rollback)
-    alias_moves = Listing(AliasMove, operations.models.alias_moves)
+    def iterate(self, flow: Flow[None]) -> Iterator[Any]:
+        """Run a flow lazily and yield its items."""
 
-    tree = Operation(operations.domains.tree)
-    domains = Listing(Domain, operations.domains.domains)
-    domain_create = Operation(operations.domains.domain_create)
 
-    model_create = Operation(operations.training.model_create)
-    model_update = Operation(operations.training.model_update)
-    watch = Listing(Job, operations.training.watch)
-    wait = Operation(operations.training.wait)
+class AsyncRunner(Protocol):
+    """What a method needs of the asynchronous client."""
 
-    jobs = Listing(Job, operations.jobs.jobs)
-    job = Operation(operations.jobs.job)
-    job_tail = Listing(JobEvent, operations.jobs.job_tail)
-    job_cancel = Operation(operations.jobs.job_cancel)
-    job_retry = Operation(operations.jobs.job_retry)
+    async def run(self, flow: Flow[T]) -> T:
+        """Run a flow and return its result."""
 
-    batches = Listing(Batch, operations.batches.batches)
-    batch = Operation(operations.batches.batch)
-    batch_create = Operation(operations.batches.batch_create)
-    batch_watch = Listing(Batch, operations.batches.batch_watch)
-    batch_cancel = Operation(operations.batches.batch_cancel)
-    batch_delete = Operation(operations.batches.batch_delete)
-    batch_results = Operation(operations.batches.batch_results)
-    batch_errors = Operation(operations.batches.batch_errors)
+    def iterate(self, flow: Flow[None]) -> AsyncIterator[Any]:
+        """Run a flow lazily and yield its items."""
 
-    datasets = Listing(Dataset, operations.files.datasets)
-    corpora = Listing(Corpus, operations.files.corpora)
-    upload = Operation(operations.files.upload)
-    dataset_push = Operation(operations.files.dataset_push)
-    corpus_push = Operation(operations.files.corpus_push)
+
+class Method(Generic[P, T]):
+    """A method that returns the flow's result, or an awaitable of it on `AsyncClient`."""
+
+    def __init__(self, flow: Callable[P, Flow[T]]) -> None:
+        self._flow = flow
+        self.__doc__ = flow.__doc__
+
+    @overload
+    def __get__(self, client: SyncRunner, owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, client: AsyncRunner, owner: type) -> Callable[P, Awaitable[T]]: ...
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self._flow
+
+        @wraps(self._flow)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.run(self._flow(*args, **kwargs))
+
+        return method
+
+
+class IteratorMethod(Generic[P, T]):
+    """A method that returns an iterator of the flow's items. It is asynchronous on `AsyncClient`."""
+
+    def __init__(self, item: type[T], flow: Callable[P, Flow[None]]) -> None:
+        self.item = item
+        self._flow = flow
+        self.__doc__ = flow.__doc__
+
+    @overload
+    def __get__(self, client: SyncRunner, owner: type) -> Callable[P, Iterator[T]]: ...
+    @overload
+    def __get__(self, client: AsyncRunner, owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    @overload
+    def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
+    def __get__(self, client: Any, owner: type) -> Any:
+        if client is None:
+            return self._flow
+
+        @wraps(self._flow)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return client.iterate(self._flow(*args, **kwargs))
+
+        return method
+
+
+class ClientMethods:
+    """The API's operations as methods of a client."""
+
+    whoami = Method(tenants.whoami)
+    get_usage = Method(tenants.get_usage)
+
+    infer = Method(infer.infer)
+
+    list_models = IteratorMethod(Model, models.list_models)
+    get_model = Method(models.get_model)
+    create_model = Method(training.create_model)
+    update_model = Method(training.update_model)
+    delete_model = Method(models.delete_model)
+    list_versions = IteratorMethod(Version, models.list_versions)
+    get_version = Method(models.get_version)
+    watch_version = IteratorMethod(Job, training.watch_version)
+    wait_for_version = Method(training.wait_for_version)
+    promote = Method(models.promote)
+    rollback = Method(models.rollback)
+    list_alias_moves = IteratorMethod(AliasMove, models.list_alias_moves)
+
+    get_tree = Method(domains.get_tree)
+    list_domains = IteratorMethod(Domain, domains.list_domains)
+    create_domain = Method(domains.create_domain)
+
+    list_jobs = IteratorMethod(Job, jobs.list_jobs)
+    get_job = Method(jobs.get_job)
+    tail_job = IteratorMethod(JobEvent, jobs.tail_job)
+    cancel_job = Method(jobs.cancel_job)
+    retry_job = Method(jobs.retry_job)
+
+    list_batches = IteratorMethod(Batch, batches.list_batches)
+    get_batch = Method(batches.get_batch)
+    create_batch = Method(batches.create_batch)
+    watch_batch = IteratorMethod(Batch, batches.watch_batch)
+    cancel_batch = Method(batches.cancel_batch)
+    delete_batch = Method(batches.delete_batch)
+    download_batch_results = Method(batches.download_batch_results)
+    download_batch_errors = Method(batches.download_batch_errors)
+
+    list_datasets = IteratorMethod(Dataset, files.list_datasets)
+    list_corpora = IteratorMethod(Corpus, files.list_corpora)
+    upload_file = Method(files.upload_file)
+    push_dataset = Method(files.push_dataset)
+    push_corpus = Method(files.push_corpus)

@@ -1,7 +1,6 @@
-"""What the server answers with, as dataclasses. Times are ISO 8601 texts in UTC, as they came.
+"""The API's objects as dataclasses. Times are ISO 8601 strings in UTC.
 
-Fields that a class does not know are left out, so that this client works with a newer server; what the server
-does not send has the class's default.
+Unknown fields are ignored, so that the client works with a newer server. Missing fields have their defaults.
 """
 
 from collections.abc import Hashable, Mapping
@@ -13,7 +12,7 @@ T = TypeVar("T")
 
 
 def from_json(kind: type[T], data: Mapping[str, Any]) -> T:
-    """An instance of a dataclass."""
+    """Build a dataclass from JSON."""
     known = _hints(cast("Hashable", kind))
     return kind(**{name: _value(known[name], value) for name, value in data.items() if name in known})
 
@@ -35,13 +34,13 @@ def _value(hint: Any, value: Any) -> Any:
 Json = dict[str, Any]
 
 
-ENDED = frozenset({"succeeded", "failed", "cancelled"})
-"""States in which a job stays, unless somebody retries it."""
+FINISHED_STATES = frozenset({"succeeded", "failed", "cancelled"})
+"""The states of a job that is finished, unless it is retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """Whose key it is."""
+    """A tenant. ``role`` is the caller's role in it."""
 
     slug: str
     name: str
@@ -51,7 +50,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a tenant has and may have."""
+    """A tenant's usage and quota."""
 
     slug: str
     quota: Json = field(default_factory=dict)
@@ -62,7 +61,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredBy:
-    """The version that really answered."""
+    """The version that served a request."""
 
     name: str
     version: int
@@ -71,7 +70,7 @@ class AnsweredBy:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``results`` has one object for each input; what is in it is the task's."""
+    """An infer response. ``results`` has one object per input. Its fields depend on the model's task."""
 
     id: str
     model: AnsweredBy
@@ -84,7 +83,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A name that points at a version, by its number."""
+    """A movable name for a version of a model."""
 
     name: str
     version: int
@@ -93,7 +92,7 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class AliasMove:
-    """One move of an alias; ``from_version`` is None for its first."""
+    """One move of an alias. ``from_version`` is None for its first."""
 
     name: str
     to_version: int
@@ -118,7 +117,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class JobSummary:
-    """A job in few words."""
+    """The id, kind and state of a job."""
 
     id: str
     kind: str
@@ -147,13 +146,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A long piece of work; ``progress`` is between 0 and 1."""
+    """A background job, such as a training. ``progress`` is between 0 and 1."""
 
     id: str
     kind: str
     state: str
     version: int
-    of: str = ""
+    version_name: str = ""
     after: str | None = None
     stage: str = ""
     progress: float = 0.0
@@ -170,14 +169,14 @@ class Job:
     finished_at: str | None = None
 
     @property
-    def has_ended(self) -> bool:
-        """Whether nothing more happens to it by itself."""
-        return self.state in ENDED
+    def is_finished(self) -> bool:
+        """Whether the job has succeeded, failed or been cancelled."""
+        return self.state in FINISHED_STATES
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """Something that happened to a job."""
+    """An entry of a job's event log."""
 
     id: int
     kind: str
@@ -188,7 +187,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A file of inputs that a model answers: ``lines`` of ``total_lines`` are done."""
+    """A file of inputs for a model. ``lines`` of ``total_lines`` are done."""
 
     id: str
     model: str
@@ -210,14 +209,14 @@ class Batch:
     expires_at: str = ""
 
     @property
-    def has_ended(self) -> bool:
-        """Whether it is over, and what it answered can be fetched."""
+    def is_finished(self) -> bool:
+        """Whether the batch is finished and its files can be downloaded."""
         return self.state not in ("waiting", "running") and self.files_ready
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """A domain; without a tenant it is the platform's."""
+    """A domain. ``tenant`` is None if it belongs to the platform."""
 
     id: int
     name: str
@@ -252,7 +251,7 @@ class Dataset:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """Text for a domain."""
+    """Plain text for building domains."""
 
     id: int
     name: str
@@ -266,36 +265,36 @@ class Corpus:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """A file that comes in piece by piece: ``offset`` bytes of it are there."""
+    """A resumable upload. ``offset`` is the number of bytes received."""
 
     id: str
     filename: str
     size_bytes: int
     offset: int
-    mark: str = ""
+    fingerprint: str = ""
     sha256: str | None = None
 
     @property
     def is_complete(self) -> bool:
-        """Whether every byte is there."""
+        """Whether all bytes were received."""
         return self.offset == self.size_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was found in uploaded files, and what was made of them."""
+    """The check of uploaded files, and the dataset or corpus created from them."""
 
     id: str
     kind: str
     state: str
     name: str = ""
-    found: Json = field(default_factory=dict)
-    refusal: Json | None = None
-    faults: list[Json] = field(default_factory=list)
+    preview: Json = field(default_factory=dict)
+    error: Json | None = None
+    row_errors: list[Json] = field(default_factory=list)
     corpus: int | None = None
     dataset: int | None = None
 
     @property
     def is_active(self) -> bool:
-        """Whether a worker still has to look."""
+        """Whether the check is waiting or running."""
         return self.state in ("waiting", "running")

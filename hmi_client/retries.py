@@ -1,4 +1,4 @@
-"""When a call is sent again, and after how long: as the server's headers say."""
+"""Retries of failed requests, with exponential backoff and the server's ``Retry-After``."""
 
 import random
 from dataclasses import dataclass
@@ -9,73 +9,77 @@ from http import HTTPStatus
 import httpx
 
 from hmi_client.errors import ConnectionFailed, HmiError, api_error
-from hmi_client.flow import Call, Flow, FlowRun, Pause, Step, T
+from hmi_client.flow import ApiRequest, Flow, FlowRun, Sleep, T, send
 
-SHOULD = "x-should-retry"
-PASSING = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE}
-"""Statuses that are worth another try even if nothing says when."""
+SHOULD_RETRY_HEADER = "x-should-retry"
+RETRIED_STATUSES = {HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE}
+"""Statuses that are retried although the response has neither ``x-should-retry`` nor ``Retry-After``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """``most`` further attempts. The pauses between them double from ``first_s``, unless the server names
-    one; who is told to wait for longer than ``longest_s`` gets the error at once."""
+    """How often and after which delays a request is retried.
 
-    most: int = 4
-    first_s: float = 0.5
-    longest_s: float = 60.0
+    The delay doubles from ``initial_delay_s`` up to ``max_delay_s``, unless the server names one. If the
+    server asks for more than ``max_delay_s``, the error is raised at once.
+    """
 
-    def pause(self, attempt: int) -> float:
-        """Seconds before the next attempt, where the server says nothing: spread, so that clients do not
-        come back all at once."""
-        return min(self.first_s * 2.0**attempt, self.longest_s) * random.uniform(0.5, 1.0)  # noqa: S311
+    max_retries: int = 4
+    initial_delay_s: float = 0.5
+    max_delay_s: float = 60.0
+
+    def delay_s(self, attempt: int) -> float:
+        """The backoff after an attempt, with jitter so that clients do not retry in step."""
+        jitter = random.uniform(0.5, 1.0)  # noqa: S311
+        return min(self.initial_delay_s * 2.0**attempt, self.max_delay_s) * jitter
 
 
 def with_retries(flow: Flow[T], retries: Retries) -> Flow[T]:
-    """The same flow; its calls are sent again where that is sensible, or end in a typed error."""
-    course = FlowRun(flow)
-    for step in course:
-        if not isinstance(step, Call):
-            course.answer = yield step
+    """The same flow, whose requests are retried and whose failures are typed errors."""
+    run = FlowRun(flow)
+    for step in run:
+        if not isinstance(step, ApiRequest):
+            run.response = yield step
             continue
         try:
-            course.answer = yield from _answered(step, retries)
+            run.response = yield from _send_with_retries(step, retries)
         except HmiError as error:
-            course.failure = error
-    return course.result
+            run.error = error
+    return run.result
 
 
-def _answered(call: Call, retries: Retries) -> Flow[httpx.Response]:
-    for attempt in range(retries.most + 1):
+def _send_with_retries(request: ApiRequest, retries: Retries) -> Flow[httpx.Response]:
+    for attempt in range(retries.max_retries + 1):
+        is_last = attempt == retries.max_retries
         try:
-            sent: Step = call
-            response: httpx.Response = yield sent
+            response = yield from send(request)
         except httpx.TransportError as error:
             never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
-            if attempt == retries.most or not (call.repeatable or never_sent):
-                raise ConnectionFailed(f"The server did not answer: {_in_words(error)}.") from error
-            yield Pause(retries.pause(attempt))
+            if is_last or not (request.idempotent or never_sent):
+                reason = str(error).strip().rstrip(".") or type(error).__name__
+                raise ConnectionFailed(f"The server did not answer: {reason}.") from error
+            yield Sleep(retries.delay_s(attempt))
             continue
         if response.is_success:
             return response
-        told = retry_after(response)
-        wait = retries.pause(attempt) if told is None else told
-        if attempt == retries.most or wait > retries.longest_s or not worth_another_try(response, told):
-            raise api_error(response, told)
-        yield Pause(wait)
+        asked_delay_s = retry_after(response)
+        delay_s = retries.delay_s(attempt) if asked_delay_s is None else asked_delay_s
+        if is_last or delay_s > retries.max_delay_s or not should_retry(response):
+            raise api_error(response, asked_delay_s)
+        yield Sleep(delay_s)
     raise AssertionError("the last attempt returns or raises")
 
 
-def worth_another_try(response: httpx.Response, told: float | None) -> bool:
-    """What ``x-should-retry`` says; without it, whether ``Retry-After`` does, or the status alone."""
-    should = response.headers.get(SHOULD)
-    if should in ("true", "false"):
-        return bool(should == "true")
-    return told is not None or response.status_code in PASSING
+def should_retry(response: httpx.Response) -> bool:
+    """The value of ``x-should-retry``, or else whether there is a ``Retry-After`` or a retried status."""
+    header = response.headers.get(SHOULD_RETRY_HEADER)
+    if header in ("true", "false"):
+        return bool(header == "true")
+    return retry_after(response) is not None or response.status_code in RETRIED_STATUSES
 
 
 def retry_after(response: httpx.Response) -> float | None:
-    """Seconds to wait, which the header has as a number or as a date; None without it."""
+    """The ``Retry-After`` header in seconds, from a number or a date. None without it."""
     value = response.headers.get("Retry-After", "").strip()
     try:
         return max(0.0, float(value))
@@ -86,7 +90,3 @@ def retry_after(response: httpx.Response) -> float | None:
     except ValueError:
         return None
     return max(0.0, (until - datetime.now(UTC)).total_seconds())
-
-
-def _in_words(error: httpx.TransportError) -> str:
-    return str(error).strip().rstrip(".") or type(error).__name__

@@ -1,4 +1,4 @@
-"""What django-allauth asks of the product: who may sign up, whose second factor must stay, its words."""
+"""Adapters for django-allauth and django-axes: sign-up, second factors and lock-out."""
 
 import logging
 from smtplib import SMTPException
@@ -27,92 +27,91 @@ from tenants.base.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 
-REFUSED = "The user name or the password is not right. Capital letters matter in passwords."
+SIGN_IN_FAILED = "The user name or the password is not right. Capital letters matter in passwords."
 
 
-class Accounts(DefaultAccountAdapter):
-    """People and their passwords."""
+class AccountAdapter(DefaultAccountAdapter):
+    """allauth's account adapter."""
 
     error_messages = DefaultAccountAdapter.error_messages | {
-        "username_password_mismatch": REFUSED,
-        "email_password_mismatch": REFUSED,
+        "username_password_mismatch": SIGN_IN_FAILED,
+        "email_password_mismatch": SIGN_IN_FAILED,
     }
 
     def is_open_for_signup(self, request: HttpRequest) -> bool:
-        """To everybody where the installation says so; else to whoever opened the link of an invitation."""
+        """Whether HMI_SIGN_UP is set, or the request came by an invitation's link."""
         return bool(settings.HMI_SIGN_UP) or open_invitation(request) is not None
 
     def pre_authenticate(self, request: HttpRequest, **credentials: Any) -> None:
-        """Wrong passwords are counted in one place, by lockout.py; codes still by allauth."""
+        """Do nothing: axes limits failed passwords. allauth still limits failed codes."""
 
     def get_client_ip(self, request: HttpRequest) -> str:
         return rate_limit_address(request)
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
-        """A mail server that is away is for the log: the page must not tell whose address exists."""
+        """Log a failed mail server. An error page would reveal which addresses exist."""
         try:
             super().send_mail(template_prefix, email, context)
         except (SMTPException, OSError):
             log.exception("An e-mail could not be sent (%s)", template_prefix)
 
 
-FACTOR_LOST = (
+UNDECRYPTABLE_FACTOR = (
     "This second factor was set up under another secret key of the installation. An administrator can delete"
     " it; then set it up again."
 )
 
 
-class SecondFactors(DefaultMFAAdapter):
-    """Authenticator apps and recovery codes."""
+class MfaAdapter(DefaultMFAAdapter):
+    """allauth's adapter for second factors."""
 
     error_messages = DefaultMFAAdapter.error_messages | {
         "cannot_delete_authenticator": "Staff sign in with a second factor here; it stays on.",
     }
 
     def encrypt(self, text: str) -> str:
-        """Whoever reads the database, or a backup of it, has no second factor of anybody."""
+        """Encrypt a secret, so that a leaked database or backup does not contain it."""
         return encrypt(text)
 
     def decrypt(self, encrypted_text: str) -> str:
-        return decrypt(encrypted_text, error_message=FACTOR_LOST)
+        return decrypt(encrypted_text, error_message=UNDECRYPTABLE_FACTOR)
 
     def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
-        """Staff keep theirs where it is required of them."""
+        """False for staff who must have a second factor."""
         return not second_factor_required(authenticator.user)
 
 
 def second_factor_required(user: User) -> bool:
-    """Whether this person may do nothing without a second factor."""
+    """Whether HMI_STAFF_TOTP is set and the user is staff."""
     return bool(settings.HMI_STAFF_TOTP) and user.is_staff
 
 
 MAX_NAME_LENGTH = 150
 
 
-SEVERAL_ADDRESSES = 10
-"""From all addresses together so many times as many passwords are tried as from one. Less would let anybody
-keep anybody else out with few addresses."""
+ALL_ADDRESSES_FACTOR = 10
+"""The limit for all addresses together, as a multiple of that for one. A low value would let attackers lock
+out other users from few addresses."""
 
 
-class Lockout(AxesDatabaseHandler):
-    """Counts what was tried from one address and, more patiently, from all."""
+class LockoutHandler(AxesDatabaseHandler):
+    """Limits the failed sign-ins of a user name from one address, and from all addresses together."""
 
     def get_failures(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> int:
-        """As axes compares it with the limit: the greater of the failures of the name and address, and the
-        tenth part of those of the name from any address."""
+        """The failures from this address, or a tenth of those from all addresses if that is more."""
         of_name = AccessAttempt.objects.filter(
             username=get_client_username(request, credentials),
             attempt_time__gte=get_cool_off_threshold(request),
         )
         everywhere: int = of_name.aggregate(tried=Sum("failures_since_start"))["tried"] or 0
         here: int = super().get_failures(request, credentials)
-        return max(here, everywhere // SEVERAL_ADDRESSES)
+        return max(here, everywhere // ALL_ADDRESSES_FACTOR)
 
 
-def account_name(request: HttpRequest, credentials: dict[str, Any] | None) -> str:
-    """Whose password is tried: one name, whether the user name or an e-mail address was typed, in whatever
-    letters. What belongs to nobody, or to several, is taken as it was typed: nobody may have what is tried
-    of another account counted as tried of their own.
+def lockout_username(request: HttpRequest, credentials: dict[str, Any] | None) -> str:
+    """The user name to count a failed sign-in for, from a user name or e-mail address in any case.
+
+    An input that matches no user, or several, is counted by itself, so that no user is locked out by it.
     """
     given = credentials or {}
     typed = str(given.get("username") or given.get("email") or request.POST.get("login", ""))
@@ -124,21 +123,21 @@ def account_name(request: HttpRequest, credentials: dict[str, Any] | None) -> st
     return owners[0].get_username() if len(owners) == 1 else typed.lower()
 
 
-def locked_out(request: HttpRequest, *_: Any) -> HttpResponse:
-    """What somebody sees who has tried too often."""
-    minutes = settings.HMI_LOCKOUT_MIN
+def lockout_response(request: HttpRequest, *_: Any) -> HttpResponse:
+    """429 for a locked-out user name."""
+    minutes = settings.HMI_LOCKOUT_MINUTES
     message = (
         f"There were {settings.HMI_LOCKOUT_FAILURES} wrong passwords for this user name from your address, or"
-        f" {SEVERAL_ADDRESSES * settings.HMI_LOCKOUT_FAILURES} from several."
+        f" {ALL_ADDRESSES_FACTOR * settings.HMI_LOCKOUT_FAILURES} from several."
         f" Wait {minutes} {'minute' if minutes == 1 else 'minutes'} and try again, or choose a new password"
         " by e-mail, which ends the wait; so can an administrator."
     )
     return error_response(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60 * minutes))
 
 
-def _end_wait(user: User, **_: Any) -> None:
-    """Whoever can read the account's mail is its owner."""
+def _reset_lockout(user: User, **_: Any) -> None:
+    """End the lock-out after a password reset by e-mail."""
     reset(username=user.get_username())
 
 
-password_reset.connect(_end_wait)
+password_reset.connect(_reset_lockout)

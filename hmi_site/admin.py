@@ -1,25 +1,24 @@
-"""The administration of accounts: wrong passwords that lock people out, second factors, e-mail addresses. And
-what the site adds to that of tenants."""
+"""Django admin of accounts (lock-outs, second factors, e-mail addresses), and the dashboard's additions."""
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
 from axes.models import AccessAttempt
 from django.contrib import admin
 
-from hmi_site.dashboard.tenant import TenantPage
-from hmi_site.dashboard.urls import addresses
+from hmi_site.dashboard.tenant import TenantUsageAdmin
+from hmi_site.dashboard.urls import dashboard_urls
 from tenants.accounts.models import Tenant
 from tenants.base.admin.base import ModelAdmin, NoAddOrChangeAdmin
 
 admin.site.unregister([Authenticator, EmailAddress, Tenant])
-admin.site.register(Tenant, TenantPage)
+admin.site.register(Tenant, TenantUsageAdmin)
 admin.site.index_template = "hmi_site/dashboard.html"
-admin.site.extra_urls = addresses  # type: ignore[attr-defined] # unfold's site has them
+admin.site.extra_urls = dashboard_urls  # type: ignore[attr-defined] # of unfold's site
 
 
 @admin.register(AccessAttempt)
 class AccessAttemptAdmin(NoAddOrChangeAdmin):
-    """Wrong passwords of late. Deleting a row ends its lock-out."""
+    """Failed sign-ins. Deleting a row ends its lock-out."""
 
     list_display = ("username", "ip_address", "failures_since_start", "attempt_time")
     search_fields = ("username", "ip_address")
@@ -28,7 +27,7 @@ class AccessAttemptAdmin(NoAddOrChangeAdmin):
 
 @admin.register(Authenticator)
 class AuthenticatorAdmin(NoAddOrChangeAdmin):
-    """Second factors, without their secrets. Delete them for somebody who has lost the telephone."""
+    """Second factors, without their secrets. Delete those of a user who has lost the device."""
 
     list_display = ("user", "type", "created_at", "last_used_at")
     list_select_related = ("user",)
@@ -39,7 +38,7 @@ class AuthenticatorAdmin(NoAddOrChangeAdmin):
 
 @admin.register(EmailAddress)
 class EmailAddressAdmin(ModelAdmin):
-    """Who is reached where, and whether that was confirmed."""
+    """E-mail addresses of users, and whether they are verified."""
 
     list_display = ("email", "user", "primary", "verified")
     list_select_related = ("user",)

@@ -1,7 +1,7 @@
-"""``/api/v1/``: the manage API, from all applications.
+"""``/api/v1/``: the management API of all apps.
 
-What belongs to a tenant stands at two addresses: ``corpora`` for keys, which know their tenant, and
-``tenants/<slug>/corpora`` for people, who name it. What belongs to the platform stands at ``platform/…``.
+Objects of a tenant have two URLs: ``corpora`` for API keys, which imply the tenant, and
+``tenants/<slug>/corpora`` for signed-in users. Objects of the platform are below ``platform/``.
 """
 
 from django.urls import include, path

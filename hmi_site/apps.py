@@ -1,10 +1,10 @@
-"""The composition root as an app: its commands, its checks, and the Celery app that `send_task` uses."""
+"""The Django app of the site: management commands, system checks and the Celery app."""
 
 from django.apps import AppConfig
 
 
 class HmiSiteConfig(AppConfig):
-    """Loads what must be there in every process."""
+    """Imports the Celery app and the system checks in every process."""
 
     name = "hmi_site"
 

@@ -20,7 +20,7 @@ from hmi_site.ready_file import mark_ready
 from hmi_site.warm_up import warm_up
 from inference.api.client import close_gateway
 from inference.api.soon import close_asker
-from inference.garbage import spare_garbage_collection
+from inference.garbage_collector import freeze_loaded_objects
 from tenants.base.background_tasks import background_tasks
 from tenants.usage.services.usage import usage_flush
 
@@ -57,5 +57,5 @@ application = Direct(
 )
 resolve("/")  # imports all views, so that the first request need not
 warm_up()
-spare_garbage_collection()
+freeze_loaded_objects()
 mark_ready()

@@ -1,4 +1,4 @@
-"""The Celery app: JSON only; its messages are nudges that carry a job id."""
+"""The Celery app. Messages are JSON and carry only ids."""
 
 import os
 from logging.config import dictConfig
@@ -8,7 +8,7 @@ from celery import Celery
 from celery.signals import beat_init, celeryd_init, setup_logging, worker_process_init, worker_ready
 from django.conf import settings
 
-from hmi_site.embedded.lifeline import die_with_launcher
+from hmi_site.embedded.parent_death import die_with_launcher
 from hmi_site.ready_file import mark_ready
 from tenants.base.scope import use_platform_scope
 
@@ -21,26 +21,26 @@ app.autodiscover_tasks(["workers"])
 
 
 @setup_logging.connect
-def log_as_the_site_does(**_: Any) -> None:
-    """Celery would choose formats and levels of its own. What is printed is logged, as it does it."""
+def configure_logging(**_: Any) -> None:
+    """Use the site's log settings instead of Celery's. Redirect stdout to the log, as Celery does."""
     dictConfig(settings.LOGGING)
-    app.log.redirect_stdouts("WARNING")  # type: ignore[arg-type]  # pool processes read the name of a level
+    app.log.redirect_stdouts("WARNING")  # type: ignore[arg-type]  # pool processes need the level's name
 
 
 @celeryd_init.connect
-def work_for_all_tenants(**_: Any) -> None:
-    """Before the pool forks, so that its processes do as well."""
+def enter_platform_scope(**_: Any) -> None:
+    """Tasks see the rows of all tenants. Set before the pool forks, so that its processes inherit it."""
     use_platform_scope()
 
 
 @worker_process_init.connect
-def tie_pool_process(**_: Any) -> None:
-    """A pool process is a grandchild of the launcher."""
+def bind_pool_process(**_: Any) -> None:
+    """Kill a pool process with the launcher, whose grandchild it is."""
     die_with_launcher()
 
 
 @worker_ready.connect
 @beat_init.connect
-def takes_work(**_: Any) -> None:
-    """The launcher waits for this."""
+def report_ready(**_: Any) -> None:
+    """Report to the launcher that this process is ready."""
     mark_ready()

@@ -1,4 +1,4 @@
-"""System checks: what would fail later, said before anything starts (`manage.py check`)."""
+"""Django system checks of the settings (`manage.py check`)."""
 
 import os
 import re
@@ -9,23 +9,44 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
-from django.core.checks import Warning as Caution
+from django.core.checks import Warning as CheckWarning
 from django.db import Error as DatabaseError
 
+from hmi_site import env
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
 from tenants.base.row_security import policies_missing, role_bypass
 
 DEVICES = re.compile(r"auto|cpu|cuda(:\d+)?")
-KEY_LENGTH = 32
-OLDEST_REDIS = 7
+MIN_KEY_LENGTH = 32
+MIN_REDIS_VERSION = 7
 PRIVILEGED_PORTS = 1024
-CONSOLE = ".console.EmailBackend"
+CONSOLE_BACKEND = ".console.EmailBackend"
+OTHER_VARIABLES = frozenset(
+    [
+        *("HMI_BATCH_ROWS", "HMI_BATCH_TOKENS", "HMI_DEVICE_MB", "HMI_LOWER_CACHE_MB", "HMI_METRICS_HOST"),
+        *("HMI_METRICS_PORT", "HMI_MISS_POLICY", "HMI_PIPELINE", "HMI_PROFILE_S", "HMI_ROOTS", "HMI_SLAB_MB"),
+        *("HMI_WORKER_LIFE_S", "HMI_WORKER_NAME", "HMI_WORKER_STUCK_S"),  # up to here: the inference worker
+        *("HMI_READY_FILE", "HMI_SUPERVISED", "HMI_WEB_LISTENER"),  # the launcher
+        *("HMI_API_KEY", "HMI_PROFILE", "HMI_URL"),  # clients
+        *("HMI_BENCH_DIR", "HMI_DATA_DIR"),  # benchmarks
+        *("HMI_CHROMIUM", "HMI_FUZZ_CASES", "HMI_SCREENSHOTS", "HMI_TEST_HOME", "HMI_TEST_HOME_OF"),  # tests
+    ]
+)
+"""Variables that something other than the settings reads."""
+
+
+@register()
+def check_unknown_variables(**_: Any) -> list[CheckMessage]:
+    """Every HMI_ variable of the environment is read by something."""
+    unknown = {name for name in os.environ if name.startswith("HMI_")} - env.names_read - OTHER_VARIABLES
+    hint = "Correct the name or unset it; docs/operations.md lists the settings."
+    return [CheckWarning(f"{name} is not a setting.", hint=hint, id="hmi.W011") for name in sorted(unknown)]
 
 
 @register()
 def check_compute(**_: Any) -> list[CheckMessage]:
-    """The device that inference and training use."""
+    """HMI_DEVICE is a known device."""
     if DEVICES.fullmatch(settings.HMI_DEVICE):
         return []
     hint = "Use auto, cpu, cuda or cuda:1."
@@ -34,14 +55,14 @@ def check_compute(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_capacity(**_: Any) -> list[CheckMessage]:
-    """A full queue can say so only while some thread of the web server does not wait in it."""
+    """HMI_INFER_CAPACITY leaves threads of the web server free for other requests."""
     capacity, threads = settings.HMI_INFER_CAPACITY, settings.HMI_WEB_THREADS
     if capacity < threads:
         return []
     return [
         Error(
-            f"HMI_INFER_CAPACITY is {capacity}, and the web server has {threads} threads: requests that wait "
-            "could hold all of them, and nobody would get a page, the health or a 429.",
+            f"HMI_INFER_CAPACITY is {capacity}, and the web server has {threads} threads: waiting infer "
+            "requests could occupy all of them, and block pages, health checks and 429 responses.",
             hint="Raise HMI_WEB_THREADS above HMI_INFER_CAPACITY, or lower HMI_INFER_CAPACITY.",
             id="hmi.E002",
         )
@@ -50,7 +71,7 @@ def check_capacity(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_inference_worker(**_: Any) -> list[CheckMessage]:
-    """What the inference worker reads from the environment, with the worker's own readers."""
+    """The inference worker can read its environment variables."""
     given = {"REDIS_URL": settings.REDIS_URL, "HMI_ARTIFACT_ROOT": str(settings.HMI_ARTIFACT_ROOT)}
     try:
         WorkerSettings.from_env({**os.environ, **given})
@@ -63,7 +84,7 @@ def check_inference_worker(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_folders(**_: Any) -> list[CheckMessage]:
-    """Folders that must be writable, or be creatable."""
+    """The folders are writable or can be created."""
     folders = {
         "HMI_HOME": ("hmi.E003", settings.HMI_HOME),
         "HMI_ARTIFACT_ROOT": ("hmi.E004", settings.HMI_ARTIFACT_ROOT),
@@ -72,7 +93,9 @@ def check_folders(**_: Any) -> list[CheckMessage]:
     }
     return [
         Error(
-            f"{name} ({folder}) cannot be written.", hint=f"Set {name} to a folder of this user.", id=number
+            f"{name} ({folder}) cannot be written.",
+            hint="Make it writable for this user, or set HMI_HOME to another folder.",
+            id=number,
         )
         for name, (number, folder) in folders.items()
         if not _writable(Path(folder))
@@ -81,7 +104,7 @@ def check_folders(**_: Any) -> list[CheckMessage]:
 
 @register()
 def check_programs(**_: Any) -> list[CheckMessage]:
-    """The programs that HMI_POSTGRES_BIN and HMI_REDIS_BIN name."""
+    """The programs of HMI_POSTGRES_BIN and HMI_REDIS_BIN exist."""
     programs = {
         "HMI_POSTGRES_BIN": ("hmi.E006", "bin folder"),
         "HMI_REDIS_BIN": ("hmi.E007", "server program"),
@@ -95,94 +118,93 @@ def check_programs(**_: Any) -> list[CheckMessage]:
 
 @register(Tags.security)
 def check_secret_key(**_: Any) -> list[CheckMessage]:
-    """Sessions are only as safe as the key."""
-    if len(settings.SECRET_KEY) >= KEY_LENGTH:
+    """HMI_SECRET_KEY is long enough."""
+    if len(settings.SECRET_KEY) >= MIN_KEY_LENGTH:
         return []
-    hint = f"Use {KEY_LENGTH} characters or more, or unset HMI_SECRET_KEY to have one made in HMI_HOME."
-    return [Caution("HMI_SECRET_KEY is short.", hint=hint, id="hmi.W001")]
+    hint = f"Use {MIN_KEY_LENGTH} characters or more, or unset HMI_SECRET_KEY to generate one in HMI_HOME."
+    return [CheckWarning("HMI_SECRET_KEY is short.", hint=hint, id="hmi.W001")]
 
 
 @register(Tags.security)
 def check_exposure(**_: Any) -> list[CheckMessage]:
-    """Beyond this machine, cookies need HTTPS and debug pages tell too much."""
+    """A site that other machines can reach uses HTTPS, no debug pages and known host names."""
     messages: list[CheckMessage] = []
     local = settings.HMI_HOST in {"127.0.0.1", "localhost", "::1"}
     if not local and not settings.HMI_HTTPS:
-        hint = "Put a proxy that speaks HTTPS in front and set HMI_HTTPS=true."
+        hint = "Use an HTTPS proxy and set HMI_HTTPS=true."
         messages.append(
-            Caution(
-                f"HMI_HOST is {settings.HMI_HOST}: others reach it unencrypted.", hint=hint, id="hmi.W002"
+            CheckWarning(
+                f"HMI_HOST is {settings.HMI_HOST}: connections are not encrypted.", hint=hint, id="hmi.W002"
             )
         )
     if not local and settings.DEBUG:
         messages.append(
-            Error("HMI_DEBUG is on while others can reach the site.", hint="Unset it.", id="hmi.E008")
+            Error("HMI_DEBUG is on while other machines can reach the site.", hint="Unset it.", id="hmi.E008")
         )
     if not local and "*" in settings.ALLOWED_HOSTS:
-        hint = "Set HMI_ALLOWED_HOSTS to the names that people use."
-        problem = "Any host name is taken, and stands in the links of e-mails that anybody may ask for."
-        by_mail = not settings.EMAIL_BACKEND.endswith(CONSOLE)
-        kind, number = (Error, "hmi.E010") if by_mail else (Caution, "hmi.W006")
+        hint = "Set HMI_ALLOWED_HOSTS to the site's host names."
+        problem = "Every host name is accepted, so an attacker can choose the host of links in e-mails."
+        by_mail = not settings.EMAIL_BACKEND.endswith(CONSOLE_BACKEND)
+        kind, number = (Error, "hmi.E010") if by_mail else (CheckWarning, "hmi.W006")
         messages.append(kind(problem, hint=hint, id=number))
     if settings.HMI_PORT < PRIVILEGED_PORTS and os.getuid() != 0:
         hint = "Use a port from 1024, or a proxy."
-        messages.append(Caution(f"HMI_PORT {settings.HMI_PORT} may need root.", hint=hint, id="hmi.W003"))
+        messages.append(
+            CheckWarning(f"HMI_PORT {settings.HMI_PORT} may need root.", hint=hint, id="hmi.W003")
+        )
     return messages
 
 
 @register(Tags.security, deploy=True)
 def check_mail(**_: Any) -> list[CheckMessage]:
-    """Links that set a password belong into a mailbox, not into a log."""
-    if not settings.EMAIL_BACKEND.endswith(CONSOLE):
+    """E-mails with password links are sent, not logged."""
+    if not settings.EMAIL_BACKEND.endswith(CONSOLE_BACKEND):
         return []
-    hint = "Name a mail server in HMI_EMAIL_URL: smtp://user:password@host:587."
-    return [Caution("E-mails are written to the log.", hint=hint, id="hmi.W007")]
+    hint = "Set HMI_EMAIL_URL to a mail server: smtp://user:password@host:587."
+    return [CheckWarning("E-mails are written to the log.", hint=hint, id="hmi.W007")]
 
 
 @register(Tags.security, deploy=True)
 def check_database_role(**_: Any) -> list[CheckMessage]:
-    """Whether PostgreSQL keeps tenants apart for the role of DATABASE_URL. (That of the embedded one is ours,
-    and it is up only while the launcher runs.)"""
-    return [] if settings.HMI_EMBEDDED_POSTGRES else list(_role_complaints())
+    """Row-level security applies to the role of DATABASE_URL. The embedded PostgreSQL is not checked."""
+    return [] if settings.HMI_EMBEDDED_POSTGRES else list(_database_role_warnings())
 
 
-def _role_complaints() -> Iterator[CheckMessage]:
+def _database_role_warnings() -> Iterator[CheckMessage]:
     try:
-        unheld, lacking = role_bypass(), policies_missing()
+        bypass, missing = role_bypass(), policies_missing()
     except DatabaseError as error:
         hint = "Start it, or correct DATABASE_URL."
-        yield Caution(f"DATABASE_URL does not answer: {error}", hint=hint, id="hmi.W008")
+        yield CheckWarning(f"DATABASE_URL cannot be reached: {error}", hint=hint, id="hmi.W008")
         return
-    if unheld:
-        hint = "Use a role that is neither and owns the tables; docs/operations.md says how to make it."
-        problem = (
-            f"The role of DATABASE_URL {unheld}: row-level security does not hold it to a tenant's rows."
-        )
-        yield Caution(problem, hint=hint, id="hmi.W009")
-    if lacking:
+    if bypass:
+        hint = "Use a role that is neither and owns the tables; docs/operations.md says how to create it."
+        problem = f"The role of DATABASE_URL {bypass}: row-level security does not apply to it."
+        yield CheckWarning(problem, hint=hint, id="hmi.W009")
+    if missing:
         hint = "Run manage.py migrate as the role that owns the tables."
-        yield Caution(f"No row-level security on {', '.join(lacking)}.", hint=hint, id="hmi.W010")
+        yield CheckWarning(f"No row-level security on {', '.join(missing)}.", hint=hint, id="hmi.W010")
 
 
 @register()
 def check_redis(**_: Any) -> list[CheckMessage]:
-    """An external Redis that is away or too old. (The embedded one is up only while the launcher runs.)"""
-    return [] if settings.HMI_EMBEDDED_REDIS else list(_redis_complaints())
+    """An external Redis can be reached and is new enough. The embedded one is not checked."""
+    return [] if settings.HMI_EMBEDDED_REDIS else list(_redis_warnings())
 
 
-def _redis_complaints() -> Iterator[CheckMessage]:
+def _redis_warnings() -> Iterator[CheckMessage]:
     try:
         with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2) as client:
             server: Any = client.info("server")
     except redis.RedisError as error:
-        yield Caution(
-            f"REDIS_URL does not answer: {error}", hint="Start it, or correct REDIS_URL.", id="hmi.W004"
+        yield CheckWarning(
+            f"REDIS_URL cannot be reached: {error}", hint="Start it, or correct REDIS_URL.", id="hmi.W004"
         )
         return
     version = str(server["redis_version"])
-    if int(version.split(".")[0]) < OLDEST_REDIS:
-        hint = f"Use Redis {OLDEST_REDIS} or Valkey: older ones keep deleted stream entries pending for ever."
-        yield Caution(f"Redis {version} is too old.", hint=hint, id="hmi.W005")
+    if int(version.split(".")[0]) < MIN_REDIS_VERSION:
+        hint = f"Use Redis {MIN_REDIS_VERSION} or Valkey: older ones never drop deleted pending entries."
+        yield CheckWarning(f"Redis {version} is too old.", hint=hint, id="hmi.W005")
 
 
 def _writable(folder: Path) -> bool:

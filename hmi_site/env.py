@@ -1,6 +1,6 @@
-"""Readers of environment settings. A value that cannot be used stops the program, naming the variable.
+"""Read settings from environment variables. An invalid value raises ImproperlyConfigured with the name.
 
-An unset variable and one set to nothing mean the same: the default.
+An empty variable is the same as an unset one: the default applies.
 """
 
 import ipaddress
@@ -12,23 +12,26 @@ from django.core.exceptions import ImproperlyConfigured
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
+names_read: set[str] = set()
+"""The names of all variables that were read."""
 
 
 def text(name: str, default: str = "") -> str:
-    """The variable with surrounding blanks removed."""
+    """The variable without surrounding blanks."""
+    names_read.add(name)
     value = os.environ.get(name, "").strip()
     return value or default
 
 
 def integer(name: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
-    """A whole number within [minimum, maximum]."""
+    """An integer within [minimum, maximum]."""
     value = text(name)
     if not value:
         return default
     try:
         number = int(value)
     except ValueError:
-        raise _unusable(name, value, "a whole number") from None
+        raise _invalid(name, value, "a whole number") from None
     _check_range(name, number, minimum, maximum)
     return number
 
@@ -36,22 +39,22 @@ def integer(name: str, default: int, *, minimum: int | None = None, maximum: int
 def decimal(
     name: str, default: float, *, minimum: float | None = None, maximum: float | None = None
 ) -> float:
-    """A finite number within [minimum, maximum]."""
+    """A finite float within [minimum, maximum]."""
     value = text(name)
     if not value:
         return default
     try:
         number = float(value)
     except ValueError:
-        raise _unusable(name, value, "a number") from None
+        raise _invalid(name, value, "a number") from None
     if number != number or number in {float("inf"), float("-inf")}:
-        raise _unusable(name, value, "a finite number")
+        raise _invalid(name, value, "a finite number")
     _check_range(name, number, minimum, maximum)
     return number
 
 
 def flag(name: str, default: bool) -> bool:
-    """A yes or no."""
+    """A boolean."""
     value = text(name)
     if not value:
         return default
@@ -60,31 +63,31 @@ def flag(name: str, default: bool) -> bool:
         return True
     if word in FALSE_WORDS:
         return False
-    raise _unusable(name, value, "one of true, false, yes, no, on, off, 1, 0")
+    raise _invalid(name, value, "one of true, false, yes, no, on, off, 1, 0")
 
 
 def choice(name: str, default: str, choices: Sequence[str]) -> str:
-    """One of a few words."""
+    """One of the choices."""
     value = text(name, default)
     if value not in choices:
-        raise _unusable(name, value, f"one of {', '.join(choices)}")
+        raise _invalid(name, value, f"one of {', '.join(choices)}")
     return value
 
 
 def networks(name: str) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:
-    """Networks such as 10.0.0.0/8, separated by commas."""
+    """Comma-separated networks such as 10.0.0.0/8."""
     value = text(name)
     try:
         return [ipaddress.ip_network(word.strip()) for word in value.split(",") if word.strip()]
     except ValueError:
-        raise _unusable(name, value, "networks such as 10.1.0.0/16, separated by commas") from None
+        raise _invalid(name, value, "networks such as 10.1.0.0/16, separated by commas") from None
 
 
 def path(name: str, default: Path) -> Path:
-    """An absolute path; `~` is the home folder, a relative path is relative to the working folder."""
+    """An absolute path. Expands `~`; a relative path is relative to the working directory."""
     value = text(name)
     if "\0" in value:
-        raise _unusable(name, value, "a path")
+        raise _invalid(name, value, "a path")
     return Path.cwd() / Path(value).expanduser() if value else default
 
 
@@ -93,18 +96,18 @@ def optional_path(name: str) -> Path | None:
     return path(name, Path()) if text(name) else None
 
 
-def words(name: str, default: Sequence[str]) -> list[str]:
-    """Words parted by commas."""
+def comma_separated(name: str, default: Sequence[str]) -> list[str]:
+    """A list of comma-separated values."""
     value = text(name)
     return [word.strip() for word in value.split(",") if word.strip()] if value else list(default)
 
 
 def _check_range(name: str, number: float, minimum: float | None, maximum: float | None) -> None:
     if minimum is not None and number < minimum:
-        raise _unusable(name, str(number), f"at least {minimum}")
+        raise _invalid(name, str(number), f"at least {minimum}")
     if maximum is not None and number > maximum:
-        raise _unusable(name, str(number), f"at most {maximum}")
+        raise _invalid(name, str(number), f"at most {maximum}")
 
 
-def _unusable(name: str, value: str, wanted: str) -> ImproperlyConfigured:
+def _invalid(name: str, value: str, wanted: str) -> ImproperlyConfigured:
     return ImproperlyConfigured(f"{name} is {value!r}, but must be {wanted}.")

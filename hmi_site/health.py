@@ -1,4 +1,4 @@
-"""Is this process alive, and can it serve? For load balancers, the launcher and people."""
+"""Health checks: liveness and readiness."""
 
 import logging
 import threading
@@ -17,8 +17,8 @@ from inference.queueing.status import WorkerStatus, workers_alive
 log = logging.getLogger(__name__)
 
 TIMEOUT_S = 2.0
-SEEN_FOR_S = 1.0
-"""What was found is told for so long: anybody may ask, as often as they like."""
+CACHE_S = 1.0
+"""Results are cached, since the endpoint is public."""
 
 Parts = dict[str, str]
 
@@ -26,14 +26,14 @@ Parts = dict[str, str]
 @never_cache
 @require_safe
 def live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
-    """200 as long as this process answers at all."""
+    """200 while this process responds."""
     return JsonResponse({"status": "live"})
 
 
 @never_cache
 @require_safe
 def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
-    """200 when the database and Redis answer and an inference worker is ready, else 503 and which is not."""
+    """200 if the database and Redis respond and an inference worker is ready, else 503. Lists each state."""
     parts = _readiness.parts()
     good = _is_good(parts)
     return JsonResponse({"status": "ready" if good else "not ready", **parts}, status=200 if good else 503)
@@ -42,43 +42,42 @@ def ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
 @never_cache
 @require_safe
 def oip_live(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
-    """`live`, as the Open Inference Protocol has it."""
+    """`live` in the format of the Open Inference Protocol."""
     return JsonResponse({"live": True})
 
 
 @never_cache
 @require_safe
 def oip_ready(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view
-    """`ready`, as the Open Inference Protocol has it."""
+    """`ready` in the format of the Open Inference Protocol."""
     good = _is_good(_readiness.parts())
     return JsonResponse({"ready": good}, status=200 if good else 503)
 
 
 def ready_workers() -> list[WorkerStatus]:
-    """The inference workers that take requests; raises redis.RedisError."""
+    """The inference workers that are ready. Raises redis.RedisError."""
     with _client() as client:
         return [worker for worker in workers_alive(client) if worker.state == "ready"]
 
 
 class Readiness:
-    """What the parts of the product were found to be, looked at by one thread at a time and at most once in
-    SEEN_FOR_S. For any threads."""
+    """The cached state of each dependency. Thread-safe; one thread at a time refreshes it."""
 
     def __init__(self) -> None:
-        self._looking = threading.Lock()
-        self._found: Parts = {}
-        self._found_at = float("-inf")
+        self._lock = threading.Lock()
+        self._parts: Parts = {}
+        self._checked_at = float("-inf")
 
     def parts(self) -> Parts:
-        """By name; while another thread looks, what was found before."""
-        if time.monotonic() - self._found_at > SEEN_FOR_S and self._looking.acquire(blocking=not self._found):
+        """The states by name. While another thread refreshes them, the previous ones."""
+        if time.monotonic() - self._checked_at > CACHE_S and self._lock.acquire(blocking=not self._parts):
             try:
-                if time.monotonic() - self._found_at > SEEN_FOR_S:  # nobody has looked while this one waited
-                    self._found = _parts()
-                    self._found_at = time.monotonic()
+                if time.monotonic() - self._checked_at > CACHE_S:
+                    self._parts = _parts()
+                    self._checked_at = time.monotonic()
             finally:
-                self._looking.release()
-        return self._found
+                self._lock.release()
+        return self._parts
 
 
 _readiness = Readiness()

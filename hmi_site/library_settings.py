@@ -1,4 +1,4 @@
-"""Settings of people's accounts: signing in, second factors, lock-out, e-mail. A part of settings.py."""
+"""Settings of allauth, axes, drf-spectacular and unfold. settings.py imports them."""
 
 from datetime import timedelta
 
@@ -9,164 +9,78 @@ AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",
     "allauth.account.auth_backends.AuthenticationBackend",
 ]
-
-
 LOGIN_URL = "/login/"
-
-
 LOGIN_REDIRECT_URL = "/"
-
-
 LOGOUT_REDIRECT_URL = "/login/"
-
-
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-
-
 PASSWORD_RESET_TIMEOUT = 24 * 3600
-
-
 HMI_SIGN_UP = env.flag("HMI_SIGN_UP", False)
-
-
 HMI_STAFF_TOTP = env.flag("HMI_STAFF_TOTP", False)
-
-
 HMI_LOCKOUT_FAILURES = 5
+HMI_LOCKOUT_MINUTES = 15
 
-
-HMI_LOCKOUT_MIN = 15
-
-
+# --- e-mail ----------------------------------------------------------------------------------------------
 _MAIL = mail_server(env.text("HMI_EMAIL_URL"))
-
-
 EMAIL_BACKEND = _MAIL.backend
-
-
 EMAIL_HOST, EMAIL_PORT = _MAIL.host, _MAIL.port
-
-
 EMAIL_HOST_USER, EMAIL_HOST_PASSWORD = _MAIL.user, _MAIL.password
-
-
 EMAIL_USE_TLS, EMAIL_USE_SSL = _MAIL.starttls, _MAIL.tls
-
-
 EMAIL_TIMEOUT = 10
-
-
 DEFAULT_FROM_EMAIL = env.text("HMI_EMAIL_FROM", "hmi@localhost")
 
-
-ACCOUNT_ADAPTER = "hmi_site.accounts.Accounts"
-
-
+# --- django-allauth --------------------------------------------------------------------------------------
+ACCOUNT_ADAPTER = "hmi_site.accounts.AccountAdapter"
 ACCOUNT_FORMS = {
     "login": "frontend.forms.session.SignInForm",
     "signup": "frontend.forms.session.SignUpForm",
-    "add_email": "frontend.forms.session.AddressForm",
-    "change_password": "frontend.forms.session.PasswordForm",
-    "set_password": "frontend.forms.session.FirstPasswordForm",
-    "reset_password": "frontend.forms.session.ForgottenForm",
-    "reset_password_from_key": "frontend.forms.session.NewPasswordForm",
-    "reauthenticate": "frontend.forms.session.AgainForm",
+    "add_email": "frontend.forms.session.AddEmailForm",
+    "change_password": "frontend.forms.session.PasswordChangeForm",
+    "set_password": "frontend.forms.session.PasswordSetForm",
+    "reset_password": "frontend.forms.session.PasswordResetForm",
+    "reset_password_from_key": "frontend.forms.session.PasswordResetKeyForm",
+    "reauthenticate": "frontend.forms.session.ReauthenticateForm",
 }
-
-
 ACCOUNT_LOGIN_METHODS = {"username", "email"}
-
-
 ACCOUNT_SIGNUP_FIELDS = ["username*", "email*", "password1*", "password2*"]
-
-
 ACCOUNT_EMAIL_VERIFICATION = "optional"
-
-
 ACCOUNT_EMAIL_NOTIFICATIONS = True
-
-
 ACCOUNT_EMAIL_UNKNOWN_ACCOUNTS = False
-
-
-# Nobody learns by signing up whether an address has an account: it may have several, until one confirms it.
+# Sign-up does not reveal whether an address has an account.
 ACCOUNT_PREVENT_ENUMERATION = "strict"
-
-
 ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
-
-
 ACCOUNT_DEFAULT_HTTP_PROTOCOL = "https" if env.flag("HMI_HTTPS", False) else "http"
-
-
 ACCOUNT_SESSION_REMEMBER = True
-
-
-MFA_ADAPTER = "hmi_site.accounts.SecondFactors"
-
-
+MFA_ADAPTER = "hmi_site.accounts.MfaAdapter"
 MFA_FORMS = {
     "authenticate": "frontend.forms.session.CodeForm",
-    "reauthenticate": "frontend.forms.session.CodeAgainForm",
-    "activate_totp": "frontend.forms.session.FirstCodeForm",
+    "reauthenticate": "frontend.forms.session.CodeReauthenticateForm",
+    "activate_totp": "frontend.forms.session.TotpActivateForm",
 }
-
-
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
-
-
 MFA_TOTP_ISSUER = "HMI"
+MFA_TOTP_TOLERANCE = 1  # steps of 30 seconds that a clock may be off
+MFA_ALLOW_UNVERIFIED_EMAIL = True  # users may have no e-mail address
 
-
-MFA_TOTP_TOLERANCE = 1  # of 30 seconds: clocks of telephones differ
-
-
-MFA_ALLOW_UNVERIFIED_EMAIL = True  # many people have none here
-
-
-AXES_HANDLER = "hmi_site.accounts.Lockout"
-
-
+# --- django-axes -----------------------------------------------------------------------------------------
+AXES_HANDLER = "hmi_site.accounts.LockoutHandler"
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-
-
-AXES_USERNAME_CALLABLE = "hmi_site.accounts.account_name"
-
-
-AXES_LOCKOUT_CALLABLE = "hmi_site.accounts.locked_out"
-
-
+AXES_USERNAME_CALLABLE = "hmi_site.accounts.lockout_username"
+AXES_LOCKOUT_CALLABLE = "hmi_site.accounts.lockout_response"
 AXES_CLIENT_IP_CALLABLE = "tenants.base.client_address.rate_limit_address"
-
-
 AXES_FAILURE_LIMIT = HMI_LOCKOUT_FAILURES
-
-
-AXES_COOLOFF_TIME = timedelta(minutes=HMI_LOCKOUT_MIN)
-
-
+AXES_COOLOFF_TIME = timedelta(minutes=HMI_LOCKOUT_MINUTES)
 AXES_RESET_ON_SUCCESS = True
-
-
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-
-
 AXES_DISABLE_ACCESS_LOG = True
-
-
-AXES_ENABLE_ADMIN = False  # the product's own page is in hmi_site/admin.py
-
-
+AXES_ENABLE_ADMIN = False  # hmi_site/admin.py registers the model
 AXES_SENSITIVE_PARAMETERS = ["csrfmiddlewaretoken", "login", "oldpassword", "password1", "password2"]
-
-
 AXES_VERBOSE = False
 
-
+# --- drf-spectacular -------------------------------------------------------------------------------------
 SPECTACULAR_SETTINGS = {
     "TITLE": "HMI",
     "DESCRIPTION": "Serve thousands of tenants' own language models from one machine.",
@@ -199,7 +113,7 @@ SPECTACULAR_SETTINGS = {
     },
 }
 
-
+# --- django-unfold ---------------------------------------------------------------------------------------
 UNFOLD = {
     "SITE_TITLE": "HMI",
     "SITE_HEADER": "HMI",
@@ -208,8 +122,8 @@ UNFOLD = {
     "SHOW_VIEW_ON_SITE": False,
     "STYLES": ["/static/hmi_site/palette.css", "/static/hmi_site/admin.css"],
     "SCRIPTS": ["/static/hmi_site/policy.js", "/static/hmi_site/pages.js"],
-    "COLORS": lambda _: {},  # They stand in palette.css: in a page the content policy allows no styles.
-    "DASHBOARD_CALLBACK": "hmi_site.dashboard.views.board",
+    "COLORS": lambda _: {},  # in palette.css: the content security policy forbids inline styles
+    "DASHBOARD_CALLBACK": "hmi_site.dashboard.views.dashboard_context",
     "SIDEBAR": {
         "show_search": True,
         "show_all_applications": True,

@@ -1,4 +1,4 @@
-"""How a process tells the launcher that it takes work: it touches a file that the launcher has named."""
+"""Readiness of child processes: a child creates the file that HMI_READY_FILE names."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,6 @@ READY_FILE = "HMI_READY_FILE"
 
 
 def mark_ready() -> None:
-    """Tell the launcher; nothing happens where there is none."""
+    """Create the ready file. Does nothing without a launcher."""
     if file := os.environ.get(READY_FILE):
         Path(file).touch()

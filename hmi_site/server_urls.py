@@ -1,4 +1,4 @@
-"""Where PostgreSQL and Redis are: the embedded ones of an HMI_HOME, or external ones by URL."""
+"""Settings for PostgreSQL, Redis and the mail server, from their URLs or for the embedded servers."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +13,11 @@ EMBEDDED_DATABASE = "hmi"
 
 
 EMBEDDED_ADMIN = "hmi"
-"""Made with the cluster: a superuser, whom no policy holds. Only makes the database ready."""
+"""The superuser of the embedded cluster. Only the launcher uses it, to set up the database."""
 
 
 EMBEDDED_ROLE = "hmi_app"
-"""All processes of the product: owns the database and what is in it, and is held by the policies."""
+"""The role of all processes. It owns the database, and row-level security applies to it."""
 
 
 VALKEY_SOCKET = "valkey.sock"
@@ -27,12 +27,12 @@ CONNECT_TIMEOUT_S = 3
 
 
 def embedded_database(runtime: Path) -> dict[str, Any]:
-    """Django's settings for the embedded PostgreSQL, whose unix socket lies in `runtime`."""
+    """Django's settings for the embedded PostgreSQL, whose Unix socket is in `runtime`."""
     return {"NAME": EMBEDDED_DATABASE, "USER": EMBEDDED_ROLE, "HOST": str(runtime), "OPTIONS": {}}
 
 
 def database_from_url(url: str) -> dict[str, Any]:
-    """Django's settings for an external PostgreSQL; `url` is anything libpq reads."""
+    """Django's settings for an external PostgreSQL, from a URL that libpq accepts."""
     if not url.startswith(("postgres://", "postgresql://")):
         raise ImproperlyConfigured("DATABASE_URL must start with postgresql://.")
     try:
@@ -47,12 +47,12 @@ def database_from_url(url: str) -> dict[str, Any]:
 
 
 def embedded_redis_url(runtime: Path) -> str:
-    """redis-py's URL of the embedded Valkey."""
+    """The URL of the embedded Valkey."""
     return f"unix://{runtime / VALKEY_SOCKET}"
 
 
 def checked_redis_url(url: str) -> str:
-    """The URL of an external Redis, if redis-py can use it."""
+    """The URL of an external Redis. ImproperlyConfigured if redis-py cannot use it."""
     scheme = urlsplit(url).scheme
     if scheme not in {"redis", "rediss", "unix"}:
         raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
@@ -60,7 +60,7 @@ def checked_redis_url(url: str) -> str:
 
 
 def broker_url(redis_url: str) -> str:
-    """The same server in the words of Celery, which names unix sockets differently."""
+    """The URL of the same server for Celery, which spells Unix sockets differently."""
     parts = urlsplit(redis_url)
     if parts.scheme != "unix":
         return redis_url
@@ -69,7 +69,7 @@ def broker_url(redis_url: str) -> str:
 
 
 def socket_folders(database_host: str, redis_url: str) -> list[Path]:
-    """The folders of the unix sockets among the two: libpq takes several hosts, with commas."""
+    """The folders of the Unix sockets of both servers. libpq accepts several comma-separated hosts."""
     hosts = [Path(host) for host in database_host.split(",") if host.startswith("/")]
     redis = urlsplit(redis_url)
     return [*hosts, *([Path(redis.path).parent] if redis.scheme == "unix" else [])]
@@ -83,7 +83,7 @@ BACKENDS = "django.core.mail.backends"
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """What Django's settings `EMAIL_…` say."""
+    """The values of Django's `EMAIL_…` settings."""
 
     backend: str = f"{BACKENDS}.console.EmailBackend"
     host: str = "localhost"
@@ -95,8 +95,9 @@ class MailServer:
 
 
 def mail_server(url: str) -> MailServer:
-    """`smtp://user:password@host:587` speaks STARTTLS, `smtps://…` TLS from the first byte; without a URL
-    messages are written to the log of the process.
+    """The mail server of a URL: `smtp://user:password@host:587` (STARTTLS) or `smtps://…` (TLS).
+
+    Without a URL, messages are written to the log.
     """
     if not url:
         return MailServer()
@@ -104,9 +105,9 @@ def mail_server(url: str) -> MailServer:
     try:
         port = parts.port or PORTS[parts.scheme]
     except (KeyError, ValueError):
-        raise _unusable() from None
+        raise _invalid_email_url() from None
     if not parts.hostname:
-        raise _unusable()
+        raise _invalid_email_url()
     return MailServer(
         f"{BACKENDS}.smtp.EmailBackend",
         parts.hostname,
@@ -118,6 +119,6 @@ def mail_server(url: str) -> MailServer:
     )
 
 
-def _unusable() -> ImproperlyConfigured:
-    # Without the URL itself: it holds a password.
+def _invalid_email_url() -> ImproperlyConfigured:
+    # Without the URL itself: it contains a password.
     return ImproperlyConfigured("HMI_EMAIL_URL must look like smtp://user:password@host:587 or smtps://….")

@@ -1,4 +1,4 @@
-"""Django settings. Everything that differs between installations comes from the environment (see env.py)."""
+"""Django settings. Those that differ between installations are environment variables (see env.py)."""
 
 import sys
 import tempfile
@@ -9,12 +9,12 @@ from csp.constants import NONE, SELF
 
 from hmi_site import env, secret_key, server_urls
 from hmi_site.embedded.runtime_dir import runtime_dir
-from hmi_site.library_settings import *  # noqa: F403  # noqa: F403
+from hmi_site.library_settings import *  # noqa: F403
 from inference.logs import LEVELS, STYLES, log_config
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-# --- places -----------------------------------------------------------------------------------------------
+# --- folders ----------------------------------------------------------------------------------------------
 HMI_HOME = env.path("HMI_HOME", BASE_DIR / "var")
 HMI_ARTIFACT_ROOT = env.path("HMI_ARTIFACT_ROOT", HMI_HOME / "artifacts")
 HMI_UPLOAD_ROOT = env.path("HMI_UPLOAD_ROOT", HMI_HOME / "uploads")
@@ -24,67 +24,66 @@ HMI_RUNTIME_DIR = env.path("HMI_RUNTIME_DIR", runtime_dir(HMI_HOME))
 HMI_POSTGRES_BIN = env.optional_path("HMI_POSTGRES_BIN")
 HMI_REDIS_BIN = env.optional_path("HMI_REDIS_BIN")
 
-MAX_PER_MINUTE = 2_000_000_000  # what the database's columns hold
-
 # --- serving and training ---------------------------------------------------------------------------------
 HMI_HOST = env.text("HMI_HOST", "127.0.0.1")
 HMI_PORT = env.integer("HMI_PORT", 8000, minimum=1, maximum=65535)
 HMI_WEB_THREADS = env.integer("HMI_WEB_THREADS", 128, minimum=2, maximum=4096)
-# Pages that follow a job live; each holds a connection, but no thread.
+# Open event streams of job pages. Each holds a connection, but no thread.
 HMI_LIVE_STREAMS = 256
 HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
-# Each request that waits holds a thread of the web server; the others stay free for pages, health and 429.
+# Each waiting request holds a thread of the web server. The rest serve pages, health checks and 429s.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)
 HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
-# How long keys and versions are cached, and how long usage is buffered; tests set 0.
+# Seconds for which API keys and models are cached, and usage is buffered. Tests set 0.
 HMI_KEY_CACHE_S = 5.0
 HMI_MODEL_CACHE_S = 1.0
 HMI_USAGE_INTERVAL_S = 1.0
-# A minute, for a tenant whose quota says nothing else; 0 is no limit.
-HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MAX_PER_MINUTE)
-HMI_RATE_TOKENS = env.integer("HMI_RATE_TOKENS", 60_000_000, minimum=0, maximum=MAX_PER_MINUTE)
+MAX_RATE = 2_000_000_000  # what the database columns hold
+# Requests and tokens a minute for tenants whose quota sets no rate. 0: no limit.
+HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MAX_RATE)
+HMI_RATE_TOKENS = env.integer("HMI_RATE_TOKENS", 60_000_000, minimum=0, maximum=MAX_RATE)
 HMI_RATE_MANAGE = 3_000
 HMI_MAX_INPUTS = 256
 HMI_MAX_INPUT_BYTES = 2 * 1024**2
 HMI_MAX_BODY_BYTES = env.integer("HMI_MAX_BODY_BYTES", 16 * 1024**2, minimum=1)
 HMI_UPLOAD_MAX_BYTES = env.integer("HMI_UPLOAD_MAX_BYTES", 4 * 1024**3, minimum=1)
-HMI_UPLOAD_LIFE_H = 48.0
+HMI_UPLOAD_EXPIRY_H = 48.0
 HMI_CHECK_INLINE_BYTES = 8 * 1024**2
 HMI_MAX_CHECKS = 10
 HMI_IMPORT_MAX_BYTES = 16 * 1024**3
-# What tries artifacts that came from elsewhere, in a process of its own: the web process loads no models.
+# The commands that check imported artifacts, in a sandboxed process: web processes load no models.
 HMI_ARTIFACT_CHECK = (sys.executable, "-m", "inference.hplm.artifact_check")
 HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
-# Webhooks: networks that are not public and may be sent to, plain http, and further certificates believed.
+# Webhooks: allowed private networks, plain http, and additional CA certificates.
 HMI_WEBHOOK_NETWORKS = env.networks("HMI_WEBHOOK_NETWORKS")
 HMI_WEBHOOK_HTTP = env.flag("HMI_WEBHOOK_HTTP", False)
 HMI_WEBHOOK_CA_FILE = env.text("HMI_WEBHOOK_CA_FILE") or None
-# Whom tenants ask for more.
+# The contact that pages show to tenants who need more quota.
 HMI_CONTACT = env.text("HMI_CONTACT")
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
 HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)
 
 # --- security ---------------------------------------------------------------------------------------------
 DEBUG = env.flag("HMI_DEBUG", False)
-SECRET_KEY = env.text("HMI_SECRET_KEY") or secret_key.read_or_make(HMI_HOME)
-# Those before it: what they signed or sealed can still be read.
-SECRET_KEY_FALLBACKS = env.words("HMI_SECRET_KEY_FALLBACKS", [])
-ALLOWED_HOSTS = env.words(
+SECRET_KEY = env.text("HMI_SECRET_KEY") or secret_key.read_or_create(HMI_HOME)
+# Earlier keys, which still verify signatures and decrypt secrets.
+SECRET_KEY_FALLBACKS = env.comma_separated("HMI_SECRET_KEY_FALLBACKS", [])
+ALLOWED_HOSTS = env.comma_separated(
     "HMI_ALLOWED_HOSTS",
     ["*"] if HMI_HOST in {"0.0.0.0", "::"} else ["localhost", "127.0.0.1", "[::1]", HMI_HOST],  # noqa: S104
 )
-CSRF_TRUSTED_ORIGINS = env.words("HMI_TRUSTED_ORIGINS", [])
+CSRF_TRUSTED_ORIGINS = env.comma_separated("HMI_TRUSTED_ORIGINS", [])
 HMI_HTTPS = env.flag("HMI_HTTPS", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HMI_HTTPS
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if HMI_HTTPS else None
 SECURE_SSL_REDIRECT = HMI_HTTPS
-# Asked for on the machine itself, past the proxy.
+# Requested on the machine itself, without the proxy.
 SECURE_REDIRECT_EXEMPT = [r"^health/", r"^metrics$"]
 SECURE_HSTS_SECONDS = 31_536_000 if HMI_HTTPS else 0
-# What other hosts of the domain speak, and for ever, is not for one installation to say.
+# HSTS for subdomains and preloading are up to the owner of the domain.
 SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
 HMI_TRUSTED_PROXIES = env.integer("HMI_TRUSTED_PROXIES", 0, minimum=0, maximum=16)
 SECURE_REFERRER_POLICY = "same-origin"
@@ -102,7 +101,7 @@ CONTENT_SECURITY_POLICY = {
 }
 CSRF_FAILURE_VIEW = "hmi_site.http.errors.csrf_failure"
 HMI_METRICS_TOKEN = env.text("HMI_METRICS_TOKEN")
-# Two installations on one machine share the host name, and browsers do not part cookies by port.
+# Browsers share cookies between ports, and one machine may run several installations.
 SESSION_COOKIE_NAME = f"hmi_session_{HMI_PORT}"
 CSRF_COOKIE_NAME = f"hmi_csrf_{HMI_PORT}"
 
@@ -137,7 +136,7 @@ INSTALLED_APPS = [
     "inference.openai",
     "inference.open_inference",
     "frontend",
-    "allauth",  # behind frontend, whose templates are to be found first
+    "allauth",  # after frontend, whose templates override its own
     "allauth.account",
     "allauth.mfa",
     "hmi_site",
@@ -186,7 +185,7 @@ AUTH_USER_MODEL = "accounts.User"
 # --- PostgreSQL, Redis, Celery ----------------------------------------------------------------------------
 DATABASE_URL = env.text("DATABASE_URL")
 HMI_EMBEDDED_POSTGRES = not DATABASE_URL
-# Only the web server keeps a pool (it answers from many threads); other processes have one connection each.
+# Only the web server, with its many threads, has a pool. Other processes have one connection each.
 HMI_DB_POOL = env.integer("HMI_DB_POOL", 0, minimum=0)
 DATABASES: dict[str, dict[str, Any]] = {
     "default": {
@@ -199,10 +198,10 @@ DATABASES: dict[str, dict[str, Any]] = {
         "CONN_HEALTH_CHECKS": True,
     }
 }
-# Also who sees what: tenants/base/scope.py sets it as it goes.
+# tenants/base/scope.py stores the tenant scope in it.
 DATABASES["default"]["OPTIONS"]["application_name"] = "hmi"
 if HMI_DB_POOL:
-    # Without a time limit a request waits 30 s for a database that is down.
+    # The default timeout is 30 s, too long for a request while the database is down.
     DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 1, "max_size": HMI_DB_POOL, "timeout": 3}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
@@ -212,13 +211,13 @@ REDIS_URL = (
     if HMI_EMBEDDED_REDIS
     else server_urls.checked_redis_url(env.text("REDIS_URL"))
 )
-# What the process that tries artifacts does not see: data, the secret key, and sockets of the services.
+# Folders that the sandbox hides: data, the secret key and sockets.
 HMI_HIDDEN_FOLDERS = [
     *(HMI_HOME, HMI_ARTIFACT_ROOT, HMI_UPLOAD_ROOT, HMI_EXPORT_ROOT, HMI_RUNTIME_DIR),
     *server_urls.socket_folders(DATABASES["default"]["HOST"], REDIS_URL),
 ]
 CACHES = {
-    # Of how often codes were tried: what is forgotten may be tried again.
+    # Counters of rate limits, which may be lost.
     "default": {
         "BACKEND": "hmi_site.shared_cache.SharedCache",
         "LOCATION": REDIS_URL,
@@ -236,7 +235,7 @@ CELERY_TASK_DEFAULT_QUEUE = "default"
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-# A tick that nobody took in time is worthless: the next one does its work.
+# Tasks expire with the next tick, which does their work.
 CELERY_BEAT_SCHEDULE = {
     "recover-lost-work": {
         "task": "base.recover_lost_work",
@@ -248,19 +247,19 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 3600.0,
         "options": {"queue": "default", "expires": 3600.0},
     },
-    # What a message was lost for, and what is tried again.
+    # Retries, and deliveries whose message was lost.
     "send-webhooks": {
         "task": "webhooks.send",
         "schedule": 5.0,
         "options": {"queue": "webhooks", "expires": 5.0},
     },
-    # Jobs of a tenant that is deleted take a while to stop, and a worker may have been killed over it.
+    # Continues deletions that wait for jobs to stop, or whose worker was killed.
     "delete-tenants": {
         "task": "transfer.delete_tenants",
         "schedule": 60.0,
         "options": {"queue": "uploads", "expires": 60.0},
     },
-    # Heals a manifest whose writer was killed between the commit and the file.
+    # Repairs a manifest whose writer was killed between the commit and the file.
     "publish-manifest": {
         "task": "workers.publish_manifest",
         "schedule": 60.0,
@@ -309,7 +308,7 @@ REST_FRAMEWORK = {
 HMI_LOG_FORMAT = env.choice("HMI_LOG_FORMAT", "line", [*STYLES])
 HMI_LOG_LEVEL = env.choice("HMI_LOG_LEVEL", "info", LEVELS)
 LOGGING = log_config(HMI_LOG_FORMAT, HMI_LOG_LEVEL)
-# Django and the web server would write lines of their own.
+# Pass the records of Django and the web server to the root logger.
 LOGGING["loggers"] |= {
     name: {"handlers": [], "level": "INFO", "propagate": True}
     for name in ("django", "django.server", "_granian")

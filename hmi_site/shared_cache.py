@@ -1,7 +1,6 @@
-"""The cache that all web processes share: how often somebody tried codes and forms, by django-allauth.
+"""Django's Redis cache with a fallback to local memory while Redis is unavailable.
 
-It lies in Valkey, as JSON. While Valkey is away each process counts for itself: whoever signs in then is let
-in, and who tries codes is still stopped.
+django-allauth counts attempts in it. With the fallback, sign-in still works and attempts are still limited.
 """
 
 import json
@@ -22,7 +21,7 @@ TIMEOUT_S = 0.5
 
 
 class Json:
-    """Values as they lie in Valkey: numbers bare, as counting needs them."""
+    """Serializes values as JSON. Integers stay plain, so that INCR works."""
 
     def dumps(self, value: Any) -> Any:
         return value if type(value) is int else json.dumps(value)
@@ -31,37 +30,37 @@ class Json:
         return json.loads(stored)
 
 
-def _shared_or_own(name: str) -> Callable[..., Any]:
+def _with_fallback(name: str) -> Callable[..., Any]:
     def call(self: "SharedCache", *args: Any, **kwargs: Any) -> Any:
         try:
             return getattr(super(SharedCache, self), name)(*args, **kwargs)
         except RedisError as error:
-            log.error("Tries are counted by this process alone: %s", error)
-            return getattr(self.own, name)(*args, **kwargs)
+            log.error("Redis is unavailable, attempts are counted in this process only: %s", error)
+            return getattr(self.local, name)(*args, **kwargs)
 
     return call
 
 
 class SharedCache(RedisCache):  # type: ignore[misc,unused-ignore]
-    """Django's, which never fails."""
+    """Falls back to a cache in local memory on each error of Redis."""
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
-        patience = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
-        options = {"serializer": Json(), "retry": Retry(NoBackoff(), 0), **patience}
+        timeouts = {"socket_timeout": TIMEOUT_S, "socket_connect_timeout": TIMEOUT_S}
+        options = {"serializer": Json(), "retry": Retry(NoBackoff(), 0), **timeouts}
         super().__init__(server, {**params, "OPTIONS": options})
-        self.own = LocMemCache("while-valkey-is-away", {"OPTIONS": {"MAX_ENTRIES": 100_000}})
+        self.local = LocMemCache("redis-fallback", {"OPTIONS": {"MAX_ENTRIES": 100_000}})
 
-    get, set, add = _shared_or_own("get"), _shared_or_own("set"), _shared_or_own("add")
-    delete, touch = _shared_or_own("delete"), _shared_or_own("touch")
-    incr, has_key = _shared_or_own("incr"), _shared_or_own("has_key")
+    get, set, add = _with_fallback("get"), _with_fallback("set"), _with_fallback("add")
+    delete, touch = _with_fallback("delete"), _with_fallback("touch")
+    incr, has_key = _with_fallback("incr"), _with_fallback("has_key")
     get_many, set_many, delete_many = BaseCache.get_many, BaseCache.set_many, BaseCache.delete_many
 
     def clear(self) -> None:
-        """Django's would empty the queues, too."""
-        self.own.clear()
+        """Delete the keys of the cache only. Django's method would flush the queues, too."""
+        self.local.clear()
         try:
             client = self._cache.get_client(write=True)
             for key in client.scan_iter(self.make_key("*")):
                 client.delete(key)
         except RedisError as error:
-            log.error("The shared cache could not be emptied: %s", error)
+            log.error("The cache could not be cleared: %s", error)

@@ -1,4 +1,4 @@
-"""Every URL root of the site."""
+"""The root URLconf."""
 
 from allauth.account.decorators import secure_admin_login
 from django.contrib import admin
@@ -11,7 +11,7 @@ from hmi_site.metrics.requests import metrics
 from hmi_site.openapi.views import SchemaView
 from inference.open_inference.views import ServerView
 
-# There is one way in, with its lock-out and its second factor.
+# The admin uses the site's login, with lock-out and second factor.
 admin.site.login = secure_admin_login(admin.site.login)  # type: ignore[method-assign]
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -25,7 +25,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
         SwaggerView.as_view(url_name="schema", template_name="frontend/api_docs.html"),
         name="docs",
     ),
-    path("api/v1/", include("inference.api.urls")),  # first: it is asked for most
+    path("api/v1/", include("inference.api.urls")),  # first: most requests go here
     path("api/v1/", include("hmi_site.api_urls")),
     path("v1/", include("inference.openai.urls")),
     path("v2", ServerView.as_view(), name="oip-server"),

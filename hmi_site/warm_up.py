@@ -1,4 +1,4 @@
-"""What the first request to a web server would else wait for: modules, and connections to its servers."""
+"""Warm up a web server: import modules and open connections before the first request."""
 
 import logging
 from contextlib import suppress
@@ -18,28 +18,27 @@ from versiontree.tree.models import Hplm
 
 log = logging.getLogger(__name__)
 
-NOBODYS_KEY = f"{'0' * 8}.{'0' * 32}"
-WITHIN_S = 10.0
+UNKNOWN_KEY = f"{'0' * 8}.{'0' * 32}"
+TIMEOUT_S = 10.0
 
 
 def warm_up() -> None:
-    """Look up a key that nobody has and some model, and how serving stands; nothing is asked of a model. What
-    is away is for the requests to tell."""
-    # In a thread, as requests are: whoever loads the application may be an event loop.
-    thread = Thread(target=_ask, name="warm-up", daemon=True)
+    """Look up an unknown API key, a model and the serving state. Errors are only logged."""
+    # In a thread, like requests: the caller may be an event loop.
+    thread = Thread(target=_run, name="warm-up", daemon=True)
     thread.start()
-    thread.join(WITHIN_S)
+    thread.join(TIMEOUT_S)
 
 
-def _ask() -> None:
+def _run() -> None:
     try:
         with empty_scope():
-            api_key_from(NOBODYS_KEY)
+            api_key_from(UNKNOWN_KEY)
         _look_up_a_model()
         gateway().look_if_stale()
         asker()
     except (DatabaseError, RedisError, OSError) as error:
-        log.warning("The first requests will wait: %s", error)
+        log.warning("The first requests will be slow: %s", error)
     finally:
         release_database()
 

@@ -1,7 +1,7 @@
-"""Everything that computes: models, the engine, the inference worker, and the API in front of it."""
+"""Inference: the models, the engine, the inference worker, and the APIs."""
 
 import os
 
-# PyTorch reads this when it first allocates much on a CPU. With huge pages a batch of 32 texts of 128 tokens
-# takes 8% less time, as the pages of its intermediate results need not be faulted in one by one.
+# PyTorch reads this at its first large allocation on a CPU. Huge pages cause fewer page faults: a batch of 32
+# texts of 128 tokens takes 8% less time.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

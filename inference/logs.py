@@ -1,9 +1,8 @@
-"""How every process of the product writes its log: each record as a line for people, or as a JSON object.
+"""Logging configuration of every process: records as text lines or as JSON objects.
 
-A record that belongs to a request names it. A process that answers one request in a thread binds
-``request_id``, ``tenant`` and what else it learns by ``structlog.contextvars``; one that answers many at a
-time says it in ``extra``. Of ``extra`` only what stands in FIELDS is written: frameworks put whole requests
-there.
+The web process binds ``request_id``, ``tenant`` and other fields with ``structlog.contextvars``. An inference
+worker, which handles many requests at a time, passes them as ``extra``. Only the FIELDS of ``extra`` are
+written, since frameworks put whole requests there.
 """
 
 import logging
@@ -20,27 +19,30 @@ FIELDS: Final = (
     *("request_id", "tenant", "model", "inputs", "tokens", "view", "status", "code"),
     *("queue_ms", "retrieval_ms", "adapter_load_ms", "compute_ms", "total_ms", "ms"),
 )
-TO_HIDE: Final = "to_hide"
-HIDDEN: Final = "[hidden]"
+MASKED_TEXT: Final = "masked_text"
+"""Context variable with a secret, such as a part of the URL, that is replaced by MASK."""
+MASK: Final = "[hidden]"
 API_KEY: Final = re.compile(r"\b[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}\b")
-OWN: Final = ("frontend", "hmi_site", "inference", "tenants", "versiontree", "workers")
+PRODUCT_LOGGERS: Final = ("frontend", "hmi_site", "inference", "tenants", "versiontree", "workers")
 
 
 def log_config(style: str, level: str) -> dict[str, Any]:
-    """For ``logging.config.dictConfig``, as plain JSON: everything to stderr in this style. ``level`` is for
-    the product's own records; of what libraries say at ``debug`` nobody knows what it tells."""
+    """The configuration for ``logging.config.dictConfig``: all records to stderr in one of STYLES.
+
+    ``level`` is that of the product's loggers. Libraries log at ``info``: debug records may hold secrets.
+    """
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"own": {"()": "inference.logs.formatter", "style": style}},
-        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "own"}},
+        "formatters": {"default": {"()": "inference.logs.formatter", "style": style}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "default"}},
         "root": {"handlers": ["stderr"], "level": "INFO"},
-        "loggers": {name: {"level": level.upper()} for name in OWN},
+        "loggers": {name: {"level": level.upper()} for name in PRODUCT_LOGGERS},
     }
 
 
 def formatter(style: str) -> logging.Formatter:
-    """The formatter of one of STYLES."""
+    """The formatter for one of STYLES."""
     return ProcessorFormatter(
         foreign_pre_chain=[
             TimeStamper(fmt="iso"),
@@ -52,29 +54,28 @@ def formatter(style: str) -> logging.Formatter:
         processors=[
             ProcessorFormatter.remove_processors_meta,
             format_exc_info,
-            _without_secrets,
+            _mask_secrets,
             STYLES[style],
         ],
     )
 
 
-def _without_secrets(_: Any, __: str, event: EventDict) -> EventDict:
-    """API keys, wherever somebody put them, and what the process bound as TO_HIDE: the part of an address
-    that opens something."""
-    secret = event.pop(TO_HIDE, None)
+def _mask_secrets(_: Any, __: str, event: EventDict) -> EventDict:
+    """Replace API keys, and the secret that the process has bound, by MASK."""
+    secret = event.pop(MASKED_TEXT, None)
     for name in ("event", "exception"):
-        if isinstance(told := event.get(name), str):
+        if isinstance(text := event.get(name), str):
             if secret:
-                told = told.replace(secret, HIDDEN)
-            event[name] = API_KEY.sub(HIDDEN, told)
+                text = text.replace(secret, MASK)
+            event[name] = API_KEY.sub(MASK, text)
     return event
 
 
-def _line(_: Any, __: str, event: EventDict) -> str:
-    """Time, level, logger and message as everywhere, then the fields, then the traceback."""
+def _text_line(_: Any, __: str, event: EventDict) -> str:
+    """Time, level, logger and message, then the fields, then the traceback."""
     head = f"{event['timestamp']} {event['level'].upper()} {event['logger']}: {event['event']}"
     shown = [f"{name}={event[name]}" for name in FIELDS if name in event]
     return "\n".join([" ".join([head, *shown]), *filter(None, [event.get("exception")])])
 
 
-STYLES: Final[dict[str, Processor]] = {"line": _line, "json": JSONRenderer()}
+STYLES: Final[dict[str, Processor]] = {"line": _text_line, "json": JSONRenderer()}

@@ -1,4 +1,4 @@
-"""What to serve: the file through which the web process tells inference workers, read without Django."""
+"""The serving manifest: a JSON file that lists what inference workers serve. The web process writes it."""
 
 import json
 import logging
@@ -14,13 +14,13 @@ FILE_NAME = "manifest.json"
 
 
 class ManifestError(Exception):
-    """The manifest is there but cannot be read."""
+    """The manifest exists but cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedRoot:
-    """A root whose upper layers workers hold; sha256 by file name; the digest of its own local lower layers,
-    "" where it has none."""
+    """A root that is served. ``files`` are sha256 by file name. ``lower`` is the digest of its local lower
+    layers, or ""."""
 
     digest: str
     name: str
@@ -30,11 +30,11 @@ class ServedRoot:
 
 @dataclass(frozen=True, slots=True)
 class ServedHplm:
-    """One version of a model: its root, its PLOT chain (digests, nearest first), sha256 by file name.
+    """One version of a model.
 
-    ``lower`` is the digest of the nearest local lower layers, "" where there are none; ``pairs`` whether its
-    inputs have two texts; ``shares_counts`` whether its tenant lets be counted which fragments the tables
-    lack.
+    ``root`` and ``plots`` (nearest table first) are digests, ``files`` sha256 by file name. ``lower`` is the
+    digest of the nearest local lower layers, or "". ``pairs``: its inputs have two texts. ``shares_counts``:
+    its tenant allows counting the fragments that its tables miss.
     """
 
     tenant: str
@@ -52,10 +52,12 @@ class ServedHplm:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything that is served, at one revision. Artifacts lie at ``<root>/<kind>/<dd>/<digest>``;
-    ``lowers`` has, for each of the local lower layers, its files' sha256 by name; ``weights`` those of
-    tenants that have another than 1; ``tables`` what the nearest table of a chain belongs to: a domain or a
-    root; ``pinned`` the digests of models that are to stay in memory."""
+    """Everything that is served, at one revision. Artifacts are at ``<artifact_root>/<kind>/<dd>/<digest>``.
+
+    roots and lowers: by digest; lowers are sha256 by file name. hplms: by tenant, model and version.
+    weights: scheduling weights of tenants, if not 1. tables: the name of the domain or root that a table
+    belongs to, by the table's digest. pinned: digests of models that stay in memory.
+    """
 
     artifact_root: Path
     revision: int = 0
@@ -67,18 +69,19 @@ class Manifest:
     pinned: frozenset[str] = frozenset()
 
     def weight(self, tenant: str) -> float:
-        """The tenant's share of the engine beside that of others."""
+        """The scheduling weight of the tenant."""
         return self.weights.get(tenant, 1.0)
 
-    def to_stay(self) -> list[ServedHplm]:
-        """The pinned models that are served here."""
+    def pinned_hplms(self) -> list[ServedHplm]:
+        """The pinned models that are served."""
         return [hplm for hplm in self.hplms.values() if hplm.digest in self.pinned]
 
     def find(self, tenant: str, hplm: str, version: int) -> ServedHplm | None:
+        """The version of a model, or None if it is not served."""
         return self.hplms.get((tenant, hplm, version))
 
-    def only(self, roots: Collection[str]) -> "Manifest":
-        """The part that is below these roots, named or by digest; all of it where none are named."""
+    def below(self, roots: Collection[str]) -> "Manifest":
+        """The part that belongs to these roots, by name or digest. Everything if ``roots`` is empty."""
         if not roots:
             return self
         kept = {digest: root for digest, root in self.roots.items() if {digest, root.name} & set(roots)}
@@ -86,12 +89,12 @@ class Manifest:
         return replace(self, roots=kept, hplms=hplms)
 
     def folder(self, kind: str, digest: str) -> Path:
-        """Where the artifact of that kind and digest lies."""
+        """The folder of an artifact."""
         return self.artifact_root / kind / digest[:2] / digest
 
     @classmethod
     def load(cls, path: Path) -> "Manifest":
-        """Read the file; its folder is the artifact root. Raises ManifestError or FileNotFoundError."""
+        """Read a manifest from the artifact root. Raises ManifestError or FileNotFoundError."""
         payload = path.read_bytes()
         try:
             data = json.loads(payload)
@@ -101,7 +104,7 @@ class Manifest:
             lowers = {digest: dict(entry["files"]) for digest, entry in data["lowers"].items()}
             served = [_served(entry) for entry in data["hplms"].values()]
             revision = int(data["revision"])
-            # Manifests of an older web process have none of these.
+            # Older web processes do not write these.
             weights = {tenant: _weight(weight) for tenant, weight in data.get("weights", {}).items()}
             tables = {digest: str(name) for digest, name in data.get("tables", {}).items()}
             pinned = frozenset(map(str, data.get("pinned", ())))
@@ -115,10 +118,10 @@ def _root(digest: str, entry: Mapping[str, Any]) -> ServedRoot:
     return ServedRoot(digest, entry["name"], dict(entry["files"]), entry["lower"])
 
 
-def _weight(given: Any) -> float:
-    weight = float(given)
+def _weight(value: Any) -> float:
+    weight = float(value)
     if not 0 < weight < float("inf"):
-        raise ValueError(f"a weight of {given}")
+        raise ValueError(f"a weight of {value}")
     return weight
 
 
@@ -139,33 +142,36 @@ def _served(entry: Mapping[str, Any]) -> ServedHplm:
 
 
 class ManifestWatcher:
-    """The current manifest, or its part below some ``roots``, read again whenever the file was replaced."""
+    """The current manifest, or its part below some ``roots``. Reads the file again when it was replaced."""
 
     def __init__(self, path: Path, *, roots: Collection[str] = ()) -> None:
         self.artifact_root = path.parent
         self._path = path
         self._roots = roots
-        self._seen: tuple[int, int, int] | None = None
+        self._fingerprint: tuple[int, int, int] | None = None
         self._manifest = Manifest(artifact_root=path.parent)
 
-    def is_new(self) -> bool:
-        """Whether the file was replaced since it was read: one ``stat``."""
+    def has_changed(self) -> bool:
+        """Whether the file was replaced since it was read. Costs one ``stat``."""
         try:
-            return _fingerprint(self._path) != self._seen
+            return _fingerprint(self._path) != self._fingerprint
         except OSError:
             return False
 
-    def forget(self) -> None:
-        """Take the file for new."""
-        self._seen = None
+    def invalidate(self) -> None:
+        """Read the file again even if it was not replaced."""
+        self._fingerprint = None
 
     def current(self) -> Manifest:
-        """One ``stat`` when nothing changed. An unreadable file is logged once and the last good one kept."""
+        """The manifest. Costs one ``stat`` if the file was not replaced.
+
+        If the file is unreadable, that is logged once, and the last manifest stays.
+        """
         try:
-            seen = _fingerprint(self._path)
-            if seen != self._seen:
-                self._seen = seen
-                self._manifest = Manifest.load(self._path).only(self._roots)
+            fingerprint = _fingerprint(self._path)
+            if fingerprint != self._fingerprint:
+                self._fingerprint = fingerprint
+                self._manifest = Manifest.load(self._path).below(self._roots)
         except FileNotFoundError:
             pass
         except (ManifestError, OSError) as error:
@@ -174,5 +180,6 @@ class ManifestWatcher:
 
 
 def _fingerprint(path: Path) -> tuple[int, int, int]:
+    """Modification time, size and inode: a replaced file differs in one of them."""
     stat = path.stat()
     return stat.st_mtime_ns, stat.st_size, stat.st_ino

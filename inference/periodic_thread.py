@@ -1,15 +1,14 @@
-"""A thread that calls a function at an interval, for heartbeats, leases and buffers that are flushed."""
+"""A thread that calls a function periodically: heartbeats, leases, flushes of buffers."""
 
 import threading
 from collections.abc import Callable
 
 
 class PeriodicThread:
-    """Calls ``act`` every ``interval_s`` seconds from a daemon thread, from ``start`` until ``stop``.
+    """Calls ``act`` every ``interval_s`` seconds in a daemon thread, from ``start`` until ``stop``.
 
-    ``wake`` makes the next call come at once, but ``gap_s`` after the last one. The thread ends early when
-    ``act`` returns False. ``at_end`` is its last call, however it ends: what needs the thread's own database
-    connection belongs there.
+    ``wake`` triggers the next call at once, but not within ``gap_s`` of the last one. The thread ends early
+    if ``act`` returns False. ``at_end`` is called last, in the thread: it can close database connections.
     """
 
     def __init__(
@@ -27,15 +26,15 @@ class PeriodicThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin; the first call comes after an interval. Once only."""
+        """Start the thread; the first call is after one interval. Call it only once."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Call ``act`` without waiting for the interval."""
+        """Trigger the next call without waiting for the interval."""
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread and wait for it."""
+        """Stop the thread and wait for it."""
         self._stopping.set()
         self._wake.set()
         if self._thread.ident is not None:

@@ -1,7 +1,7 @@
-"""The inference worker, a process of its own: ``python -m inference.worker``.
+"""The inference worker process: ``python -m inference.worker``.
 
-It reads requests from the queue and what to serve from the manifest, and knows neither Django nor the
-database. SIGTERM and SIGINT let it answer what it has taken in, then it leaves.
+It reads requests from the queue and the models to serve from the manifest. It uses neither Django nor the
+database. After SIGTERM or SIGINT it answers the requests that it has accepted, then it exits.
 """
 
 import faulthandler
@@ -21,7 +21,7 @@ from redis.exceptions import RedisError
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
-from inference.garbage import spare_garbage_collection
+from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.errors import HplmError
 from inference.logs import LEVELS, STYLES, log_config
@@ -42,18 +42,19 @@ from inference.serving.turn_watch import TurnWatch
 
 log = logging.getLogger("inference.worker")
 
-LOST_WAIT_S = 1.0
+RECONNECT_WAIT_S = 1.0
+"""Between attempts to reach the queue at the start."""
 MAX_LABELLED_TENANTS = 50
-"""Tenants, and domains, with metrics of their own; the others are counted as `other`."""
+"""At most this many tenants, and domains, have metrics of their own; the rest are labelled `other`."""
 LOAD_AHEAD_S = 5.0
-"""For so long what is published is loaded before it is asked for, and at the start run once."""
+"""Time limit for loading models before their first request; at the start each is also run once."""
 
 
 class Worker:
-    """Everything one worker consists of, wired together."""
+    """Wires the parts of a worker: queue, catalogue, server, metrics and heartbeat."""
 
     def __init__(self, settings: WorkerSettings, exporter: ExporterSettings) -> None:
-        """Raises HplmError for a device or number format that this machine lacks."""
+        """Raises HplmError for a device or dtype that this machine does not have."""
         device = pick_device(settings.device)
         self._settings = settings
         self._exporter = exporter
@@ -77,7 +78,7 @@ class Worker:
             metrics=self._metrics,
             ahead_s=LOAD_AHEAD_S,
         )
-        # A connection of its own: a thread counts while the loop answers.
+        # A connection of its own: a thread flushes the counts while the loop serves.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
         self._server = Server(
             self._consumer,
@@ -89,8 +90,10 @@ class Worker:
         )
 
     def run(self, stop: threading.Event) -> None:
-        """Load, announce, serve, drain. Ready means: every root has computed a batch here, and what a first
-        request needs has been loaded and run."""
+        """Load the models, announce the worker, serve, and drain.
+
+        It is ready once each root has computed a batch, and what a first request needs is loaded.
+        """
         url, name = self._settings.redis_url, self._settings.name
         with (
             Exporter(self._metrics.registry, self._exporter),
@@ -99,36 +102,36 @@ class Worker:
         ):
             self._catalogue.refresh()
             self._catalogue.warm_up()
-            spare_garbage_collection()
+            freeze_loaded_objects()
             self._announce(heart, stop)
             with self._misses, closing(self._catalogue.pipeline):
                 self._server.run(stop)
             self._leave()
 
     def drain(self) -> None:
-        """Say in the status that no more is taken in."""
+        """Report in the status that no more requests are accepted."""
         self._state = "draining"
 
     def _answers(self, heart: Heartbeat) -> dict[str, Callable[[], bytes]]:
-        """What the worker can be asked. An order shows in its status at once."""
+        """The handlers of control messages. Commands update the status at once."""
 
-        def order(obey: Callable[[], object]) -> Callable[[], bytes]:
-            def obeyed() -> bytes:
-                obey()
+        def command(run: Callable[[], object]) -> Callable[[], bytes]:
+            def handle() -> bytes:
+                run()
                 heart.beat()
                 return asking.DONE
 
-            return obeyed
+            return handle
 
         return {
             asking.TRACE: self._trace,
-            asking.DRAIN: order(self._server.paused.set),
-            asking.RESUME: order(self._server.paused.clear),
-            asking.REFRESH: order(self._catalogue.reread),
+            asking.DRAIN: command(self._server.paused.set),
+            asking.RESUME: command(self._server.paused.clear),
+            asking.REFRESH: command(self._catalogue.reread),
         }
 
     def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
-        """Join the queue as ready, as soon as it can be reached."""
+        """Join the queue as ready, once it can be reached."""
         while not stop.is_set():
             try:
                 heart.beat()
@@ -139,25 +142,25 @@ class Worker:
                 return
             except RedisError as error:
                 log.warning("waiting for the queue: %s", error)
-                stop.wait(LOST_WAIT_S)
+                stop.wait(RECONNECT_WAIT_S)
 
     def _heartbeat(self) -> Heartbeat:
-        # A connection of its own: the other one may be busy for seconds trying to reach a lost server.
+        # A connection of its own: the other may block for seconds while it reconnects.
         redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
         stuck_s = self._settings.stuck_s
         watch = TurnWatch(lambda: self._server.turns, every_s=beat_s(life_s), stuck_s=stuck_s)
 
         def end() -> None:
-            log.critical("the loop has made no turn for %g s; the process ends, to be started anew", stuck_s)
+            log.critical("the loop has been stuck for %g s; the process exits to be restarted", stuck_s)
             faulthandler.dump_traceback()
-            os._exit(os.EX_SOFTWARE)  # no thread can be waited for
+            os._exit(os.EX_SOFTWARE)  # threads cannot be joined
 
         return Heartbeat(
             redis,
             self._settings.name,
             self._status,
             life_s=life_s,
-            roots=lambda: self._catalogue.executors if self._told_state() == "ready" else (),
+            roots=lambda: self._catalogue.executors if self._reported_state() == "ready" else (),
             hangs=watch.hangs,
             on_hang=end,
         )
@@ -181,7 +184,7 @@ class Worker:
         trace = self._catalogue.pipeline.trace.chrome(process=self._settings.name)
         return json.dumps(trace, separators=(",", ":")).encode()
 
-    def _told_state(self) -> State:
+    def _reported_state(self) -> State:
         if self._state != "ready" or not self._server.paused.is_set():
             return self._state
         return "drained" if self._server.is_drained else "draining"
@@ -192,7 +195,7 @@ class Worker:
         served = [root for digest, root in catalogue.manifest.roots.items() if digest in catalogue.executors]
         return WorkerStatus(
             name=self._settings.name,
-            state=self._told_state(),
+            state=self._reported_state(),
             device=str(catalogue.device),
             dtype=str(catalogue.dtype).removeprefix("torch."),
             roots=tuple(root.name for root in served),
@@ -206,7 +209,7 @@ class Worker:
             slot_mismatches=counters.slot_mismatches,
             resident=len(catalogue.cache),
             resident_bytes=catalogue.cache.used_bytes,
-            pinned=len(catalogue.manifest.to_stay()),
+            pinned=len(catalogue.manifest.pinned_hplms()),
             pinned_resident=catalogue.pinned_resident,
             waiting=self._server.backlog_rows,
             host_bytes=host_bytes(),
@@ -217,7 +220,7 @@ class Worker:
 
 
 def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
-    """As the web process logs. Raises SettingError."""
+    """The logging configuration from the environment. Raises SettingError."""
     style, level = env.get("HMI_LOG_FORMAT") or "line", env.get("HMI_LOG_LEVEL") or "info"
     for name, word, known in (("HMI_LOG_FORMAT", style, [*STYLES]), ("HMI_LOG_LEVEL", level, LEVELS)):
         if word not in known:
@@ -226,7 +229,7 @@ def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run until a signal; 0 after a clean stop, 2 for wrong settings."""
+    """Run until a signal. Returns the exit status: 0, or 2 for invalid settings."""
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))

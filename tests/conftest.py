@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import hypothesis
 import pytest
@@ -12,8 +11,7 @@ from pytest_django import Settings
 
 from hmi_site.embedded.postgres import ensure_role
 from hmi_site.server_urls import EMBEDDED_ROLE
-from tenants.base.scope import platform_scope, use_platform_scope
-from tests.scheduling import Scheduling, put_in_order
+from tenants.base import scope
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
@@ -22,19 +20,10 @@ SLOW_FOLDERS = ("e2e",)
 # How long an example takes says more about what else runs on the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
-use_platform_scope()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
-    """Of `--dist loadfile` we have our own."""
-    return Scheduling.for_run(config, log) if config.getoption("dist") == "loadfile" else None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
-    """Mark every test by the folder it stands in, `pytest -m unit`, and as slow where all of its folder are.
-    Several processes begin with the longest of those that were chosen."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark every test by its folder, as in `pytest -m unit`, and as slow where all of its folder are."""
     root = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(root).parts[0] if item.path.is_relative_to(root) else ""
@@ -42,9 +31,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(getattr(pytest.mark, folder))
         if folder in SLOW_FOLDERS:
             item.add_marker(pytest.mark.slow)
-    yield
-    if hasattr(config, "workerinput"):
-        put_in_order(items)
 
 
 @pytest.fixture(scope="session")
@@ -64,11 +50,12 @@ def postgres(hmi_home: Path) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def in_platform_scope() -> Iterator[None]:
-    """Tests see and make rows of all tenants, in all threads; the requests that they send do not (see
-    `tenants.base.scope`)."""
-    with platform_scope():
+@pytest.fixture
+def in_platform_scope(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Show all tenants' rows in all threads, as in a command or a Celery worker. Requests that the test sends
+    enter scopes of their own. A test without a scope sees no tenant's rows."""
+    monkeypatch.setattr(scope, "_process_scope", scope.PLATFORM_SCOPE)
+    with scope.platform_scope():
         yield
 
 

@@ -33,7 +33,7 @@ def start(child: Child, ready: Callable[[], bool]) -> None:
     while not ready():
         child.check_alive()
         if time.monotonic() > deadline:
-            raise TimeoutError(f"{child.name} is not ready:\n{child.last_lines()}")
+            raise TimeoutError(f"{child.name} is not ready:\n{child.log_tail()}")
         time.sleep(0.02)
 
 

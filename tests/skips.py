@@ -1,4 +1,4 @@
-"""What a machine may lack that some tests need."""
+"""Skipping a test because this machine lacks something that it needs."""
 
 import os
 from typing import NoReturn
@@ -6,8 +6,8 @@ from typing import NoReturn
 import pytest
 
 
-def lacking(what: str) -> NoReturn:
-    """The test is skipped and says what it wanted; in CI, where nobody reads that, it fails."""
+def skip_unless_ci(reason: str) -> NoReturn:
+    """Skip the test and say what it needs. In CI, where nobody reads that, fail it."""
     if os.environ.get("CI", "").strip().lower() not in {"", "0", "false", "no", "off"}:
-        pytest.fail(what, pytrace=False)
-    pytest.skip(what)
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason)

@@ -1,7 +1,7 @@
-"""The artifact store: immutable folders addressed by the sha256 of what they hold.
+"""The artifact store: immutable folders addressed by the sha256 of their content.
 
 An artifact lives at ``<root>/<kind>/<digest[:2]>/<digest>/``. It is written under ``<root>/.incoming/``,
-synced to disk and renamed into place, so a reader sees all of it or nothing. No Django in here.
+synced to disk and renamed into place, so a reader sees all of it or nothing. It does not need Django.
 """
 
 import errno
@@ -31,7 +31,7 @@ class FileEntry(TypedDict):
 
 
 class ArtifactDamaged(HmiError):
-    """What is on disk is not what the digest promises."""
+    """An artifact is missing, or its content does not match its digest."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.INTERNAL, message)
@@ -39,7 +39,7 @@ class ArtifactDamaged(HmiError):
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """An artifact in its final place; ``files`` by relative name, ``size`` in bytes."""
+    """An artifact in the store; ``files`` by relative name, ``size`` in bytes."""
 
     kind: str
     digest: str
@@ -60,23 +60,22 @@ class ArtifactStore:
         self.root = root
 
     def path(self, kind: str, digest: str) -> Path:
-        """Where the artifact lives, whether or not it is there."""
+        """The path of an artifact, whether or not it exists."""
         _require_kind(kind)
         return self.root / kind / digest[:2] / digest
 
     @contextmanager
     def workspace(self, kind: str) -> Iterator[Path]:
-        """An empty folder on the store's own disk to build an artifact in; gone afterwards."""
+        """A temporary folder on the store's disk to build an artifact in."""
         _require_kind(kind)
         with workspace(self.root, prefix=f"{kind}-") as folder:
             yield folder
 
     def ingest(self, kind: str, folder: Path) -> StoredArtifact:
-        """Move a finished folder into the store; the folder is consumed.
+        """Move a folder into the store, or copy it if it is on another disk.
 
-        A folder elsewhere is copied first. Ingesting the same content twice gives the same artifact, and
-        replaces a copy on disk that no longer verifies. Raises ``ArtifactDamaged`` for an empty folder or one
-        that holds anything but plain files.
+        Ingesting the same content twice gives the same artifact, and replaces a damaged copy. Raises
+        ``ArtifactDamaged`` for an empty folder, or one with anything but plain files.
         """
         _require_kind(kind)
         with self.workspace(kind) as staging:
@@ -93,11 +92,11 @@ class ArtifactStore:
                 files=files,
             )
             _make_durable(staged)
-            self._place(staged, stored, aside=staging / "replaced")
+            self._move_into_place(staged, stored, trash=staging / "replaced")
         return stored
 
     def verify(self, kind: str, digest: str) -> None:
-        """Read the artifact again; raises ``ArtifactDamaged`` unless it is exactly what its digest says."""
+        """Read the artifact, and raise ``ArtifactDamaged`` unless it matches its digest."""
         folder = self.path(kind, digest)
         if not folder.is_dir():
             raise ArtifactDamaged(f"Artifact {kind}/{digest[:12]} is not in the store.")
@@ -108,25 +107,25 @@ class ArtifactStore:
             )
 
     def sweep(self, *, older_than_s: float) -> int:
-        """Remove workspaces that a killed process left behind and nobody touched since; returns how many."""
+        """Remove workspaces of killed processes that are older than this. Returns how many."""
         return remove_stale_workspaces(self.root, older_than_s=older_than_s)
 
-    def _place(self, staged: Path, stored: StoredArtifact, *, aside: Path) -> None:
+    def _move_into_place(self, staged: Path, stored: StoredArtifact, *, trash: Path) -> None:
         target = self.path(stored.kind, stored.digest)
         target.parent.mkdir(parents=True, exist_ok=True)
-        # From now on it is young, whoever made it first: the collector leaves it time to be attached.
+        # A new mtime keeps the garbage collector away until the artifact is attached.
         os.utime(staged)
         try:
             staged.rename(target)
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-            # A non-empty folder is there already: the same content, unless the disk damaged it.
+            # The artifact exists already: the same content, unless the disk damaged it.
             try:
                 os.utime(target)
                 self.verify(stored.kind, stored.digest)
             except ArtifactDamaged:
-                target.rename(aside)
+                target.rename(trash)
                 staged.rename(target)
         sync(target.parent)
 
@@ -157,7 +156,7 @@ def _sha256(path: Path) -> str:
 
 
 def _make_durable(folder: Path) -> None:
-    """Make the files read-only and put them and their folders on disk."""
+    """Make the files read-only, and sync them and their folders."""
     for path in folder.rglob("*"):
         if not path.is_dir():
             path.chmod(0o444)
@@ -169,12 +168,12 @@ STAGING: Final = ".staging"
 
 
 def staging_folder(store: Path, job_id: UUID) -> Path:
-    """The staging folder of a job, whether or not it is there."""
+    """The staging folder of a job, whether or not it exists."""
     return store / STAGING / str(job_id)
 
 
 def staged_jobs(store: Path) -> Iterator[tuple[UUID, Path]]:
-    """The jobs that have a staging folder, with it."""
+    """The ids of jobs that have a staging folder, with the folder."""
     folder = store / STAGING
     for found in sorted(folder.iterdir()) if folder.is_dir() else ():
         try:

@@ -1,4 +1,4 @@
-"""The rule for names of roots, domains, models and aliases, as a check and as a database constraint."""
+"""Names of roots, domains, models and aliases are slugs, by validation and by a database constraint."""
 
 import re
 from typing import Final
@@ -24,5 +24,5 @@ def require_slug(name: str, *, param: str = "name") -> str:
 
 
 def slug_check(label: str) -> models.CheckConstraint:
-    """The same rule as a database constraint on the field ``name``."""
+    """A check constraint that the field ``name`` is a slug."""
     return models.CheckConstraint(condition=models.Q(name__regex=SLUG_PATTERN), name=label)

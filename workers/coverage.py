@@ -1,4 +1,4 @@
-"""Counting how much of an upload each table holds."""
+"""Measures how many fragments of an upload each version's tables hold."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.selectors.coverage import coverage_record, coverages_of
 from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.tokenizer_fit import upload_parts
-from workers.jobs.files import artifact_folder
+from workers.jobs.inputs import artifact_folder
 
 log = logging.getLogger(__name__)
 
@@ -29,37 +29,39 @@ Sequences = list[NDArray[np.int64]]
 
 
 def coverage_measure(kind: str, upload_id: int) -> None:
-    """Look the fragments of an upload up in the tables of all versions for which that was not done."""
+    """Measure the coverage of an upload by all versions for which it is missing."""
     upload = upload_by_id(kind, upload_id)
     if upload is None or upload.tenant is None:
         return
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    read: dict[str, Sequences] = {}
+    tokenised: dict[str, Sequences] = {}
     for version in coverages_of(upload.tenant, upload)[1]:
-        levels, fault = (0, 0, 0), ""
+        levels, error_message = (0, 0, 0), ""
         try:
-            levels = _levels(version, upload, store, read)
-        except Exception as error:  # whatever is wrong with one version, the others are measured
+            levels = _levels(version, upload, store, tokenised)
+        except Exception as error:  # one broken version must not stop the others
             log.exception("The coverage of %s %d by %s was not measured", kind, upload_id, version)
-            fault = f"Its tables could not be read: {error}"
-        coverage_record(tenant=upload.tenant, upload=upload, version=version, levels=levels, fault=fault)
+            error_message = f"Its tables could not be read: {error}"
+        coverage_record(
+            tenant=upload.tenant, upload=upload, version=version, levels=levels, error_message=error_message
+        )
 
 
 def _levels(
-    version: Version, upload: Corpus | Dataset, store: ArtifactStore, read: dict[str, Sequences]
+    version: Version, upload: Corpus | Dataset, store: ArtifactStore, tokenised: dict[str, Sequences]
 ) -> tuple[int, int, int]:
-    """How many fragments are answered by themselves, by shorter ones, by uni-grams."""
+    """The number of fragments found complete, as shorter ones, and as uni-grams."""
     inputs = build_inputs(version)
     chain = PlotChain([PlotTable.open(artifact_folder(store, table)) for table in inputs.plots])
     root = artifact_folder(store, inputs.root)
-    if root.name not in read:
-        read[root.name] = _tokenised(root, upload)
-    found = chain.search(fragments.extract_all(read[root.name], chain.missing_id, chain.n))
+    if root.name not in tokenised:
+        tokenised[root.name] = _tokenise(root, upload)
+    found = chain.search(fragments.extract_all(tokenised[root.name], chain.missing_id, chain.n))
     full, part, single = np.bincount(found.level[found.inverse], minlength=3)
     return int(full), int(part), int(single)
 
 
-def _tokenised(root: Path, upload: Corpus | Dataset) -> Sequences:
+def _tokenise(root: Path, upload: Corpus | Dataset) -> Sequences:
     tokenizer = load_tokenizer(root, RootConfig.from_json(read_artifact_json(root / ROOT_FILE)))
     return [tokenizer.encode(*texts).ids for _, texts in _rows(upload)]
 

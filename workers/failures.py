@@ -1,4 +1,4 @@
-"""Why a job failed: what its tenant reads, and what only the administrator sees."""
+"""The error of a failed job: a message for its tenant, and a traceback for the administrator."""
 
 import errno
 import traceback
@@ -21,40 +21,40 @@ OUT_OF_MEMORY: Final = (
     " ask the administrator for a larger machine."
 )
 DIVERGED: Final = (
-    "The training went astray: its loss is no longer a number. Start it again with a lower learning rate."
+    "The training diverged: its loss is not a finite number. Start it again with a lower learning rate."
 )
 TOO_SMALL: Final = "The corpus is too small to learn from. Upload more text."
 
-_SENTENCES: Final = {
+_MESSAGES: Final = {
     ErrorCode.OUT_OF_MEMORY: OUT_OF_MEMORY,
     ErrorCode.OUT_OF_DISK: disk.DISK_FULL,
     ErrorCode.TRAINING_DIVERGED: DIVERGED,
     ErrorCode.CORPUS_TOO_SMALL: TOO_SMALL,
 }
-# What libraries say that have no class of error for it; theirs that have one are known by its name, so that
-# nothing large is imported only to look at an error.
-_NO_MEMORY_WORDS: Final = ("can't allocate memory", "not enough memory", "Cannot allocate memory")
+# Messages of libraries without an exception class for it. Classes are compared by name, to avoid importing
+# large libraries here.
+_NO_MEMORY_MESSAGES: Final = ("can't allocate memory", "not enough memory", "Cannot allocate memory")
 _NO_MEMORY_CLASSES: Final = frozenset({"OutOfMemoryError", "OutOfMemoryException"})
-_FROM_LIBRARIES: Final = ("RuntimeError", "SafetensorError", "IOException", "DiskError", "Error")
+_LIBRARY_ERRORS: Final = ("RuntimeError", "SafetensorError", "IOException", "DiskError", "Error")
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A code and sentence for the tenant, a trimmed traceback for the administrator."""
+    """A code and message for the tenant, a trimmed traceback for the administrator."""
 
     code: ErrorCode
     message: str
     traceback: str
 
 
-def explain(error: BaseException) -> Failure:
-    """An expected failure keeps its own code and words; a crash tells the tenant little."""
+def failure_from(error: BaseException) -> Failure:
+    """An expected error keeps its code and message; for a crash the tenant gets a general message."""
     code, message = _code_and_message(error)
     return Failure(code, message, trimmed_traceback(error))
 
 
 def trimmed_traceback(error: BaseException) -> str:
-    """The last frames and the message, without local values: those may hold a tenant's text."""
+    """The last frames and the message; without local values, which may contain a tenant's text."""
     lines = traceback.format_exception(error, limit=-MAX_FRAMES)
     # PostgreSQL text takes no NUL, and half a surrogate pair cannot be encoded.
     text = "".join(lines).replace("\0", "").encode("utf-8", "replace").decode()
@@ -66,22 +66,22 @@ def _code_and_message(error: BaseException) -> tuple[ErrorCode, str]:
         return error.code, error.message
     if isinstance(error, HplmError) and error.code in _KNOWN_CODES:
         code = ErrorCode(error.code)
-        return code, error.message or _SENTENCES.get(code, CRASHED)
+        return code, error.message or _MESSAGES.get(code, CRASHED)
     for cause in _causes(error):
-        if (found := _exhausted(cause)) is not None:
-            return found, _SENTENCES[found]
+        if (found := _exhausted_resource(cause)) is not None:
+            return found, _MESSAGES[found]
     return ErrorCode.JOB_CRASHED, error.message if isinstance(error, HplmError) else CRASHED
 
 
-def _exhausted(error: BaseException) -> ErrorCode | None:
-    """Which of the machine's means gave out, if that is what the error says."""
-    kind, words = type(error).__name__, str(error)
+def _exhausted_resource(error: BaseException) -> ErrorCode | None:
+    """The code for full memory or disk, if that is the error."""
+    kind, message = type(error).__name__, str(error)
     if isinstance(error, MemoryError) or kind in _NO_MEMORY_CLASSES:
         return ErrorCode.OUT_OF_MEMORY
     if isinstance(error, OSError):
         little_memory = error.errno == errno.ENOMEM
-    elif kind in _FROM_LIBRARIES:
-        little_memory = any(sign in words for sign in _NO_MEMORY_WORDS)
+    elif kind in _LIBRARY_ERRORS:
+        little_memory = any(part in message for part in _NO_MEMORY_MESSAGES)
     else:
         return None
     if disk.is_disk_full(error):
@@ -90,7 +90,7 @@ def _exhausted(error: BaseException) -> ErrorCode | None:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and those that it came from."""
+    """The error and the chain of its causes."""
     seen: set[int] = set()
     cause: BaseException | None = error
     while cause is not None and id(cause) not in seen:

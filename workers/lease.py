@@ -1,8 +1,7 @@
-"""Keeping a claimed job ours while it runs.
+"""The lease of a running job, renewed by a background thread.
 
-One thread per job, on a database connection of its own, renews the lease, writes down how far the job is and
-learns whether somebody wants it stopped. The work itself never touches the database: it leaves what it has to
-say here.
+The thread has its own database connection. It renews the lease, saves the job's progress and events, and
+checks for cancellation. The work itself never uses the database: it hands its progress to `JobLease`.
 """
 
 import logging
@@ -24,14 +23,14 @@ from versiontree.jobs.services.transitions import LeaseLost
 log = logging.getLogger(__name__)
 
 LEASE_S = 30.0
-RENEW_EVERY_S = 5.0
-WRITE_GAP_S = 1.0
-"""Progress is written this often at most, however fast the job reports."""
+RENEW_INTERVAL_S = 5.0
+MIN_WRITE_INTERVAL_S = 1.0
+"""Progress is saved at most this often."""
 
 
 @dataclass(slots=True)
-class Report:
-    """What a job last said about itself."""
+class Progress:
+    """The latest progress of a job."""
 
     progress: float = 0.0
     stage: str = ""
@@ -41,7 +40,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One line for the job's history."""
+    """An entry for the job's history."""
 
     kind: str
     message: str
@@ -49,10 +48,10 @@ class Event:
 
 
 class JobLease:
-    """Context manager around the work of one claimed job, which reads `lost` and `cancel_requested`."""
+    """Context manager around the work of a claimed job, which checks `lost` and `cancel_requested`."""
 
     def __init__(
-        self, *, job_id: UUID, worker: str, lease_s: float = LEASE_S, every_s: float = RENEW_EVERY_S
+        self, *, job_id: UUID, worker: str, lease_s: float = LEASE_S, interval_s: float = RENEW_INTERVAL_S
     ) -> None:
         self.cancel_requested = False
         self.lost = False
@@ -60,15 +59,15 @@ class JobLease:
         self._worker = worker
         self._lease_s = lease_s
         self._renewed_at = time.monotonic()
-        self._report = Report()
+        self._progress = Progress()
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
-        self._writing = threading.Lock()
+        self._write_lock = threading.Lock()
         self._thread = PeriodicThread(
             f"lease-{job_id}",
             self._renew,
-            interval_s=every_s,
-            gap_s=WRITE_GAP_S,
+            interval_s=interval_s,
+            gap_s=MIN_WRITE_INTERVAL_S,
             at_end=self._finish,
         )
 
@@ -81,17 +80,17 @@ class JobLease:
     ) -> None:
         self._thread.stop()
 
-    def tell(self, report: Report, event: Event | None = None) -> None:
-        """Leave `report` (and `event`) to be written within about a second."""
+    def update(self, progress: Progress, event: Event | None = None) -> None:
+        """Save `progress` (and `event`) within about a second."""
         with self._lock:
-            self._report = report
+            self._progress = progress
             if event is not None:
                 self._events.append(event)
         self._thread.wake()
 
     def flush(self) -> None:
-        """Write what was told, now and in the caller's thread: what comes next must stand after it."""
-        with self._writing:
+        """Save the latest progress and events now, in the caller's thread."""
+        with self._write_lock:
             if not self.lost:
                 self._write()
 
@@ -109,24 +108,24 @@ class JobLease:
 
     def _write(self) -> None:
         with self._lock:
-            report = self._report
+            progress = self._progress
         started = time.monotonic()
         try:
             self.cancel_requested = job_heartbeat(
                 job_id=self._job_id,
                 worker=self._worker,
                 lease_s=self._lease_s,
-                progress=report.progress,
-                stage=report.stage,
-                metrics=report.metrics,
-                eta=report.eta_seconds,
+                progress=progress.progress,
+                stage=progress.stage,
+                metrics=progress.metrics,
+                eta=progress.eta_seconds,
             )
             self._renewed_at = started
             self._write_events()
         except LeaseLost:
             self.lost = True
         except (DatabaseError, InterfaceError) as error:
-            # The database may come back before the lease ends; after that the job is somebody else's.
+            # The database may come back before the lease expires; after that another worker may own the job.
             log.warning("Job %s could not be renewed: %s", self._job_id, error)
             connection.close()
             self.lost = time.monotonic() - self._renewed_at > self._lease_s

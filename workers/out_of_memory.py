@@ -1,7 +1,7 @@
-"""A job's process that the kernel killed because memory was full: told apart from one that merely died.
+"""Runs a job in a child process, and detects when the kernel's OOM killer ended it.
 
-An allocation that fails raises, and the batch is halved in the process. On Linux, main memory seldom fails
-that way: the kernel promises it, and kills when the promise cannot be kept.
+A failed allocation raises, and the optimizer splits the batch. On Linux main memory seldom fails that way:
+the kernel overcommits, and kills a process when memory runs out.
 """
 
 import logging
@@ -22,7 +22,7 @@ from versiontree.jobs.services.lease_recovery import (
 )
 from workers import runner
 from workers.failures import OUT_OF_MEMORY
-from workers.training.batch_parts import begin_in_parts
+from workers.training.gradient_accumulation import set_accumulation_steps
 
 log = logging.getLogger(__name__)
 
@@ -31,25 +31,23 @@ CGROUPS: Final = Path("/sys/fs/cgroup")
 
 
 def run_job_in_child(job_id: UUID) -> int:
-    """Run a job in a process of its own; returns its exit code.
+    """Run a job in a child process; returns its exit code.
 
-    Once it was killed for want of memory it begins with half of each batch; killed so again, it is over.
+    After an OOM kill the job starts with batches in two parts; after another one it fails.
     """
-    halved, before = job_ran_out_of_memory(job_id=job_id), kills_for_memory()
+    halved, before = job_ran_out_of_memory(job_id=job_id), oom_kill_count()
     code = run_in_child(partial(_run, job_id, halved))
-    # Somebody's SIGKILL alone says nothing about memory: that job goes on elsewhere as it was.
-    if code == -signal.SIGKILL and kills_for_memory() > before and not is_stopping():
-        log.error("The kernel killed the process of job %s for want of memory", job_id)
+    # A SIGKILL alone may have another cause; lease recovery then retries the job unchanged.
+    if code == -signal.SIGKILL and oom_kill_count() > before and not is_stopping():
+        log.error("The OOM killer ended the process of job %s", job_id)
         worker = job_lease_holder(job_id=job_id)
         if worker is not None and _is_gone(worker):
             job_end_out_of_memory(job_id=job_id, worker=worker, again=halved, message=OUT_OF_MEMORY)
     return code
 
 
-def kills_for_memory() -> int:
-    """How many processes the kernel has killed for want of memory: of this control group where it says so,
-    else of the whole machine.
-    """
+def oom_kill_count() -> int:
+    """The number of OOM kills in this control group, or on the whole machine where that is not known."""
     for counter in _counters():
         if found := re.search(r"^oom_kill (\d+)$", counter, re.MULTILINE):
             return int(found[1])
@@ -72,11 +70,11 @@ def _read(file: Path) -> str:
 
 def _run(job_id: UUID, halved: bool) -> None:
     if halved:
-        begin_in_parts(2)
+        set_accumulation_steps(2)
     runner.run_job(job_id)
 
 
 def _is_gone(worker: str) -> bool:
-    """Whether it was a process of this machine (`worker_name`) that is no more."""
+    """Whether `worker` (see `worker_name`) was a process of this machine that has ended."""
     host, pid, _ = worker.rsplit(":", 2)
     return host == socket.gethostname() and not (Path("/proc") / pid).exists()

@@ -1,4 +1,4 @@
-"""Doing the shards of a job: as the worker that runs the job, or as one that helps it."""
+"""Processes the shards of a job: in the worker that runs the job, and in those that help it."""
 
 import logging
 import os
@@ -20,44 +20,44 @@ from versiontree.jobs.services.shards import (
     shard_claim,
     shard_complete,
     shard_fail,
-    shard_redo,
     shard_release,
     shard_renew,
+    shard_reset,
     shards_dispatch,
     shards_plan,
     shards_retry,
 )
 from versiontree.jobs.services.transitions import LeaseLost
-from workers.failures import explain
+from workers.failures import failure_from
 from workers.training.disk import read_seal, seal_digest
 from workers.training.progress import Cancelled, Reporter
 
 log = logging.getLogger(__name__)
 
 LEASE_S: Final = 30.0
-RENEW_EVERY_S: Final = 5.0
-LOOK_EVERY_S: Final = 0.5
-ASK_EVERY_S: Final = 60.0
-ASKED_AGAIN: Final = 2
-"""A message waits in the queue where every worker is busy, so there must not be many of them."""
-WORTH_ANOTHER_TRY: Final = frozenset({ErrorCode.JOB_CRASHED, ErrorCode.OUT_OF_MEMORY})
-"""On another machine, or at another time, it may end well."""
+RENEW_INTERVAL_S: Final = 5.0
+POLL_INTERVAL_S: Final = 0.5
+DISPATCH_INTERVAL_S: Final = 60.0
+MAX_REDISPATCHED: Final = 2
+"""Few, because where every worker is busy the messages pile up in the queue."""
+RETRYABLE_CODES: Final = frozenset({ErrorCode.JOB_CRASHED, ErrorCode.OUT_OF_MEMORY})
+"""Errors that may not occur on another machine or at another time."""
 
-Told = Callable[[int], None]
-ShardTold = Callable[[JobShard | None, int], None]
-ShardWork = Callable[[JobShard, Path, Told], Mapping[str, Any]]
-"""Does the piece of a shard and leaves a sealed folder at the path."""
+ProgressCallback = Callable[[int], None]
+"""Receives how much of a shard is done; raises to stop."""
+ShardWork = Callable[[JobShard, Path, ProgressCallback], Mapping[str, Any]]
+"""Processes the input range of a shard and writes a sealed folder at the path."""
 
 
 class ShardLease:
-    """Holds one shard's lease from a thread, on a database connection of its own."""
+    """Renews a shard's lease from a thread with its own database connection."""
 
     def __init__(self, shard: JobShard, worker: str) -> None:
         self.lost = False
         self._shard, self._worker = shard, worker
         self._renewed_at = time.monotonic()
         self._thread = PeriodicThread(
-            f"shard-{shard.pk}", self._renew, interval_s=RENEW_EVERY_S, at_end=self._close_connection
+            f"shard-{shard.pk}", self._renew, interval_s=RENEW_INTERVAL_S, at_end=self._close_connection
         )
 
     def __enter__(self) -> Self:
@@ -70,7 +70,7 @@ class ShardLease:
         self._thread.stop()
 
     def _close_connection(self) -> None:
-        connection.close()  # the thread's own: which connection that is, is looked up here
+        connection.close()  # looked up here, in the thread, because connections are per thread
 
     def _renew(self) -> bool:
         started = time.monotonic()
@@ -87,169 +87,171 @@ class ShardLease:
 
 
 def shard_folder(staging: Path, shard: JobShard) -> Path:
-    """Where a shard leaves its files."""
+    """The folder of a shard's files."""
     return staging / f"{shard.stage}-{shard.number}"
 
 
 def worker_name() -> str:
-    """This claim of this process on this machine."""
+    """A unique name for a claim by this process."""
     return f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:12]}"
 
 
-def do_shards(job_id: UUID, staging: Path, work: ShardWork, told: ShardTold | None = None) -> int:
-    """Take shards of a job until there is none to take; returns how many this process did.
+def process_shards(
+    job_id: UUID, staging: Path, work: ShardWork, on_progress: ProgressCallback | None = None
+) -> int:
+    """Process shards of a job until none is left to claim; returns how many.
 
-    ``told`` hears how far the shard at hand is, and may raise to stop.
+    on_progress: receives the progress of the current shard, and may raise to stop.
     """
-    done = 0
+    count = 0
     while True:
         worker = worker_name()
         shard = shard_claim(job_id=job_id, worker=worker, lease_s=LEASE_S)
         if shard is None:
-            return done
-        _do(shard, worker, shard_folder(staging, shard), work, told)
-        done += 1
+            return count
+        _process(shard, worker, shard_folder(staging, shard), work, on_progress)
+        count += 1
 
 
-def share_stage(
+def process_stage(
     *,
     job_id: UUID,
     stage: str,
-    pieces: Sequence[tuple[int, int]],
+    ranges: Sequence[tuple[int, int]],
     staging: Path,
     work: ShardWork,
     reporter: Reporter,
 ) -> list[Path]:
-    """Do a whole stage together with whoever helps; returns the sealed folders, in the order of the pieces.
+    """Process a whole stage together with helping workers; returns the sealed folders in order of the ranges.
 
-    The reporter hears of the stage in the unit of the pieces. Raises what a shard failed with.
+    Progress is reported in the unit of the ranges. Raises the error of a failed shard.
     """
-    reporter.stage(stage_title(stage), sum(last - first for first, last in pieces))
+    reporter.start_stage(stage_title(stage), sum(last - first for first, last in ranges))
     shards_retry(job_id=job_id)
-    shards = shards_plan(job_id=job_id, stage=stage, pieces=pieces)
-    for shard in _spoilt([one for one in shards if one.state == ShardState.DONE], staging, reporter):
-        shard_redo(shard=shard)
-    shards_dispatch(job_id=job_id, count=_open(job_id, stage) - 1)
+    shards = shards_plan(job_id=job_id, stage=stage, ranges=ranges)
+    for shard in _damaged([one for one in shards if one.state == ShardState.DONE], staging, reporter):
+        shard_reset(shard=shard)
+    shards_dispatch(job_id=job_id, count=_unfinished(job_id, stage) - 1)
 
-    so_far, helpers = _Finished(job_id, stage), _Helpers(job_id, stage)
+    completed, helpers = _CompletedUnits(job_id, stage), _HelpRequests(job_id, stage)
 
-    def told(_: JobShard | None, at: int) -> None:
-        reporter.check()
-        helpers.ask_again()
-        reporter.advance(so_far() + at)
+    def on_progress(done: int) -> None:
+        reporter.raise_if_cancelled()
+        helpers.repeat()
+        reporter.report(completed() + done)
 
     while True:
-        do_shards(job_id, staging, work, told)
+        process_shards(job_id, staging, work, on_progress)
         failed = JobShard.objects.filter(job=job_id, stage=stage, state=ShardState.FAILED).first()
         if failed is not None:
             raise HmiError(ErrorCode(failed.error_code), failed.error_message)
-        if _open(job_id, stage):
-            told(None, 0)
-            time.sleep(LOOK_EVERY_S)
+        if _unfinished(job_id, stage):
+            on_progress(0)
+            time.sleep(POLL_INTERVAL_S)
             continue
-        spoilt = _spoilt(_of(job_id, stage), staging, reporter)
-        if not spoilt:
-            reporter.advance(so_far.now())
+        damaged = _damaged(_shards_of(job_id, stage), staging, reporter)
+        if not damaged:
+            reporter.report(completed.now())
             return [shard_folder(staging, shard) for shard in shards]
-        for shard in spoilt:
-            log.warning("What was left of %s is not what was written; it is done again", shard)
-            shard_redo(shard=shard)
+        for shard in damaged:
+            log.warning("The files of %s are damaged; it is processed again", shard)
+            shard_reset(shard=shard)
 
 
 def stage_title(stage: str) -> str:
-    """What people read for a stage of shards."""
+    """The display name of a stage of shards."""
     return {"count": "count fragments", "vectors": "compute fragments"}[stage]
 
 
-def _do(
+def _process(
     shard: JobShard,
     worker: str,
     folder: Path,
     work: ShardWork,
-    told: ShardTold | None,
+    on_progress: ProgressCallback | None,
 ) -> None:
-    with ShardLease(shard, worker) as keeper:
+    with ShardLease(shard, worker) as lease:
 
-        def watch(at: int) -> None:
-            if keeper.lost:
+        def check_and_report(done: int) -> None:
+            if lease.lost:
                 raise LeaseLost
             if is_stopping():
                 raise WorkerStopping
-            if told is not None:
-                told(shard, at)
+            if on_progress is not None:
+                on_progress(done)
 
         try:
-            report = work(shard, folder, watch)
+            report = work(shard, folder, check_and_report)
             shard_complete(shard=shard, worker=worker, result={"seal": seal_digest(folder), **report})
         except (Cancelled, WorkerStopping):
             shard_release(shard=shard, worker=worker)
             raise
         except LeaseLost:
-            # Another has this shard, or the job is over; a helper sees which at its next claim.
+            # Another worker has this shard, or the job ended; the next claim tells which.
             shard_release(shard=shard, worker=worker)
-            if told is not None:
-                told(shard, 0)
+            if on_progress is not None:
+                on_progress(0)
         except (DatabaseError, InterfaceError):
             raise
         except Exception as error:
-            failure = explain(error)
+            failure = failure_from(error)
             log.warning("%s failed", shard, exc_info=error)
-            final = failure.code not in WORTH_ANOTHER_TRY
+            final = failure.code not in RETRYABLE_CODES
             shard_fail(shard=shard, worker=worker, code=failure.code, message=failure.message, final=final)
 
 
-def _spoilt(shards: Sequence[JobShard], staging: Path, reporter: Reporter) -> list[JobShard]:
-    """Those whose files are not what they were. All are read, so there is a check before each."""
+def _damaged(shards: Sequence[JobShard], staging: Path, reporter: Reporter) -> list[JobShard]:
+    """The shards whose files are damaged. Reading them takes time, so it checks for cancellation."""
     found = []
     for shard in shards:
-        reporter.check()
-        if not _is_sound(shard, staging):
+        reporter.raise_if_cancelled()
+        if not _is_intact(shard, staging):
             found.append(shard)
     return found
 
 
-def _is_sound(shard: JobShard, staging: Path) -> bool:
+def _is_intact(shard: JobShard, staging: Path) -> bool:
     folder = shard_folder(staging, shard)
     return read_seal(folder) is not None and seal_digest(folder) == shard.result.get("seal")
 
 
-def _of(job_id: UUID, stage: str) -> list[JobShard]:
+def _shards_of(job_id: UUID, stage: str) -> list[JobShard]:
     return list(JobShard.objects.filter(job=job_id, stage=stage).order_by("number"))
 
 
-def _open(job_id: UUID, stage: str) -> int:
+def _unfinished(job_id: UUID, stage: str) -> int:
     return JobShard.objects.filter(job=job_id, stage=stage).exclude(state=ShardState.DONE).count()
 
 
-class _Helpers:
-    """Who was busy when help was asked for heard nothing of it: while parts wait, it is asked for again."""
+class _HelpRequests:
+    """Repeats the request for help while shards are waiting, for workers that were busy before."""
 
     def __init__(self, job_id: UUID, stage: str) -> None:
         self._job_id = job_id
         self._waiting = JobShard.objects.filter(job=job_id, stage=stage, state=ShardState.WAITING)
-        self._asked_at = time.monotonic()
+        self._sent_at = time.monotonic()
 
-    def ask_again(self) -> None:
-        """Once a minute at most."""
-        if time.monotonic() - self._asked_at < ASK_EVERY_S:
+    def repeat(self) -> None:
+        """Ask other workers for help, at most once a minute."""
+        if time.monotonic() - self._sent_at < DISPATCH_INTERVAL_S:
             return
-        self._asked_at = time.monotonic()
-        shards_dispatch(job_id=self._job_id, count=min(self._waiting.count(), ASKED_AGAIN))
+        self._sent_at = time.monotonic()
+        shards_dispatch(job_id=self._job_id, count=min(self._waiting.count(), MAX_REDISPATCHED))
 
 
-class _Finished:
-    """How much of a stage is done by everybody; asked of the database once a second at most."""
+class _CompletedUnits:
+    """How much of a stage all workers have completed; queries the database at most once a second."""
 
     def __init__(self, job_id: UUID, stage: str) -> None:
         self._rows = JobShard.objects.filter(job=job_id, stage=stage, state=ShardState.DONE)
-        self._known, self._asked_at = 0, -1.0
+        self._known, self._read_at = 0, -1.0
 
     def __call__(self) -> int:
-        if self._asked_at < 0 or time.monotonic() - self._asked_at >= 1.0:
+        if self._read_at < 0 or time.monotonic() - self._read_at >= 1.0:
             return self.now()
         return self._known
 
     def now(self) -> int:
-        self._known = sum(last - first for first, last in self._rows.values_list("piece", flat=True))
-        self._asked_at = time.monotonic()
+        self._known = sum(last - first for first, last in self._rows.values_list("input_range", flat=True))
+        self._read_at = time.monotonic()
         return self._known

@@ -1,5 +1,4 @@
-"""Celery tasks that need PyTorch. A message is a nudge: it may come twice, late, or for a job that is
-gone."""
+"""Celery tasks that need PyTorch. A message may come twice, late, or for a deleted job."""
 
 import logging
 import time
@@ -25,13 +24,13 @@ log = logging.getLogger(__name__)
 
 @shared_task(name=RUN_JOB_TASK, bind=True)
 def run_job(task: "Task[Any, Any]", job_id: str) -> None:
-    """Run one job to its end. A process that dies over it leaves it to the reaper, as a worker does, unless
-    the kernel killed it for want of memory. A message from before the job's place in the queue was changed is
-    let fall.
+    """Run one job in a child process; if that dies, lease recovery takes care of the job.
+
+    Ignores a message sent before the job's priority was changed.
     """
     sent_at = (task.request.delivery_info or {}).get("priority")
     if message_is_stale(job_id=UUID(job_id), priority=sent_at):
-        log.info("Job %s has another place in the queue by now", job_id)
+        log.info("Job %s has another priority by now", job_id)
         return
     load_training()
     if code := run_job_in_child(UUID(job_id)):
@@ -40,19 +39,19 @@ def run_job(task: "Task[Any, Any]", job_id: str) -> None:
 
 @shared_task(name=RUN_SHARDS_TASK)
 def run_shards(job_id: str) -> None:
-    """Help a running job with its parts. What a process that dies over one had, another takes over."""
+    """Process shards of a running job; if the process dies, another takes over its shard."""
     load_training()
-    run_in_child_or_log(partial(runner.help_job, UUID(job_id)), f"help with job {job_id}")
+    run_in_child_or_log(partial(runner.help_job, UUID(job_id)), f"shards of job {job_id}")
 
 
 @shared_task(name=MEASURE_COVERAGE_TASK, soft_time_limit=TASK_TIME_LIMIT_S)
 def measure_coverage(kind: str, upload_id: int) -> None:
-    """Find out how much of an upload the tables of each root and domain hold."""
-    run_in_child_or_log(partial(measuring, kind, upload_id), f"the coverage of {kind} {upload_id}")
+    """Measure the coverage of an upload by the tables of each root and domain."""
+    run_in_child_or_log(partial(_measure, kind, upload_id), f"the coverage of {kind} {upload_id}")
 
 
-def measuring(kind: str, upload_id: int) -> None:
-    """In a process of its own: only there NumPy and torch are loaded."""
+def _measure(kind: str, upload_id: int) -> None:
+    # Imported in the child process, so that only that loads NumPy and torch.
     from workers.coverage import coverage_measure
 
     coverage_measure(kind, upload_id)
@@ -60,20 +59,20 @@ def measuring(kind: str, upload_id: int) -> None:
 
 @shared_task(name="workers.publish_manifest")
 def publish_manifest() -> None:
-    """Write down anew what inference workers serve, and delete counts of tenants that do not share them."""
-    # Workers learn from the manifest whose fragments they count; what they counted until then goes with it.
+    """Publish the serving manifest, and delete the miss counts of tenants that do not share them."""
+    # The manifest tells workers whose fragments to count; counts from before it are deleted here.
     manifest_publish()
     counts_tidy()
 
 
-TRAINING: Final = ("workers.training.fine_tune", "workers.training.plots", "workers.training.convert")
-"""What of ours imports, between them, all libraries that trainings need."""
+TRAINING_MODULES: Final = ("workers.training.fine_tune", "workers.training.plots", "workers.training.convert")
+"""Modules that together import all libraries that trainings need."""
 
 
 @cache
 def load_training() -> None:
-    """Import what jobs need, for all that are forked off this process."""
+    """Import the training libraries once, for all child processes forked from this one."""
     started = time.perf_counter()
-    for name in TRAINING:
+    for name in TRAINING_MODULES:
         import_module(name)
-    log.info("Loaded what trains in %.1f s", time.perf_counter() - started)
+    log.info("Loaded the training libraries in %.1f s", time.perf_counter() - started)

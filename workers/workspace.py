@@ -1,8 +1,7 @@
 """The folders of a job, both on the store's own disk.
 
-In its workspace an attempt builds artifacts; it is gone when the attempt ends. In its staging folder a job
-keeps what the next attempt, or another worker, goes on from; it outlives workers and is gone when the job
-ends.
+The workspace is where an attempt builds artifacts; it is removed when the attempt ends. The staging folder
+keeps what the next attempt or another worker continues from; it is removed when the job ends.
 """
 
 import shutil
@@ -17,10 +16,10 @@ from versiontree.artifact_store import ArtifactStore, staging_folder
 
 @contextmanager
 def job_workspace(store: ArtifactStore, job_id: UUID) -> Iterator[Path]:
-    """An empty folder named after the job, so that a retry removes what a killed attempt left.
+    """An empty folder for an attempt; removes those of earlier attempts.
 
-    A predecessor may still be alive without knowing that it lost the job. It then fails for want of its
-    folder, which is as good an end for it as any: nothing it wrote would have counted.
+    An earlier attempt may still run without knowing that it lost the job. It then fails because its folder is
+    gone, which is harmless: its result would be discarded.
     """
     incoming = store.root / INCOMING
     incoming.mkdir(parents=True, exist_ok=True)
@@ -35,15 +34,15 @@ def job_workspace(store: ArtifactStore, job_id: UUID) -> Iterator[Path]:
 
 
 def job_staging(store: ArtifactStore, job_id: UUID) -> Path:
-    """The job's staging folder; made when there is none."""
+    """The job's staging folder, created if missing."""
     folder = staging_folder(store.root, job_id)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def remove_staging(store: ArtifactStore, job_id: UUID) -> None:
-    """The job has ended: nobody goes on from what it kept."""
+    """Remove the staging folder of a job that ended."""
     folder = staging_folder(store.root, job_id)
     shutil.rmtree(folder, ignore_errors=True)
-    with suppress(OSError):  # other jobs have theirs
+    with suppress(OSError):  # not empty: other jobs use it
         folder.parent.rmdir()

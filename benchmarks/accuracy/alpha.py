@@ -1,4 +1,4 @@
-"""The paper's table 5: what a table's coverage costs and saves, under each policy for what it lacks.
+"""The paper's table 5: quality and size of tables by coverage, under each miss policy.
 
 One model per dataset is trained on looked-up and computed lower halves, then read through tables of falling
 coverage; bytes and entries are those of all tables of its branch.
@@ -16,15 +16,15 @@ from rich.console import Console
 from benchmarks import harness
 from benchmarks.accuracy.data import DATASETS, Dataset, canonical
 from benchmarks.accuracy.workbench import Converted, Workbench
-from benchmarks.runs import Runs, bench_dir, made_folder
+from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.hplm.artifact_files import read_artifact_json
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerWay
+from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)
-POLICIES: tuple[LowerWay, ...] = ("fallback", "compute", "auto")
+POLICIES: tuple[LowerMode, ...] = ("fallback", "compute", "auto")
 EPOCHS, QUICK_EPOCHS = 5, 3
 
 
@@ -45,13 +45,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> harness.Report:
     """The model, then every coverage under every policy."""
-    bench, runs = Workbench(console), Runs("alpha", console)
+    bench, runs = Workbench(console), ResultCache("alpha", console)
     converted = bench.convert()
     files = canonical(dataset, bench_dir() / "data" / dataset.name)
     settings = FineTuneSettings(epochs=epochs)
     widest = tables(bench, converted, dataset, ALPHAS[0], "float16")
     key = {"dataset": dataset.name, "settings": asdict(settings), "root": converted.key}
-    hplm = made_folder("hplms", {"alpha": key})
+    hplm = cache_folder("hplms", {"alpha": key})
     if not hplm.is_dir():
         fine_tune(
             root=converted.root,
@@ -68,7 +68,7 @@ def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> ha
         plots = tables(bench, converted, dataset, alpha, vectors)
         for policy in POLICIES:
             read = partial(_read, converted, plots, hplm, files.test, dataset, policy, bench)
-            found = runs.once(key | {"alpha": alpha, "policy": policy, "vectors": vectors}, read)
+            found = runs.get_or_compute(key | {"alpha": alpha, "policy": policy, "vectors": vectors}, read)
             rows.append(_row(alpha, policy, plots, found))
             figures[f"metric_{alpha:g}_{policy}"] = 100 * found["value"]
     return harness.Report(
@@ -92,7 +92,7 @@ def _read(
     hplm: Path,
     test: Path,
     dataset: Dataset,
-    policy: LowerWay,
+    policy: LowerMode,
     bench: Workbench,
 ) -> dict[str, Any]:
     found = evaluate(
@@ -103,7 +103,7 @@ def _read(
         task=dataset.task,
         reporter=bench.reporter,
         lower=converted.lower,
-        settings=EvaluateSettings(lower_way=policy),
+        settings=EvaluateSettings(lower_mode=policy),
     )
     return {"value": found["value"], "hits": found["plot_hits"]}
 

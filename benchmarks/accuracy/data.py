@@ -19,8 +19,8 @@ GENERAL, BIOMEDICAL = "general", "biomed"
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One dataset of the paper's table 1. domain: whose corpus its texts resemble; seeds: with how many it is
-    run, more where the test file is small and the runs are short.
+    """One dataset of the paper's table 1. domain: whose corpus its texts resemble. seeds: the number of runs,
+    more where the test file is small and runs are short.
     """
 
     name: str
@@ -47,9 +47,9 @@ QUICK = ("NCBI-disease", "chemprot")
 
 
 def data_dir() -> Path:
-    """Where the data lies: HMI_DATA_DIR, or ``shared/data`` beside the checkout.
+    """The data folder: HMI_DATA_DIR, or ``shared/data`` beside the checkout.
 
-    Raises SystemExit with what to do when it is not there.
+    Raises SystemExit with instructions if it does not exist.
     """
     folder = Path(os.environ.get("HMI_DATA_DIR") or ROOT.parent / "shared" / "data")
     if not folder.is_dir():

@@ -1,9 +1,9 @@
-"""The paper's figure 7, upper half: which layers should learn a domain's language before fine-tuning.
+"""The paper's figure 7, upper half: which layers to train on a domain's text before fine-tuning.
 
-The original model learns the biomedical corpus with its lower layers, its upper ones, all or none; then the
-usual PET is trained on each. Beside them stands what the product makes of it: models of the root, of a domain
-that has the corpus's fragments but learnt nothing, and of a domain whose local lower half has learnt; each is
-read through the tables of its own branch.
+The original model is trained on the biomedical corpus: its lower layers, its upper ones, all, or none. Then
+the default PET is trained on each. They are compared with models of the product: of the root, of a domain
+with a table of the corpus but no training, and of a further-pretrained domain. Each is read through the
+tables of its own branch.
 """
 
 import sys
@@ -17,29 +17,29 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.accuracy.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, canonical, corpus
-from benchmarks.accuracy.whole_lm import (
+from benchmarks.accuracy.full_context_lm import (
     VARIANTS,
     Domain,
-    Learning,
-    learnt,
+    TrainedLayers,
+    open_published,
     perplexities,
     save_as_root,
-    with_head,
+    train_variant,
 )
 from benchmarks.accuracy.workbench import Converted, Workbench
-from benchmarks.runs import Runs, bench_dir, fingerprint, made_folder
+from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.fine_tune import fine_tune
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
-from workers.training.precision import arithmetic
+from workers.training.precision import configure_torch
 from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
 TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BIOMEDICAL)
 EPOCHS, QUICK_EPOCHS, QUICK_TOKENS = 5, 2, 40_000
 FULL_CONTEXT_RATE = 1e-4
-"""Of the original layers; they are not held to what they were, as the product's local ones are."""
+"""The learning rate of the original layers, which no distillation loss holds in place."""
 ROOT_ROW = "Model of the root"
 TABLE_ROW = "Model of a domain that only has a table"
 DOMAIN_ROW = "Model of the domain"
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         alpha=options.alpha,
         variants=() if options.hplms else VARIANTS,
         bench=Workbench(console),
-        runs=Runs("further_pretraining", console),
+        runs=ResultCache("further_pretraining", console),
     )
     report = benchmark.run()
     console.print(
@@ -81,22 +81,25 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class FurtherPretraining:
-    """The runs of the benchmark. `perplexity_ratio_domain` is the domain's perplexity on its own held-out
-    text by that of the root (below 1: it gained); `gain_points` the mean gain of its models over the
-    root's; `gain_points_learning` leaves out what the table alone gives."""
+    """The runs of the benchmark.
+
+    Its figures: `perplexity_ratio_domain` is the domain's perplexity on its held-out text over that of the
+    root (below 1: better). `gain_points` is the mean gain of its models over the root's;
+    `gain_points_learning` that over models which only have the table.
+    """
 
     datasets: list[Dataset]
     learning: FurtherPretrainSettings
     epochs: int
     seeds: int
     alpha: float
-    variants: Sequence[Learning]
+    variants: Sequence[TrainedLayers]
     bench: Workbench
-    runs: Runs
+    runs: ResultCache
 
     def run(self) -> harness.Report:
         converted = self.bench.convert()
-        rows = [self._variant(converted, learning) for learning in self.variants]
+        rows = [self._variant(converted, layers) for layers in self.variants]
         rows += self._products(converted)
         root, table, own = rows[-3:]
         figures = {
@@ -105,8 +108,8 @@ class FurtherPretraining:
             "gain_points": self._gain(own, root),
             "gain_points_learning": self._gain(own, table),
         }
-        for row, learning in zip(rows[1:], self.variants[1:], strict=False):
-            figures[f"gain_points_{learning}"] = self._gain(row, rows[0])
+        for row, layers in zip(rows[1:], self.variants[1:], strict=False):
+            figures[f"gain_points_{layers}"] = self._gain(row, rows[0])
         settings = {
             "learning": asdict(self.learning),
             "epochs": self.epochs,
@@ -118,47 +121,47 @@ class FurtherPretraining:
     def _gain(self, better: harness.Row, worse: harness.Row) -> float:
         return fmean(better[d.name] - worse[d.name] for d in self.datasets)
 
-    def _variant(self, converted: Converted, learning: Learning) -> harness.Row:
-        """The original model, some of its layers having learnt."""
+    def _variant(self, converted: Converted, layers: TrainedLayers) -> harness.Row:
+        """The original model with these layers trained."""
         settings = replace(self.learning, learning_rate=FULL_CONTEXT_RATE)
-        key = {"root": "as published", "learning": learning, "settings": asdict(settings)}
-        folder = made_folder("further", key)
+        key = {"root": "as published", "layers": layers, "settings": asdict(settings)}
+        folder = cache_folder("further", key)
 
         def made() -> dict[str, Any]:
-            return self._learn(converted, learning, settings, folder)
+            return self._train(converted, layers, settings, folder)
 
-        found = self.runs.once(key, made)
-        # Unread: with full context nothing is looked up.
+        found = self.runs.get_or_compute(key, made)
+        # Not used: with full context nothing is looked up.
         general = [self.bench.table(converted, GENERAL, self.alpha)]
         return _row(
-            f"full context, {learning} learnt",
+            f"full context, {layers} trained",
             found,
             {
-                d.name: self._tuned(
-                    {**key, "dataset": d.name}, d, folder, general, converted.lower, whole=True
+                d.name: self._mean_metric(
+                    {**key, "dataset": d.name}, d, folder, general, converted.lower, full_context=True
                 )
                 for d in self.datasets
             },
         )
 
-    def _learn(
-        self, converted: Converted, learning: Learning, settings: FurtherPretrainSettings, folder: Path
+    def _train(
+        self, converted: Converted, layers: TrainedLayers, settings: FurtherPretrainSettings, folder: Path
     ) -> dict[str, Any]:
-        computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
-        root, reporter = Root.load(converted.root, computing.device), self.bench.reporter
+        precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
+        root, reporter = Root.load(converted.root, precision.device), self.bench.reporter
         domain = Domain.read(converted.root, corpus(BIOMEDICAL), corpus(GENERAL), settings)
-        local = LocalLower.load(converted.lower, computing.device)
-        # Every variant learns with the same head.
+        local = LocalLower.load(converted.lower, precision.device)
+        # All variants use the same head.
         head = folder.parent / "heads" / f"{fingerprint(asdict(settings))}.safetensors"
-        published = with_head(root, local, domain, settings, computing, reporter, head)
-        model = learnt(published, learning, domain, settings, reporter)
+        published = open_published(root, local, domain, settings, precision, reporter, head)
+        model = train_variant(published, layers, domain, settings, reporter)
         save_as_root(model, root, folder)
         return perplexities(model, domain, settings.seed, reporter)
 
     def _domain(self, converted: Converted) -> Converted:
-        """The product's own: the root with the local lower half that has learnt, and the report."""
+        """The further-pretrained domain: the root with its local lower half, and the report."""
         key = {"root": converted.key, "domain": asdict(self.learning)}
-        folder = made_folder("further", key)
+        folder = cache_folder("further", key)
 
         def made() -> dict[str, Any]:
             return further_pretrain(
@@ -171,10 +174,10 @@ class FurtherPretraining:
                 reporter=self.bench.reporter,
             )
 
-        return Converted(converted.root, folder, self.runs.once(key, made), fingerprint(key))
+        return Converted(converted.root, folder, self.runs.get_or_compute(key, made), fingerprint(key))
 
     def _products(self, converted: Converted) -> list[harness.Row]:
-        """What a model of the root, of a domain that only has a table, and of the domain is like."""
+        """The rows of models of the root, of a domain with only a table, and of the domain."""
         domain = self._domain(converted)
         before, after = (domain.report[when]["perplexity"] for when in ("before", "after"))
         general = self.bench.table(converted, GENERAL, self.alpha)
@@ -207,12 +210,12 @@ class FurtherPretraining:
             name,
             perplexity,
             {
-                d.name: self._tuned({**key, "dataset": d.name}, d, converted.root, tables, lower)
+                d.name: self._mean_metric({**key, "dataset": d.name}, d, converted.root, tables, lower)
                 for d in self.datasets
             },
         )
 
-    def _tuned(
+    def _mean_metric(
         self,
         key: dict[str, Any],
         dataset: Dataset,
@@ -220,33 +223,33 @@ class FurtherPretraining:
         tables: list[Path],
         lower: Path,
         *,
-        whole: bool = False,
+        full_context: bool = False,
     ) -> float:
-        """Mean test metric, in points, of models of the usual PET."""
+        """Mean test metric, in points, of models with the default PET."""
         files = canonical(dataset, bench_dir() / "data" / dataset.name)
         values = []
         for seed in range(self.seeds):
             settings = FineTuneSettings(seed=seed, epochs=self.epochs)
-            if whole:
-                settings = replace(settings, lower_way="whole", mix=0.0)
-            whole_key = {**key, "fine_tune": asdict(settings)}
+            if full_context:
+                settings = replace(settings, lower_mode="full", full_context_share=0.0)
+            full_key = {**key, "fine_tune": asdict(settings)}
 
             def made(
-                settings: FineTuneSettings = settings, whole_key: dict[str, Any] = whole_key
+                settings: FineTuneSettings = settings, full_key: dict[str, Any] = full_key
             ) -> dict[str, Any]:
                 report = fine_tune(
                     root=root,
                     plots=tables,
                     dataset=files,
                     task=dataset.task,
-                    out=made_folder("hplms", whole_key),
+                    out=cache_folder("hplms", full_key),
                     settings=settings,
                     reporter=self.bench.reporter,
                     lower=lower,
                 )
                 return {"dev": report["dev"]["value"], "test": report["test"]["value"]}
 
-            values.append(100 * float(self.runs.once(whole_key, made)["test"]))
+            values.append(100 * float(self.runs.get_or_compute(full_key, made)["test"]))
         return fmean(values)
 
 

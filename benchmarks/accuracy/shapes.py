@@ -1,4 +1,4 @@
-"""What the benchmarks of n-grams and of the split share: one root per shape, one model on each."""
+"""Shared by the benchmarks of n-grams and of the split: one root per shape, and one model on each."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -9,7 +9,7 @@ from rich.console import Console
 from benchmarks import harness
 from benchmarks.accuracy.data import DATASETS, canonical
 from benchmarks.accuracy.workbench import Converted, Workbench
-from benchmarks.runs import Runs, bench_dir, made_folder
+from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.hplm.fragments import level_name
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
@@ -28,7 +28,7 @@ class Shape:
 
 
 def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str] | None) -> int:
-    """Run what is missing of a benchmark over shapes and print its table."""
+    """Run a benchmark over shapes and print its table; cached results are reused."""
     parser = harness.arguments(description)
     parser.add_argument("--dataset", default="NCBI-disease", choices=sorted(DATASETS))
     parser.add_argument("--tokens", type=int, help="tokens of each conversion's distillation")
@@ -36,7 +36,7 @@ def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str
     console = Console()
     tokens = options.tokens or (QUICK_TOKENS if options.quick else None)
     epochs = QUICK_EPOCHS if options.quick else EPOCHS
-    bench, runs = Workbench(console), Runs(name, console)
+    bench, runs = Workbench(console), ResultCache(name, console)
     rows = [_row(shape, options.dataset, tokens, epochs, bench, runs) for shape in shapes]
     console.out(harness.markdown_table(rows), highlight=False)
     figures = {
@@ -49,13 +49,13 @@ def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str
 
 
 def _row(
-    shape: Shape, dataset_name: str, tokens: int | None, epochs: int, bench: Workbench, runs: Runs
+    shape: Shape, dataset_name: str, tokens: int | None, epochs: int, bench: Workbench, runs: ResultCache
 ) -> harness.Row:
     budget = {} if tokens is None else {"distil_tokens": tokens}
-    converted = bench.convert(n=shape.n, lower=shape.lower, **budget)
+    converted = bench.convert(n=shape.n, lower_layers=shape.lower, **budget)
     settings = FineTuneSettings(epochs=epochs)
     key = {"dataset": dataset_name, "settings": asdict(settings), "root": converted.key}
-    found = runs.once(key, lambda: _tune(dataset_name, settings, converted, key, bench))
+    found = runs.get_or_compute(key, lambda: _tune(dataset_name, settings, converted, key, bench))
     left = converted.report["distilled"]
     return {
         "n": shape.n,
@@ -74,7 +74,7 @@ def _tune(
     dataset = DATASETS[dataset_name]
     files = canonical(dataset, bench_dir() / "data" / dataset.name)
     table = bench.table(converted, "general", ALPHA)
-    out = made_folder("hplms", key)
+    out = cache_folder("hplms", key)
     report = fine_tune(
         root=converted.root,
         plots=[table],
@@ -93,7 +93,7 @@ def _tune(
         task=dataset.task,
         reporter=bench.reporter,
         lower=converted.lower,
-        settings=EvaluateSettings(lower_way="compute"),
+        settings=EvaluateSettings(lower_mode="compute"),
     )
     size = sum(file.stat().st_size for file in table.iterdir())
     return {

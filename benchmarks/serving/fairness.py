@@ -34,7 +34,7 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
-from inference.garbage import spare_garbage_collection
+from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.hplm import Hplm
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.manifest import ManifestWatcher
@@ -250,7 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     repeats, seconds = (2, 4.0) if options.quick else (6, 10.0)
     with tempfile.TemporaryDirectory() as name, queue(Path(name)) as url:
         desk = Desk(url, build(Path(name) / "artifacts"))
-        spare_garbage_collection()
+        freeze_loaded_objects()
         report = measure(desk, load=options.load, seconds=seconds, repeats=repeats)
     console = Console()
     console.out(harness.markdown_table(report.rows), highlight=False)

@@ -22,12 +22,12 @@ from rich.console import Console
 
 from benchmarks.accuracy.workbench import checkpoint_folder
 from benchmarks.harness import Report, Row, arguments, markdown_table, write_json
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.ngrams import Ids
-from workers.training.plot_shards import Piece, PlotInputs, PlotParts, PlotSettings, Told
+from workers.training.plot_shards import Piece, PlotBuilder, PlotInputs, PlotSettings, ProgressCallback
 
 TOKENS_OF_A_PIECE: Final = 7_000_000
 LONGEST: Final = 128
@@ -40,8 +40,8 @@ SUCCESSOR_EXPONENT: Final = 1.4
 SUCCESSORS: Final = 4_000
 
 
-class NaturalLaw:
-    """Draws token ids 1..words as text has them."""
+class ZipfTexts:
+    """Draws token ids 1..words with a Zipf distribution and repeated successors, as in natural text."""
 
     def __init__(self, words: int, seed: int) -> None:
         self._draw = np.random.default_rng(seed)
@@ -66,8 +66,8 @@ class NaturalLaw:
         return ids
 
 
-class GeneratedParts(PlotParts):
-    """A build whose corpus is drawn instead of read; a piece is a range of tokens."""
+class GeneratedPlotBuilder(PlotBuilder):
+    """A build from generated text instead of a corpus; a piece is a range of tokens."""
 
     def __init__(self, inputs: PlotInputs, tokens: int) -> None:
         super().__init__(inputs)
@@ -77,11 +77,11 @@ class GeneratedParts(PlotParts):
         step = TOKENS_OF_A_PIECE
         return [(start, min(start + step, self._tokens)) for start in range(0, self._tokens, step)]
 
-    def batches(self, piece: Piece, told: Told) -> Iterator[list[Ids]]:
-        law = NaturalLaw(self.config.vocab - 1, seed=piece[0] + 1)
+    def batches(self, piece: Piece, on_progress: ProgressCallback) -> Iterator[list[Ids]]:
+        law = ZipfTexts(self.config.vocab - 1, seed=piece[0] + 1)
         left = piece[1] - piece[0]
         while left > 0:
-            told(piece[1] - piece[0] - left)
+            on_progress(piece[1] - piece[0] - left)
             drawn = law.texts(min(TEXTS_AT_ONCE, -(-left // LONGEST)), LONGEST)
             drawn[:, 0], drawn[:, -1] = self.config.cls_id, self.config.sep_id
             left -= drawn.size
@@ -105,35 +105,35 @@ class Stages:
         return done
 
 
-def forget_peak() -> None:
-    """Have the peak begin at what is in memory now (proc(5), clear_refs)."""
+def reset_peak() -> None:
+    """Reset the peak memory to the current memory (proc(5), clear_refs)."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
 
 
 def peak_mib() -> float:
-    """The largest memory that this process has had resident since the peak was forgotten, in MiB."""
+    """The peak resident memory of this process since `reset_peak`, in MiB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     kib = next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]
     return int(kib) / 1024
 
 
 def measure(tokens: int, alpha: float, vectors: str, memory_mb: int, console: Console) -> Report:
-    """Build a table from so many generated tokens."""
+    """Build a table from this many generated tokens."""
     settings = PlotSettings(memory_mb=memory_mb, vectors=vectors)
     folder = Path(mkdtemp(prefix="plot-memory-", dir=bench_dir()))
     root, lower = folder / "root", folder / "lower"
     inputs = PlotInputs(root, lower, Path("generated"), alpha, all_unigrams=True, settings=settings)
     try:
-        # In a process of its own, so that what a checkpoint takes to open is not in this one's peak.
+        # In another process, so that opening the checkpoint does not count in this one's peak.
         maker = get_context("spawn").Process(target=_make_model, args=(root, lower))
         maker.start()
         maker.join()
-        parts = GeneratedParts(inputs, tokens)
-        assert parts.lower  # the model, in memory from here on
+        builder = GeneratedPlotBuilder(inputs, tokens)
+        assert builder.lower  # the model, in memory from here on
         gc.collect()
-        forget_peak()
+        reset_peak()
         stages = Stages(console, base=peak_mib())
-        found = _build(parts, folder, stages)
+        found = _build(builder, folder, stages)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     figures = {
@@ -155,26 +155,26 @@ def _make_model(root: Path, lower: Path) -> None:
     LocalLower.from_full(made.checkpoint_lower(), made.config).save(lower)
 
 
-def _build(parts: PlotParts, folder: Path, stages: Stages) -> dict[str, float]:
-    pieces = parts.count_pieces()
+def _build(builder: PlotBuilder, folder: Path, stages: Stages) -> dict[str, float]:
+    pieces = builder.count_pieces()
     counted = [folder / f"count-{number}" for number in range(len(pieces))]
 
     def count() -> None:
-        for piece, place in zip(pieces, counted, strict=True):
-            parts.count(piece, place, _ignore)
+        for piece, part in zip(pieces, counted, strict=True):
+            builder.count(piece, part, _ignore)
 
     stages.run("count", count)
-    chosen = stages.run("choose", lambda: parts.choose(counted, folder / "chosen", _ignore))
-    ranges = parts.vector_pieces(chosen["rows"])
+    chosen = stages.run("choose", lambda: builder.choose(counted, folder / "chosen", _ignore))
+    ranges = builder.vector_pieces(chosen["rows"])
     computed = [folder / f"vectors-{number}" for number in range(len(ranges))]
 
     def compute() -> None:
-        for piece, place in zip(ranges, computed, strict=True):
-            parts.compute(piece, folder / "chosen", place, _ignore)
+        for piece, part in zip(ranges, computed, strict=True):
+            builder.compute(piece, folder / "chosen", part, _ignore)
 
     stages.run("compute", compute)
     out = folder / "plot"
-    stages.run("write", lambda: parts.write(folder / "chosen", ranges, computed, out, _ignore))
+    stages.run("write", lambda: builder.write(folder / "chosen", ranges, computed, out, _ignore))
     return {
         "rows": float(chosen["rows"]),
         "bytes": float(sum(file.stat().st_size for file in out.iterdir())),

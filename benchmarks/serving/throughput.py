@@ -20,7 +20,7 @@ import torch
 from numpy.typing import NDArray
 
 from benchmarks import harness
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 from benchmarks.serving import options as shared
 from benchmarks.serving.ceiling import stream
 from benchmarks.serving.peers.client import Peer

@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline
@@ -119,7 +119,7 @@ class World:
     def half(self) -> LowerLayers:
         """The lower half: the table alone."""
         chain = PlotChain([PlotTable.open(self._table())])
-        composition = chain.composition.to(self.device).with_context_in(self.dtype)
+        composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
         return LowerLayers(chain, composition=composition, device=self.device)
 
     def executor(self, pipeline: Pipeline, *, cache_bytes: int, slab: Path | None = None) -> Executor:

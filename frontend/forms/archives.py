@@ -1,18 +1,18 @@
-"""The forms of imports."""
+"""Forms for imports of versions and adapters."""
 
 from typing import Any
 
 from django import forms
 
-from frontend.forms.base import MAX_NAME_LENGTH, PickField, PickForm, slug_field
+from frontend.forms.base import MAX_NAME_LENGTH, RowChoiceField, RowChoiceForm, slug_field
 from frontend.forms.tree import NO_PARENT, offer_parents
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Task
-from versiontree.tree.services.metadata import MAX_LICENSE_LENGTH
+from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 
 
 class ImportForm(forms.Form):
-    """An archive that an export made."""
+    """An exported version."""
 
     archive = forms.FileField(
         label="Archive",
@@ -29,8 +29,8 @@ class ImportForm(forms.Form):
     )
 
 
-class ImportAdapterForm(PickForm):
-    """An adapter that another program trained, and what its folder does not say."""
+class ImportAdapterForm(RowChoiceForm):
+    """An adapter of PEFT or AdapterHub, and what its folder does not contain."""
 
     archive = forms.FileField(
         label="Adapter",
@@ -39,10 +39,10 @@ class ImportAdapterForm(PickForm):
         widget=forms.ClearableFileInput({"accept": ".zip,application/zip"}),
     )
     name = slug_field()
-    parent = PickField(
+    parent = RowChoiceField(
         label="Parent",
         help_text="The root whose checkpoint the adapter was trained on, or a domain of that root.",
-        need=NO_PARENT,
+        missing=NO_PARENT,
     )
     labels = forms.CharField(
         label="Labels",
@@ -71,5 +71,5 @@ class ImportAdapterForm(PickForm):
         offer_parents(self, tenant)
 
     def clean_labels(self) -> list[str]:
-        """The lines that are not empty."""
+        """Return the labels: all lines that are not empty."""
         return [line.strip() for line in self.cleaned_data["labels"].splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""What forms share."""
+"""Base classes of forms: names, and choices among rows of the database."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,91 +11,90 @@ from django.db.models import Model, Q, QuerySet
 
 NAME_HELP = "Lower-case letters, digits and hyphens. It cannot be changed later."
 MAX_NAME_LENGTH = 63
-OFFERED: Final = 50
-"""Rows among which to choose at once; the others are looked for."""
-FIND: Final = "find_"
-"""With the name of a field behind it: under this name the words come to look for."""
+MAX_CHOICES: Final = 50
+"""A field offers at most this number of rows. Others are found by search."""
+SEARCH_PREFIX: Final = "find_"
+"""The search of a field has this prefix and the name of the field."""
 
 
 def slug_field(label: str = "Name") -> forms.CharField:
-    """The name of a node of the version tree; the services check its letters."""
+    """Return a field for the name of a node of the version tree. The services validate its characters."""
     widget = forms.TextInput({"autocomplete": "off", "spellcheck": "false"})
     return forms.CharField(label=label, max_length=MAX_NAME_LENGTH, help_text=NAME_HELP, widget=widget)
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """Something without which a form cannot be filled in, and the page where it is made."""
+class MissingObject:
+    """An object that a form requires and the tenant does not have, with the page to create it."""
 
     text: str
     page: str = ""
     label: str = ""
 
 
-class PickField(forms.ChoiceField):
-    """A choice among rows that a selector has already limited to the tenant; cleans to the row itself."""
+class RowChoiceField(forms.ChoiceField):
+    """A choice among rows that a selector has limited to the tenant. It cleans to the row."""
 
-    def __init__(self, *, need: Need | None = None, **options: Any) -> None:
+    def __init__(self, *, missing: MissingObject | None = None, **options: Any) -> None:
         super().__init__(**options)
-        self.need = need
+        self.missing = missing
         self.rows: dict[str, Model] = {}
         self.more = False
         self.words = ""
 
     def offer(self, rows: Iterable[tuple[Model, str]]) -> None:
-        """Set what there is to choose from: rows with their labels."""
+        """Set the rows to choose from, with their labels."""
         offered = list(rows)
         self.rows = {str(row.pk): row for row, _ in offered}
         self.choices = [("", "Choose…"), *((str(row.pk), label) for row, label in offered)]
 
     @property
-    def many(self) -> bool:
-        """Whether there are more than can be chosen among at once, so that one has to look for the others."""
+    def needs_search(self) -> bool:
+        """Return whether there are more rows than the field offers at once."""
         return self.more or bool(self.words)
 
     def clean(self, value: Any) -> Any:
-        """The chosen row. Raises ValidationError for anything that was not on offer."""
+        """Return the chosen row. Raises ValidationError for a value that was not offered."""
         return self.rows.get(super().clean(value))
 
 
-class PickForm(forms.Form):
-    """A form with `PickField`s."""
+class RowChoiceForm(forms.Form):
+    """A form with fields of the type `RowChoiceField`."""
 
-    def pick(self, name: str) -> PickField:
-        """The field of this name."""
-        return cast("PickField", self.fields[name])
+    def row_field(self, name: str) -> RowChoiceField:
+        """Return the field with this name."""
+        return cast("RowChoiceField", self.fields[name])
 
     @property
-    def looks_for(self) -> bool:
-        """Whether one of the fields has more to choose among than it offers at once."""
-        return any(isinstance(field, PickField) and field.many for field in self.fields.values())
+    def needs_search(self) -> bool:
+        """Return whether a field has more rows than it offers at once."""
+        return any(isinstance(field, RowChoiceField) and field.needs_search for field in self.fields.values())
 
-    def offer_found(
+    def offer_rows(
         self,
         name: str,
         rows: QuerySet[Any],
-        described: Callable[[Any], str],
+        label: Callable[[Any], str],
         *,
         named: Sequence[str] = ("name",),
     ) -> None:
-        """Let the field choose among the first of these rows that have the words that are looked for in one
-        of their names, and whatever row was chosen already."""
-        field, words = self.pick(name), self._given(f"{FIND}{name}")
+        """Offer the first rows whose names contain the searched words, and the row that is already chosen."""
+        field, words = self.row_field(name), self._value(f"{SEARCH_PREFIX}{name}")
         found = rows
         for word in words.split():
             found = found.filter(reduce(or_, (Q(**{f"{one}__icontains": word}) for one in named)))
-        first = list(found[: OFFERED + 1])
-        offered = first[:OFFERED]
-        chosen = self._given(name)
+        first = list(found[: MAX_CHOICES + 1])
+        offered = first[:MAX_CHOICES]
+        chosen = self._value(name)
         if chosen.isdecimal() and chosen not in {str(row.pk) for row in offered}:
             offered += rows.filter(pk=chosen)
-        field.offer((row, described(row)) for row in offered)
-        field.words, field.more = words, len(first) > OFFERED
+        field.offer((row, label(row)) for row in offered)
+        field.words, field.more = words, len(first) > MAX_CHOICES
 
-    def _given(self, name: str) -> str:
+    def _value(self, name: str) -> str:
         return str(self.data.get(name) or self.initial.get(name) or "")
 
-    def missing(self) -> list[Need]:
-        """What must be made before the form can be filled in."""
-        fields = [field for field in self.fields.values() if isinstance(field, PickField)]
-        return [field.need for field in fields if field.need and not field.rows and not field.words]
+    def missing_objects(self) -> list[MissingObject]:
+        """Return the objects that must be created before the form can be filled in."""
+        fields = [field for field in self.fields.values() if isinstance(field, RowChoiceField)]
+        return [field.missing for field in fields if field.missing and not field.rows and not field.words]

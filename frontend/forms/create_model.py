@@ -1,4 +1,4 @@
-"""The form of a new model, filled in step by step: what was filled in before travels along in the address."""
+"""The form for a new model, filled in step by step. The URL carries the values of earlier steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from tenants.datasets.models import Task
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
 from versiontree.tree.selectors.versions import version_visible_to
-from versiontree.tree.services.metadata import MAX_LICENSE_LENGTH
+from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 from versiontree.tree.training_fields import TrainingSettingsForm
 
 
 class CreateStep(StrEnum):
-    """The steps, in their order."""
+    """The steps in their order."""
 
     DATA = "data"
     PARENT = "parent"
@@ -35,29 +35,31 @@ TITLES: Final = {
     CreateStep.SETTINGS: "Settings",
     CreateStep.REVIEW: "Review",
 }
-SHOWN: Final = ("epochs", "learning_rate", "batch", "lora")
-"""Settings that are not folded away."""
+UNFOLDED: Final = ("epochs", "learning_rate", "batch_size", "lora")
+"""Training settings that are not folded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """A step in the line of steps; `address` leads back to it."""
+class StepMark:
+    """An entry in the list of steps. `query` leads to the step."""
 
     title: str
-    address: str
+    query: str
     now: bool
     passed: bool
 
 
 class RowField(forms.IntegerField):
-    """The id of a row that the tenant may use; cleans to the row itself."""
+    """The id of a row that the tenant may use. It cleans to the row."""
 
-    def __init__(self, find: Callable[[int], Any], ask: str) -> None:
-        super().__init__(widget=forms.HiddenInput, error_messages=dict.fromkeys(("required", "invalid"), ask))
+    def __init__(self, find: Callable[[int], Any], message: str) -> None:
+        super().__init__(
+            widget=forms.HiddenInput, error_messages=dict.fromkeys(("required", "invalid"), message)
+        )
         self._find = find
 
     def clean(self, value: Any) -> Any:
-        """The row. Raises ValidationError where there is none."""
+        """Return the row. Raises ValidationError if it does not exist."""
         try:
             return self._find(super().clean(value))
         except HmiError as refusal:
@@ -65,7 +67,7 @@ class RowField(forms.IntegerField):
 
 
 class CreateForm(TrainingSettingsForm, forms.Form):
-    """Everything that is asked of who makes a model."""
+    """All values of a new model."""
 
     kind: ClassVar[JobKind] = JobKind.FINE_TUNE
     more_label = "More settings"
@@ -82,16 +84,16 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         super().__init__(*args, **kwargs)
         self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
         self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a parent.")
-        self.more = tuple(name for name in self.more if name not in SHOWN)
+        self.more = tuple(name for name in self.more if name not in UNFOLDED)
 
     def of_step(self, step: CreateStep) -> list[str]:
-        """The names of its fields."""
+        """Return the names of the fields of a step."""
         chosen = {CreateStep.DATA: ["dataset"], CreateStep.PARENT: ["parent"], CreateStep.REVIEW: []}
         others = [name for name in self.fields if name not in ("dataset", "parent")]
         return chosen.get(step, others)
 
-    def faulty(self, before: CreateStep) -> CreateStep | None:
-        """The first step before this one that has errors."""
+    def first_invalid(self, before: CreateStep) -> CreateStep | None:
+        """Return the first step before this one that has errors."""
         steps = list(CreateStep)
         return next(
             (
@@ -103,28 +105,28 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         )
 
     def filled(self, without: CreateStep | None = None) -> dict[str, str]:
-        """What was filled in, but for one step."""
+        """Return the values, without those of one step."""
         left_out = self.of_step(without) if without else []
-        told = {name: str(self.data.get(name, "")) for name in self.fields if name not in left_out}
-        return {name: value for name, value in told.items() if value}
+        values = {name: str(self.data.get(name, "")) for name in self.fields if name not in left_out}
+        return {name: value for name, value in values.items() if value}
 
-    def address(self, step: CreateStep) -> str:
-        """The query that leads to a step, with everything that was filled in."""
+    def query(self, step: CreateStep) -> str:
+        """Return the query of a step, with all values."""
         query = QueryDict(mutable=True)
         query.update({"step": step.value, **self.filled()})
         return f"?{query.urlencode()}"
 
-    def marks(self, now: CreateStep) -> list[Mark]:
-        """The line of steps, where one is at."""
+    def marks(self, now: CreateStep) -> list[StepMark]:
+        """Return the list of steps."""
         steps = list(CreateStep)
         return [
-            Mark(TITLES[step], self.address(step), step == now, steps.index(step) < steps.index(now))
+            StepMark(TITLES[step], self.query(step), step == now, steps.index(step) < steps.index(now))
             for step in steps
         ]
 
 
 def step_of(data: QueryDict) -> CreateStep:
-    """The step that the address names. Where it names none, the first that is not filled in."""
+    """Return the step in the query, otherwise the first one that is not filled in."""
     named = data.get("step", "")
     if named in set(CreateStep):
         return CreateStep(named)
@@ -136,7 +138,7 @@ def step_of(data: QueryDict) -> CreateStep:
 
 
 class DataFilter(forms.Form):
-    """Which datasets are listed."""
+    """The filter of the datasets in the first step."""
 
     task = forms.ChoiceField(label="Task", required=False, choices=[("", "Every task"), *Task.choices])
     q = forms.CharField(

@@ -1,7 +1,7 @@
-"""Forms for uploads.
+"""Forms for uploads of corpora and datasets.
 
-A file comes in pieces before the form does, and then the form names its upload; or it comes with the
-form, from a browser without scripts.
+With JavaScript, files are uploaded in pieces first, and the form has the ids of the uploads. Without it, the
+form contains the files.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,7 @@ LABELS = {
     "context": "Context",
     "answers": "Answers",
 }
-
-
-OF_PAIRS = {
+PAIR_LABELS = {
     "text": "First text",
     "label": "Label of the pair",
     "labels": "Labels of the pair",
@@ -38,7 +36,7 @@ OF_PAIRS = {
 
 
 class ColumnsForm(forms.Form):
-    """A choice for each canonical column of the task of a check; what was read stands chosen."""
+    """The mapping of the columns of a checked file to the columns of the task."""
 
     use_required_attribute = False
 
@@ -48,18 +46,18 @@ class ColumnsForm(forms.Form):
         names = task_columns(check.options["task"])
         paired = "text_pair" in found.default_mapping or "text_pair" in given
         for name in names:
-            usual = found.default_mapping.get(name)
+            default = found.default_mapping.get(name)
             chosen = given.get(name, "")
             self.fields[_field(name)] = forms.CharField(
-                label=(OF_PAIRS if paired else {}).get(name, LABELS[name]),
+                label=(PAIR_LABELS if paired else {}).get(name, LABELS[name]),
                 required=name != "text_pair",
                 initial=chosen if chosen in found.examples else "",
-                widget=forms.Select(choices=_offered(name, usual, found.examples)),
+                widget=forms.Select(choices=_column_choices(name, default, found.examples)),
             )
 
 
 def columns_chosen(data: Mapping[str, str], task: str) -> dict[str, str]:
-    """Canonical column -> the file's, for those of the task that shall not be read by their usual name."""
+    """Return the chosen columns of the file by column of the task, without defaults."""
     chosen = {name: data.get(_field(name), "") for name in task_columns(task)}
     return {name: column for name, column in chosen.items() if column}
 
@@ -68,11 +66,11 @@ def _field(name: str) -> str:
     return f"column_{name}"
 
 
-def _offered(name: str, usual: str | None, examples: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What is read where nobody chooses stands first, and has no value: choosing it is choosing nothing."""
+def _column_choices(name: str, default: str | None, examples: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the choices for a column. The default is first, and has no value."""
     none = "none" if name == "text_pair" else "Choose…"
-    first = ("", none if usual is None else _column_label(usual, examples))
-    return [first, *((column, _column_label(column, examples)) for column in examples if column != usual)]
+    first = ("", none if default is None else _column_label(default, examples))
+    return [first, *((column, _column_label(column, examples)) for column in examples if column != default)]
 
 
 def _column_label(column: str, examples: Mapping[str, str]) -> str:
@@ -100,7 +98,7 @@ def _file_field(label: str, *, help_text: str = "", required: bool = False) -> f
 
 
 class UploadForm(forms.Form):
-    """A form with files, each beside a hidden field for the id of its upload."""
+    """A form with files. Each file field has a hidden field for the id of its upload."""
 
     use_required_attribute = False
 
@@ -111,7 +109,7 @@ class UploadForm(forms.Form):
             self.fields[_upload_field(name)] = forms.UUIDField(required=False, widget=forms.HiddenInput)
 
     def full_clean(self) -> None:
-        """A file whose upload is named need not come with the form."""
+        """Validate; a file is not required if the id of its upload is given."""
         needed = [name for name in self.file_names if self.fields[name].required]
         for name in needed:
             self.fields[name].required = not self.data.get(_upload_field(name))
@@ -120,11 +118,11 @@ class UploadForm(forms.Form):
             self.fields[name].required = True
 
     def options(self) -> dict[str, Any]:
-        """What the services take beside the files."""
+        """Return the options that the services take besides the files."""
         return {}
 
     def given(self) -> "dict[str, UploadedFile[Any] | UUID]":
-        """What each file is for -> the id of its upload, or the file itself."""
+        """Return the files, or the ids of their uploads, by purpose."""
         found = {
             name: self.cleaned_data.get(name) or self.cleaned_data.get(_upload_field(name))
             for name in self.file_names
@@ -137,7 +135,7 @@ def _upload_field(name: str) -> str:
 
 
 class CorpusForm(UploadForm):
-    """A corpus: plain text of a field."""
+    """A corpus: plain text."""
 
     name = _name_field()
     file = _file_field(
@@ -185,7 +183,7 @@ class DatasetForm(UploadForm):
     more_label = "More options"
 
     def options(self) -> dict[str, Any]:
-        """Task, column mapping and choices as the services take them."""
+        """Return task, column mapping and other options as the services take them."""
         cleaned = self.cleaned_data
         return {
             "task": cleaned["task"],
@@ -199,6 +197,6 @@ _FORMS: dict[str, type[UploadForm]] = {CheckKind.CORPUS: CorpusForm, CheckKind.D
 
 
 def form_of(check: UploadCheck) -> UploadForm:
-    """The form that asked for a check as it was filled in, its files still there."""
+    """Return the form of a check, filled with its values and uploads."""
     files = {_upload_field(purpose): key for purpose, key in check.files.items()}
     return _FORMS[check.kind](initial={"name": check.name, **check.options, **files})

@@ -1,4 +1,4 @@
-"""What a list shows of a tenant's things, and in which order: what the forms above lists share."""
+"""Search, filters and order of the lists of models and jobs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,8 +15,7 @@ from versiontree.tree.selectors.browsing import Branch
 
 
 class ListForm(forms.Form):
-    """Words to search for, and whatever else a list is chosen by. None must be filled in; what is none of the
-    choices counts as nothing chosen."""
+    """A search form above a list. All fields are optional, and invalid values are ignored."""
 
     q = forms.CharField(label="Search by name", required=False)
 
@@ -25,15 +24,13 @@ class ListForm(forms.Form):
         attributes = {"placeholder": "Search by name", "autocomplete": "off", "spellcheck": "false"}
         self.fields["q"].widget = forms.TextInput({"type": "search", **attributes})
 
-    def given(self) -> dict[str, Any]:
-        """What was filled in, as far as it can be read, by the names of the fields."""
+    def values(self) -> dict[str, Any]:
+        """Return the valid values by field."""
         self.is_valid()
         return {name: self.cleaned_data.get(name, "") for name in self.fields}
 
 
 FAILING: Final = "failing"
-
-
 HEALTH: Final = (
     ("", "Any health"),
     (FAILING, "Failing requests"),
@@ -41,22 +38,20 @@ HEALTH: Final = (
     ("failed", "Build failed"),
     ("ready", "Ready"),
 )
-
-
 MODEL_ORDERS: Final[dict[str, tuple[str, ...]]] = {"": ("name",), "newest": ("-created_at", "-pk")}
 
 
 @dataclass(frozen=True, slots=True)
 class ModelsQuery:
-    """What was chosen: by the tree, by the requests of the last days, and the order."""
+    """The filters and the order of a list of models. `failing` is a filter by recent requests."""
 
-    chosen: dict[str, Any]
+    filters: dict[str, Any]
     failing: bool
     order: tuple[str, ...]
 
 
 class ModelsForm(ListForm):
-    """By name, task, health, and what they hang on."""
+    """The filters of the list of models: name, task, health and parent."""
 
     task = forms.ChoiceField(label="Task", required=False, choices=[("", "Any task"), *Task.choices])
     health = forms.ChoiceField(label="Health", required=False, choices=HEALTH)
@@ -67,27 +62,27 @@ class ModelsForm(ListForm):
 
     def __init__(self, branches: Mapping[Branch, str], *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.branches = {_key(branch): branch for branch in branches}
-        named = [(_key(branch), name) for branch, name in branches.items()]
+        self.branches = {_branch_key(branch): branch for branch in branches}
+        named = [(_branch_key(branch), name) for branch, name in branches.items()]
         self.fields["under"].choices = [("", "Any parent"), *named]  # type: ignore[attr-defined]
 
-    def asked(self) -> ModelsQuery:
-        """What the form says, as far as it can be read."""
-        given = self.given()
-        health = given["health"]
+    def query(self) -> ModelsQuery:
+        """Return the filters and the order."""
+        values = self.values()
+        health = values["health"]
         return ModelsQuery(
             {
-                "words": given["q"],
-                "task": given["task"],
-                "branch": self.branches.get(given["under"]),
+                "words": values["q"],
+                "task": values["task"],
+                "branch": self.branches.get(values["under"]),
                 "state": "" if health == FAILING else health,
             },
             health == FAILING,
-            MODEL_ORDERS[given["sort"]],
+            MODEL_ORDERS[values["sort"]],
         )
 
 
-def _key(branch: Branch) -> str:
+def _branch_key(branch: Branch) -> str:
     return f"domain-{branch.domain}" if branch.domain is not None else f"root-{branch.root}"
 
 
@@ -97,33 +92,26 @@ STATES: Final[dict[str, frozenset[JobState]]] = {
     "succeeded": frozenset({JobState.SUCCEEDED}),
     "cancelled": frozenset({JobState.CANCELLED}),
 }
-
-
 _STARTED: Final = Coalesce("started_at", "created_at")
-
-
-_TOOK: Final = F("finished_at") - F("started_at")
-
-
+_DURATION: Final = F("finished_at") - F("started_at")
 JOB_ORDERS: Final[dict[str, tuple[OrderBy | str, ...]]] = {
     "": (_STARTED.desc(), "-created_at", "pk"),
     "oldest": (_STARTED.asc(), "created_at", "-pk"),
-    "longest": (_TOOK.desc(nulls_last=True), _STARTED.desc(), "pk"),
+    "longest": (_DURATION.desc(nulls_last=True), _STARTED.desc(), "pk"),
 }
-"""By what the list shows of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobsQuery:
-    """What was chosen: by name and kind, how the jobs ended, and the order."""
+    """The filters and the order of a list of jobs."""
 
-    chosen: dict[str, str]
-    shown: str
+    filters: dict[str, str]
+    state: str
     order: tuple[OrderBy | str, ...]
 
 
 class JobsForm(ListForm):
-    """The state stays as it is: links beside the form change it."""
+    """The filters of the list of jobs. The state is changed by links beside the form."""
 
     kind = forms.ChoiceField(label="Kind", required=False, choices=[("", "All kinds"), *JobKind.choices])
     sort = forms.ChoiceField(
@@ -135,8 +123,8 @@ class JobsForm(ListForm):
         required=False, choices=[(state, state) for state in STATES], widget=forms.HiddenInput
     )
 
-    def asked(self) -> JobsQuery:
-        """What the form says, as far as it can be read."""
-        given = self.given()
-        chosen = {"words": given["q"], "kind": given["kind"]}
-        return JobsQuery(chosen, given["state"] or next(iter(STATES)), JOB_ORDERS[given["sort"]])
+    def query(self) -> JobsQuery:
+        """Return the filters and the order."""
+        values = self.values()
+        filters = {"words": values["q"], "kind": values["kind"]}
+        return JobsQuery(filters, values["state"] or next(iter(STATES)), JOB_ORDERS[values["sort"]])

@@ -1,4 +1,4 @@
-"""The playground's form: which models are asked, and what."""
+"""Forms of the playground and of batches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,49 +12,48 @@ from tenants.base.errors import HmiError
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind, callable_hplm, callable_hplms
 
-MOST: Final = 4
-"""Models side by side."""
+MAX_MODELS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The models that were chosen and can stand side by side, and why others cannot."""
+class ChosenModels:
+    """The models to compare, and the reasons why others were left out."""
 
     offers: Sequence[CallableHplm]
     faults: Sequence[str]
 
     @property
     def reads(self) -> InputKind:
-        """What all of them read."""
-        return self.offers[0].reads if self.offers else InputKind.TEXT
+        """Return the kind of input of the models."""
+        return self.offers[0].input_kind if self.offers else InputKind.TEXT
 
     @property
     def full(self) -> bool:
-        """Whether there is no place for a further one."""
-        return len(self.offers) >= MOST
+        """Return whether no more models can be added."""
+        return len(self.offers) >= MAX_MODELS
 
     @property
     def query(self) -> str:
-        """The choice as an address carries it."""
+        """Return the query of the chosen models."""
         query = QueryDict(mutable=True)
         query.setlist("model", [offer.reference for offer in self.offers])
         return query.urlencode(safe="@:")
 
 
-def choice_of(tenant: Tenant, data: QueryDict) -> Choice:
-    """What ``model`` names, with ``add`` and without ``drop``; the first model there is where none is named.
+def chosen_models(tenant: Tenant, data: QueryDict) -> ChosenModels:
+    """Return the models in `model` and `add` without `drop`; the first callable model if none is named.
 
-    What cannot stand beside the first one, or is one too many, is left out with the reason.
+    Models with another kind of input than the first one, or too many, are left out with the reason.
     """
-    named = [*data.getlist("model"), data.get("add", "")]
-    wanted = dict.fromkeys(name for name in map(str.strip, named) if name)
+    references = [*data.getlist("model"), data.get("add", "")]
+    wanted = dict.fromkeys(name for name in map(str.strip, references) if name)
     wanted.pop(data.get("drop", ""), None)
     if not wanted and "model" not in data:
-        return Choice(callable_hplms(tenant, limit=1), [])
-    return _side_by_side(tenant, wanted)
+        return ChosenModels(callable_hplms(tenant, limit=1), [])
+    return _comparable(tenant, wanted)
 
 
-def _side_by_side(tenant: Tenant, references: Iterable[str]) -> Choice:
+def _comparable(tenant: Tenant, references: Iterable[str]) -> ChosenModels:
     offers: list[CallableHplm] = []
     faults: list[str] = []
     for reference in references:
@@ -63,16 +62,16 @@ def _side_by_side(tenant: Tenant, references: Iterable[str]) -> Choice:
         except HmiError as refusal:
             faults.append(f"{reference}: {refusal.message}")
             continue
-        if len(offers) == MOST:
-            faults.append(f"{reference} was not added: you can compare at most {MOST} models.")
-        elif offers and offer.reads != offers[0].reads:
+        if len(offers) == MAX_MODELS:
+            faults.append(f"{reference} was not added: you can compare at most {MAX_MODELS} models.")
+        elif offers and offer.input_kind != offers[0].input_kind:
             faults.append(
-                f"{reference} reads {offer.reads}, {offers[0].reference} reads {offers[0].reads}: "
+                f"{reference} reads {offer.input_kind}, {offers[0].reference} reads {offers[0].input_kind}: "
                 "you can compare only models with the same kind of input."
             )
         else:
             offers.append(offer)
-    return Choice(offers, faults)
+    return ChosenModels(offers, faults)
 
 
 def _text(label: str, hint: str, rows: int = 5) -> forms.CharField:
@@ -91,16 +90,16 @@ FIELDS: Final[dict[InputKind, dict[str, tuple[str, str]]]] = {
         "context": ("Context", "The text to search for the answer."),
     },
 }
-"""By the names that the infer request has for them: label and hint."""
-
-
+"""Label and hint of each text by its name in the infer request."""
 PLACES: Final = ("text", "second")
-"""The fields that they are written in, in their order."""
+"""The form fields of the first and the second text."""
 
 
 class PlaygroundForm(forms.Form):
-    """What models that read the same are asked. The first text is in `text`, the other in `second`, so that
-    neither is lost when models are chosen that read something else."""
+    """The input of an infer request. The first text is in `text`, the second one in `second`.
+
+    So both are kept when the user chooses models with another kind of input.
+    """
 
     def __init__(self, reads: InputKind, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -109,12 +108,12 @@ class PlaygroundForm(forms.Form):
             self.fields[place] = _text(label, hint, 2 if name == "question" else 5)
 
     def given(self) -> dict[str, str]:
-        """The texts by the names that the infer request has for them."""
+        """Return the texts by their names in the infer request."""
         return {name: self.cleaned_data[place] for name, place in zip(self._names, self.fields, strict=True)}
 
 
 class BatchForm(forms.Form):
-    """A model, and a file of inputs for it."""
+    """A new batch: a model, and a file of inputs."""
 
     model = forms.CharField(
         label="Model",

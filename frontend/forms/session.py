@@ -1,4 +1,4 @@
-"""django-allauth's forms in the product's words: labels as elsewhere, and nothing said twice."""
+"""The forms of django-allauth with the labels and help texts of this site."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ LABELS = {
     "code": "Code",
 }
 
-CHOOSING = "At least 8 characters. Common passwords and your own name are not allowed."
+STRENGTH_HELP = "At least 8 characters. Common passwords and your own name are not allowed."
 
 if TYPE_CHECKING:
     Form = forms.Form
@@ -33,8 +33,8 @@ else:
     Form = object
 
 
-class Plain(Form):
-    """Name it before the form it changes."""
+class LabelsMixin(Form):
+    """Sets labels, help texts and autofocus. List it before the form class that it changes."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -42,12 +42,12 @@ class Plain(Form):
             field.label = LABELS.get(name, field.label)
             field.widget.attrs.pop("placeholder", None)
             if name == "password1":
-                field.help_text = CHOOSING
+                field.help_text = STRENGTH_HELP
         next(iter(self.fields.values())).widget.attrs["autofocus"] = True
 
 
-class SignInForm(Plain, account.LoginForm):
-    """Also with the e-mail address; the page itself leads to a new password."""
+class SignInForm(LabelsMixin, account.LoginForm):
+    """Sign in by user name or e-mail address. The page has its own link to reset the password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -55,8 +55,8 @@ class SignInForm(Plain, account.LoginForm):
         self.fields["password"].help_text = ""
 
 
-class SignUpForm(Plain, account.SignupForm):
-    """A new account. Whoever was invited makes it for the address of the invitation, and is a member then."""
+class SignUpForm(LabelsMixin, account.SignupForm):
+    """A new account. If there is an open invitation, its address is used and it is accepted."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -64,11 +64,11 @@ class SignUpForm(Plain, account.SignupForm):
         self.fields["password2"].label = "Repeat the password"
         self.invitation = open_invitation(context.request)
         if self.invitation is not None:
-            self.fields["email"].disabled = True  # whatever is sent, the initial value counts
+            self.fields["email"].disabled = True  # Django then ignores the submitted value
             self.initial["email"] = self.invitation.email
 
     def save(self, request: HttpRequest) -> User:
-        """The new person."""
+        """Create the user, and accept the open invitation."""
         with transaction.atomic():
             user: User = super().save(request)
             if self.invitation is not None:
@@ -77,46 +77,48 @@ class SignUpForm(Plain, account.SignupForm):
         return user
 
 
-class AddressForm(Plain, account.AddEmailForm):
-    """One more e-mail address."""
+class AddEmailForm(LabelsMixin, account.AddEmailForm):
+    """Add an e-mail address."""
 
 
-class PasswordForm(Plain, account.ChangePasswordForm):
-    """Another password, by somebody who knows the one before."""
+class PasswordChangeForm(LabelsMixin, account.ChangePasswordForm):
+    """Change the password. Asks for the current one."""
 
 
-class FirstPasswordForm(Plain, account.SetPasswordForm):
-    """A password for an account that has none."""
+class PasswordSetForm(LabelsMixin, account.SetPasswordForm):
+    """Set the first password of an account."""
 
 
-class ForgottenForm(Plain, account.ResetPasswordForm):
-    """Where to send the link. That is done beside the answer, which takes as long where nobody has the
-    address."""
+class PasswordResetForm(LabelsMixin, account.ResetPasswordForm):
+    """Request a link to reset the password.
+
+    The e-mail is sent in the background, so the response time does not show whether the address exists.
+    """
 
     def save(self, request: HttpRequest, **kwargs: Any) -> str:
-        background_tasks.run(lambda: super(ForgottenForm, self).save(request, **kwargs))
+        background_tasks.run(lambda: super(PasswordResetForm, self).save(request, **kwargs))
         return str(self.cleaned_data["email"])
 
 
-class NewPasswordForm(Plain, account.ResetPasswordKeyForm):
-    """Another password, by somebody who followed the link."""
+class PasswordResetKeyForm(LabelsMixin, account.ResetPasswordKeyForm):
+    """Set a new password after following the link."""
 
 
-class AgainForm(Plain, account.ReauthenticateForm):
-    """The password once more."""
+class ReauthenticateForm(LabelsMixin, account.ReauthenticateForm):
+    """Confirm the identity by password."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["password"].help_text = ""
 
 
-class CodeForm(Plain, second_factor.AuthenticateForm):
-    """The code when signing in."""
+class CodeForm(LabelsMixin, second_factor.AuthenticateForm):
+    """The code of the second factor when signing in."""
 
 
-class CodeAgainForm(Plain, second_factor.ReauthenticateForm):
-    """The code once more."""
+class CodeReauthenticateForm(LabelsMixin, second_factor.ReauthenticateForm):
+    """Confirm the identity by a code."""
 
 
-class FirstCodeForm(Plain, ActivateTOTPForm):
-    """The first code of a new app."""
+class TotpActivateForm(LabelsMixin, ActivateTOTPForm):
+    """Activate an authenticator app with its first code."""

@@ -1,4 +1,4 @@
-"""The forms of API keys: a new one, and its successor."""
+"""Forms for API keys, members, settings and webhooks."""
 
 from datetime import date, datetime, time, timedelta
 from typing import Any
@@ -11,31 +11,25 @@ from tenants.accounts.services.api_keys import MAX_PER_MINUTE
 from tenants.webhooks.models import MAX_URL_LENGTH, SUBSCRIBABLE
 from tenants.webhooks.services.endpoints import MAX_DESCRIPTION_LENGTH
 
-ON_A_DAY = "date"
-
-
+ON_A_DATE = "date"
 LIFETIMES = [
     ("0", "Never"),
     ("30", "In 30 days"),
     ("90", "In 90 days"),
     ("365", "In a year"),
-    (ON_A_DAY, "On a date"),
+    (ON_A_DATE, "On a date"),
 ]
-
-
-KEY_OVERLAPS = [
+OVERLAPS = [
     ("0", "is revoked now"),
     ("3600", "stays valid for 1 hour"),
     ("86400", "stays valid for 24 hours"),
     ("604800", "stays valid for 7 days"),
 ]
-
-
-USUAL_OVERLAP = "86400"
+DEFAULT_OVERLAP = "86400"
 
 
 class KeyForm(forms.Form):
-    """What a key is called, what it may do, and for how long."""
+    """A new API key: name, scopes, expiry and rate limits."""
 
     name = forms.CharField(
         label="Name", max_length=50, help_text="For example the program that uses the key."
@@ -64,36 +58,36 @@ class KeyForm(forms.Form):
     more_label = "Rate limits"
 
     def clean(self) -> dict[str, Any]:
-        """A day is there exactly where it counts."""
+        """Validate that a date is given if, and only if, the key expires on a date."""
         cleaned = super().clean() or {}
-        if cleaned.get("days") == ON_A_DAY and not cleaned.get("until") and "until" not in self.errors:
+        if cleaned.get("days") == ON_A_DATE and not cleaned.get("until") and "until" not in self.errors:
             self.add_error("until", "Choose a date.")
-        if cleaned.get("days") != ON_A_DAY and cleaned.get("until"):
+        if cleaned.get("days") != ON_A_DATE and cleaned.get("until"):
             self.add_error("until", "To set a date, choose “On a date” above.")
         if (until := cleaned.get("until")) and end_of(until) <= timezone.now():
             self.add_error("until", "Choose a day in the future.")
         return cleaned
 
     def expires_at(self) -> datetime | None:
-        """When the key ends, or None for never."""
+        """Return the expiry time, or None for never."""
         chosen, day = self.cleaned_data["days"], self.cleaned_data["until"]
-        if chosen == ON_A_DAY:
+        if chosen == ON_A_DATE:
             return end_of(day)
         return timezone.now() + timedelta(days=int(chosen)) if int(chosen) else None
 
 
-class KeyRotateForm(forms.Form):
-    """For how long the old key goes on beside its successor."""
+class RotateForm(forms.Form):
+    """How long the old key or secret stays valid."""
 
-    overlap = forms.TypedChoiceField(choices=KEY_OVERLAPS, initial=USUAL_OVERLAP, coerce=int)
+    overlap = forms.TypedChoiceField(choices=OVERLAPS, initial=DEFAULT_OVERLAP, coerce=int)
 
     def overlap_time(self) -> timedelta:
-        """The same as a time."""
+        """Return the overlap."""
         return timedelta(seconds=self.cleaned_data["overlap"])
 
 
 def end_of(day: date) -> datetime:
-    """The midnight that ends a day, in UTC."""
+    """Return the end of a day in UTC."""
     return datetime.combine(day + timedelta(days=1), time.min, timezone.get_current_timezone())
 
 
@@ -104,7 +98,7 @@ ROLE_HELP = (
 
 
 class InviteForm(forms.Form):
-    """Who is invited, as what."""
+    """A new invitation."""
 
     email = forms.CharField(
         label="E-mail address",
@@ -115,13 +109,13 @@ class InviteForm(forms.Form):
 
 
 class RoleForm(forms.Form):
-    """Another role."""
+    """The new role of a member."""
 
     role = forms.ChoiceField(choices=Role.choices)
 
 
 class SharingForm(forms.Form):
-    """Whether misses are counted."""
+    """Whether missed fragments are counted."""
 
     shares_fragment_counts = forms.BooleanField(
         label="Count missed fragments",
@@ -134,16 +128,8 @@ class SharingForm(forms.Form):
     )
 
 
-SECRET_OVERLAPS = [
-    ("0", "is revoked now"),
-    ("3600", "stays valid for 1 hour"),
-    ("86400", "stays valid for 24 hours"),
-    ("604800", "stays valid for 7 days"),
-]
-
-
 class WebhookForm(forms.Form):
-    """Where to send what."""
+    """A webhook: URL, events and description."""
 
     url = forms.CharField(
         label="URL",
@@ -159,16 +145,6 @@ class WebhookForm(forms.Form):
     )
     description = forms.CharField(label="Description", max_length=MAX_DESCRIPTION_LENGTH, required=False)
 
-    def asked(self) -> dict[str, Any]:
-        """What the service takes."""
+    def values(self) -> dict[str, Any]:
+        """Return the values as the services take them."""
         return {name: self.cleaned_data[name] for name in ("url", "kinds", "description")}
-
-
-class WebhookRotateForm(forms.Form):
-    """For how long the old secret signs beside its successor."""
-
-    overlap = forms.TypedChoiceField(choices=SECRET_OVERLAPS, initial=USUAL_OVERLAP, coerce=int)
-
-    def overlap_time(self) -> timedelta:
-        """The same as a time."""
-        return timedelta(seconds=self.cleaned_data["overlap"])

@@ -1,4 +1,4 @@
-"""Which days a page of usage shows, and whose usage."""
+"""Filters of the usage page and of the audit log."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
@@ -13,14 +13,8 @@ from tenants.audit.selectors import SYSTEM, AuditFilter, audit_kinds
 from tenants.usage.selectors import UsageFilter
 
 MAX_DAYS: Final = 366
-
-
 MAX_NAME_LENGTH: Final = 100
-
-
 MONTH, RANGE = "month", "range"
-
-
 PERIODS: Final = [
     ("7", "Last 7 days"),
     ("30", "Last 30 days"),
@@ -28,28 +22,21 @@ PERIODS: Final = [
     (MONTH, "This month"),
     (RANGE, "Custom range"),
 ]
-
-
-USUAL: Final = "30"
-
-
-BROWSER_ASKED: Final = "browser"
-"""In place of a key's prefix, which is longer: what was asked without a key."""
-
-
-BROWSER: Final = "Web UI"
+DEFAULT_PERIOD: Final = "30"
+WEB_UI_KEY: Final = "browser"
+"""The filter value for requests without a key. It is shorter than any prefix of a key."""
+WEB_UI: Final = "Web UI"
 
 
 class Span(NamedTuple):
-    """The first and the last day, both shown."""
+    """The first and the last day, inclusive."""
 
     since: date
     until: date
 
 
 class UsageForm(forms.Form):
-    """A period that ends today, or two days; who gives days and no period means the days. Of one model, one
-    key, or all."""
+    """The period, model and key of the usage page. Dates without a period mean a custom range."""
 
     period = forms.ChoiceField(label="Period", choices=PERIODS)
     since = forms.DateField(label="From", required=False, widget=forms.DateInput({"type": "date"}))
@@ -59,25 +46,25 @@ class UsageForm(forms.Form):
         required=False,
         max_length=MAX_NAME_LENGTH,
         widget=forms.TextInput(
-            {"list": "asked", "placeholder": "All", "autocomplete": "off", "spellcheck": "false"}
+            {"list": "model-names", "placeholder": "All", "autocomplete": "off", "spellcheck": "false"}
         ),
     )
     key = forms.ChoiceField(label="API key", required=False)
 
-    def __init__(self, asked: QueryDict, keys: Mapping[str, str]) -> None:
-        """`keys` has the names of keys to choose among by their prefixes."""
-        data = asked.copy()
+    def __init__(self, query: QueryDict, keys: Mapping[str, str]) -> None:
+        """`keys` maps the prefixes of the keys to choose from to their names."""
+        data = query.copy()
         if not data.get("period"):
-            data["period"] = RANGE if data.get("since") or data.get("until") else USUAL
+            data["period"] = RANGE if data.get("since") or data.get("until") else DEFAULT_PERIOD
         super().__init__(data)
         named = {prefix: f"{name} ({prefix}…)" for prefix, name in keys.items()}
-        offered = {"": "All", BROWSER_ASKED: BROWSER, **named}
+        offered = {"": "All", WEB_UI_KEY: WEB_UI, **named}
         wanted = data.get("key", "")
         offered.setdefault(wanted, f"{wanted[:8]}…")
         cast("forms.ChoiceField", self.fields["key"]).choices = list(offered.items())
 
     def clean(self) -> dict[str, Any]:
-        """Two days in their order, not too far from each other."""
+        """Validate a custom range: order and length."""
         cleaned = super().clean() or {}
         since, until = cleaned.get("since"), cleaned.get("until") or _today()
         if self.errors or cleaned["period"] != RANGE:
@@ -91,10 +78,10 @@ class UsageForm(forms.Form):
         return cleaned
 
     def span(self) -> Span:
-        """The days; the usual ones where what was chosen does not do."""
+        """Return the period; the default one if the form is invalid."""
         today = _today()
         if not self.is_valid():
-            return _last(int(USUAL), today)
+            return _last(int(DEFAULT_PERIOD), today)
         period = self.cleaned_data["period"]
         if period == RANGE:
             return Span(self.cleaned_data["since"], self.cleaned_data["until"] or today)
@@ -102,11 +89,11 @@ class UsageForm(forms.Form):
             return Span(today.replace(day=1), today)
         return _last(int(period), today)
 
-    def of(self) -> UsageFilter:
-        """Whose usage; everybody's where what was chosen does not do."""
+    def filter(self) -> UsageFilter:
+        """Return the filter; one that matches all if the form is invalid."""
         chosen = self.cleaned_data if self.is_valid() else {}
         key = chosen.get("key") or None
-        return UsageFilter(chosen.get("model") or None, "" if key == BROWSER_ASKED else key)
+        return UsageFilter(chosen.get("model") or None, "" if key == WEB_UI_KEY else key)
 
 
 def _last(days: int, today: date) -> Span:
@@ -117,11 +104,11 @@ def _today() -> date:
     return datetime.now(UTC).date()
 
 
-NAMES = {"api_key": "API keys", "model": "Models"}
+KIND_LABELS = {"api_key": "API keys", "model": "Models"}
 
 
 class AuditForm(forms.Form):
-    """By whom, of what kind, about what, when."""
+    """The filters of the audit log."""
 
     actor = forms.ChoiceField(label="Who", required=False)
     kind = forms.ChoiceField(label="What", required=False)
@@ -133,7 +120,7 @@ class AuditForm(forms.Form):
         super().__init__(*args, **kwargs)
         who = [(name, "The system" if name == SYSTEM else name) for name in audit_actors(tenant)]
         kinds = [
-            (kind, NAMES.get(kind) or f"{kind.replace('_', ' ').capitalize()}s")
+            (kind, KIND_LABELS.get(kind) or f"{kind.replace('_', ' ').capitalize()}s")
             for kind in audit_kinds(tenant)
         ]
         self.fields["actor"] = forms.ChoiceField(
@@ -144,5 +131,5 @@ class AuditForm(forms.Form):
         )
 
     def filters(self) -> AuditFilter:
-        """What was asked for; everything where that makes no sense."""
+        """Return the filters; those that match all if the form is invalid."""
         return AuditFilter(**self.cleaned_data) if self.is_valid() else AuditFilter()

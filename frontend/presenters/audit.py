@@ -1,4 +1,4 @@
-"""Audit events in plain sentences."""
+"""Audit events as sentences, and as rows of a CSV file."""
 
 import json
 from collections.abc import Mapping
@@ -57,8 +57,8 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.create": "created the tenant {subject}",
     "tenant.export": "requested a data export of {subject}",
     "tenant.fetch": "downloaded the data export of {subject}",
-    "tenant.leave": "requested the deletion of all data of {subject}",
-    "tenant.left": "deleted the last data of {subject}",
+    "tenant.delete_requested": "requested the deletion of all data of {subject}",
+    "tenant.deleted": "deleted the last data of {subject}",
     "tenant.rename": "renamed the tenant {subject}",
     "tenant.resume": "resumed the tenant {subject}",
     "tenant.set_sharing": "changed the data sharing of {subject}",
@@ -74,14 +74,14 @@ SENTENCES: Final[Mapping[str, str]] = {
     "webhook.rotate": "rotated the secret of the webhook to {subject}",
     "webhook.test": "sent a test event to {subject}",
 }
-"""What was done, after who did it; {subject} is what it was done to."""
+"""Sentences by verb, without the actor. {subject} stands for the object."""
 
 SYSTEM: Final = "The system"
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One event: `who` did (`before`) something to `subject`, and what stands `after` it."""
+    """An event. Its sentence is: `who` `before` `subject` `after`."""
 
     at: datetime
     who: str
@@ -96,12 +96,12 @@ class AuditRow:
 
 
 def audit_row(event: AuditEvent) -> AuditRow:
-    """An event as the page shows it."""
+    """Return the row of an event on the page."""
     sentence = SENTENCES.get(event.verb) or f"{event.verb.replace('_', ' ').replace('.', ': ')} {{subject}}"
     before, _, after = sentence.partition("{subject}")
     return AuditRow(
         at=event.at,
-        who=who_of(event),
+        who=actor_name(event),
         by_key=event.api_key is not None,
         before=before.strip(),
         subject=event.subject,
@@ -109,22 +109,22 @@ def audit_row(event: AuditEvent) -> AuditRow:
         verb=event.verb,
         address=event.address or "",
         request_id=event.request_id,
-        detail=[(name.replace("_", " "), _written(value)) for name, value in event.detail.items()],
+        detail=[(name.replace("_", " "), _detail_text(value)) for name, value in event.detail.items()],
     )
 
 
-def who_of(event: AuditEvent) -> str:
-    """The user name, the key by its prefix, or the system."""
+def actor_name(event: AuditEvent) -> str:
+    """Return the user name, the prefix of the API key, or "The system"."""
     if event.actor is not None:
         return str(event.actor.get_username())
     return f"key {event.api_key_id}" if event.api_key_id else SYSTEM
 
 
 def audit_line(event: AuditEvent) -> list[object]:
-    """An event as a line of a spreadsheet."""
+    """Return the row of an event in the CSV file."""
     return [
         event.at.isoformat(timespec="seconds"),
-        who_of(event),
+        actor_name(event),
         event.verb,
         event.subject,
         event.address or "",
@@ -133,9 +133,9 @@ def audit_line(event: AuditEvent) -> list[object]:
     ]
 
 
-def _written(value: Any) -> str:
+def _detail_text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_written(item)}" for name, item in value.items())
+        return ", ".join(f"{name} {_detail_text(item)}" for name, item in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_written, value))
+        return ", ".join(map(_detail_text, value))
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,11 +1,10 @@
-"""Figures as the shared chart partials draw them."""
+"""The data of tiles, bars and charts, as the shared partials draw them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from itertools import accumulate
 from typing import Final
-
-from tenants.usage.selectors import UsageTotal
 
 LEVELS: Final = {
     "trigram": "Whole fragment",
@@ -13,34 +12,28 @@ LEVELS: Final = {
     "unigram": "One token",
     "computed": "Computed",
 }
-"""By the API's names, the most telling first."""
+"""Labels of the lookup levels by their names in the API, longest fragment first."""
+
+MAX_COLUMNS: Final = 92
+COLUMN_GAP: Final = 0.2
+"""The share of a column's place that stays empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure at the head of a page, with a remark below it."""
+    """A figure at the top of a page, with a note below it."""
 
     name: str
     figure: str
     note: str = ""
 
 
-def usage_tiles(
-    usage: UsageTotal, *, hplms: int, ready: int, max_models: int, jobs: int, max_jobs: int
-) -> list[Tile]:
-    """The tiles of the home page."""
-    return [
-        Tile("Models ready", f"{ready:,}", f"{hplms:,} of {max_models:,} created"),
-        Tile("Running jobs", f"{jobs:,}", f"of at most {max_jobs:,}"),
-        Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
-        Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """One line of a bar list: `share` in 0..1 of the full width, None where no bar would tell the truth;
-    `near` where a limit is all but reached."""
+    """A row of a bar list. `share` is the width in 0..1, or None for no bar.
+
+    `quiet` bars are grey; `near` bars are red, because a limit is almost reached.
+    """
 
     name: str
     share: float | None
@@ -51,8 +44,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class ChartPart:
-    """One part of a whole: it begins at `start` and takes `share`, both in 0..1; `hue` where its colour means
-    something."""
+    """A part of a stacked bar: `start` and `share` are in 0..1. `hue` is its fixed colour, if any."""
 
     name: str
     share: float
@@ -63,8 +55,10 @@ class ChartPart:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """How a figure went: `points` of a polyline in a square of 100, y downwards, and its ends in words; `hue`
-    where its colour means something."""
+    """A line: SVG points in a square of 100, and the formatted first and last value.
+
+    `hue` names its colour, if it has a fixed one.
+    """
 
     name: str
     points: str
@@ -74,7 +68,7 @@ class Curve:
 
 
 def curve_of(name: str, values: Sequence[float]) -> Curve:
-    """The curve of at least two values at equal steps."""
+    """Return the line of at least two values at equal steps, on its own scale."""
     return _curve(name, values, min(values), max(values))
 
 
@@ -88,7 +82,7 @@ def _curve(name: str, values: Sequence[float], least: float, most: float) -> Cur
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A strip of a chart that says, under the mouse, what stands there; `x` and `width` in 0..100."""
+    """A strip of a chart with a tooltip; `x` and `width` are in 0..100."""
 
     x: str
     width: str
@@ -97,8 +91,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class LineChart:
-    """Curves that share one scale; `least` and `most` are its ends in words, `began` and `now` where the
-    first and the last value were taken."""
+    """Lines on one scale from `least` to `most`. `began` and `now` label the first and last position."""
 
     name: str
     lines: list[Curve]
@@ -115,8 +108,10 @@ def line_chart(
     hues: Mapping[str, str] | None = None,
     at: Sequence[str] = (),
 ) -> LineChart:
-    """The curves of several figures, each of at least two values at equal steps, in one square of 100; `hues`
-    by their names, `at` says of each value where it was taken."""
+    """Return the chart of several series, each of at least two values at equal steps.
+
+    `hues` maps names to colours; `at` labels the position of each value.
+    """
     every = [value for values in series.values() for value in values]
     least, most = min(every), max(every)
     drawn = [_curve(line, values, least, most) for line, values in series.items()]
@@ -126,21 +121,21 @@ def line_chart(
 
 
 def _spots(series: Mapping[str, Sequence[float]], at: Sequence[str]) -> list[Spot]:
-    """One for each place, as wide as it is from the middle to its neighbours."""
+    """Return a tooltip strip per position, as wide as a step."""
     step = 100 / max(len(at) - 1, 1)
-    told = [(name, values) for name, values in series.items() if len(values) == len(at)]
+    full = [(name, values) for name, values in series.items() if len(values) == len(at)]
     return [
         Spot(
             f"{(place - 0.5) * step:.2f}",
             f"{step:.2f}",
-            f"{where}: " + ", ".join(f"{name} {values[place]:.4g}" for name, values in told),
+            f"{where}: " + ", ".join(f"{name} {values[place]:.4g}" for name, values in full),
         )
         for place, where in enumerate(at)
     ]
 
 
 def counted_bars(counts: Mapping[str, int], limit: int = 12) -> list[Bar]:
-    """The largest counts first, against the largest of them; a last line without a bar sums up the others."""
+    """Return bars for the largest counts, and a last row for the sum of the others."""
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     top = max((count for _, count in ranked), default=1)
     bars = [Bar(name, count / top, f"{count:,}") for name, count in ranked[:limit]]
@@ -151,7 +146,7 @@ def counted_bars(counts: Mapping[str, int], limit: int = 12) -> list[Bar]:
 
 
 def histogram_bars(least: float, most: float, counts: Sequence[int]) -> list[Bar]:
-    """How many values fall into each of equal steps from the least to the greatest value."""
+    """Return the bars of a histogram with equal bins from `least` to `most`."""
     top, step = max(counts, default=0) or 1, (most - least) / max(len(counts), 1)
     return [
         Bar(_span(least + place * step, least + (place + 1) * step), count / top, f"{count:,}")
@@ -160,7 +155,10 @@ def histogram_bars(least: float, most: float, counts: Sequence[int]) -> list[Bar
 
 
 def doubling_bars(counts: Sequence[int]) -> list[Bar]:
-    """How many lengths are 0, 1, 2 to 3, 4 to 7, and so on; from the first that there are."""
+    """Return the bars of a histogram with the bins 0, 1, 2 to 3, 4 to 7, and so on.
+
+    Empty bins at the start are left out.
+    """
     top = max(counts, default=0) or 1
     first = next((digits for digits, count in enumerate(counts) if count), 0)
     return [
@@ -180,13 +178,13 @@ def _span(begin: float, end: float) -> str:
 
 
 def score_bars(scores: Mapping[str, float], answered: Collection[str]) -> list[Bar]:
-    """Probabilities, the highest first; those that were not answered are quiet."""
+    """Return bars for probabilities, highest first. Labels that are not part of the answer are grey."""
     ranked = sorted(scores.items(), key=lambda item: -item[1])
     return [Bar(name, score, f"{score:.1%}", quiet=name not in answered) for name, score in ranked]
 
 
 def parts(figures: Iterable[tuple[str, float, str]]) -> list[ChartPart]:
-    """Parts of a whole from (name, amount, written figure), laid end to end."""
+    """Return the parts of a stacked bar from (name, amount, formatted amount)."""
     rows = list(figures)
     total = sum(amount for _, amount, _ in rows) or 1.0
     starts = accumulate((amount / total for _, amount, _ in rows), initial=0.0)
@@ -197,9 +195,104 @@ def parts(figures: Iterable[tuple[str, float, str]]) -> list[ChartPart]:
 
 
 def level_parts(amounts: Mapping[str, float], whole: float, form: str = "{:.0%}") -> list[ChartPart]:
-    """Parts of a whole by the levels that `amounts` has, each with its share written as `form` has it."""
-    told = [level for level in LEVELS if level in amounts]
+    """Return the parts of a stacked bar by lookup level. `form` formats the share of `whole`."""
+    levels = [level for level in LEVELS if level in amounts]
     drawn = parts(
-        (LEVELS[level], amounts[level], form.format(amounts[level] / (whole or 1))) for level in told
+        (LEVELS[level], amounts[level], form.format(amounts[level] / (whole or 1))) for level in levels
     )
-    return [replace(part, hue=level) for part, level in zip(drawn, told, strict=True)]
+    return [replace(part, hue=level) for part, level in zip(drawn, levels, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPart:
+    """A part of a stacked column, in a square of 100 with y downwards."""
+
+    series: int
+    y: str
+    height: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A stacked column of one day or week, with its tooltip."""
+
+    x: str
+    width: str
+    title: str
+    blocks: list[ColumnPart]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChart:
+    """Stacked columns on a scale from 0 to `most`. `said` is the text alternative."""
+
+    name: str
+    series: list[str]
+    columns: list[Column]
+    most: str
+    first: str
+    last: str
+    said: str
+
+
+def daily_columns(
+    name: str, series: Sequence[str], by_day: Mapping[date, Sequence[int]], since: date, until: date
+) -> ColumnChart:
+    """Return a chart with a column per day, or per week for more than MAX_COLUMNS days.
+
+    `by_day` has a value per series; days without values may be absent.
+    """
+    days = (until - since).days + 1
+    step = 1 if days <= MAX_COLUMNS else 7
+    starts = [since + timedelta(days=place) for place in range(0, days, step)]
+    sums = [
+        _series_sums(by_day, start, min(start + timedelta(days=step - 1), until), series) for start in starts
+    ]
+    top = max((sum(figures) for figures in sums), default=0)
+    width = 100 / len(starts)
+    columns = [
+        Column(
+            x=f"{(place + COLUMN_GAP / 2) * width:.3f}",
+            width=f"{(1 - COLUMN_GAP) * width:.3f}",
+            title=_column_title(start, step, series, figures),
+            blocks=_column_parts(figures, top or 1),
+        )
+        for place, (start, figures) in enumerate(zip(starts, sums, strict=True))
+    ]
+    unit = "day" if step == 1 else "week"
+    return ColumnChart(
+        name=f"{name} a {unit}",
+        series=list(series),
+        columns=columns,
+        most=f"{top:,}",
+        first=_day(since),
+        last=_day(until),
+        said=f"{name} a {unit} from {_day(since)} to {_day(until)}, at most {top:,}",
+    )
+
+
+def _series_sums(
+    by_day: Mapping[date, Sequence[int]], first: date, last: date, series: Sequence[str]
+) -> list[int]:
+    days = [by_day.get(first + timedelta(days=n)) for n in range((last - first).days + 1)]
+    return [sum(figures[place] for figures in days if figures) for place in range(len(series))]
+
+
+def _column_parts(figures: Sequence[int], top: int) -> list[ColumnPart]:
+    blocks, below = [], 0.0
+    for place, figure in enumerate(figures):
+        height = 100 * figure / top
+        if figure:
+            blocks.append(ColumnPart(place, f"{100 - below - height:.3f}", f"{height:.3f}"))
+        below += height
+    return blocks
+
+
+def _column_title(start: date, step: int, series: Sequence[str], figures: Sequence[int]) -> str:
+    when = _day(start) if step == 1 else f"The week from {_day(start)}"
+    counted = ", ".join(f"{figure:,} {name.lower()}" for name, figure in zip(series, figures, strict=True))
+    return f"{when}: {counted}"
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%b %Y}"

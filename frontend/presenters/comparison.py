@@ -1,4 +1,4 @@
-"""Versions of one model side by side: what was measured of each on its test split."""
+"""The comparison of a model's versions by their metrics on the test split."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from frontend.presenters.metrics import Measured, label_rows, measured_of
 from frontend.presenters.versions import measurements
 from versiontree.tree.models import Version
 
-COMPARED = 5
+MAX_VERSIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One figure of one version; `change` against the version before it in percentage points, if known."""
+    """A metric of a version. `change` is the difference from the previous version in percentage points."""
 
     figure: str
     change: float | None = None
 
     @property
     def signed(self) -> str:
-        """The change with its sign."""
+        """Return the change with its sign."""
         return "" if self.change is None else f"{self.change:+.1f}"
 
     @property
     def trend(self) -> str:
-        """Whether it rose, fell or stayed."""
+        """Return the CSS class of the change: rose, fell, or none."""
         if self.change is None or abs(self.change) < 0.05:
             return ""
         return "rose" if self.change > 0 else "fell"
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One figure of all versions."""
+    """A metric of all compared versions."""
 
     name: str
     cells: list[Cell]
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The versions' numbers, the oldest first; their figures; and the F1 of each label."""
+    """The compared versions, oldest first: their numbers, metrics, and F1 by label."""
 
     numbers: list[int]
     figures: list[Line]
@@ -48,28 +48,28 @@ class Comparison:
 
     @property
     def newest(self) -> int:
-        """The last of the numbers."""
+        """Return the number of the newest version."""
         return self.numbers[-1]
 
     @property
     def before(self) -> int:
-        """The one before it."""
+        """Return the number of the version before the newest."""
         return self.numbers[-2]
 
 
 def comparison_of(versions: Sequence[Version]) -> Comparison | None:
-    """The measured ones among these versions side by side, the oldest first; nothing with fewer than two."""
+    """Return the comparison of the evaluated versions, or None if there are fewer than two."""
     found = [(version, measured_of(measurements(version))) for version in versions]
-    told = sorted(
+    evaluated = sorted(
         [(version, report) for version, report in found if report is not None],
         key=lambda pair: pair[0].number,
-    )[-COMPARED:]
-    if len(told) < 2:
+    )[-MAX_VERSIONS:]
+    if len(evaluated) < 2:
         return None
     return Comparison(
-        numbers=[version.number for version, _ in told],
-        figures=_figures([report for _, report in told]),
-        labels=_labels([version for version, _ in told]),
+        numbers=[version.number for version, _ in evaluated],
+        figures=_figures([report for _, report in evaluated]),
+        labels=_labels([version for version, _ in evaluated]),
     )
 
 

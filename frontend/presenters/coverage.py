@@ -1,4 +1,4 @@
-"""Where to train on an upload, and what it was used for, as its page shows it."""
+"""The coverage of an upload by lookup tables, and the versions trained on it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,19 +17,19 @@ from versiontree.tree.models import Coverage, Version
 
 @dataclass(frozen=True, slots=True)
 class CoverageRow:
-    """What the tables of one version hold of an upload; `url` leads to the form that builds upon it."""
+    """The coverage of an upload by the tables of a version. `url` is the form that uses it as parent."""
 
     name: str
     share: float
     parts: list[ChartPart]
-    fault: str
+    error_message: str
     url: str
     best: bool
 
 
 @dataclass(frozen=True, slots=True)
 class UseRow:
-    """A version that learned from an upload."""
+    """A version that was trained on an upload."""
 
     name: str
     kind: str
@@ -40,13 +40,16 @@ class UseRow:
 def coverage_rows(
     tenant: Tenant, upload: Corpus | Dataset, measured: Iterable[Coverage]
 ) -> list[CoverageRow]:
-    """The best first: whole fragments count, then shorter ones."""
+    """Return a row per version, best coverage first."""
     ranked = sorted(measured, key=attrgetter("rank"), reverse=True)
-    return [_row(tenant, upload, one, best=not place and not one.fault) for place, one in enumerate(ranked)]
+    return [
+        _row(tenant, upload, one, best=not place and not one.error_message)
+        for place, one in enumerate(ranked)
+    ]
 
 
 def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
-    """What was made from it."""
+    """Return the rows of versions."""
     return [
         UseRow(
             name=f"{version.name} v{version.number}",
@@ -59,7 +62,7 @@ def use_rows(tenant: Tenant, versions: Iterable[Version]) -> list[UseRow]:
 
 
 def covered_parts(one: Coverage) -> list[ChartPart]:
-    """How many of the upload's fragments the tables answer at which level."""
+    """Return the share of the upload's fragments by lookup level."""
     found = {"trigram": one.trigrams, "bigram": one.bigrams, "unigram": one.unigrams}
     return level_parts(found, one.fragments, "{:.1%}")
 
@@ -72,7 +75,7 @@ def _row(tenant: Tenant, upload: Corpus | Dataset, one: Coverage, *, best: bool)
         name=parent_name(one.version),
         share=one.trigrams / whole,
         parts=covered_parts(one),
-        fault=one.fault,
+        error_message=one.error_message,
         url=f"{reverse(f'frontend:{form}', args=[tenant.slug])}?{chosen}",
         best=best,
     )

@@ -1,4 +1,4 @@
-"""Corpora and datasets, and what was found in their files, as pages show them."""
+"""Corpora, datasets, uploads and their reports."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,19 +12,19 @@ from uuid import UUID
 from django.urls import reverse
 
 from frontend.presenters.charts import Bar, counted_bars, doubling_bars, histogram_bars
-from frontend.presenters.tokens import TextPiece, text_pieces
+from frontend.presenters.text_spans import TextSpan, text_spans
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
+from tenants.datasets.append_only_file import received_bytes
 from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
-from tenants.datasets.upload_file import received_bytes
 
 Report = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """One line of a list of uploads; `size` is in bytes."""
+    """A row in the list of corpora or datasets. `size` is in bytes."""
 
     name: str
     kind: str
@@ -36,7 +36,7 @@ class DataRow:
 
 @dataclass(frozen=True, slots=True)
 class UploadRow:
-    """A file that nothing was made of; `uploaded_share` is in 0..1, `check` the last one it went through."""
+    """An unused upload. `uploaded_share` is in 0..1; `check` is the id of its latest check."""
 
     pk: UUID
     name: str
@@ -48,7 +48,7 @@ class UploadRow:
 
 @dataclass(frozen=True, slots=True)
 class SplitRow:
-    """The counts of one split."""
+    """The counts of a split."""
 
     name: str
     rows: int
@@ -60,7 +60,7 @@ class SplitRow:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A name and a written figure."""
+    """A label and a formatted figure."""
 
     name: str
     figure: str
@@ -68,7 +68,7 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A token of a tagged row; `tag` is the kind of span it belongs to, if any."""
+    """A token of a tagged row. `tag` is the label of its span, if any."""
 
     text: str
     tag: str
@@ -76,21 +76,18 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class PreviewRow:
-    """A row as the model will read it: its texts, or words with tags, and what is to be answered.
-
-    `pieces` is a context cut at its answer.
-    """
+    """A row of a dataset. `words` are tagged tokens; `pieces` is a context split at its answer."""
 
     split: str
     texts: list[str]
     labels: list[str]
     words: list[Word]
-    pieces: list[TextPiece]
+    pieces: list[TextSpan]
     cut: bool
 
 
 def dataset_rows(tenant: Tenant, datasets: Iterable[Dataset]) -> list[DataRow]:
-    """Datasets for a list; their splits should be loaded already."""
+    """Return the rows of datasets. Their splits should be prefetched."""
     return [
         DataRow(
             name=dataset.name,
@@ -105,19 +102,19 @@ def dataset_rows(tenant: Tenant, datasets: Iterable[Dataset]) -> list[DataRow]:
 
 
 def upload_rows(uploads: Iterable[Upload], checks: Mapping[UUID, UUID]) -> list[UploadRow]:
-    """Files that nothing was made of, each with its check; those whose file has just gone are left out."""
-    found = []
+    """Return the rows of unused uploads. Uploads whose file was just deleted are left out."""
+    rows = []
     for upload in uploads:
         with suppress(HmiError):
-            here = received_bytes(upload_store().incoming_path(upload.pk))
-            share = here / upload.size_bytes if upload.size_bytes else 1.0
+            received = received_bytes(upload_store().upload_path(upload.pk))
+            share = received / upload.size_bytes if upload.size_bytes else 1.0
             about = (upload.filename, share, upload.size_bytes, upload.expires_at)
-            found.append(UploadRow(upload.pk, *about, checks.get(upload.pk)))
-    return found
+            rows.append(UploadRow(upload.pk, *about, checks.get(upload.pk)))
+    return rows
 
 
 def corpus_rows(tenant: Tenant, corpora: Iterable[Corpus]) -> list[DataRow]:
-    """Corpora for a list."""
+    """Return the rows of corpora."""
     return [
         DataRow(
             name=corpus.name,
@@ -132,7 +129,7 @@ def corpus_rows(tenant: Tenant, corpora: Iterable[Corpus]) -> list[DataRow]:
 
 
 def split_rows(report: Report) -> list[SplitRow]:
-    """The splits of a dataset's report: train, dev, test."""
+    """Return the counts of train, dev and test."""
     return [
         SplitRow(
             name=name,
@@ -146,8 +143,8 @@ def split_rows(report: Report) -> list[SplitRow]:
     ]
 
 
-def answer_panel(report: Report) -> tuple[str, str, list[Bar]]:
-    """What there is to answer, in all splits together: a title, what is counted, and its bars."""
+def label_distribution(report: Report) -> tuple[str, str, list[Bar]]:
+    """Return title, unit and bars of the labels or values in all splits."""
     splits = list(report["splits"].values())
     if report["task"] == Task.REGRESSION:
         train = report["splits"]["train"]["values"]
@@ -163,13 +160,13 @@ def answer_panel(report: Report) -> tuple[str, str, list[Bar]]:
 
 
 def length_bars(report: Report) -> list[Bar]:
-    """How long the rows of all splits are, in words; nothing of reports from before this was counted."""
+    """Return a histogram of the rows of all splits by words."""
     counted = [split.get("words_histogram", []) for split in report["splits"].values()]
     return doubling_bars([sum(counts) for counts in zip_longest(*counted, fillvalue=0)])
 
 
 def answer_facts(report: Report) -> list[Fact]:
-    """Figures about the answers of train, as its task has them."""
+    """Return facts about the labels or values of the train split."""
     train = report["splits"]["train"]
     facts = []
     if values := train.get("values"):
@@ -187,8 +184,8 @@ def answer_facts(report: Report) -> list[Fact]:
 
 
 def dataset_context(report: Report) -> dict[str, Any]:
-    """What the panels of a dataset's report need."""
-    title, counted, bars = answer_panel(report)
+    """Return the context for the report of a dataset."""
+    title, counted, bars = label_distribution(report)
     return {
         "report": report,
         "splits": split_rows(report),
@@ -200,22 +197,22 @@ def dataset_context(report: Report) -> dict[str, Any]:
     }
 
 
-def found_context(check: UploadCheck) -> dict[str, Any]:
-    """What the panels of a check that passed need."""
-    report, rows = check.found["report"], check.found["rows"]
+def check_context(check: UploadCheck) -> dict[str, Any]:
+    """Return the context for the result of a check that passed."""
+    report, rows = check.preview["report"], check.preview["rows"]
     if check.kind == CheckKind.CORPUS:
         return {"report": report, "rows": rows}
     return {"rows": preview_rows(rows), **dataset_context(report)}
 
 
 def task_of(dataset: Dataset) -> str:
-    """What it teaches, in words."""
+    """Return the label of the task of a dataset."""
     paired = dataset.pairs and dataset.task != Task.QUESTION_ANSWERING
     return f"{dataset.get_task_display()}{' of pairs' if paired else ''}"
 
 
 def preview_rows(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[PreviewRow]:
-    """The first rows of each file of a dataset."""
+    """Return the first rows of each split."""
     return [_preview(split, row) for split, shown in rows.items() for row in shown]
 
 
@@ -231,8 +228,8 @@ def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
     )
 
 
-def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[TextPiece]:
-    """The context, its first answer marked where it was not cut off."""
+def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[TextSpan]:
+    """Return the context with its first answer marked, unless the answer is cut off."""
     spans = [
         {
             "start": answer["start"],
@@ -242,7 +239,7 @@ def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[T
         }
         for answer in answers[:1]
     ]
-    return list(text_pieces(context, [span for span in spans if span["end"] <= len(context)]))
+    return list(text_spans(context, [span for span in spans if span["end"] <= len(context)]))
 
 
 def _words(row: Mapping[str, Any]) -> list[Word]:

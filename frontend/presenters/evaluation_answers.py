@@ -1,10 +1,10 @@
-"""What versions answered to the rows they were evaluated on, as pages and spreadsheets show it."""
+"""The answers of evaluations, as rows of pages and CSV files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from frontend.presenters.tokens import TextPiece, text_pieces
+from frontend.presenters.text_spans import TextSpan, text_spans
 from tenants.datasets.models import Task
 from versiontree.tree.evaluation_answers import AnswerChange, ChangeKind, RowAnswer, mcnemar
 
@@ -17,8 +17,8 @@ CHANGED_COLUMNS: Final = (
 )
 FOLDED_FROM: Final = 280
 HEAD: Final = 220
-LONGEST: Final = 5_000
-"""Signs of a text that a page shows; a spreadsheet has them all."""
+MAX_TEXT_LENGTH: Final = 5_000
+"""Pages cut texts after this number of characters. CSV files contain the whole text."""
 NOTHING: Final = {Task.MULTILABEL: "no label", Task.QUESTION_ANSWERING: "no answer", Task.TAGGING: "no span"}
 CHANGES: Final = {
     ChangeKind.FIXED: ("Fixed", "success"),
@@ -34,39 +34,39 @@ NUMBER_CHANGES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text; `head` is its beginning where it is too long to be shown at once."""
+    """A text. `head` is its beginning if it is too long to be shown unfolded."""
 
     text: str
     head: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """An expected or given answer: labels in words, or the text with its spans marked."""
+class Answer:
+    """An expected or given answer: labels as words, or the text with marked spans."""
 
     words: list[str]
-    pieces: list[TextPiece]
+    pieces: list[TextSpan]
     right: bool | None = None
     score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AnsweredRow:
-    """A row with what was expected and what was answered; `before` by the version it is compared with."""
+    """A row with the expected and the given answer. `before` is the answer of the compared version."""
 
     row: int
     texts: list[Text]
     gone: bool
-    gold: Side
-    answer: Side
-    before: Side | None = None
+    gold: Answer
+    answer: Answer
+    before: Answer | None = None
     change: str = ""
     colour: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many rows became what."""
+    """The number of rows with a kind of change."""
 
     kind: str
     name: str
@@ -75,12 +75,12 @@ class Tally:
 
 
 def mistakes_title(task: str) -> str:
-    """What the answers are called that a version should have given otherwise."""
+    """Return the title of the panel with wrong answers."""
     return "Largest errors" if task == Task.REGRESSION else "Mistakes"
 
 
 def answered_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row | None]) -> list[AnsweredRow]:
-    """Answers beside the rows they are to."""
+    """Return rows with the answers of one version."""
     return [
         AnsweredRow(one.row, _texts(row), row is None, _gold(task, one, row), _answer(task, one, row))
         for one, row in zip(answered, rows, strict=True)
@@ -88,7 +88,7 @@ def answered_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row |
 
 
 def changed_rows(task: str, changed: Iterable[AnswerChange], rows: Iterable[Row | None]) -> list[AnsweredRow]:
-    """Answers of two versions beside the rows they are to."""
+    """Return rows with the answers of two versions."""
     return [
         AnsweredRow(
             one.after.row,
@@ -97,27 +97,27 @@ def changed_rows(task: str, changed: Iterable[AnswerChange], rows: Iterable[Row 
             _gold(task, one.after, row),
             _answer(task, one.after, row),
             _answer(task, one.before, row),
-            *_named(task)[one.change],
+            *_change_labels(task)[one.change],
         )
         for one, row in zip(changed, rows, strict=True)
     ]
 
 
 def tallies(task: str, changed: Sequence[AnswerChange]) -> list[Tally]:
-    """How many rows were fixed, broken, or changed without either."""
+    """Return the number of rows by kind of change."""
     counts = {kind: sum(one.change == kind for one in changed) for kind in ChangeKind}
-    return [Tally(kind.value, *_named(task)[kind], counts[kind]) for kind in ChangeKind]
+    return [Tally(kind.value, *_change_labels(task)[kind], counts[kind]) for kind in ChangeKind]
 
 
-def chance_of(changed: Sequence[AnswerChange]) -> str:
-    """What McNemar's exact test says of the changes, in words."""
+def significance_text(changed: Sequence[AnswerChange]) -> str:
+    """Return the result of McNemar's exact test as a sentence."""
     fixed = sum(one.change == ChangeKind.FIXED for one in changed)
     broken = sum(one.change == ChangeKind.BROKEN for one in changed)
     if not fixed + broken:
         return "No answer improved or got worse."
-    chance = mcnemar(fixed, broken)
-    verdict = "so the difference is significant" if chance < 0.05 else "so the difference may be chance"
-    written = "less than 0.1%" if chance < 0.001 else f"{chance:.1%}"
+    p_value = mcnemar(fixed, broken)
+    verdict = "so the difference is significant" if p_value < 0.05 else "so the difference may be chance"
+    written = "less than 0.1%" if p_value < 0.001 else f"{p_value:.1%}"
     return (
         f"If both versions were equally good, such a difference would occur with probability {written}, "
         f"{verdict} (McNemar's exact test)."
@@ -125,12 +125,12 @@ def chance_of(changed: Sequence[AnswerChange]) -> str:
 
 
 def csv_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row | None]) -> Iterator[list[object]]:
-    """A line of `COLUMNS` for each row."""
+    """Yield the CSV rows of one version, with the columns COLUMNS."""
     for one, row in zip(answered, rows, strict=True):
         yield [
             one.row,
             *_cells(row),
-            *(_written(task, side) for side in (one.gold, one.answer)),
+            *(_csv_value(task, side) for side in (one.gold, one.answer)),
             one.score,
             one.right,
         ]
@@ -139,30 +139,30 @@ def csv_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row | None
 def changed_csv_rows(
     task: str, changed: Iterable[AnswerChange], rows: Iterable[Row | None]
 ) -> Iterator[list[object]]:
-    """A line of `CHANGED_COLUMNS` for each row that two versions answered differently."""
+    """Yield the CSV rows of two versions, with the columns CHANGED_COLUMNS."""
     for one, row in zip(changed, rows, strict=True):
         sides = (one.after.gold, one.before.answer, one.after.answer)
         yield [
             one.after.row,
             *_cells(row),
-            *(_written(task, side) for side in sides),
+            *(_csv_value(task, side) for side in sides),
             one.change.value,
             one.before.score,
             one.after.score,
         ]
 
 
-def _named(task: str) -> dict[ChangeKind, tuple[str, str]]:
+def _change_labels(task: str) -> dict[ChangeKind, tuple[str, str]]:
     return NUMBER_CHANGES if task == Task.REGRESSION else CHANGES
 
 
 def _texts(row: Row | None) -> list[Text]:
-    """The texts of a row; of a tagging they are shown with their spans instead."""
+    """Return the texts of a row. Rows of a tagging dataset have none: their spans are shown instead."""
     return [_folded(str(row[name])) for name in TEXTS if row and row.get(name) is not None]
 
 
 def _folded(text: str) -> Text:
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+    shown = text if len(text) <= MAX_TEXT_LENGTH else f"{text[:MAX_TEXT_LENGTH]}…"
     return Text(shown, f"{text[:HEAD].rstrip()}…" if len(text) > FOLDED_FROM else "")
 
 
@@ -172,22 +172,22 @@ def _cells(row: Row | None) -> list[str]:
     return [str(found.get(name) or "") for name in TEXTS]
 
 
-def _gold(task: str, one: RowAnswer, row: Row | None) -> Side:
-    return Side(*_shown(task, one.gold, row))
+def _gold(task: str, one: RowAnswer, row: Row | None) -> Answer:
+    return Answer(*_shown(task, one.gold, row))
 
 
-def _answer(task: str, one: RowAnswer, row: Row | None) -> Side:
-    return Side(*_shown(task, one.answer, row), right=one.right, score=one.score)
+def _answer(task: str, one: RowAnswer, row: Row | None) -> Answer:
+    return Answer(*_shown(task, one.answer, row), right=one.right, score=one.score)
 
 
-def _shown(task: str, answer: Any, row: Row | None) -> tuple[list[str], list[TextPiece]]:
-    """In words, or marked in the text where it is there."""
+def _shown(task: str, answer: Any, row: Row | None) -> tuple[list[str], list[TextSpan]]:
+    """Return the answer as words, or as text with marked spans if the row is available."""
     if task == Task.TAGGING and row is not None:
         return [], list(_marked(row["tokens"], answer))
     return _in_words(task, answer), []
 
 
-def _marked(tokens: Sequence[str], spans: Sequence[Sequence[Any]]) -> Iterator[TextPiece]:
+def _marked(tokens: Sequence[str], spans: Sequence[Sequence[Any]]) -> Iterator[TextSpan]:
     starts, at = [], 0
     for token in tokens:
         starts.append(at)
@@ -196,7 +196,7 @@ def _marked(tokens: Sequence[str], spans: Sequence[Sequence[Any]]) -> Iterator[T
         {"start": starts[first], "end": starts[end - 1] + len(tokens[end - 1]), "label": label, "score": 0.0}
         for label, first, end in spans
     ]
-    return text_pieces(" ".join(tokens), marks)
+    return text_spans(" ".join(tokens), marks)
 
 
 def _in_words(task: str, answer: Any) -> list[str]:
@@ -204,10 +204,10 @@ def _in_words(task: str, answer: Any) -> list[str]:
         return [f"{answer:.4g}"]
     if task == Task.TAGGING:
         answer = [f"{label} (words {first + 1} to {end})" for label, first, end in answer]
-    told = [answer] if isinstance(answer, str) else list(answer)
-    return [one for one in told if one] or [NOTHING.get(Task(task), "nothing")]
+    labels = [answer] if isinstance(answer, str) else list(answer)
+    return [label for label in labels if label] or [NOTHING.get(Task(task), "nothing")]
 
 
-def _written(task: str, answer: Any) -> object:
-    """In one cell."""
+def _csv_value(task: str, answer: Any) -> object:
+    """Return the answer as the value of a CSV cell."""
     return answer if isinstance(answer, int | float) else " | ".join(_in_words(task, answer))

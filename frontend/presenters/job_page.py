@@ -1,4 +1,4 @@
-"""Everything there is to say of one job, as its page shows it: phases, events, configuration, clone."""
+"""The page of a job: phases, events, configuration, and the link to clone it."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -9,10 +9,9 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from frontend.presenters.create_model import in_words
-from frontend.presenters.job_curves import UNTOLD
+from frontend.presenters.formatting import key_label, setting_value, time_range
+from frontend.presenters.job_charts import NOT_METRICS
 from frontend.presenters.jobs import figures
-from frontend.presenters.wording import plain, words
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import Version
@@ -23,12 +22,12 @@ from versiontree.tree.training_fields import LABELS
 from versiontree.tree.training_settings import SETTING_SPECS, SettingSpec
 
 CLONED = {VersionKind.HPLM: JobKind.FINE_TUNE, VersionKind.DOMAIN: JobKind.FURTHER_PRETRAIN}
-"""The kind of job whose settings the form of a new one of these takes."""
+"""The kind of job whose settings the form for a version of this kind takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """One line of a job's history."""
+    """An event of a job."""
 
     pk: int
     at: datetime
@@ -38,15 +37,15 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """A stretch of a job's work; without `seconds` it is not over."""
+    """A phase of a job. `seconds` is None while it is running."""
 
     name: str
     seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
-    """In which phase a failed job stopped, after how much of it, on which machine."""
+class FailurePlace:
+    """Phase, progress and attempt in which a job failed."""
 
     phase: str
     progress: float
@@ -56,8 +55,8 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
-    """What will be ready, in about what time; ``rough`` where that is hardly more than a guess."""
+class ReadyEstimate:
+    """The estimated time until a version is ready. `rough` marks estimates from few past jobs."""
 
     what: str
     time: str
@@ -65,15 +64,15 @@ class Ready:
 
 
 def event_rows(events: Iterable[JobEvent]) -> list[EventRow]:
-    """The rows of a list, in the order given."""
+    """Return the rows of events, in the given order."""
     return [EventRow(event.pk, event.at, event.kind, _event_text(event)) for event in events]
 
 
-def phases_of(job: Job, told: Iterable[JobEvent]) -> list[Phase]:
-    """The phases of the job's last attempt; `told` are its events, metrics left out, the oldest first."""
+def phases_of(job: Job, events: Iterable[JobEvent]) -> list[Phase]:
+    """Return the phases of the job's last attempt, from its events without metrics, oldest first."""
     begun: list[tuple[str, datetime]] = []
     end = job.finished_at
-    for event in told:
+    for event in events:
         if event.kind == JobState.RUNNING:
             begun = []
         elif event.kind == "stage" and (not begun or begun[-1][0] != event.message):
@@ -85,39 +84,43 @@ def phases_of(job: Job, told: Iterable[JobEvent]) -> list[Phase]:
     ]
 
 
-def where_of(job: Job) -> Where | None:
-    """Where a failed job stopped."""
+def failure_place(job: Job) -> FailurePlace | None:
+    """Return where the job failed; None if it has not failed."""
     if job.state != JobState.FAILED:
         return None
-    return Where(job.stage or "the start", job.progress, job.attempt, job.max_attempts, job.finished_at)
+    return FailurePlace(
+        job.stage or "the start", job.progress, job.attempt, job.max_attempts, job.finished_at
+    )
 
 
-def ready_shown(version: Version, left: TimeUntilReady | None) -> Ready | None:
-    """When it can answer, where that can be told."""
+def ready_estimate(version: Version, left: TimeUntilReady | None) -> ReadyEstimate | None:
+    """Return the formatted time until the version is ready; None if unknown."""
     if left is None:
         return None
     first = version.number == 1
     what = VersionKind(version.kind).label if first else f"v{version.number}"
-    return Ready(what, in_words(left.seconds), left.rough)
+    return ReadyEstimate(what, time_range(left.seconds), left.rough)
 
 
 def configuration_of(job: Job) -> list[tuple[str, str]]:
-    """What the job was asked to do, in words; defaults of the training code where nothing was said."""
+    """Return the parameters of the job with labels, including defaults."""
     params = job.params
-    rows = [(words(name), _given(value)) for name, value in params.items() if name != "settings"]
+    rows = [(key_label(name), _parameter(value)) for name, value in params.items() if name != "settings"]
     settings = as_mapping(params.get("settings"))
-    knobs = SETTING_SPECS[JobKind(job.kind)]
-    rows += [(LABELS.get(name, words(name)), _set(settings, name, knob)) for name, knob in knobs.items()]
+    specs = SETTING_SPECS[JobKind(job.kind)]
+    rows += [
+        (LABELS.get(name, key_label(name)), _setting(settings, name, spec)) for name, spec in specs.items()
+    ]
     return [(name[:1].upper() + name[1:], value) for name, value in rows if value]
 
 
 def params_of(job: Job) -> str:
-    """The same for a machine."""
+    """Return the parameters of the job as JSON."""
     return json.dumps(job.params, indent=2, ensure_ascii=False)
 
 
 def clone_url(tenant: Tenant, version: Version) -> str:
-    """The form of a new job with the settings of those that built this version; empty where there is none."""
+    """Return the URL of a form filled with the settings of this version; empty if it cannot be cloned."""
     kind = VersionKind(version.kind)
     source = version.dataset_id if kind == VersionKind.HPLM else version.corpus_id
     if kind not in CLONED or source is None:
@@ -134,7 +137,7 @@ def clone_url(tenant: Tenant, version: Version) -> str:
 
 
 def _form(tenant: Tenant, version: Version) -> str:
-    """The form of another of its kind for a first version, that of a further version otherwise."""
+    """Return the URL of the form: for a new object if this is version 1, otherwise for an update."""
     slug, first = tenant.slug, version.number == 1
     if version.hplm is not None:
         own = reverse("frontend:model_update", args=[slug, version.hplm.name])
@@ -144,25 +147,25 @@ def _form(tenant: Tenant, version: Version) -> str:
 
 
 def _field_value(value: Any) -> Any:
-    """As a form's field has it."""
+    """Return the value of the form field."""
     return str(value).lower() if isinstance(value, bool) else value
 
 
-def _given(value: Any) -> str:
-    """What a job was given, by its name where it has one."""
+def _parameter(value: Any) -> str:
+    """Format a parameter: the name of an object, otherwise the value."""
     named = as_mapping(value)
-    return str(named["name"]) if "name" in named else plain(value)
+    return str(named["name"]) if "name" in named else setting_value(value)
 
 
-def _set(settings: Mapping[str, Any], name: str, knob: SettingSpec) -> str:
+def _setting(settings: Mapping[str, Any], name: str, spec: SettingSpec) -> str:
     if name in settings:
-        return plain(settings[name])
-    return f"{plain(knob.default)} (default)" if knob.default is not None else ""
+        return setting_value(settings[name])
+    return f"{setting_value(spec.default)} (default)" if spec.default is not None else ""
 
 
 def _event_text(event: JobEvent) -> str:
-    """The event's own words; a report of figures has none, so the figures speak."""
+    """Return the message of an event, or its metrics if it has none."""
     if event.message or event.kind != "metrics":
         return event.message
-    told = {name: value for name, value in event.data.items() if name not in UNTOLD}
-    return ", ".join(f"{name} {figure}" for name, figure in figures(told))
+    metrics = {name: value for name, value in event.data.items() if name not in NOT_METRICS}
+    return ", ".join(f"{name} {figure}" for name, figure in figures(metrics))

@@ -1,4 +1,4 @@
-"""Jobs as pages show them."""
+"""Rows of jobs, with state, progress and advice."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,8 +7,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from frontend.presenters.metrics import metric_name, written
-from frontend.presenters.wording import metric_words
+from frontend.presenters.formatting import metric_label, metric_name, metric_value
 from frontend.status import SKIPPED
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.selectors import queue_positions
@@ -23,14 +22,14 @@ ADVICE = {
     "out_of_disk": "The server has no disk space left. Contact your administrator, then retry the job.",
     "out_of_memory": "A single row does not fit in memory. Use shorter texts, or contact your administrator.",
 }
-_HEADLINE = ("metric", "value")
-_ENDED_BADLY = (JobState.FAILED, JobState.CANCELLED)
-ADVICE_OTHERWISE = "Retry the job. If it fails again, contact your administrator."
+_MAIN_METRIC = ("metric", "value")
+_FAILED_STATES = (JobState.FAILED, JobState.CANCELLED)
+DEFAULT_ADVICE = "Retry the job. If it fails again, contact your administrator."
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job in words: what it does, to what, how far it is, and what a person can do about it."""
+    """A row of a job: title, state, progress, outcome, and advice if it failed."""
 
     pk: UUID
     after: UUID | None
@@ -55,7 +54,7 @@ class JobRow:
 
 
 def job_row(job: Job, place: int | None = None) -> JobRow:
-    """The row of one job, `place` its place in the queue; its version's owner should be loaded already."""
+    """Return the row of a job; `place` is its position in the queue. Its version should be prefetched."""
     return JobRow(
         pk=job.pk,
         after=job.after_id,
@@ -74,69 +73,69 @@ def job_row(job: Job, place: int | None = None) -> JobRow:
         max_attempts=job.max_attempts,
         error_code=job.error_code,
         error_message=job.error_message if job.state == JobState.FAILED else "",
-        advice=ADVICE.get(job.error_code, ADVICE_OTHERWISE),
+        advice=ADVICE.get(job.error_code, DEFAULT_ADVICE),
         outcome=_outcome(job),
         place=place,
     )
 
 
 def first_job_of(version: Version) -> Job:
-    """The job that the building of a version begins with."""
+    """Return the first job that builds a version."""
     return next(job for job in version.jobs.all() if job.after_id is None)
 
 
 def jobs_of_version(version: Version) -> list[JobRow]:
-    """The rows of the jobs that a version was made by, the first first; they should be loaded already."""
+    """Return the rows of the jobs of a version, oldest first. They should be prefetched."""
     return job_rows(sorted(version.jobs.all(), key=lambda job: (job.created_at, job.kind)))
 
 
 def job_rows(jobs: Iterable[Job]) -> list[JobRow]:
-    """The rows of a list, in the order given, each with its place in the queue; one query."""
+    """Return the rows of jobs in the given order, with queue positions. One query."""
     listed = list(jobs)
     places = queue_positions(listed)
     return [job_row(job, places.get(job.pk)) for job in listed]
 
 
 def figures(metrics: Mapping[str, object]) -> list[tuple[str, str]]:
-    """The plain figures of a metrics object as (name, written figure); nested parts have their own panels."""
+    """Return the top-level metrics as (label, formatted value); nested ones have their own panels."""
     value = metrics.get("value")
-    headline = []
+    main = []
     if "metric" in metrics and isinstance(value, int | float):
-        headline.append((metric_name(metrics), written(str(metrics["metric"]), value)))
-    return headline + [
-        (metric_words(name), _written(value))
+        main.append((metric_name(metrics), metric_value(str(metrics["metric"]), value)))
+    return main + [
+        (metric_label(name), _metric_text(value))
         for name, value in sorted(metrics.items())
-        if name not in _HEADLINE and isinstance(value, int | float | str) and not isinstance(value, bool)
+        if name not in _MAIN_METRIC and isinstance(value, int | float | str) and not isinstance(value, bool)
     ]
 
 
 def _stage(job: Job) -> str:
-    """What it is doing; a job that runs but has not said yet is starting, the others wait."""
+    """Return the stage of an active job: the reported one, otherwise starting or waiting."""
     if not job.is_active:
         return ""
     return job.stage or ("starting" if job.state == JobState.RUNNING else "waiting")
 
 
 def _state(job: Job) -> str:
-    """Nobody cancelled what was never begun because the job before it ended badly."""
-    broken = job.state == JobState.CANCELLED and job.after is not None and job.after.state in _ENDED_BADLY
+    """Return the state; "skipped" if the job was cancelled because the job before it failed."""
+    broken = job.state == JobState.CANCELLED and job.after is not None and job.after.state in _FAILED_STATES
     return SKIPPED if broken and job.started_at is None else job.state
 
 
 def _is_retriable(job: Job) -> bool:
-    """Ended badly, and not only because the job before it did: then that one is to be retried."""
-    return job.state in _ENDED_BADLY and (job.after is None or job.after.state not in _ENDED_BADLY)
+    """Return whether to offer a retry: the job failed, and the job before it did not."""
+    return job.state in _FAILED_STATES and (job.after is None or job.after.state not in _FAILED_STATES)
 
 
 def _outcome(job: Job) -> str:
-    """What came of it, in a few words: why it failed, or what it measured."""
+    """Return the error message or the main metric of a job."""
     if job.state == JobState.FAILED:
         return job.error_message
     measured = figures(job.metrics) if "metric" in job.metrics else []
     return " ".join(measured[0]) if measured else ""
 
 
-def _written(value: object) -> str:
+def _metric_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,4 +1,4 @@
-"""API keys as a page shows them."""
+"""Rows of API keys."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +9,11 @@ from tenants.accounts.models import ApiKey
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """One line of the list of keys; `state` is active, expired or revoked. `before` and `after` are the
-    prefixes of the keys that it follows and that follow it; `requests` and `tokens` its limits a minute."""
+    """A row of an API key. `state` is active, expired or revoked.
+
+    `before` and `after` are the prefixes of the keys it replaced and was replaced by. `requests` and `tokens`
+    are its limits per minute.
+    """
 
     name: str
     prefix: str
@@ -29,7 +32,7 @@ class KeyRow:
 
 
 def key_rows(keys: Iterable[ApiKey]) -> list[KeyRow]:
-    """The rows of the list, in the order given; the keys are those of `api_keys_of`."""
+    """Return the rows of keys from `api_keys_of`, in the given order."""
     return [_row(key) for key in keys]
 
 

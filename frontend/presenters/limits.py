@@ -1,4 +1,4 @@
-"""What a tenant may have and use, how much of it is taken, and when it is free again."""
+"""The limits of a tenant, and how much of them is used."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,24 +15,18 @@ from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_
 from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_use
 
 AT_MIDNIGHT = "resets at midnight UTC"
-
-
-BY_THE_SECOND = "refills every second"
-
-
+EVERY_SECOND = "refills every second"
 UNLIMITED = "no limit"
-
-
 NEAR = 0.9
-"""From this share of a limit on it will soon be felt."""
+"""Bars from this share of a limit on are red."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """How much is taken."""
+    """The used amount of each limit."""
 
     requests: int
-    hplms: int
+    models: int
     domains: int
     jobs: int
     uploads: int
@@ -43,7 +37,7 @@ class Used:
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """One limit; `share` is what is taken of it, in 0..1, or None where that is not counted."""
+    """A limit. `share` is the used part in 0..1, or None if that is not counted."""
 
     name: str
     figure: str
@@ -52,16 +46,16 @@ class LimitRow:
 
     @property
     def near(self) -> bool:
-        """Whether it will soon be felt."""
+        """Return whether the limit is almost reached."""
         return self.share is not None and self.share >= NEAR
 
 
 def limits_of(tenant: Tenant) -> list[LimitRow]:
-    """What the tenant may have and use, and how much of it is taken."""
+    """Return the limits of a tenant with the used amounts."""
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     used = Used(
         requests=requests_today(tenant),
-        hplms=hplms_in_use(tenant),
+        models=hplms_in_use(tenant),
         domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
         jobs=jobs_in_use(tenant),
         uploads=storage_used(tenant),
@@ -73,11 +67,11 @@ def limits_of(tenant: Tenant) -> list[LimitRow]:
 
 
 def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
-    """All limits of the tenant, those first that begin anew."""
+    """Return the rows of limits, those that reset first."""
     return [
         _counted("Infer requests today", used.requests, quota.max_requests_per_day, AT_MIDNIGHT),
         *_rates(rates),
-        _counted("Models", used.hplms, quota.max_models, "freed when a model is deleted"),
+        _counted("Models", used.models, quota.max_models, "freed when a model is deleted"),
         _counted("Domains", used.domains, quota.max_domains, "without domains of the platform"),
         _counted("Running jobs", used.jobs, quota.max_active_jobs, "freed when a job ends"),
         _stored(used, quota.max_storage_bytes),
@@ -88,13 +82,15 @@ def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
     ]
 
 
-def quota_bars(quota: Quota, *, hplms: int, domains: int, jobs: int, requests: int, stored: int) -> list[Bar]:
-    """How much of each part of the quota is taken; `stored` is in bytes."""
+def quota_bars(tenant: Tenant, quota: Quota, *, models: int, jobs: int) -> list[Bar]:
+    """Return the used part of the quota, with the given counts of models and active jobs."""
+    domains = domains_visible_to(tenant).filter(tenant=tenant).count()
+    stored = storage_used(tenant) + artifact_bytes(tenant)
     counted = (
-        ("Models", hplms, quota.max_models),
+        ("Models", models, quota.max_models),
         ("Domains", domains, quota.max_domains),
         ("Running jobs", jobs, quota.max_active_jobs),
-        ("Requests today", requests, quota.max_requests_per_day),
+        ("Requests today", requests_today(tenant), quota.max_requests_per_day),
     )
     limit = quota.max_storage_bytes
     return [
@@ -108,12 +104,12 @@ def _counted(name: str, used: int, most: int, note: str) -> LimitRow:
 
 
 def _rates(rates: Rates) -> list[LimitRow]:
-    told = (
+    limits = (
         ("Infer requests per minute", rates.requests_per_minute),
         ("Tokens per minute", rates.tokens_per_minute),
         ("Other API requests per minute", rates.manage_per_minute),
     )
-    return [LimitRow(name, f"at most {most:,}" if most else UNLIMITED, BY_THE_SECOND) for name, most in told]
+    return [LimitRow(name, f"at most {most:,}" if most else UNLIMITED, EVERY_SECOND) for name, most in limits]
 
 
 def _stored(used: Used, most: int) -> LimitRow:
@@ -131,27 +127,3 @@ def _limited(name: str, used: int, most: int, figure: str) -> Bar:
 
 def _share(used: int, most: int) -> float:
     return min(1.0, used / most) if most else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class OnboardingStep:
-    """One thing to do, on the page of this name."""
-
-    name: str
-    help: str
-    page: str
-    done: bool
-
-
-def onboarding(*, data: bool, hplms: bool, ready: bool, keys: bool, asked: bool) -> list[OnboardingStep]:
-    """What is to be done and what of it is; nothing once all is."""
-    steps = [
-        OnboardingStep(
-            "Upload a dataset", "Texts with labels, as JSON lines, CSV, TSV or CoNLL.", "dataset_new", data
-        ),
-        OnboardingStep("Create a model", "Choose a dataset and a parent.", "model_new", hplms),
-        OnboardingStep("Wait for training", "It takes a few minutes. You can close the page.", "jobs", ready),
-        OnboardingStep("Create an API key", "It is shown once.", "keys", keys),
-        OnboardingStep("Send a request", "In the playground, or from a program.", "try", asked),
-    ]
-    return [] if all(step.done for step in steps) else steps

@@ -1,4 +1,4 @@
-"""Members and invitations as a page shows them."""
+"""Rows of members and invitations."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +9,7 @@ from tenants.accounts.models import Invitation, Membership, Role, User
 
 @dataclass(frozen=True, slots=True)
 class MemberRow:
-    """One line of the list of members. `stays` is whether this is the only owner; `keys` how many working
-    keys the member made."""
+    """A row of a member. `stays` marks the only owner; `keys` counts the active keys the member created."""
 
     pk: int
     name: str
@@ -23,15 +22,10 @@ class MemberRow:
     you: bool
     stays: bool
 
-    @property
-    def key(self) -> str:
-        """A word for ids of the page."""
-        return str(self.pk)
-
 
 @dataclass(frozen=True, slots=True)
 class InvitationRow:
-    """One line of the list of invitations; `state` is waiting or expired."""
+    """A row of an invitation. `state` is waiting or expired."""
 
     pk: int
     email: str
@@ -41,19 +35,14 @@ class InvitationRow:
     sent: datetime
     expires: datetime
 
-    @property
-    def key(self) -> str:
-        """A word for ids of the page."""
-        return str(self.pk)
-
 
 def member_rows(members: Iterable[Membership], you: User, owners: int) -> list[MemberRow]:
-    """The rows of the list, in the order given; the members are those of `members_of`."""
+    """Return the rows of members from `members_of`, in the given order."""
     return [_member(member, you, owners) for member in members]
 
 
 def invitation_rows(invitations: Iterable[Invitation]) -> list[InvitationRow]:
-    """The rows of the list, in the order given."""
+    """Return the rows of invitations, in the given order."""
     return [
         InvitationRow(
             pk=invitation.pk,

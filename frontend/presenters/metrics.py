@@ -1,22 +1,21 @@
-"""What was measured of a version, as its page draws it. Whatever a job did not report is left out."""
+"""The metrics of a version. Metrics that no job reported are left out."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from frontend.presenters.charts import LEVELS, Bar, ChartPart, Curve, counted_bars, curve_of, level_parts
-from frontend.presenters.wording import metric_words, plain, words
+from frontend.presenters.formatting import key_label, metric_label, metric_name, metric_value, setting_value
 from versiontree.tree.selectors.versions import as_mapping, is_number
 
 FIGURES = (
     "macro_f1", "exact", "precision", "recall", "word_accuracy", "spearman", "exact_match", "answered",
     "majority_baseline", "word_baseline", "mean_absolute_error", "mean_answer_error",
 )  # fmt: skip
-"""What stands beside the headline where it was measured, in this order."""
+"""Metrics shown beside the main metric, in this order."""
 
 _BASELINES = {"majority_baseline", "word_baseline"}
-"""Figures in the measure of the headline."""
-_NO_SHARE = {"pearson", "spearman", "mean_absolute_error", "mean_answer_error"}
+"""Baselines, which are formatted like the main metric."""
 SHADES = 5
 LEVEL_NAMES = {
     "5-gram": "5-gram",
@@ -28,12 +27,12 @@ LEVEL_NAMES = {
     "unigram": "uni-gram",
     "computed": "computed",
 }
-"""How long the fragments are that a report tells of; their hues are those of `LEVELS` where they are such."""
+"""Labels of lookup levels in reports, longest fragment first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A name and a written figure."""
+    """A label and a formatted metric."""
 
     name: str
     figure: str
@@ -41,7 +40,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class LabelRow:
-    """How well one label is found, on the test split."""
+    """The metrics of a label on the test split."""
 
     label: str
     precision: float
@@ -52,7 +51,7 @@ class LabelRow:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """How many rows of a label were `answered` with another; `shade` 0..5 is its share of these rows."""
+    """A cell of the confusion matrix. `shade` in 0..5 is its share of the rows of the expected label."""
 
     answered: str
     count: int
@@ -62,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ConfusionRow:
-    """One expected label and what was answered for it."""
+    """A row of the confusion matrix: an expected label and its answers."""
 
     label: str
     cells: list[Cell]
@@ -70,7 +69,7 @@ class ConfusionRow:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """Expected labels down, answered ones across."""
+    """A confusion matrix: expected labels down, answered labels across."""
 
     labels: list[str]
     rows: list[ConfusionRow]
@@ -78,7 +77,7 @@ class Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One try of the search: what was tried and how well it did on dev, as it is written."""
+    """A trial of the hyperparameter search, with its formatted metric on dev."""
 
     settings: str
     epochs: str
@@ -88,7 +87,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What an evaluation found on the test split."""
+    """The result of an evaluation on the test split."""
 
     name: str
     value: str
@@ -100,14 +99,13 @@ class Measured:
 
 
 def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
-    """The page's view of an evaluation, with the class counts of what was learnt from; nothing before there
-    was one."""
+    """Return the result of an evaluation with the class counts of its training data; None without one."""
     if "metric" not in metrics or metrics.get("value") is None:
         return None
     name = str(metrics["metric"])
     return Measured(
         name=metric_name(metrics),
-        value=written(name, metrics["value"]),
+        value=metric_value(name, metrics["value"]),
         figures=_figures(metrics),
         labels=label_rows(metrics),
         confusion=confusion_of(metrics.get("confusion") or {}),
@@ -116,18 +114,8 @@ def measured_of(metrics: Mapping[str, Any]) -> Measured | None:
     )
 
 
-def metric_name(metrics: Mapping[str, Any]) -> str:
-    """The written name of the headline metric; empty when there is none."""
-    return metric_words(str(metrics.get("metric", "")))
-
-
-def written(name: str, value: float) -> str:
-    """A figure as people read it: shares in %, the others as they are."""
-    return f"{value:.3f}" if name in _NO_SHARE else f"{value:.1%}"
-
-
 def label_rows(metrics: Mapping[str, Any]) -> list[LabelRow]:
-    """The figures of each label, the most frequent first."""
+    """Return the metrics by label, most frequent first."""
     rows = [
         LabelRow(label, row["precision"], row["recall"], row["f1"], row["support"])
         for label, row in (metrics.get("per_label") or {}).items()
@@ -136,7 +124,7 @@ def label_rows(metrics: Mapping[str, Any]) -> list[LabelRow]:
 
 
 def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
-    """The table, each cell shaded by its share of the expected label's rows."""
+    """Return the confusion matrix; None if the report has none."""
     labels: Sequence[str] = found.get("labels", [])
     rows: Sequence[Sequence[int]] = found.get("rows", [])
     if not labels or len(rows) != len(labels):
@@ -154,13 +142,13 @@ def confusion_of(found: Mapping[str, Any]) -> Confusion | None:
 
 
 def hit_parts(hits: Mapping[str, Any]) -> list[ChartPart]:
-    """Which share of the test text's fragments was found at which level; shares or counts."""
+    """Return the share of the test split's fragments by lookup level."""
     amounts = {level: float(hits[level]) for level in LEVELS if is_number(hits.get(level)) and hits[level]}
     return level_parts(amounts, sum(amounts.values()))
 
 
 def learning_curves(report: Mapping[str, Any]) -> list[Curve]:
-    """Loss and dev metric over the epochs of a fine-tuning."""
+    """Return loss and dev metric by epoch of a fine-tuning."""
     epochs = [epoch for epoch in report.get("epochs") or [] if isinstance(epoch, Mapping)]
     named = (("loss", "Loss by epoch"), ("dev", "Dev metric by epoch"))
     series = [(name, [epoch[key] for epoch in epochs if is_number(epoch.get(key))]) for key, name in named]
@@ -168,7 +156,7 @@ def learning_curves(report: Mapping[str, Any]) -> list[Curve]:
 
 
 def trials_of(report: Mapping[str, Any]) -> list[Trial]:
-    """The search: each try with its settings, the best first on dev."""
+    """Return the trials of the hyperparameter search, best first."""
     trials = [trial for trial in report.get("trials") or [] if isinstance(trial, Mapping)]
     scores = [trial["dev"] for trial in trials if is_number(trial.get("dev"))]
     best = max(scores, default=None)
@@ -179,12 +167,12 @@ def trials_of(report: Mapping[str, Any]) -> list[Trial]:
     return [
         Trial(
             settings=", ".join(
-                f"{words(name)} {plain(value)}"
+                f"{key_label(name)} {setting_value(value)}"
                 for name, value in trial.items()
                 if name not in {"dev", "epochs", "best_epoch"} and isinstance(value, int | float | str)
             ),
             epochs=_epochs(trial.get("epochs")),
-            dev=written(metric, trial["dev"]) if is_number(trial.get("dev")) else "–",
+            dev=metric_value(metric, trial["dev"]) if is_number(trial.get("dev")) else "–",
             best=best is not None and trial.get("dev") == best,
         )
         for trial in ranked
@@ -192,9 +180,9 @@ def trials_of(report: Mapping[str, Any]) -> list[Trial]:
 
 
 def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
-    headline = str(metrics["metric"])
-    told = [
-        Figure(_title(metric_words(name)), written(headline if name in _BASELINES else name, metrics[name]))
+    main = str(metrics["metric"])
+    figures = [
+        Figure(_title(metric_label(name)), metric_value(main if name in _BASELINES else name, metrics[name]))
         for name in FIGURES
         if is_number(metrics.get(name))
     ]
@@ -203,18 +191,18 @@ def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
         ("truncated_share", "Truncated rows", "{:.1%}"),
         *([("imbalance", "Imbalance", "{:,.1f} to 1")] if metrics.get("class_counts") else []),
     ]
-    return told + [
+    return figures + [
         Figure(name, form.format(metrics[key])) for key, name, form in more if is_number(metrics.get(key))
     ]
 
 
 def _title(name: str) -> str:
-    """With a capital at its beginning, the other letters as they are: macro-F1 -> Macro-F1."""
+    """Return the name with a capital first letter: macro-F1 -> Macro-F1."""
     return name[:1].upper() + name[1:]
 
 
-def by_level_order(name: str) -> int:
-    """Where a level stands, from the whole fragment down; what is no level comes last."""
+def level_order(name: str) -> int:
+    """Return the sort key of a lookup level: longest fragment first, unknown names last."""
     return list(LEVEL_NAMES).index(name) if name in LEVEL_NAMES else len(LEVEL_NAMES)
 
 
@@ -224,5 +212,5 @@ def _cell(answered: str, count: int, total: int, right: bool) -> Cell:
 
 
 def _epochs(found: Any) -> str:
-    """How many epochs a try took; empty where it does not list them."""
+    """Return the number of epochs of a trial; empty if unknown."""
     return str(len(found)) if isinstance(found, list) else ""

@@ -1,4 +1,4 @@
-"""A tenant's models as pages show them."""
+"""Rows of models, with health and usage."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -7,10 +7,9 @@ from datetime import date, timedelta
 
 from django.http import HttpRequest
 
-from frontend.presenters.metrics import written
+from frontend.presenters.formatting import metric_label, metric_value
 from frontend.presenters.snippets import snippets_of
-from frontend.presenters.tree import answering
-from frontend.presenters.wording import metric_words
+from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
 from tenants.usage.models import UsageDay
 from tenants.usage.selectors import UsageTotal
@@ -21,11 +20,10 @@ from versiontree.tree.selectors.readiness import MAX_FAILED_SHARE
 
 
 @dataclass(frozen=True, slots=True)
-class HplmRow:
-    """A model by the version that answers for it, or by its newest one while none does.
+class ModelRow:
+    """A row of a model, with the figures of its default version, or of its newest one without a default.
 
-    `state` is that of the newest version when it is being built or failed, so that a list shows what goes on;
-    `health` says whether it answers.
+    `state` is that of the newest version while it is building or if it failed.
     """
 
     name: str
@@ -39,59 +37,60 @@ class HplmRow:
     metric_name: str
 
 
-def hplm_rows(briefs: Iterable[VersionSummary], usage: Iterable[UsageDay] = ()) -> list[HplmRow]:
-    """A row for each model among these versions, in their order; `usage` is what health is judged by."""
+def model_rows(summaries: Iterable[VersionSummary], usage: Iterable[UsageDay] = ()) -> list[ModelRow]:
+    """Return a row per model among these versions, in their order. `usage` determines their health."""
     histories: dict[str, list[VersionSummary]] = defaultdict(list)
-    for brief in briefs:
-        histories[brief.name].append(brief)
-    asked: Counter[str] = Counter()
+    for summary in summaries:
+        histories[summary.name].append(summary)
+    requests: Counter[str] = Counter()
     failed: Counter[str] = Counter()
     for day in usage:
-        asked[day.model_name] += day.requests
+        requests[day.model_name] += day.requests
         failed[day.model_name] += day.failed
     return [
-        _hplm_row(history, _health(history, asked[name], failed[name])) for name, history in histories.items()
+        _model_row(history, _health(history, requests[name], failed[name]))
+        for name, history in histories.items()
     ]
 
 
 def branch_names(seen: Iterable[VersionSummary], grown: Collection[Branch]) -> dict[Branch, str]:
-    """The roots and domains that models hang on, by name."""
+    """Return the names of the roots and domains that have models, sorted."""
     found = {brief.branch: brief.name for brief in seen if brief.branch in grown}
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def curl_snippet(request: HttpRequest, hplm: Hplm) -> str:
-    """The infer request of a model as a line for a terminal."""
-    body = {"model": f"{hplm.tenant.slug}/{hplm.name}", "inputs": ["A text to read."]}
+def curl_snippet(request: HttpRequest, model: Hplm) -> str:
+    """Return a curl command that sends an infer request to a model."""
+    body = {"model": f"{model.tenant.slug}/{model.name}", "inputs": ["A text to read."]}
     return snippets_of(request.build_absolute_uri("/api/v1/infer"), body).curl
 
 
-def _health(history: Sequence[VersionSummary], asked: int, failed: int) -> Style:
-    if answering(history) is None:
+def _health(history: Sequence[VersionSummary], requests: int, failed: int) -> Style:
+    if default_version(history) is None:
         return style_of(history[-1].state)
-    if asked and failed / asked >= MAX_FAILED_SHARE:
-        return Style(f"{failed / asked:.0%} failed", "danger")
-    return Style("Healthy", "success") if asked else Style("Ready", "neutral")
+    if requests and failed / requests >= MAX_FAILED_SHARE:
+        return Style(f"{failed / requests:.0%} failed", "danger")
+    return Style("Healthy", "success") if requests else Style("Ready", "neutral")
 
 
-def _hplm_row(history: Sequence[VersionSummary], health: Style) -> HplmRow:
-    answers, first, newest = answering(history), history[0], history[-1]
+def _model_row(history: Sequence[VersionSummary], health: Style) -> ModelRow:
+    answers, first, newest = default_version(history), history[0], history[-1]
     shown = answers or newest
-    return HplmRow(
+    return ModelRow(
         name=shown.name,
         task=shown.task,
         state=shown.state if newest.state == VersionState.READY else newest.state,
         health=health,
         ready=answers is not None,
         number=shown.number,
-        parent=f"{first.above_name} v{first.above_number}",
-        metric="" if shown.value is None else written(shown.metric, shown.value),
-        metric_name=metric_words(shown.metric),
+        parent=f"{first.parent_name} v{first.parent_number}",
+        metric="" if shown.value is None else metric_value(shown.metric, shown.value),
+        metric_name=metric_label(shown.metric),
     )
 
 
-def summed(days: Collection[UsageDay]) -> UsageTotal:
-    """Add up days of one model."""
+def usage_sum(days: Collection[UsageDay]) -> UsageTotal:
+    """Return the sum of the usage of several days."""
     return UsageTotal(
         requests=sum(day.requests for day in days),
         inputs=sum(day.inputs for day in days),
@@ -101,7 +100,7 @@ def summed(days: Collection[UsageDay]) -> UsageTotal:
 
 
 def daily_requests(days: Iterable[UsageDay], since: date, until: date) -> list[int]:
-    """Requests of each day from the first to the last, those without any too."""
+    """Return the requests of each day from `since` to `until`."""
     found: Counter[date] = Counter()
     for day in days:
         found[day.day] += day.requests

@@ -1,4 +1,4 @@
-"""The answer of an infer request as the page shows it."""
+"""The answers and examples of the playground."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 from frontend.forms.playground import FIELDS, PLACES
 from frontend.presenters.charts import LEVELS, Bar, ChartPart, level_parts, parts, score_bars
 from frontend.presenters.snippets import Snippets
-from frontend.presenters.tokens import TextPiece, TokenText, text_pieces, token_texts
+from frontend.presenters.text_spans import TextSpan, TokenizedText, text_spans, tokenized_texts
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Dataset
 from versiontree.tree.selectors.callable_hplms import CallableHplm, InputKind
@@ -19,11 +19,7 @@ TIMES: Final = (
     ("adapter_load", "Adapter load"),
     ("compute", "Compute"),
 )
-
-
 REST: Final = "Rest"
-
-
 MEANINGS: Final = (
     ("Queue", "until the first batch starts, including tokenization"),
     ("Retrieval, adapter load, compute", "this request's share of its batches, by tokens"),
@@ -33,18 +29,15 @@ MEANINGS: Final = (
     ),
     ("Not included", "network and web server"),
 )
-
-
 BARS_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class PlaygroundAnswer:
-    """One answered input and what happened inside.
+    """An answer with its timings and lookups.
 
-    `headline` is the label, the value or the answer in words; `pieces` the text cut at its spans; `counted`
-    says what the pieces mark; `texts` are all that was read, token by token; `hits` has a part for each of
-    `LEVELS`.
+    `headline` is the label, value or answer; `pieces` the text split at its spans; `counted` their number;
+    `texts` the input by tokens; `hits` the share of tokens by lookup level.
     """
 
     model: str
@@ -53,13 +46,13 @@ class PlaygroundAnswer:
     muted: bool
     bars: list[Bar]
     more_bars: list[Bar]
-    pieces: list[TextPiece]
+    pieces: list[TextSpan]
     counted: str
     truncated: bool
     total: str
     times: list[ChartPart]
     meanings: Sequence[tuple[str, str]]
-    texts: list[TokenText]
+    texts: list[TokenizedText]
     tokens: str
     whole_rows: int
     hits: list[ChartPart]
@@ -67,7 +60,7 @@ class PlaygroundAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What one model said, or why it did not."""
+    """The answer or error of a model."""
 
     number: int
     offer: CallableHplm
@@ -77,20 +70,22 @@ class Column:
 
     @property
     def id(self) -> str:
-        """What tells it from the others on the page."""
+        """Return the id of the column within the page."""
         return str(self.number)
 
 
 def column_of(
     number: int, offer: CallableHplm, snippets: Snippets, given: Mapping[str, str], reply: Mapping[str, Any]
 ) -> Column:
-    """The column of a model that has answered."""
+    """Return the column of a model that has answered."""
     return Column(number, offer, snippets, answer_of(given, reply))
 
 
 def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundAnswer:
-    """The page's view of an infer reply to a single input, whose texts have the names of the request; it was
-    asked to explain."""
+    """Return the answer from the response to an infer request with one input and `explain`.
+
+    `given` are the texts of the input by their names in the request.
+    """
     result = reply["results"][0]
     model, timings, tokens = reply["model"], reply["timings_ms"], result["tokens"]
     levels = Counter(token["level"] for token in tokens)
@@ -99,7 +94,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
     return PlaygroundAnswer(
         model=f"{model['name']} v{model['version']}",
         digest=model["digest"][:12],
-        headline=headline or _nothing(result),
+        headline=headline or _empty_headline(result),
         muted=not headline,
         bars=bars[:BARS_SHOWN],
         more_bars=bars[BARS_SHOWN:],
@@ -109,7 +104,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
         total=f"{timings['total']:.0f} ms",
         times=parts(_times(timings)),
         meanings=MEANINGS,
-        texts=token_texts(given, tokens),
+        texts=tokenized_texts(given, tokens),
         tokens=f"{len(tokens):,} token{'' if len(tokens) == 1 else 's'}",
         whole_rows=reply["plot"].get("whole_rows", 0),
         hits=level_parts({level: levels[level] for level in LEVELS}, len(tokens)),
@@ -117,10 +112,10 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
 
 
 def _times(timings: Mapping[str, float]) -> Iterable[tuple[str, float, str]]:
-    """What was measured, and what is left of the whole: waiting for others of the batch, and the way."""
-    told = [(name, timings[key]) for key, name in TIMES]
-    rest = timings["total"] - sum(spent for _, spent in told)
-    return [(name, spent, f"{spent:.1f} ms") for name, spent in [*told, (REST, max(0.0, rest))]]
+    """Yield the measured times, and the rest of the total."""
+    measured = [(name, timings[key]) for key, name in TIMES]
+    rest = timings["total"] - sum(spent for _, spent in measured)
+    return [(name, spent, f"{spent:.1f} ms") for name, spent in [*measured, (REST, max(0.0, rest))]]
 
 
 def _headline(result: Mapping[str, Any]) -> str:
@@ -133,19 +128,19 @@ def _headline(result: Mapping[str, Any]) -> str:
     return str(result.get("answer") or "")
 
 
-def _nothing(result: Mapping[str, Any]) -> str:
-    """What is said where nothing was found."""
+def _empty_headline(result: Mapping[str, Any]) -> str:
+    """Return the headline of an empty answer."""
     if "labels" in result:
         return "No label"
     return "No answer in the context" if "answer" in result else ""
 
 
-def _marked(text: str, result: Mapping[str, Any]) -> list[TextPiece]:
+def _marked(text: str, result: Mapping[str, Any]) -> list[TextSpan]:
     if "spans" in result:
-        return list(text_pieces(text, result["spans"]))
+        return list(text_spans(text, result["spans"]))
     if result.get("answer"):
         span = {"start": result["start"], "end": result["end"], "label": "answer", "score": result["score"]}
-        return list(text_pieces(text, [span]))
+        return list(text_spans(text, [span]))
     return []
 
 
@@ -158,35 +153,35 @@ def _counted(result: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row: its texts in the order of the fields that they fill in, and what the dataset says to it."""
+    """An example row: its texts in the order of the form's fields, and its expected answer."""
 
     texts: list[str]
     expected: str
 
     @property
     def shown(self) -> str:
-        """The texts in one line."""
+        """Return the texts on one line."""
         return " / ".join(self.texts)
 
 
 @dataclass(frozen=True, slots=True)
-class TriedWith:
-    """A few rows, and the dataset that they are from."""
+class Examples:
+    """Example rows, and their dataset."""
 
     dataset: Dataset | None
-    examples: list[Example]
+    rows: list[Example]
 
     def filled(self, number: str) -> dict[str, str]:
-        """What the fields hold once the example of this number was chosen; nothing where there is none."""
-        chosen = {str(place): example for place, example in enumerate(self.examples)}.get(number)
+        """Return the form values of the example with this number; empty if there is none."""
+        chosen = {str(place): example for place, example in enumerate(self.rows)}.get(number)
         return dict(zip(PLACES, chosen.texts, strict=False)) if chosen else {}
 
 
-def tried_with(dataset: Dataset | None, rows: Iterable[Mapping[str, Any]], reads: InputKind) -> TriedWith:
-    """Those rows that have all that is read."""
+def examples_of(dataset: Dataset | None, rows: Iterable[Mapping[str, Any]], reads: InputKind) -> Examples:
+    """Return the rows that have all texts of this kind of input."""
     names = list(FIELDS[reads])
     given = [(row, {"text": " ".join(row.get("tokens", []))} | dict(row)) for row in rows]
-    return TriedWith(
+    return Examples(
         dataset,
         [
             Example([texts[name] for name in names], _expected(row))

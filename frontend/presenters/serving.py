@@ -1,4 +1,4 @@
-"""The inference workers as the serving page shows them."""
+"""The inference workers, and the traces of their pipelines."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -10,52 +10,52 @@ from frontend.presenters.charts import Tile
 from inference.api.serving import Serving
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 
-LANES = ("retrieval", "adapters", "compute")
+TRACKS = ("retrieval", "adapters", "compute")
 COLOURS = 5
-PAUSE = 0.04
-"""The longest pause that the picture shows, as a share of the time at work."""
-LEAST_SEEN = 0.002
-"""The width of the shortest piece of work."""
+MAX_PAUSE = 0.04
+"""Longer pauses are shortened to this share of the busy time."""
+MIN_WIDTH = 0.002
+"""The width of the shortest slice."""
 
 
 @dataclass(frozen=True, slots=True)
-class TracePiece:
-    """A piece of work in the picture of the pipeline: shares of its width, and a colour by batch."""
+class TraceSlice:
+    """A piece of work. `start` and `length` are shares of its width; `colour` is that of its batch."""
 
     start: float
     length: float
     colour: int
-    said: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """One lane of the picture."""
+class TraceTrack:
+    """A row of a trace: the work of one pipeline stage."""
 
     name: str
-    pieces: list[TracePiece]
+    slices: list[TraceSlice]
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """What the pipeline did for the last batches: so many milliseconds of work, with the pauses cut short."""
+class PipelineTrace:
+    """The trace of the last batches: `ms` of work, with shortened pauses."""
 
-    lanes: list[Lane]
+    tracks: list[TraceTrack]
     ms: float
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """One worker of the table. last_batch: when, None before the first."""
+    """A worker. `last_batch` and `trace` are None before its first batch."""
 
     status: WorkerStatus
     memory: str
     last_batch: datetime | None
-    picture: Picture | None
+    trace: PipelineTrace | None
 
 
 def serving_tiles(serving: Serving) -> list[Tile]:
-    """The figures at the head: sums over the workers, and of latencies the worst worker's."""
+    """Return the figures of all workers: sums, and the latencies of the slowest worker."""
     recent = [worker.recently for worker in serving.workers if worker.recently.requests]
 
     def worst(name: str) -> str:
@@ -78,13 +78,13 @@ def serving_tiles(serving: Serving) -> list[Tile]:
 
 
 def worker_rows(serving: Serving) -> list[WorkerRow]:
-    """Every worker that has a heartbeat."""
+    """Return the rows of all workers that have a heartbeat."""
     return [
         WorkerRow(
             worker,
             filesizeformat(worker.resident_bytes),
             datetime.fromtimestamp(worker.last_batch_at, UTC) if worker.last_batch_at else None,
-            picture_of(worker.recently),
+            pipeline_trace(worker.recently),
         )
         for worker in serving.workers
     ]
@@ -94,27 +94,29 @@ def _milliseconds(figure: float) -> str:
     return f"{figure:,.0f} ms" if figure >= 10 else f"{figure:.1f} ms"
 
 
-def picture_of(recently: Recently) -> Picture | None:
-    """Three lanes, and one more for each further batch that computes beside the first; None before the first
-    batch."""
+def pipeline_trace(recently: Recently) -> PipelineTrace | None:
+    """Return the trace of the last batches; None before the first batch.
+
+    It has three tracks, and one for each further batch that computes in parallel.
+    """
     busy = _busy_ms(recently.spans)
     if not busy:
         return None
-    spans = _closer(recently.spans, longest_pause=busy * PAUSE)
+    spans = _shorten_pauses(recently.spans, longest_pause=busy * MAX_PAUSE)
     end = max(span.start + span.length for span in spans)
-    names = [*LANES, *sorted({span.lane for span in spans} - {*LANES})]
-    return Picture(
-        [Lane(name, [_piece(span, end) for span in spans if span.lane == name]) for name in names], busy
+    names = [*TRACKS, *sorted({span.lane for span in spans} - {*TRACKS})]
+    return PipelineTrace(
+        [TraceTrack(name, [_slice(span, end) for span in spans if span.lane == name]) for name in names], busy
     )
 
 
-def _piece(span: TracedSpan, end: float) -> TracePiece:
-    said = f"{span.name} batch {span.batch}: {span.length:.1f} ms"
-    return TracePiece(span.start / end, max(LEAST_SEEN, span.length / end), span.batch % COLOURS, said)
+def _slice(span: TracedSpan, end: float) -> TraceSlice:
+    title = f"{span.name} batch {span.batch}: {span.length:.1f} ms"
+    return TraceSlice(span.start / end, max(MIN_WIDTH, span.length / end), span.batch % COLOURS, title)
 
 
 def _busy_ms(spans: Iterable[TracedSpan]) -> float:
-    """How long at least one lane was at work."""
+    """Return the time in which at least one track was busy."""
     busy = end = 0.0
     for span in sorted(spans, key=lambda span: span.start):
         busy += max(0.0, span.start + span.length - max(end, span.start))
@@ -122,13 +124,12 @@ def _busy_ms(spans: Iterable[TracedSpan]) -> float:
     return busy
 
 
-def _closer(spans: Iterable[TracedSpan], *, longest_pause: float) -> list[TracedSpan]:
-    """The spans by their beginning, with the pauses in which no lane works cut short: of a quiet worker there
-    would be little else to see."""
+def _shorten_pauses(spans: Iterable[TracedSpan], *, longest_pause: float) -> list[TracedSpan]:
+    """Return the spans sorted by start, with shortened pauses. An idle worker would show mostly pauses."""
     cut = end = 0.0
-    closer = []
+    shortened = []
     for span in sorted(spans, key=lambda span: span.start):
         cut += max(0.0, span.start - end - longest_pause)
         end = max(end, span.start + span.length)
-        closer.append(replace(span, start=span.start - cut))
-    return closer
+        shortened.append(replace(span, start=span.start - cut))
+    return shortened

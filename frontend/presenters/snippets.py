@@ -1,4 +1,4 @@
-"""A request to the API as lines to paste: for a terminal, and for a Python program."""
+"""API requests as code: a curl command and a Python program."""
 
 import json
 import shlex
@@ -6,27 +6,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-KEY: Final = "HMI_API_KEY"
-"""The variable of the environment that holds the reader's key; no page knows it."""
+KEY_VARIABLE: Final = "HMI_API_KEY"
+"""The environment variable with the API key of the reader."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snippets:
-    """The same request in two languages."""
+    """The same request in curl and in Python."""
 
     curl: str
     python: str
 
 
 def snippets_of(url: str, body: Mapping[str, Any]) -> Snippets:
-    """A POST of a JSON object to a full address of the API."""
+    """Return the code that sends a JSON object to a URL by POST."""
     return Snippets(_curl(url, body), _python(url, body))
 
 
 def _curl(url: str, body: Mapping[str, Any]) -> str:
     return (
         f"curl {shlex.quote(url)} \\\n"
-        f'  -H "Authorization: Bearer ${KEY}" \\\n'
+        f'  -H "Authorization: Bearer ${KEY_VARIABLE}" \\\n'
         f"  --json {shlex.quote(_printable(json.dumps(body, ensure_ascii=False)))}"
     )
 
@@ -37,7 +37,7 @@ def _python(url: str, body: Mapping[str, Any]) -> str:
         "import os\n\nimport httpx\n\n"
         "answer = httpx.post(\n"
         f"    {url!r},\n"
-        f'    headers={{"Authorization": f"Bearer {{os.environ[{KEY!r}]}}"}},\n'
+        f'    headers={{"Authorization": f"Bearer {{os.environ[{KEY_VARIABLE!r}]}}"}},\n'
         f"    json={{\n{fields}    }},\n"
         "    timeout=60,\n"
         ")\n"
@@ -47,5 +47,5 @@ def _python(url: str, body: Mapping[str, Any]) -> str:
 
 
 def _printable(text: str) -> str:
-    """JSON without what a terminal would act upon, or a reader not see: such characters as their escapes."""
+    """Escape control and invisible characters in JSON, so that it can be pasted into a terminal."""
     return "".join(one if one.isprintable() else json.dumps(one)[1:-1] for one in text)

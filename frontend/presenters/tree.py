@@ -1,11 +1,10 @@
-"""The version tree as it is drawn: roots, their domains, and models, a page of each branch at a time."""
+"""The drawing of the version tree: roots, domains and models, loaded branch by branch."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from frontend.presenters.metrics import written
-from frontend.presenters.wording import metric_words
+from frontend.presenters.formatting import metric_label, metric_value
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.browsing import Branch, VersionSummary
@@ -16,7 +15,7 @@ VERSIONS_SHOWN = 4
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """One version in its node."""
+    """A version in a node."""
 
     number: int
     state: str
@@ -25,11 +24,10 @@ class Chip:
 
 @dataclass(slots=True)
 class Node:
-    """A root, domain or model with its newest versions, and what hangs on it as far as it is shown.
+    """A root, domain or model with its newest versions and the loaded children.
 
-    `inside` counts what hangs directly on it, `shown` how many of them come up to the last one drawn. `stem`
-    is the version of the one above that its first version was grown from. In what a search found, `hit` has
-    the name, and `found` counts those that are drawn of what hangs on it.
+    `inside` counts all children, `shown` those up to the last one loaded. `stem` is the number of the parent
+    version it is based on. In search results, `hit` marks matches, and `found` counts the drawn children.
     """
 
     kind: VersionKind
@@ -50,18 +48,17 @@ class Node:
 
     @property
     def key(self) -> str:
-        """Its name within the page."""
+        """Return the id of the node within the page."""
         return f"{self.kind.value}-{self.pk}"
 
     @property
     def hidden(self) -> int:
-        """How many follow those that are drawn."""
+        """Return the number of children that are not loaded yet."""
         return self.inside - self.shown
 
 
 class Drawing:
-    """Lays out what is seen of the tree: `branches` are the versions of roots and domains, `counts` how many
-    models hang on each."""
+    """Builds nodes from the versions of roots and domains, and the number of models on each."""
 
     def __init__(self, branches: Sequence[VersionSummary], counts: dict[Branch, int]) -> None:
         self._counts = counts
@@ -71,24 +68,24 @@ class Drawing:
         self._below: dict[Branch, list[Branch]] = defaultdict(list)
         for branch, history in self._histories.items():
             if branch.domain is not None:
-                self._below[history[0].above].append(branch)
+                self._below[history[0].parent].append(branch)
 
     @property
-    def hplms(self) -> int:
-        """How many hang on all branches together."""
+    def models(self) -> int:
+        """Return the number of models."""
         return sum(self._counts.values())
 
     @property
     def size(self) -> int:
-        """How many nodes there are."""
-        return self.hplms + len(self._histories)
+        """Return the number of nodes."""
+        return self.models + len(self._histories)
 
     def roots(self) -> list[Branch]:
-        """Those without anything above them, by name."""
+        """Return the roots, by name."""
         return [branch for branch in self._histories if branch.domain is None]
 
     def named(self, words: str) -> set[Branch]:
-        """The branches whose name has these words."""
+        """Return the branches whose name contains all these words."""
         wanted = words.lower().split()
         return {
             branch
@@ -97,120 +94,121 @@ class Drawing:
         }
 
     def history(self, branch: Branch) -> list[VersionSummary]:
-        """Its versions, the oldest first."""
+        """Return the versions of a branch, oldest first."""
         return self._histories[branch]
 
     def branch_of(self, kind: str, pk: int) -> Branch | None:
-        """The branch that a root or a domain is."""
+        """Return the branch of a root or domain; None if the tenant does not see it."""
         if kind == VersionKind.ROOT:
             return Branch(pk) if Branch(pk) in self._histories else None
         return next((branch for branch in self._histories if branch.domain == pk), None)
 
     def closed(self, branch: Branch) -> Node:
-        """The node alone."""
+        """Return the node of a branch without children."""
         node = node_of(self._histories[branch])
         node.inside = len(self._below[branch]) + self._counts.get(branch, 0)
         return node
 
-    def hplms_from(self, branch: Branch, start: int) -> slice:
-        """Which of the branch's models, by name, are among the next that hang on it: domains come first."""
+    def models_from(self, branch: Branch, start: int) -> slice:
+        """Return the slice of the branch's models on the page of children that begins at `start`.
+
+        Domains come before models.
+        """
         domains = len(self._below[branch])
         return slice(max(0, start - domains), max(0, start + PER_BRANCH - domains))
 
-    def opened(self, branch: Branch, start: int, hplms: Sequence[Node]) -> Node:
-        """The node with the next of what hangs on it, from `start` on."""
+    def opened(self, branch: Branch, start: int, models: Sequence[Node]) -> Node:
+        """Return the node with the page of children that begins at `start`."""
         node = self.closed(branch)
         domains = self._below[branch][start : start + PER_BRANCH]
-        node.children = _by_stem([*map(self.closed, domains), *hplms])
+        node.children = _by_stem([*map(self.closed, domains), *models])
         node.opened, node.shown = True, start + len(node.children)
         return node
 
     def outlined(self) -> list[Node]:
-        """The roots and what grows directly from them, models left out."""
+        """Return the roots with their domains, without models."""
         return [self.opened(root, 0, []) if self._below[root] else self.closed(root) for root in self.roots()]
 
-    def pruned(self, kept: set[Branch], hplms: dict[Branch, list[Node]]) -> list[Node]:
-        """The whole way from the roots to these branches and models, which were looked for, and nothing
-        beside it."""
-        drawn = self._along(kept, hplms)
+    def pruned(self, kept: set[Branch], models: dict[Branch, list[Node]]) -> list[Node]:
+        """Return these branches and models with their ancestors, as search results."""
+        drawn = self._along(kept, models)
         hits = {(one.domain is not None, one.domain or one.root) for one in kept}
         for node in drawn:
             _mark(node, hits)
         return drawn
 
-    def _along(self, kept: set[Branch], hplms: dict[Branch, list[Node]]) -> list[Node]:
-        needed = set(kept) | set(hplms)
+    def _along(self, kept: set[Branch], models: dict[Branch, list[Node]]) -> list[Node]:
+        needed = set(kept) | set(models)
         for branch in list(needed):
             while branch.domain is not None:
-                branch = self._histories[branch][0].above
+                branch = self._histories[branch][0].parent
                 needed.add(branch)
-        return [self._grown(root, needed, hplms) for root in self.roots() if root in needed]
+        return [self._grown(root, needed, models) for root in self.roots() if root in needed]
 
-    def whole(self, hplms: dict[Branch, list[Node]]) -> list[Node]:
-        """Everything there is to be seen."""
-        return self._along(set(self._histories), hplms)
+    def whole(self, models: dict[Branch, list[Node]]) -> list[Node]:
+        """Return the whole tree."""
+        return self._along(set(self._histories), models)
 
-    def _grown(self, branch: Branch, needed: set[Branch], hplms: dict[Branch, list[Node]]) -> Node:
+    def _grown(self, branch: Branch, needed: set[Branch], models: dict[Branch, list[Node]]) -> Node:
         node = self.closed(branch)
-        below = [self._grown(child, needed, hplms) for child in self._below[branch] if child in needed]
-        node.children = _by_stem([*below, *hplms.get(branch, [])])
+        below = [self._grown(child, needed, models) for child in self._below[branch] if child in needed]
+        node.children = _by_stem([*below, *models.get(branch, [])])
         node.opened, node.shown = bool(node.children), node.inside
         return node
 
 
 def _by_stem(children: Iterable[Node]) -> list[Node]:
-    """Those from one version of the node above beside each other, the oldest version first."""
+    """Sort children by the version of the parent that they are based on."""
     return sorted(children, key=lambda child: child.stem or 0)
 
 
 def _mark(node: Node, hits: set[tuple[bool, int]]) -> None:
-    """Say of a node and of all that hangs on it whether it was looked for, as every model was; `hits`
-    are the others, domains or not, by id."""
+    """Mark a node and its descendants that match the search: all models, and the branches in `hits`."""
     node.hit = node.kind == VersionKind.HPLM or (node.kind == VersionKind.DOMAIN, node.pk) in hits
     node.found = len(node.children)
     for child in node.children:
         _mark(child, hits)
 
 
-def hplm_nodes(briefs: Iterable[VersionSummary]) -> dict[Branch, list[Node]]:
-    """Models by the branch they hang on."""
+def model_nodes(summaries: Iterable[VersionSummary]) -> dict[Branch, list[Node]]:
+    """Return the nodes of models by their branch."""
     histories: dict[int, list[VersionSummary]] = defaultdict(list)
-    for brief in briefs:
-        histories[brief.of].append(brief)
+    for summary in summaries:
+        histories[summary.owner].append(summary)
     nodes: dict[Branch, list[Node]] = defaultdict(list)
     for history in histories.values():
-        nodes[history[0].above].append(node_of(history))
+        nodes[history[0].parent].append(node_of(history))
     return nodes
 
 
 def node_of(history: Sequence[VersionSummary]) -> Node:
-    """The node of something with these versions, the oldest first."""
+    """Return the node of an object with these versions, oldest first."""
     first = history[0]
     return Node(
         kind=first.kind,
-        pk=first.of,
+        pk=first.owner,
         name=first.name,
         shared=first.shared,
         note=_note(history),
-        above="" if first.above_number is None else f"{first.above_name} v{first.above_number}",
-        stem=first.above_number,
+        above="" if first.parent_number is None else f"{first.parent_name} v{first.parent_number}",
+        stem=first.parent_number,
         earlier=max(0, len(history) - VERSIONS_SHOWN),
         versions=[Chip(one.number, one.state, one.aliases) for one in history[-VERSIONS_SHOWN:]],
     )
 
 
-def answering(history: Sequence[VersionSummary]) -> VersionSummary | None:
-    """The version of a model that answers when nobody says which."""
+def default_version(history: Sequence[VersionSummary]) -> VersionSummary | None:
+    """Return the version of a model that @default points to."""
     return next((one for one in history if DEFAULT_ALIAS in one.aliases), None)
 
 
-def measured(brief: VersionSummary | None) -> str:
-    """The figure of a version with its name; empty where there is none."""
+def metric_text(brief: VersionSummary | None) -> str:
+    """Return the main metric of a version with its label; empty if there is none."""
     if brief is None or brief.value is None:
         return ""
-    return f"{metric_words(brief.metric)} {written(brief.metric, brief.value)}"
+    return f"{metric_label(brief.metric)} {metric_value(brief.metric, brief.value)}"
 
 
 def _note(history: Sequence[VersionSummary]) -> str:
-    figure = measured(answering(history))
+    figure = metric_text(default_version(history))
     return ", ".join(part for part in (history[0].task, figure) if part)

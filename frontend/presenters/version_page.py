@@ -1,4 +1,4 @@
-"""Everything there is to say of one version, as its page shows it."""
+"""The page of a version: metrics, lookup tables, settings, lineage and exports."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import Any
 
 from django.urls import reverse
 
-from frontend.presenters.domain_learning import TableRow, perplexity_rows, stage_tables
-from frontend.presenters.metrics import LEVEL_NAMES, by_level_order, learning_curves, measured_of, trials_of
-from frontend.presenters.wording import plain, words
+from frontend.presenters.formatting import key_label, setting_value
+from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_order, measured_of, trials_of
+from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Version
@@ -19,19 +19,19 @@ from versiontree.tree.selectors.versions import as_mapping, version_warnings
 from versiontree.tree.training_fields import LABELS, setting_fields
 from versiontree.tree.training_settings import SETTING_SPECS
 
-HIDDEN_SETTINGS = {"device", "precision", "lower_way"}
-_KNOBS = (
+HIDDEN_SETTINGS = {"device", "precision", "lower_mode"}
+_SETTINGS = (
     name for kind in (JobKind.FINE_TUNE, *SETTING_SPECS) for name in setting_fields(kind) if name != "seed"
 )
-_ASKED = [*dict.fromkeys(_KNOBS), "seed"]
+_SETTING_ORDER = [*dict.fromkeys(_SETTINGS), "seed"]
 PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
 
 
 @dataclass(frozen=True, slots=True)
-class Ancestor:
-    """A version that this one stands on, with the bytes that it added; `url` is empty for its own page.
+class LineageRow:
+    """A version in the lineage. `size` is the bytes it added; `url` is empty for the version of the page.
 
-    `source` is what it learned from, with the page of that where it is the tenant's; `seed` as it was set.
+    `source` is the name of its training data; `source_url` is empty if that belongs to another tenant.
     """
 
     label: str
@@ -47,7 +47,7 @@ class Ancestor:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactRow:
-    """One thing that the jobs of the version made."""
+    """An artifact of a version."""
 
     name: str
     digest: str
@@ -56,7 +56,7 @@ class ArtifactRow:
 
 @dataclass(frozen=True, slots=True)
 class Licence:
-    """Under what terms a root or model may be used, as far as somebody said."""
+    """The licence of a root or model."""
 
     of: str
     licence: str
@@ -65,7 +65,7 @@ class Licence:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """A way to take the version elsewhere; `size` in bytes, of the artifacts."""
+    """A download of a version. `size` is that of its artifacts, in bytes."""
 
     label: str
     url: str
@@ -73,7 +73,7 @@ class Export:
 
 
 def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, Any]:
-    """What the panels of a version's page need; `steps` lead from it to its root."""
+    """Return the context of the page; `steps` lead from the version to its root."""
     version, metrics = steps[0].version, steps[0].version.metrics
     tuned, converted = metrics.get("fine_tune", {}), metrics.get("convert", {})
     pretrained = metrics.get("further_pretrain", {})
@@ -89,7 +89,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "tables": table_rows(steps),
         "settings": _settings([tuned, converted, pretrained], version.config),
         "imported": _imported(version.config),
-        "ancestors": ancestors_of(tenant, steps),
+        "lineage": lineage_rows(tenant, steps),
         "artifacts": _artifacts(steps[0]),
         "licences": _licences(steps),
         "exports": exports_of(tenant, steps),
@@ -97,10 +97,10 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
     }
 
 
-def ancestors_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Ancestor]:
-    """The version, and what it stands on up to the root."""
+def lineage_rows(tenant: Tenant, steps: Sequence[LineageStep]) -> list[LineageRow]:
+    """Return the version and its ancestors up to the root."""
     return [
-        Ancestor(
+        LineageRow(
             VersionKind(step.version.kind).label,
             step.version.name,
             step.version.number,
@@ -128,32 +128,32 @@ def _source_url(tenant: Tenant, version: Version) -> str:
 
 
 def _seed(version: Version) -> str:
-    """That of the job that learned; empty where it told none."""
+    """Return the seed of the training job; empty if it reported none."""
     reports = (version.metrics.get(name) for name in ("fine_tune", "further_pretrain", "convert"))
-    told = [as_mapping(as_mapping(report).get("settings")) for report in reports if report]
-    found = next((settings["seed"] for settings in told if "seed" in settings), None)
+    settings_of = [as_mapping(as_mapping(report).get("settings")) for report in reports if report]
+    found = next((settings["seed"] for settings in settings_of if "seed" in settings), None)
     return "" if found is None else str(found)
 
 
 def exports_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Export]:
-    """How a ready version is taken elsewhere: alone, or with all it stands on."""
+    """Return the downloads of a ready version: alone, with its parents, or as an adapter."""
     version = steps[0].version
     if version.state != VersionState.READY:
         return []
     url = reverse("frontend:version_export", args=[tenant.slug, version.pk])
-    told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
-    if len(told) == 1:
-        return [Export("Export", url, told[0].size)]
-    held = {artifact.pk: artifact.size for step in told for artifact in step.artifacts.values()}
+    parts = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
+    if len(parts) == 1:
+        return [Export("Export", url, parts[0].size)]
+    held = {artifact.pk: artifact.size for step in parts for artifact in step.artifacts.values()}
     return [
-        Export("Export", url, told[0].size),
+        Export("Export", url, parts[0].size),
         Export("Export with parents", f"{url}?branch=1", sum(held.values())),
-        *_adapters(version, url, told[0].size),
+        *_adapters(version, url, parts[0].size),
     ]
 
 
 def _adapters(version: Version, url: str, size: int) -> list[Export]:
-    """The library that loads a model of this PET, if one does."""
+    """Return the download for the adapter library that supports this PET, if any."""
     if version.kind != VersionKind.HPLM:
         return []
     pet = as_mapping(version.config.get("settings"))
@@ -165,7 +165,7 @@ def _adapters(version: Version, url: str, size: int) -> list[Export]:
 
 
 def version_url(tenant: Tenant, version: Version) -> str:
-    """The page of a version."""
+    """Return the URL of a version."""
     kind, number = VersionKind(version.kind), version.number
     if kind == VersionKind.HPLM and version.hplm is not None:
         return reverse("frontend:model_version", args=[tenant.slug, version.hplm.name, number])
@@ -175,7 +175,7 @@ def version_url(tenant: Tenant, version: Version) -> str:
 
 
 def table_rows(steps: Sequence[LineageStep]) -> list[TableRow]:
-    """The chain of tables that the version's fragments are looked up in, nearest first."""
+    """Return the lookup tables of a version, nearest first."""
     return [
         TableRow(
             name=step.version.name,
@@ -189,43 +189,45 @@ def table_rows(steps: Sequence[LineageStep]) -> list[TableRow]:
         )
         for step in _read(steps)
         if Role.PLOT in step.artifacts
-        for built in [_built(step.version)]
+        for built in [_table_report(step.version)]
     ]
 
 
 def _read(steps: Sequence[LineageStep]) -> list[LineageStep]:
-    """The steps whose tables are looked into: not those that a compacted one holds."""
+    """Return the steps whose tables are read. A compacted table replaces those it merged."""
     by_pk = {step.version.pk: step for step in steps}
     held = {pk: compacted_versions(step.version.config) for pk, step in by_pk.items()}
     return [by_pk[pk] for pk in without_compacted(by_pk, held)]
 
 
-def _built(version: Version) -> Mapping[str, Any]:
-    """What the job that wrote its table last reported."""
+def _table_report(version: Version) -> Mapping[str, Any]:
+    """Return the report of the job that last wrote the table of a version."""
     metrics = version.metrics
     return metrics.get("compact") or metrics.get("grow") or metrics.get("build_plot") or {}
 
 
 def _covers(found: Any) -> list[tuple[str, float]]:
     shares = as_mapping(found)
-    return [(LEVEL_NAMES.get(name, words(name)), shares[name]) for name in sorted(shares, key=by_level_order)]
+    return [
+        (LEVEL_NAMES.get(name, key_label(name)), shares[name]) for name in sorted(shares, key=level_order)
+    ]
 
 
 def _levels(found: Any) -> str:
     counts = as_mapping(found)
     return ", ".join(
-        f"{counts[name]:,} {LEVEL_NAMES.get(name, words(name))}s"
-        for name in sorted(counts, key=by_level_order)
+        f"{counts[name]:,} {LEVEL_NAMES.get(name, key_label(name))}s"
+        for name in sorted(counts, key=level_order)
         if isinstance(counts[name], int) and counts[name]
     )
 
 
 def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the training was set to: as it reported it, else as it was asked for."""
+    """Return the training settings: as reported by the job, otherwise as requested."""
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     given: Mapping[str, Any] = reported or config.get("settings") or {}
     rows = [
-        (LABELS.get(name, words(name)), plain(value))
+        (LABELS.get(name, key_label(name)), setting_value(value))
         for name, value in sorted(given.items(), key=lambda item: _setting_order(item[0]))
         if name not in HIDDEN_SETTINGS
     ]
@@ -234,13 +236,16 @@ def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -
 
 
 def _setting_order(name: str) -> tuple[int, str]:
-    """As the forms have them; what no form asks for comes last, by name."""
-    return (_ASKED.index(name) if name in _ASKED else len(_ASKED), name)
+    """Return the sort key of a setting: the order of the forms; others last, by name."""
+    return (_SETTING_ORDER.index(name) if name in _SETTING_ORDER else len(_SETTING_ORDER), name)
 
 
 def _imported(config: Mapping[str, Any]) -> dict[str, str]:
-    """What an adapter that was trained elsewhere said of itself."""
-    return {words(str(name)): plain(value) for name, value in as_mapping(config.get("imported")).items()}
+    """Return the metadata of an imported adapter."""
+    return {
+        key_label(str(name)): setting_value(value)
+        for name, value in as_mapping(config.get("imported")).items()
+    }
 
 
 def _artifacts(step: LineageStep) -> list[ArtifactRow]:
@@ -252,9 +257,9 @@ def _artifacts(step: LineageStep) -> list[ArtifactRow]:
 
 def _licences(steps: Sequence[LineageStep]) -> list[Licence]:
     hplm, root = steps[0].version.hplm, steps[-1].version.root
-    said = [Licence(root.name, root.license, root.source_url)]
-    said += [Licence(hplm.name, hplm.license, "")] if hplm else []
-    return said if any(one.licence or one.source_url for one in said) else []
+    licences = [Licence(root.name, root.license, root.source_url)]
+    licences += [Licence(hplm.name, hplm.license, "")] if hplm else []
+    return licences if any(one.licence or one.source_url for one in licences) else []
 
 
 def _leaks(version: Version) -> list[str]:

@@ -1,4 +1,4 @@
-"""Versions of domains and models as pages show them."""
+"""Rows of versions, and which of them can be promoted or rolled back to."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,21 +6,20 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from frontend.presenters.metrics import metric_name, written
+from frontend.presenters.formatting import metric_name, metric_value
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import alias_moves_of
 
-MOVES_LOOKED_AT = 20
+MAX_MOVES_READ = 20
 
 
 @dataclass(frozen=True, slots=True)
 class VersionRow:
-    """One version: its state, the aliases that point at it, and what its jobs measured (None: nothing yet).
+    """A row of a version. `metric` and `baseline` are formatted figures of the test split.
 
-    `metric` and `baseline` are written figures of the test split; `fragments` counts the rows of a domain's
-    PLOT; `job` is the version's first job.
+    `fragments` is the size of a domain's lookup table; `job` is the first job of the version.
     """
 
     pk: int
@@ -38,7 +37,7 @@ class VersionRow:
 
 
 def version_row(version: Version) -> VersionRow:
-    """The row of one version; its aliases and jobs should be loaded already."""
+    """Return the row of a version. Its aliases and jobs should be prefetched."""
     measured = measurements(version)
     return VersionRow(
         pk=version.pk,
@@ -48,49 +47,51 @@ def version_row(version: Version) -> VersionRow:
         at=version.created_at,
         source=_source(version.config),
         job=_first_job(version),
-        metric=_written(measured, "value"),
+        metric=_metric(measured, "value"),
         metric_name=metric_name(measured),
-        baseline=_written(measured, "majority_baseline"),
+        baseline=_metric(measured, "majority_baseline"),
         alpha=version.config.get("alpha"),
         fragments=version.metrics.get("build_plot", {}).get("rows"),
     )
 
 
 def version_rows(versions: Iterable[Version]) -> list[VersionRow]:
-    """The rows of a list, in the order given."""
+    """Return the rows of versions, in the given order."""
     return [version_row(version) for version in versions]
 
 
 def measurements(version: Version) -> Mapping[str, Any]:
-    """What the evaluate job of a version measured; empty before it ran."""
+    """Return the report of a version's evaluation; empty without one."""
     found: Mapping[str, Any] = version.metrics.get("evaluate", {})
     return found
 
 
 def parent_name(version: Version) -> str:
-    """A root's or domain's version as people choose it: minilm v1, minilm / python-docs v2."""
+    """Return the name of a version as a parent: minilm v1, minilm / python-docs v2."""
     if version.kind == VersionKind.DOMAIN and version.domain is not None:
         return f"{version.domain.root.name} / {version.domain.name} v{version.number}"
     return f"{version.name} v{version.number}"
 
 
 def rollback_target(hplm: Hplm, default: Version | None) -> Version | None:
-    """The version that answered before this one did, if it still can; one query. What was rolled back is not
-    come before: it is taken off, as its promotion had put it on."""
-    moves = alias_moves_of(hplm).filter(name=DEFAULT_ALIAS)[:MOVES_LOOKED_AT]
-    stood: list[Version | None] = []
+    """Return the version that was the default before this one, if it is ready. One query.
+
+    A rollback undoes the promotion before it, so versions that were rolled back do not count.
+    """
+    moves = alias_moves_of(hplm).filter(name=DEFAULT_ALIAS)[:MAX_MOVES_READ]
+    defaults: list[Version | None] = []
     for move in reversed(moves):
-        stood = stood or [move.from_version]
-        if len(stood) > 1 and stood[-2] == move.to_version:
-            stood.pop()
+        defaults = defaults or [move.from_version]
+        if len(defaults) > 1 and defaults[-2] == move.to_version:
+            defaults.pop()
         else:
-            stood.append(move.to_version)
-    before = stood[-2] if len(stood) > 1 and stood[-1] == default else None
+            defaults.append(move.to_version)
+    before = defaults[-2] if len(defaults) > 1 and defaults[-1] == default else None
     return before if before is not None and is_ready(before) else None
 
 
 def promotable(versions: Iterable[Version]) -> list[Version]:
-    """Those of a model's versions that could answer by default and do not."""
+    """Return the ready versions that are not the default."""
     return [
         version
         for version in versions
@@ -99,19 +100,19 @@ def promotable(versions: Iterable[Version]) -> list[Version]:
 
 
 def is_ready(version: Version) -> bool:
-    """Whether it can answer and be built upon."""
+    """Return whether a version is ready."""
     return version.state == VersionState.READY
 
 
 def _first_job(version: Version) -> UUID | None:
-    """The job that its building began with: it may have been evaluated again since."""
+    """Return the id of the job that began the build. Later evaluations are other jobs."""
     begun = [job for job in version.jobs.all() if job.after_id is None]
     return min(begun, key=lambda job: job.created_at).pk if begun else None
 
 
-def _written(measured: Mapping[str, Any], key: str) -> str:
+def _metric(measured: Mapping[str, Any], key: str) -> str:
     value = measured.get(key)
-    return written(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
+    return metric_value(str(measured.get("metric", "")), value) if isinstance(value, int | float) else ""
 
 
 def _source(config: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Webhooks and what was sent there, as pages show them."""
+"""Rows of webhooks and their deliveries."""
 
 import json
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from tenants.webhooks.services.endpoints import endpoint_host
 
 @dataclass(frozen=True, slots=True)
 class WebhookRow:
-    """One line of the list; `state` is active, failing or off."""
+    """A row of a webhook. `state` is active, failing or off."""
 
     pk: object
     host: str
@@ -25,18 +25,18 @@ class WebhookRow:
 
 
 @dataclass(frozen=True, slots=True)
-class TryLine:
-    """One try: when, how long it took, and what came of it."""
+class AttemptRow:
+    """An attempt to deliver an event: time, duration and result."""
 
     at: datetime
     ms: int
-    said: str
+    result: str
     excerpt: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryRow:
-    """One line of the log. `said` is what came of the last try; `body` is what is sent."""
+    """A row of a delivery. `result` is that of the last attempt."""
 
     pk: object
     kind: str
@@ -45,23 +45,18 @@ class DeliveryRow:
     attempts: int
     at: datetime
     next_at: datetime | None
-    said: str
-    tries: list[TryLine]
+    result: str
+    tries: list[AttemptRow]
     body: str
-
-    @property
-    def key(self) -> str:
-        """A word for ids of the page."""
-        return str(self.pk)
 
 
 def webhook_rows(endpoints: Iterable[WebhookEndpoint]) -> list[WebhookRow]:
-    """The rows of the list; the endpoints are those of `webhooks_of`."""
+    """Return the rows of endpoints from `webhooks_of`."""
     return [webhook_row(endpoint) for endpoint in endpoints]
 
 
 def webhook_row(endpoint: Any) -> WebhookRow:
-    """One of them."""
+    """Return the row of an endpoint from `webhooks_of`."""
     return WebhookRow(
         pk=endpoint.pk,
         host=endpoint_host(endpoint),
@@ -75,19 +70,19 @@ def webhook_row(endpoint: Any) -> WebhookRow:
 
 
 def state_of(endpoint: WebhookEndpoint) -> str:
-    """In one word."""
+    """Return the state of an endpoint: active, failing or off."""
     if not endpoint.is_enabled:
         return "off"
     return "failing" if endpoint.failing_since else "active"
 
 
 def delivery_rows(deliveries: Iterable[WebhookDelivery]) -> list[DeliveryRow]:
-    """The rows of the log, in the order given."""
+    """Return the rows of deliveries, in the given order."""
     return [_delivery(delivery) for delivery in deliveries]
 
 
 def _delivery(delivery: WebhookDelivery) -> DeliveryRow:
-    tries = [_try(one) for one in delivery.tries]
+    tries = [_attempt(one) for one in delivery.attempt_log]
     return DeliveryRow(
         pk=delivery.pk,
         kind=delivery.kind,
@@ -96,12 +91,14 @@ def _delivery(delivery: WebhookDelivery) -> DeliveryRow:
         attempts=delivery.attempts,
         at=delivery.created_at,
         next_at=delivery.next_attempt_at if delivery.state == DeliveryState.WAITING and tries else None,
-        said=tries[-1].said if tries else "",
+        result=tries[-1].result if tries else "",
         tries=tries,
         body=json.dumps(delivery.payload, indent=1, ensure_ascii=False),
     )
 
 
-def _try(one: dict[str, Any]) -> TryLine:
-    said = one["error"] or f"The answer was {one['status']}."
-    return TryLine(at=datetime.fromisoformat(one["at"]), ms=one["ms"], said=said, excerpt=one["excerpt"])
+def _attempt(one: dict[str, Any]) -> AttemptRow:
+    result = one["error"] or f"The answer was {one['status']}."
+    return AttemptRow(
+        at=datetime.fromisoformat(one["at"]), ms=one["ms"], result=result, excerpt=one["excerpt"]
+    )

@@ -1,9 +1,10 @@
-"""Template tags: the panel, status badges, navigation, and how figures are written."""
+"""Template tags and filters: panels, dialogs, badges, navigation, pagination and number formats."""
 
 from datetime import datetime
 from typing import Any, Final
 
 from django import template
+from django.conf import settings
 from django.core.paginator import Page
 from django.template.context import Context, RequestContext
 from django.template.loader import render_to_string
@@ -22,20 +23,36 @@ THEMES: Final = ("light", "dark")
 
 @register.simple_block_tag
 def panel(content: SafeString, title: str, **options: Any) -> SafeString:
-    """A titled box. Options: id, flush, note, more (an address) and more_label."""
+    """A titled box. Options: id, flush, note, more (a URL) and more_label."""
     return render_to_string("frontend/panels/panel.html", {"content": content, "title": title, **options})
+
+
+@register.simple_block_tag(takes_context=True)
+def dialog(context: Context, content: SafeString, page: str, *args: Any, **options: Any) -> SafeString:
+    """A button that opens a dialog with a form. The block holds the fields; the form posts to `page`.
+
+    Options: label, title, text, danger, submit (the label of the form's button), aria_label, id.
+    """
+    action = reverse(f"frontend:{page}", args=[context["tenant"].slug, *args])
+    shown = {
+        "id": "-".join(map(str, (page, *args))),
+        "content": content,
+        "action": action,
+        "csrf_token": context.get("csrf_token"),
+    }
+    return render_to_string("frontend/panels/dialog.html", shown | options)
 
 
 @register.inclusion_tag("frontend/panels/badge.html")
 def badge(state: str) -> dict[str, str]:
-    """The label and colour of a state of a job, a version or a key."""
+    """A badge with the label and colour of a state."""
     style = style_of(state)
     return {"label": style.label, "colour": style.colour}
 
 
 @register.simple_tag(takes_context=True)
 def chosen_theme(context: Context) -> str:
-    """The colours that were chosen in this browser; empty where the system's are good."""
+    """Return the theme chosen in this browser; empty for that of the system."""
     request = context.get("request")
     chosen = request.COOKIES.get(THEME_COOKIE, "") if request else ""
     return chosen if chosen in THEMES else ""
@@ -43,63 +60,80 @@ def chosen_theme(context: Context) -> str:
 
 @register.simple_tag(takes_context=True)
 def nav_link(context: RequestContext, name: str, label: str, also: str = "") -> SafeString:
-    """A link of the main navigation; it says so when the page belongs to it, or lies below one of `also`."""
+    """A link of the main navigation. It is current on its pages and on those below the paths in `also`."""
     request = context["request"]
     slug = request.access.tenant.slug
     url, home = (reverse(f"frontend:{page}", args=[slug]) for page in (name, "home"))
     below = tuple(f"{home}{part}/" for part in also.split())
-    here = request.path == url or (name != "home" and request.path.startswith((url, *below)))
-    link = '<a href="{}" aria-current="page">{}</a>' if here else '<a href="{}">{}</a>'
-    return format_html(link, url, label)
+    current = request.path == url or (name != "home" and request.path.startswith((url, *below)))
+    return _link(url, label, current=current)
 
 
 @register.simple_tag(takes_context=True)
-def page_address(context: RequestContext, number: int, key: str = "") -> str:
-    """This address with another page of a list; `key` names the list where there are several."""
-    asked = context["request"].GET.copy()
-    asked[key or "page"] = str(number)
-    return f"?{asked.urlencode()}"
+def account_link(context: RequestContext, name: str, label: str) -> SafeString:
+    """A link of the account navigation. It is current on its pages."""
+    url = reverse(name)
+    return _link(url, label, current=context["request"].path.startswith(url))
+
+
+def _link(url: str, label: str, *, current: bool) -> SafeString:
+    link = '<a href="{}" aria-current="page">{}</a>' if current else '<a href="{}">{}</a>'
+    return format_html(link, url, label)
+
+
+@register.simple_tag
+def sign_up_open() -> bool:
+    """Return whether anybody may sign up."""
+    return bool(settings.HMI_SIGN_UP)
+
+
+@register.simple_tag(takes_context=True)
+def page_query(context: RequestContext, number: int, key: str = "") -> str:
+    """Return the query for another page of a list; `key` is its query parameter."""
+    query = context["request"].GET.copy()
+    query[key or "page"] = str(number)
+    return f"?{query.urlencode()}"
 
 
 @register.simple_tag
 def page_numbers(page: Page[Any]) -> list[int | str]:
-    """The first, the last and those around this page, with dots where some are left out."""
+    """Return the page numbers to link, with an ellipsis for gaps."""
     return list(page.paginator.get_elided_page_range(page.number, on_each_side=1, on_ends=1))
 
 
 @register.filter
-def refused_below(form: Any) -> bool:
-    """Whether a field was refused that the form folds away."""
+def has_folded_errors(form: Any) -> bool:
+    """Return whether a folded field has errors."""
     return any(name in form.errors for name in form.more)
 
 
 @register.filter
 def count(number: int | None) -> str:
-    """1234567 -> 1,234,567. An absent figure is a dash."""
+    """Format an integer: 1234567 -> 1,234,567. None is a dash."""
     return "–" if number is None else f"{number:,}"
 
 
 @register.filter
 def percent(share: float | None) -> str:
-    """0.8125 -> 81.2%. An absent figure is a dash."""
+    """Format a share: 0.8125 -> 81.2%. None is a dash."""
     return "–" if share is None else f"{share:.1%}"
 
 
 @register.filter
 def exact(value: float) -> str:
-    """A number for a machine: never localised."""
+    """Format a number for an attribute, never localised."""
     return f"{float(value):.4f}"
 
 
 @register.filter
 def hundred(share: float) -> str:
-    """A share in 0..1 as a coordinate in 0..100, for a machine."""
+    """Format a share in 0..1 as an SVG coordinate in 0..100."""
     return f"{float(share) * 100:.3f}"
 
 
 @register.filter
 def ago(moment: datetime | None) -> str:
-    """How long ago something was, roughly: just now, 5 min ago, 3 h ago, 2 days ago, 4 May 2026."""
+    """Format a time relative to now: just now, 5 min ago, 3 h ago, 2 days ago, 4 May 2026."""
     if moment is None:
         return "–"
     seconds = (timezone.now() - moment).total_seconds()
@@ -117,7 +151,7 @@ def ago(moment: datetime | None) -> str:
 
 @register.filter
 def duration(seconds: float | None) -> str:
-    """Seconds as people say them: 42 s, 3 min 5 s, 2 h 10 min. An absent figure is a dash."""
+    """Format seconds: 42 s, 3 min 5 s, 2 h 10 min. None is a dash."""
     if seconds is None:
         return "–"
     whole = max(0, round(seconds))

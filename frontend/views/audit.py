@@ -1,4 +1,4 @@
-"""The audit log: who did what."""
+"""The audit log."""
 
 from django.db.models import QuerySet
 from django.http import HttpResponse, HttpResponseBase
@@ -23,7 +23,7 @@ LINES_PER_CHUNK = 2_000
 @never_cache
 @tenant_member_required(Role.OWNER)
 def page(request: TenantRequest) -> HttpResponse:
-    """Events, the newest first, from the one on before which `?before=` ends."""
+    """Events with a lower id than `?before=`, newest first."""
     form = AuditForm(request.access.tenant, request.GET)
     found = list(_before(request, audit_events_of(request.access.tenant, form.filters()))[: ROWS + 1])
     rows = [audit_row(event) for event in found[:ROWS]]
@@ -34,17 +34,14 @@ def page(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_member_required(Role.OWNER)
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
-    """All events that the page would show."""
+    """Download all events that match the filters."""
     tenant = request.access.tenant
     events = audit_events_of(tenant, AuditForm(tenant, request.GET).filters()).iterator(LINES_PER_CHUNK)
     return csv_response(f"audit-{tenant.slug}.csv", COLUMNS, map(audit_line, events))
 
 
 def _before(request: TenantRequest, events: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
-    """What is no number is not asked for."""
-    asked = request.GET.get("before", "")
-    return (
-        events.filter(pk__lt=int(asked))
-        if asked.isascii() and asked.isdigit() and len(asked) < 19
-        else events
-    )
+    """Return the events with a lower id than `?before=`; all if it is not an integer."""
+    before = request.GET.get("before", "")
+    is_id = before.isascii() and before.isdigit() and len(before) < 19
+    return events.filter(pk__lt=int(before)) if is_id else events

@@ -1,4 +1,4 @@
-"""Batches: files of inputs that a model answers when nothing else waits."""
+"""Batches: files of inputs that a model answers at low priority."""
 
 from uuid import UUID
 
@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import DownloadResponse
 from frontend.forms.playground import BatchForm
-from frontend.shortcuts import paginate, redirect_to, render_page, run_action, try_write
+from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
 from inference.batches.models import Batch
 from inference.batches.selectors import batch_file_open, batch_of, batches_of
 from inference.batches.services.batches import batch_cancel, batch_delete, batch_submit
@@ -21,11 +21,11 @@ from tenants.base.upload_concurrency import accepts_uploads
 @require_http_methods(["GET", "POST"])
 @tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
-    """The batches, and a form for another."""
+    """The list of batches, and the form for a new one."""
     if request.method == "POST" and not request.access.can_write:
         raise HmiError(ErrorCode.FORBIDDEN, "You need the role developer to start a batch.")
     form = BatchForm(request.POST or None, request.FILES or None, initial=request.GET.dict())
-    batch = try_write(form, lambda: _send(request, form)) if form.is_valid() else None
+    batch = submit_form(form, lambda: _submit(request, form))
     if batch is not None:
         return redirect_to(request, "batch", batch.pk)
     page = paginate(request, batches_of(request.access.tenant))
@@ -35,7 +35,7 @@ def index(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def page(request: TenantRequest, pk: UUID) -> HttpResponse:
-    """One batch; asked by HTMX, the part of it that changes."""
+    """The page of a batch. A request by htmx gets only the progress part."""
     template = "batches/progress.html" if request.htmx else "batches/page.html"
     return render_page(request, template, batch=batch_of(request.access.tenant, pk))
 
@@ -43,7 +43,7 @@ def page(request: TenantRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def cancel(request: TenantRequest, pk: UUID) -> HttpResponse:
-    """End it; what is answered by then stays."""
+    """Cancel a batch. The results so far are kept."""
     batch = batch_of(request.access.tenant, pk)
     run_action(request, lambda: batch_cancel(batch=batch, actor=request.user), message="Batch cancelled.")
     return redirect_to(request, "batch", pk)
@@ -52,7 +52,7 @@ def cancel(request: TenantRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def delete(request: TenantRequest, pk: UUID) -> HttpResponse:
-    """Forget it, with its files; refused before it has ended."""
+    """Delete a finished batch with its files."""
     batch = batch_of(request.access.tenant, pk)
     message = f"Batch {batch.filename} deleted."
     deleted = run_action(request, lambda: batch_delete(batch=batch, actor=request.user), message=message)
@@ -62,28 +62,28 @@ def delete(request: TenantRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def results(request: TenantRequest, pk: UUID) -> FileResponse:
-    """The answers."""
-    return _saved(batch_of(request.access.tenant, pk), "results")
+    """Download the results."""
+    return _download(batch_of(request.access.tenant, pk), "results")
 
 
 @require_GET
 @tenant_member_required()
 def errors(request: TenantRequest, pk: UUID) -> FileResponse:
-    """The lines that have no answer, and why."""
-    return _saved(batch_of(request.access.tenant, pk), "errors")
+    """Download the failed lines with their errors."""
+    return _download(batch_of(request.access.tenant, pk), "errors")
 
 
-def _saved(batch: Batch, kind: str) -> FileResponse:
+def _download(batch: Batch, kind: str) -> FileResponse:
     stream, name = batch_file_open(batch, kind)
     return DownloadResponse(stream, as_attachment=True, filename=name, content_type="application/jsonl")
 
 
-def _send(request: TenantRequest, form: BatchForm) -> Batch:
-    sent = form.cleaned_data["file"]
+def _submit(request: TenantRequest, form: BatchForm) -> Batch:
+    file = form.cleaned_data["file"]
     return batch_submit(
         tenant=request.access.tenant,
         model=form.cleaned_data["model"],
-        filename=sent.name,
-        stream=sent,
+        filename=file.name,
+        stream=file,
         actor=request.user,
     )

@@ -1,7 +1,6 @@
-"""Making a model, step by step: data, parent, settings, and a review before anything begins.
+"""The wizard for a new model: data, parent, settings, review.
 
-The address carries what was filled in, so that back, forward and a bookmark keep it; nothing is stored before
-the last button.
+The URL carries all values, so that back, forward and bookmarks work. Nothing is stored before the last step.
 """
 
 from typing import Any
@@ -21,7 +20,7 @@ from frontend.presenters.create_model import (
 )
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.versions import parent_name
-from frontend.shortcuts import redirect_to, render_page, try_write
+from frontend.shortcuts import redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import search_by_name
@@ -34,47 +33,42 @@ from versiontree.tree.services.dry_run import dry_run
 from versiontree.tree.services.hplms import hplm_create
 
 DATASETS_SHOWN = 12
-HOLDS = "weights, plus a few kB of metadata"
+STORED = "weights, plus a few kB of metadata"
 
 
 @require_http_methods(["GET", "POST"])
 @tenant_member_required(Role.DEVELOPER)
 def new(request: TenantRequest) -> HttpResponse:
-    """A step; once all are filled in, POST makes the model, and its first job's page follows.
+    """Show a step. POST creates the model, then redirects to its first job.
 
-    What is wrong leads to the step where it was filled in.
+    With invalid values, the step that has them is shown.
     """
     posted = request.method == "POST"
     data = request.POST if posted else request.GET
     form = CreateForm(request.access.tenant, data)
-    asked = CreateStep.REVIEW if posted else step_of(data)
-    step = form.faulty(before=asked) or asked
+    requested = CreateStep.REVIEW if posted else step_of(data)
+    step = form.first_invalid(before=requested) or requested
     if step == CreateStep.REVIEW:
         made = _create(request, form) if posted else None
         if made is not None:
             return redirect_to(request, "job", first_job_of(made).pk)
         planned = None if form.errors else _create(request, form, dry=True)
         config = planned.config if planned else {}
-        step = form.faulty(before=CreateStep.REVIEW) or step
+        step = form.first_invalid(before=CreateStep.REVIEW) or step
         if step == CreateStep.REVIEW:
             return _review(request, form, config)
-    return _STEPS[step](request, form, faulty=step != asked)
+    return _STEPS[step](request, form, show_errors=step != requested)
 
 
 def _create(request: TenantRequest, form: CreateForm, *, dry: bool = False) -> Version | None:
     def create() -> Version:
-        return hplm_create(**_query(request, form))
+        return hplm_create(tenant=request.access.tenant, actor=request.user, **_chosen(form))
 
-    return try_write(form, lambda: dry_run(create) if dry else create())
-
-
-def _query(request: TenantRequest, form: CreateForm) -> dict[str, Any]:
-    """What the services are told."""
-    return {"tenant": request.access.tenant, "actor": request.user, **_chosen(form)}
+    return submit_form(form, lambda: dry_run(create) if dry else create())
 
 
 def _chosen(form: CreateForm) -> dict[str, Any]:
-    """What was filled in, by the names that services and the API give it."""
+    """Return the values by the names that services and the API use."""
     cleaned = form.cleaned_data
     return {
         "name": cleaned["name"],
@@ -86,12 +80,12 @@ def _chosen(form: CreateForm) -> dict[str, Any]:
 
 
 def _body(form: CreateForm) -> dict[str, Any]:
-    """The same for the API: rows by their numbers, without what was left empty."""
+    """Return the body of the API request: ids instead of rows, without empty values."""
     given = {name: value for name, value in _chosen(form).items() if value}
     return {name: value.pk if isinstance(value, Model) else value for name, value in given.items()}
 
 
-def _data(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
+def _data(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> HttpResponse:
     tenant = request.access.tenant
     wanted = DataFilter(request.GET)
     task, words = (wanted.cleaned_data["task"], wanted.cleaned_data["q"]) if wanted.is_valid() else ("", "")
@@ -104,10 +98,10 @@ def _data(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResp
         "found": found.count(),
         "filtered": bool(task or words),
     }
-    return _page(request, form, CreateStep.DATA, faulty=faulty, **context)
+    return _page(request, form, CreateStep.DATA, show_errors=show_errors, **context)
 
 
-def _parent(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
+def _parent(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> HttpResponse:
     tenant, dataset = request.access.tenant, _chosen_dataset(form)
     assert dataset is not None  # the step before has none of its errors
     measured, waiting = coverages_of(tenant, dataset)
@@ -117,18 +111,20 @@ def _parent(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpRe
     given = str(form.data.get("parent", ""))
     chosen = int(given) if given.isdecimal() else None
     if chosen is not None and chosen not in {version.pk for version in targets}:
-        # An earlier version, which a link named.
+        # A link may name an earlier version than the newest.
         targets = [*parents_ready_for(tenant).filter(pk=chosen), *targets]
     parents = parent_choices(targets, measured, chosen, measuring=bool(waiting))
     context = {"parents": parents, "waiting": waiting, "dataset": dataset}
-    return _page(request, form, CreateStep.PARENT, faulty=faulty, **context)
+    return _page(request, form, CreateStep.PARENT, show_errors=show_errors, **context)
 
 
-def _settings(request: TenantRequest, form: CreateForm, *, faulty: bool) -> HttpResponse:
+def _settings(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> HttpResponse:
     own = form.of_step(CreateStep.SETTINGS)
     filled = {name: form.data[name] for name in own if name in form.data}
-    blank = CreateForm(request.access.tenant, initial=_named(form) | filled)
-    return _page(request, form, CreateStep.SETTINGS, faulty=faulty, fields=form if faulty else blank)
+    blank = CreateForm(request.access.tenant, initial=_initial_name(form) | filled)
+    return _page(
+        request, form, CreateStep.SETTINGS, show_errors=show_errors, fields=form if show_errors else blank
+    )
 
 
 def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) -> HttpResponse:
@@ -138,30 +134,30 @@ def _review(request: TenantRequest, form: CreateForm, config: dict[str, Any]) ->
         "chosen": cleaned,
         "parent": parent_name(cleaned["parent"]),
         "settings": settings_shown(form.settings()),
-        "estimate": estimate_shown(estimate, holds=HOLDS),
+        "estimate": estimate_shown(estimate, stored=STORED),
         "warnings": config.get("warnings", []),
         "call": call_of(request, _body(form)),
     }
-    return _page(request, form, CreateStep.REVIEW, faulty=True, **context)
+    return _page(request, form, CreateStep.REVIEW, show_errors=True, **context)
 
 
 _STEPS = {CreateStep.DATA: _data, CreateStep.PARENT: _parent, CreateStep.SETTINGS: _settings}
 
 
 def _page(
-    request: TenantRequest, form: CreateForm, step: CreateStep, *, faulty: bool, **context: Any
+    request: TenantRequest, form: CreateForm, step: CreateStep, *, show_errors: bool, **context: Any
 ) -> HttpResponse:
     steps = list(CreateStep)
     at = steps.index(step)
     return render_page(
         request,
-        f"creating/{step}.html",
+        f"create_model/{step}.html",
         form=form,
         marks=form.marks(step),
-        faults=_faults(form, step) if faulty else [],
+        faults=_faults(form, step) if show_errors else [],
         kept=form.filled(without=step),
         next=steps[at + 1] if at + 1 < len(steps) else None,
-        back=form.address(steps[at - 1]) if at else "",
+        back=form.query(steps[at - 1]) if at else "",
         **context,
     )
 
@@ -171,15 +167,17 @@ def _chosen_dataset(form: CreateForm) -> Dataset | None:
 
 
 def _faults(form: CreateForm, step: CreateStep) -> list[str]:
-    """What is wrong and stands beside no field."""
+    """Return the errors that are not shown beside a field."""
     choices = () if step == CreateStep.SETTINGS else form.of_step(step)
     return [str(error) for name in ("__all__", *choices) for error in form.errors.get(name, [])]
 
 
-def _named(form: CreateForm) -> dict[str, str]:
-    """A name to begin with: the dataset's."""
+def _initial_name(form: CreateForm) -> dict[str, str]:
+    """Return the initial name: that of the dataset, as a slug."""
     dataset = _chosen_dataset(form)
     if dataset is None:
         return {}
-    letters = "".join(one if one.isascii() and one.isalnum() else "-" for one in dataset.name.lower())
+    letters = "".join(
+        letter if letter.isascii() and letter.isalnum() else "-" for letter in dataset.name.lower()
+    )
     return {"name": "-".join(part for part in letters.split("-") if part)[:63].strip("-")}

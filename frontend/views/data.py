@@ -1,4 +1,4 @@
-"""Corpora and datasets: the list and the pages of one."""
+"""Corpora and datasets: the list, their pages, tokenizer fit and coverage."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,8 +52,7 @@ USES_SHOWN = 10
 @require_GET
 @tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
-    """The tenant's uploads, a page at a time in the order of `?sort=`, perhaps only those with the words of
-    `?q=`."""
+    """The list of datasets and corpora, with search (`?q=`) and order (`?sort=`)."""
     tenant, words = request.access.tenant, request.GET.get("q", "").strip()
     order = request.GET.get("sort", "newest")
     datasets, corpora = (
@@ -75,40 +74,42 @@ def index(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def corpus(request: TenantRequest, pk: int) -> HttpResponse:
-    """A corpus with its report."""
+    """The page of a corpus."""
     corpus = corpus_of(request.access.tenant, pk)
     found: dict[str, Any] = {
         "texts": corpus_sample(corpus),
         "report": corpus.report,
         "length_bars": doubling_bars(corpus.report.get("words_histogram", [])),
     }
-    return render_page(request, "data/corpus.html", corpus=corpus, **found, **_about(request, corpus))
-
-
-@require_GET
-@tenant_member_required()
-def dataset(request: TenantRequest, pk: int) -> HttpResponse:
-    """A dataset with its report."""
-    dataset = dataset_of(request.access.tenant, pk)
-    context = dataset_context(dataset.report) | {"rows": preview_rows(dataset_sample(dataset))}
-    about = _about(request, dataset)
     return render_page(
-        request, "data/dataset.html", dataset=dataset, task=task_of(dataset), **about, **context
+        request, "data/corpus.html", corpus=corpus, **found, **_shared_context(request, corpus)
     )
 
 
 @require_GET
 @tenant_member_required()
-def corpus_check_fit(request: TenantRequest, pk: int) -> HttpResponse:
-    """How well a root fits a corpus."""
+def dataset(request: TenantRequest, pk: int) -> HttpResponse:
+    """The page of a dataset."""
+    dataset = dataset_of(request.access.tenant, pk)
+    context = dataset_context(dataset.report) | {"rows": preview_rows(dataset_sample(dataset))}
+    shared = _shared_context(request, dataset)
+    return render_page(
+        request, "data/dataset.html", dataset=dataset, task=task_of(dataset), **shared, **context
+    )
+
+
+@require_GET
+@tenant_member_required()
+def corpus_tokenizer_fit(request: TenantRequest, pk: int) -> HttpResponse:
+    """How well the tokenizer of a root fits a corpus."""
     corpus = corpus_of(request.access.tenant, pk)
     return _fit(request, lambda root: (corpus_fit(root, corpus), corpus_tokens(root, corpus)))
 
 
 @require_GET
 @tenant_member_required()
-def dataset_check_fit(request: TenantRequest, pk: int) -> HttpResponse:
-    """How well a root fits a dataset."""
+def dataset_tokenizer_fit(request: TenantRequest, pk: int) -> HttpResponse:
+    """How well the tokenizer of a root fits a dataset."""
     dataset = dataset_of(request.access.tenant, pk)
     return _fit(request, lambda root: (dataset_fit(root, dataset), dataset_tokens(root, dataset)))
 
@@ -116,21 +117,21 @@ def dataset_check_fit(request: TenantRequest, pk: int) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def corpus_coverage(request: TenantRequest, pk: int) -> HttpResponse:
-    """How much of a corpus each table holds."""
+    """The coverage of a corpus by each lookup table."""
     return _coverage(request, corpus_of(request.access.tenant, pk))
 
 
 @require_GET
 @tenant_member_required()
 def dataset_coverage(request: TenantRequest, pk: int) -> HttpResponse:
-    """How much of a dataset each table holds."""
+    """The coverage of a dataset by each lookup table."""
     return _coverage(request, dataset_of(request.access.tenant, pk))
 
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
-def corpus_remove(request: TenantRequest, pk: int) -> HttpResponse:
-    """Delete a corpus that nothing was made from."""
+def delete_corpus(request: TenantRequest, pk: int) -> HttpResponse:
+    """Delete a corpus that no version was trained on."""
     corpus = corpus_of(request.access.tenant, pk)
     message = f"Corpus {corpus.name} deleted."
     deleted = run_action(request, lambda: corpus_delete(corpus=corpus, actor=request.user), message=message)
@@ -139,8 +140,8 @@ def corpus_remove(request: TenantRequest, pk: int) -> HttpResponse:
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
-def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
-    """Delete a dataset that nothing was made from."""
+def delete_dataset(request: TenantRequest, pk: int) -> HttpResponse:
+    """Delete a dataset that no version was trained on."""
     dataset = dataset_of(request.access.tenant, pk)
     message = f"Dataset {dataset.name} deleted."
     deleted = run_action(
@@ -149,22 +150,17 @@ def dataset_remove(request: TenantRequest, pk: int) -> HttpResponse:
     return redirect_to(request, "data") if deleted else redirect_to(request, "dataset", pk)
 
 
-def _about(request: TenantRequest, upload: Corpus | Dataset) -> dict[str, Any]:
-    """What the pages of both say of what can be, or was, built from it."""
+def _shared_context(request: TenantRequest, upload: Corpus | Dataset) -> dict[str, Any]:
+    """Return the context that both pages share: roots to check, and versions trained on the upload."""
     tenant = request.access.tenant
     page = paginate(request, versions_built_from(tenant, upload), USES_SHOWN, key="uses")
     measured, _ = coverages_of(tenant, upload)
     return {
-        "roots": _roots(request),
+        "roots": parents_ready_for(tenant).filter(kind=VersionKind.ROOT),
         "recommended": root_recommended(tenant, measured),
         "uses": use_rows(tenant, page),
         "uses_page": page,
     }
-
-
-def _roots(request: TenantRequest) -> list[Version]:
-    """The roots that an upload can be held against."""
-    return list(parents_ready_for(request.access.tenant).filter(kind=VersionKind.ROOT))
 
 
 def _coverage(request: TenantRequest, upload: Corpus | Dataset) -> HttpResponse:
@@ -185,7 +181,7 @@ def _fit(
         )
         fit, tokens = check(root)
     except HmiError as refusal:
-        return render_page(request, "data/fit.html", refusal=refusal)
+        return render_page(request, "data/tokenizer_fit.html", refusal=refusal)
     lengths = doubling_bars([fit.lengths[digits] for digits in range(fit.longest.bit_length() + 1)])
     found: dict[str, Any] = {"fit": fit, "tokens": tokens, "lengths": lengths, "warnings": fit_warnings(fit)}
-    return render_page(request, "data/fit.html", root=root, **found)
+    return render_page(request, "data/tokenizer_fit.html", root=root, **found)

@@ -1,4 +1,4 @@
-"""Domains: the page of one, making one, updating one."""
+"""Domains: their page, creation, updates, compaction and growth."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,36 +7,33 @@ from django.http import HttpResponse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.tree import DomainForm, TextForm
+from frontend.forms.tree import DomainForm, DomainUpdateForm
 from frontend.presenters.create_model import EstimateShown, estimate_shown
 from frontend.presenters.jobs import first_job_of
-from frontend.presenters.models import hplm_rows
+from frontend.presenters.models import model_rows
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import is_ready, version_rows
-from frontend.shortcuts import paginate, redirect_to, render_page, run_action, try_write
+from frontend.shortcuts import action_result, paginate, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
-from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models import Domain, Version
 from versiontree.tree.selectors.browsing import Branch, hplm_summaries, hplms_search
 from versiontree.tree.selectors.estimates import domain_estimate
 from versiontree.tree.selectors.lineage import lineage_of
-from versiontree.tree.selectors.versions import domain_of, domains_visible_to, versions_of
+from versiontree.tree.selectors.versions import domain_of, domain_visible_to, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.growth import domain_grow
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
-HOLDS = "lower layers and lookup table"
+STORED = "lower layers and lookup table"
 
 
 @require_GET
 @tenant_member_required()
 def domain(request: TenantRequest, pk: int) -> HttpResponse:
-    """A domain that the tenant sees, its versions, and the tenant's models that grow from it."""
+    """The page of a domain: its versions, and the tenant's models on it."""
     tenant = request.access.tenant
-    domain = domains_visible_to(tenant).filter(pk=pk).first()
-    if domain is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is no such domain.")
+    domain = domain_visible_to(tenant, pk)
     found = list(versions_of(domain).prefetch_related("aliases", "jobs"))
     newest = next((version for version in found if is_ready(version)), None)
     learned = version_context(tenant, lineage_of(newest)) if newest else {}
@@ -45,7 +42,7 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
     own = domain.tenant_id == tenant.pk
     context: dict[str, Any] = {
         "versions": versions,
-        "hplms": hplm_rows(hplm_summaries(tenant, page)),
+        "models": model_rows(hplm_summaries(tenant, page)),
         "page": page,
         "own": own,
         "newest": newest,
@@ -58,9 +55,9 @@ def domain(request: TenantRequest, pk: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @tenant_member_required(Role.DEVELOPER)
 def new(request: TenantRequest) -> HttpResponse:
-    """Make a domain of the tenant's own; its first job's page follows."""
+    """Create a domain, then redirect to its first job."""
     form = DomainForm(request.access.tenant, request.POST or None, initial=request.GET.dict())
-    version = try_write(form, lambda: _create(request, form)) if form.is_valid() else None
+    version = submit_form(form, lambda: _create(request, form))
     if version is None:
         estimate = _estimate(request, DomainForm, None)
         return render_page(request, "domains/new.html", form=form, estimate=estimate)
@@ -70,13 +67,13 @@ def new(request: TenantRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @tenant_member_required(Role.DEVELOPER)
 def update(request: TenantRequest, pk: int) -> HttpResponse:
-    """A further version of a domain from more text; its first job's page follows."""
+    """Train a version of a domain on more text, then redirect to its first job."""
     domain = domain_of(request.access.tenant, pk)
-    form = TextForm(request.access.tenant, request.POST or None, initial=request.GET.dict())
-    version = try_write(form, lambda: _update(request, domain, form)) if form.is_valid() else None
+    form = DomainUpdateForm(request.access.tenant, request.POST or None, initial=request.GET.dict())
+    version = submit_form(form, lambda: _update(request, domain, form))
     if version is None:
         newest = next((one for one in versions_of(domain) if is_ready(one)), None)
-        estimate = _estimate(request, TextForm, newest) if newest else None
+        estimate = _estimate(request, DomainUpdateForm, newest) if newest else None
         return render_page(request, "domains/update.html", form=form, domain=domain, estimate=estimate)
     return redirect_to(request, "job", first_job_of(version).pk)
 
@@ -84,29 +81,33 @@ def update(request: TenantRequest, pk: int) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def compact(request: TenantRequest, pk: int) -> HttpResponse:
-    """A further version whose one table holds those of the domain; its job's page follows."""
+    """Create a version that merges the lookup tables of the domain, then redirect to its job."""
     domain = domain_of(request.access.tenant, pk)
-    return _begin(request, domain, lambda: domain_compact(domain=domain, actor=request.user))
+    return _start_version(request, domain, lambda: domain_compact(domain=domain, actor=request.user))
 
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def grow(request: TenantRequest, pk: int) -> HttpResponse:
-    """A further version with a table of what its traffic missed; its job's page follows."""
+    """Create a version that adds fragments missed by traffic, then redirect to its job."""
     domain = domain_of(request.access.tenant, pk)
-    return _begin(request, domain, lambda: domain_grow(domain=domain, actor=request.user))
+    return _start_version(request, domain, lambda: domain_grow(domain=domain, actor=request.user))
 
 
-def _begin(request: TenantRequest, domain: Domain, write: Callable[[], Version]) -> HttpResponse:
-    made: list[Version] = []
-    if run_action(request, lambda: made.append(write())):
-        return redirect_to(request, "job", first_job_of(made[0]).pk)
-    return redirect_to(request, "domain", domain.pk)
+def _start_version(request: TenantRequest, domain: Domain, write: Callable[[], Version]) -> HttpResponse:
+    version = action_result(request, write)
+    if version is None:
+        return redirect_to(request, "domain", domain.pk)
+    return redirect_to(request, "job", first_job_of(version).pk)
 
 
-def _estimate(request: TenantRequest, form: type[TextForm], above: Version | None) -> EstimateShown | None:
-    """What it would take on top of a version, by what was filled in so far; of a new domain that is the
-    parent that was chosen. Nothing before there is enough to tell."""
+def _estimate(
+    request: TenantRequest, form: type[DomainUpdateForm], above: Version | None
+) -> EstimateShown | None:
+    """Return the estimate for the values so far, or None if they are not enough.
+
+    `above` is the version to continue from; a new domain starts from the chosen parent.
+    """
     filled = form(request.access.tenant, {"alpha": DEFAULT_ALPHA} | (request.POST or request.GET).dict())
     filled.full_clean()
     chosen = filled.cleaned_data
@@ -119,9 +120,9 @@ def _estimate(request: TenantRequest, form: type[TextForm], above: Version | Non
         corpus=chosen["corpus"],
         alpha=chosen["alpha"],
         settings=filled.settings(),
-        vectors=filled.table().get("vectors", before.get("vectors", DEFAULT_VECTORS)),
+        vectors=filled.plot_settings().get("vectors", before.get("vectors", DEFAULT_VECTORS)),
     )
-    return estimate_shown(estimate, holds=HOLDS)
+    return estimate_shown(estimate, stored=STORED)
 
 
 def _create(request: TenantRequest, form: DomainForm) -> Version:
@@ -134,18 +135,18 @@ def _create(request: TenantRequest, form: DomainForm) -> Version:
         corpus=cleaned["corpus"],
         alpha=cleaned["alpha"],
         settings=form.settings(),
-        **form.table(),
+        **form.plot_settings(),
         actor=request.user,
     )
 
 
-def _update(request: TenantRequest, domain: Domain, form: TextForm) -> Version:
+def _update(request: TenantRequest, domain: Domain, form: DomainUpdateForm) -> Version:
     cleaned = form.cleaned_data
     return domain_update(
         domain=domain,
         corpus=cleaned["corpus"],
         alpha=cleaned["alpha"],
         settings=form.settings(),
-        **form.table(),
+        **form.plot_settings(),
         actor=request.user,
     )

@@ -1,4 +1,4 @@
-"""What a version answered when it was evaluated: its mistakes, and what changed against another version."""
+"""The answers of an evaluation: the mistakes of a version, and the changes between two versions."""
 
 from typing import Any
 
@@ -11,17 +11,17 @@ from frontend.presenters.evaluation_answers import (
     CHANGED_COLUMNS,
     COLUMNS,
     answered_rows,
-    chance_of,
     changed_csv_rows,
     changed_rows,
     csv_rows,
+    significance_text,
     tallies,
 )
 from frontend.presenters.versions import promotable
-from frontend.shortcuts import paginate, redirect_to, render_page, run_action
+from frontend.shortcuts import action_result, paginate, redirect_to, render_page
 from tenants.accounts.models import Role
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.models import ACTIVE, Job
+from versiontree.jobs.models import ACTIVE
 from versiontree.jobs.selectors import jobs_of
 from versiontree.tree.evaluation_answers import RowAnswer, answer_labels, answers_compare, answers_filter
 from versiontree.tree.models import Version
@@ -43,15 +43,17 @@ DATASETS_OFFERED = 50
 
 @require_GET
 @tenant_member_required()
-def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
-    """The rows that a version answered wrongly, or all, perhaps of some labels; `?csv` downloads them."""
+def index(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
+    """The mistakes of a version, or all its answers, filtered by label. `?csv` downloads them."""
     version = _version(request, name, number)
-    evaluation = evaluation_of(request.access.tenant, version, test=request.GET.get("test", ""))
+    evaluation = evaluation_of(request.access.tenant, version, test_sha256=request.GET.get("test", ""))
     if evaluation is None:
-        return render_page(request, "versions/answers.html", version=version, **_again(request, version))
-    found, source = answers_of(evaluation), row_source(request.access.tenant, evaluation.test)
-    asked = _query(request)
-    chosen = answers_filter(found, **asked)
+        return render_page(
+            request, "versions/answers.html", version=version, **_evaluate_context(request, version)
+        )
+    found, source = answers_of(evaluation), row_source(request.access.tenant, evaluation.test_sha256)
+    filters = _filters(request)
+    chosen = answers_filter(found, **filters)
     if "csv" in request.GET:
         lines = csv_rows(found.task, chosen, rows_read(source, chosen))
         return csv_stream_response(f"{name}-v{number}.csv", COLUMNS, lines)
@@ -61,7 +63,7 @@ def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
         "evaluation": evaluation,
         "answers": found,
         "source": source,
-        "asked": asked,
+        "filters": filters,
         "labels": answer_labels(found),
         "rows": answered_rows(found.task, shown, rows_read(source, shown)),
         "page": page,
@@ -72,26 +74,25 @@ def answers(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
 
 @require_GET
 @tenant_member_required()
-def against(request: TenantRequest, name: str, number: int, other: int) -> HttpResponseBase:
-    """The rows that another version of the model answered differently, perhaps only those that were fixed or
-    broken; `?csv` downloads them."""
-    tenant, version, earlier = (
-        request.access.tenant,
-        _version(request, name, number),
-        _version(request, name, other),
-    )
+def compare(request: TenantRequest, name: str, number: int, other: int) -> HttpResponseBase:
+    """The rows that two versions answered differently. `?change=` filters them, `?csv` downloads them."""
+    tenant = request.access.tenant
+    version, earlier = _version(request, name, number), _version(request, name, other)
     pair = evaluations_shared(tenant, earlier, version)
-    both: dict[str, Any] = {
+    context: dict[str, Any] = {
         "version": version,
         "other": earlier,
-        "hplm": version.hplm,
+        "model": version.hplm,
         "promotable": promotable([version, earlier]) if request.access.can_write else [],
     }
     if pair is None:
-        offers = [_again(request, one, dataset_id) for one, dataset_id in _missing(earlier, version)]
-        return render_page(request, "versions/against.html", **both, offers=offers)
+        offers = [
+            _evaluate_context(request, earlier, version.dataset_id),
+            _evaluate_context(request, version, earlier.dataset_id),
+        ]
+        return render_page(request, "versions/compare.html", **context, offers=offers)
     before, after = (answers_of(evaluation) for evaluation in pair)
-    every, source = answers_compare(before, after), row_source(tenant, pair[1].test)
+    every, source = answers_compare(before, after), row_source(tenant, pair[1].test_sha256)
     kind = request.GET.get("change", "")
     chosen = [one for one in every if not kind or one.change == kind]
     rows = rows_read(source, (one.after for one in chosen))
@@ -100,37 +101,34 @@ def against(request: TenantRequest, name: str, number: int, other: int) -> HttpR
         return csv_stream_response(f"{name}-v{other}-v{number}.csv", CHANGED_COLUMNS, lines)
     page = paginate(request, chosen)
     texts = rows_read(source, (one.after for one in page))
-    context: dict[str, Any] = {
+    context |= {
         "evaluation": pair[1],
         "answers": after,
         "source": source,
         "kind": kind,
         "tallies": tallies(after.task, every),
         "same": len(after.answered) - len(every),
-        "chance": chance_of(every),
+        "significance": significance_text(every),
         "rows": changed_rows(after.task, page, texts),
         "page": page,
         "others": [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version],
     }
-    return render_page(request, "versions/against.html", **both, **context)
+    return render_page(request, "versions/compare.html", **context)
 
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def evaluate(request: TenantRequest, name: str, number: int) -> HttpResponse:
-    """Have a version answer the test rows of a dataset again; the page of its job follows."""
+    """Evaluate a version on the test split of a dataset, then redirect to the job."""
     tenant, version = request.access.tenant, _version(request, name, number)
     given = request.POST.get("dataset", "")
     dataset = dataset_of(tenant, int(given) if given.isdecimal() and len(given) < 18 else 0)
-    made: list[Job] = []
-    queued = run_action(
+    job = action_result(
         request,
-        lambda: made.append(
-            evaluation_request(version=version, dataset=dataset, tenant=tenant, actor=request.user)
-        ),
+        lambda: evaluation_request(version=version, dataset=dataset, tenant=tenant, actor=request.user),
     )
     return (
-        redirect_to(request, "job", made[0].pk) if queued else redirect_to(request, "answers", name, number)
+        redirect_to(request, "job", job.pk) if job else redirect_to(request, "version_answers", name, number)
     )
 
 
@@ -138,21 +136,16 @@ def _version(request: TenantRequest, name: str, number: int) -> Version:
     return hplm_version(hplm_of(request.access.tenant, name), number)
 
 
-def _query(request: TenantRequest) -> dict[str, Any]:
-    """Which answers: the wrong ones unless `?wrong=0`, with an expected and a given label."""
+def _filters(request: TenantRequest) -> dict[str, Any]:
+    """Return the filters of the query: wrong answers only unless `?wrong=0`, expected and given label."""
     chosen = {key: request.GET.get(key, "") for key in ("gold", "predicted")}
     return {"wrong": request.GET.get("wrong", "1") != "0", **chosen}
 
 
-def _again(request: TenantRequest, version: Version, dataset: int | None = None) -> dict[str, Any]:
-    """What is needed to offer that a version is evaluated again: on what, or the job that does it."""
+def _evaluate_context(request: TenantRequest, version: Version, dataset: int | None = None) -> dict[str, Any]:
+    """Return the context of the form that evaluates a version: its active job, or datasets to choose from."""
     assert version.hplm is not None
     tenant = request.access.tenant
     job = jobs_of(tenant).filter(version=version, state__in=ACTIVE).first()
     datasets = datasets_like(tenant, version, limit=DATASETS_OFFERED)
-    return {"again": version, "job": job, "datasets": datasets, "chosen": dataset or version.dataset_id}
-
-
-def _missing(earlier: Version, later: Version) -> list[tuple[Version, int | None]]:
-    """Which of the two has to be asked what, so that both were asked the same."""
-    return [(earlier, later.dataset_id), (later, earlier.dataset_id)]
+    return {"evaluated": version, "job": job, "datasets": datasets, "chosen": dataset or version.dataset_id}

@@ -1,4 +1,4 @@
-"""What somebody sees who opens the link of an invitation."""
+"""The pages behind the link of an invitation."""
 
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
@@ -18,9 +18,11 @@ from tenants.base.errors import ErrorCode, HmiError
 
 @require_GET
 @never_cache
-def link(request: HttpRequest, token: str) -> HttpResponse:
-    """The link of a message: leads on to where the token is in no address. It changes nothing, as programs
-    open links, too."""
+def open_link(request: HttpRequest, token: str) -> HttpResponse:
+    """Store the token in the session and redirect, so that no other URL contains it.
+
+    It changes nothing else, because mail programs open links, too.
+    """
     store_invitation(request, token)
     return redirect("frontend:invitation")
 
@@ -28,7 +30,7 @@ def link(request: HttpRequest, token: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 def page(request: HttpRequest) -> HttpResponseBase:
-    """Who invites to what; a button accepts for whoever is signed in and has the address."""
+    """Show the invitation. POST accepts it for the signed-in user."""
     invitation = session_invitation(request)
     if invitation is None:
         raise HmiError(

@@ -1,7 +1,7 @@
-"""Jobs: the list, the page of one, its live part, its log."""
+"""Jobs: the list, running jobs, the page of a job with its live part, and its log."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -15,15 +15,15 @@ from django.views.decorators.http import require_GET, require_POST
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import STATES, JobsForm
 from frontend.job_stream import Subscription, stream_response
-from frontend.presenters.job_curves import curves_of, notice_of
+from frontend.presenters.job_charts import job_charts, notice_of
 from frontend.presenters.job_page import (
     clone_url,
     configuration_of,
     event_rows,
+    failure_place,
     params_of,
     phases_of,
-    ready_shown,
-    where_of,
+    ready_estimate,
 )
 from frontend.presenters.jobs import JobRow, figures, job_row, job_rows
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
@@ -34,29 +34,31 @@ from versiontree.jobs.services.control import job_cancel, job_retry
 from versiontree.tree.selectors.readiness import time_until_ready
 
 EVENTS_SHOWN = 40
-
-
 LOG_LINES = 200
+ENDED_SHOWN = 8
+MAX_KNOWN_JOBS = 200
+CHANGED = "jobs-changed"
+"""The browser event when the set of running jobs changes. Other parts of the page reload then."""
 
 
 @require_GET
 @tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
-    """What runs, and a page of what ran, perhaps only that which the form above it chooses."""
+    """Running jobs, and the list of finished jobs with search and filters."""
     tenant = request.access.tenant
     initial = {"state": next(iter(STATES))}
     form = JobsForm(initial | request.GET.dict())
-    asked = form.asked()
-    found = jobs_search(tenant, **asked.chosen).filter(state__in=STATES[asked.shown])
-    page = paginate(request, found.order_by(*asked.order))
+    query = form.query()
+    found = jobs_search(tenant, **query.filters).filter(state__in=STATES[query.state])
+    page = paginate(request, found.order_by(*query.order))
     context: dict[str, Any] = {
-        "at_work": at_work(tenant),
+        "running_jobs": running_jobs(tenant),
         "finished": job_rows(page),
         "page": page,
         "form": form,
         "states": list(STATES),
-        "shown": asked.shown,
-        "chosen": any(asked.chosen.values()),
+        "selected_state": query.state,
+        "filtered": any(query.filters.values()),
     }
     return render_page(request, "jobs/index.html", **context)
 
@@ -64,9 +66,9 @@ def index(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def job(request: TenantRequest, pk: UUID) -> HttpResponse:
-    """The page of a job: drawn from the database, so a reload loses nothing."""
+    """The page of a job."""
     tenant = request.access.tenant
-    mark = job_revisions([pk]).get(pk)  # before the rest is read: what comes after it is followed
+    mark = job_revisions([pk]).get(pk)  # read first, so that the stream reports all later changes
     job = job_detail(tenant, pk)
     return render_page(
         request,
@@ -83,7 +85,7 @@ def job(request: TenantRequest, pk: UUID) -> HttpResponse:
 @never_cache
 @tenant_member_required()
 def progress(request: TenantRequest, pk: UUID) -> HttpResponse:
-    """The live part alone; once the job has ended it asks for no more."""
+    """The live part of the page of a job."""
     job = job_detail(request.access.tenant, pk)
     return render_page(request, "jobs/progress.html", swap=True, **_live(request.access.tenant, job))
 
@@ -91,8 +93,10 @@ def progress(request: TenantRequest, pk: UUID) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
-    """The stream that says when to ask for the live part; none where nothing happens any more, where too many
-    are open, or where the web server would spend a thread on it."""
+    """The event stream of a job.
+
+    The response is 204 if the job has ended, too many streams are open, or the server is not ASGI.
+    """
     job = job_detail(request.access.tenant, pk)
     if not job.is_active or not isinstance(request, ASGIRequest):
         return HttpResponse(status=204)
@@ -105,7 +109,7 @@ def live(request: TenantRequest, pk: UUID) -> HttpResponseBase:
 @require_GET
 @tenant_member_required()
 def log(request: TenantRequest, pk: UUID) -> HttpResponse:
-    """All that happened to a job, the newest first, in pages."""
+    """All events of a job, newest first."""
     job = job_detail(request.access.tenant, pk)
     page = paginate(request, job.events.order_by("-pk"), LOG_LINES)
     return render_page(request, "jobs/log.html", job=job_row(job), page=page, events=event_rows(page))
@@ -114,7 +118,7 @@ def log(request: TenantRequest, pk: UUID) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def cancel(request: TenantRequest, pk: UUID) -> HttpResponse:
-    """Cancel a job that waits; ask one that runs to stop."""
+    """Cancel a job. A running one is asked to stop."""
     job = job_detail(request.access.tenant, pk)
     run_action(request, lambda: job_cancel(job=job, actor=request.user))
     return redirect_to(request, "job", pk)
@@ -134,64 +138,54 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
     steps = job_rows(jobs)
     return {
         "job": job_row(job, queue_positions([job]).get(job.pk)),
-        "where": where_of(job),
+        "failed_at": failure_place(job),
         "events": event_rows(job.events.exclude(kind="metrics").order_by("-pk")[:EVENTS_SHOWN]),
         "phases": phases_of(job, job.events.exclude(kind="metrics").order_by("pk")),
         "steps": steps,
         "next": next((step for step in steps if step.after == job.pk and step.active), None),
-        "ready": ready_shown(job.version, time_until_ready(job.version, jobs)),
-        "curves": curves_of(job),
+        "ready": ready_estimate(job.version, time_until_ready(job.version, jobs)),
+        "charts": job_charts(job),
         "notice": notice_of(job),
         "metrics": figures(job.metrics),
     }
 
 
-ENDED_SHOWN = 8
-
-
-SEEN_AT_MOST = 200
-
-
-CHANGED = "jobs-changed"
-"""What the browser is told when a job has begun or ended: other parts of the page ask anew then."""
-
-
 @dataclass(frozen=True, slots=True)
-class AtWork:
-    """The jobs that are not over, the oldest first, and those that the page saw end, the newest first."""
+class RunningJobs:
+    """Active jobs, oldest first, and those that ended while the page was open, newest first."""
 
     active: list[JobRow]
     ended: list[JobRow]
 
     @property
     def query(self) -> str:
-        """What the page asks with the next time: the jobs it knows."""
+        """The query of the next poll: the jobs that the page knows."""
         known = {"active": self.active, "ended": self.ended}
         return urlencode({name: ".".join(job.pk.hex for job in jobs) for name, jobs in known.items()})
 
 
-def at_work(tenant: Tenant, last_id: Iterable[UUID] = ()) -> AtWork:
-    """What goes on in the tenant, whose quota bounds it, and how those ended that were `last_id` at work."""
-    jobs, known = jobs_of(tenant), list(last_id)
+def running_jobs(tenant: Tenant, known: Collection[UUID] = ()) -> RunningJobs:
+    """Return the active jobs of a tenant, and those of the `known` ones that have ended."""
+    jobs = jobs_of(tenant)
     active = list(jobs.filter(state__in=ACTIVE).order_by("created_at"))
     over = jobs.filter(pk__in=known, state__in=TERMINAL).order_by("-finished_at")[:ENDED_SHOWN]
     rows = job_rows([*active, *(over if known else ())])
-    return AtWork(rows[: len(active)], rows[len(active) :])
+    return RunningJobs(rows[: len(active)], rows[len(active) :])
 
 
 @require_GET
 @never_cache
 @tenant_member_required()
 def running(request: TenantRequest) -> HttpResponse:
-    """The jobs alone, with a word to the browser when others are at work than those it knows."""
+    """The running jobs, as a part of a page. Triggers `jobs-changed` if their set has changed."""
     active, ended = _ids(request, "active"), _ids(request, "ended")
-    found = at_work(request.access.tenant, [*active, *ended])
-    answer = render_page(request, "jobs/running.html", at_work=found)
+    found = running_jobs(request.access.tenant, active | ended)
+    response = render_page(request, "jobs/running.html", running_jobs=found)
     if {job.pk for job in found.active} != active:
-        answer["HX-Trigger"] = CHANGED
-    return answer
+        response["HX-Trigger"] = CHANGED
+    return response
 
 
 def _ids(request: TenantRequest, name: str) -> set[UUID]:
-    told = request.GET.get(name, "").split(".")[:SEEN_AT_MOST]
-    return {UUID(one) for one in told if re.fullmatch("[0-9a-f]{32}", one)}
+    ids = request.GET.get(name, "").split(".")[:MAX_KNOWN_JOBS]
+    return {UUID(one) for one in ids if re.fullmatch("[0-9a-f]{32}", one)}

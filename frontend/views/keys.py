@@ -1,4 +1,4 @@
-"""The API keys of a tenant."""
+"""API keys."""
 
 from datetime import timedelta
 
@@ -9,9 +9,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.tenant import KEY_OVERLAPS, USUAL_OVERLAP, KeyForm, KeyRotateForm
+from frontend.forms.tenant import DEFAULT_OVERLAP, OVERLAPS, KeyForm, RotateForm
 from frontend.presenters.keys import key_rows
-from frontend.shortcuts import redirect_to, render_page, run_action, try_write
+from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.accounts.selectors import api_key_of, api_keys_active, api_keys_ended
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
@@ -22,7 +22,7 @@ ENDED_SHOWN = timedelta(days=30)
 @require_GET
 @tenant_member_required(Role.DEVELOPER)
 def index(request: TenantRequest) -> HttpResponse:
-    """The keys that work, those that ended of late, and a form for a new one."""
+    """Active keys, recently ended keys, and the form for a new key."""
     return _page(request, KeyForm())
 
 
@@ -30,9 +30,9 @@ def index(request: TenantRequest) -> HttpResponse:
 @never_cache
 @tenant_member_required(Role.OWNER)
 def create(request: TenantRequest) -> HttpResponse:
-    """Create a key; this one answer shows its plaintext, and nothing ever does again."""
+    """Create a key. Only this response shows its plaintext."""
     form = KeyForm(request.POST)
-    made = try_write(form, lambda: _create(request, form)) if form.is_valid() else None
+    made = submit_form(form, lambda: _create(request, form))
     if made is None:
         return _page(request, form)
     return _page(request, KeyForm(), plaintext=made)
@@ -42,24 +42,23 @@ def create(request: TenantRequest) -> HttpResponse:
 @never_cache
 @tenant_member_required(Role.OWNER)
 def rotate(request: TenantRequest, prefix: str) -> HttpResponse:
-    """Make the successor of a key; this one answer shows its plaintext."""
-    key, form, made = api_key_of(request.access.tenant, prefix), KeyRotateForm(request.POST), list[str]()
+    """Replace a key by a new one. Only this response shows its plaintext."""
+    key, form = api_key_of(request.access.tenant, prefix), RotateForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Choose how long the old key stays valid.")
         return redirect_to(request, "keys")
-
-    def make() -> None:
-        made.append(api_key_rotate(api_key=key, overlap=form.overlap_time(), actor=request.user)[1])
-
-    if run_action(request, make):
-        return _page(request, KeyForm(), plaintext=made[0], old=key.prefix)
-    return redirect_to(request, "keys")
+    made = action_result(
+        request, lambda: api_key_rotate(api_key=key, overlap=form.overlap_time(), actor=request.user)
+    )
+    if made is None:
+        return redirect_to(request, "keys")
+    return _page(request, KeyForm(), plaintext=made[1], old=key.prefix)
 
 
 @require_POST
 @tenant_member_required(Role.OWNER)
 def revoke(request: TenantRequest, prefix: str) -> HttpResponse:
-    """Make a key useless for ever."""
+    """Revoke a key permanently."""
     api_key_revoke(api_key=api_key_of(request.access.tenant, prefix), actor=request.user)
     return redirect_to(request, "keys", message="API key revoked.")
 
@@ -87,6 +86,6 @@ def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str =
         form=form,
         plaintext=plaintext,
         old=old,
-        overlaps=KEY_OVERLAPS,
-        usual_overlap=USUAL_OVERLAP,
+        overlaps=OVERLAPS,
+        default_overlap=DEFAULT_OVERLAP,
     )

@@ -1,4 +1,4 @@
-"""Who belongs to a tenant, and who is invited to."""
+"""Members and invitations of a tenant."""
 
 from typing import Any
 
@@ -10,31 +10,29 @@ from django.views.decorators.http import require_GET, require_POST
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tenant import InviteForm, RoleForm
 from frontend.presenters.members import invitation_rows, member_rows
-from frontend.shortcuts import paginate, redirect_to, render_page, run_action, try_write
+from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Invitation, Role
 from tenants.accounts.selectors import invitation_of, invitations_of, member_of, members_of
 from tenants.accounts.services.invitations import (
     invitation_create,
-    invitation_deliver,
     invitation_resend,
+    invitation_send_email,
     invitation_withdraw,
 )
 from tenants.accounts.services.members import member_remove, member_set_role
-
-Made = tuple[Invitation, str]
 
 
 @require_GET
 @tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
-    """The members; to owners also the invitations and a form for another."""
+    """The members. Owners also see invitations and the form for a new one."""
     return _page(request, InviteForm())
 
 
 @require_POST
 @tenant_member_required(Role.OWNER)
 def set_role(request: TenantRequest, pk: int) -> HttpResponse:
-    """Give a member another role."""
+    """Change the role of a member."""
     member, form = member_of(request.access.tenant, pk), RoleForm(request.POST)
     if form.is_valid():
         role = Role(form.cleaned_data["role"])
@@ -50,7 +48,7 @@ def set_role(request: TenantRequest, pk: int) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.OWNER)
 def remove(request: TenantRequest, pk: int) -> HttpResponse:
-    """End a membership, and perhaps the keys that the member made."""
+    """Remove a member; `revoke_keys` also revokes the keys that the member created."""
     member, revoke_keys = member_of(request.access.tenant, pk), bool(request.POST.get("revoke_keys"))
     run_action(
         request,
@@ -63,7 +61,7 @@ def remove(request: TenantRequest, pk: int) -> HttpResponse:
 @require_POST
 @tenant_member_required()
 def leave(request: TenantRequest) -> HttpResponse:
-    """End one's own membership."""
+    """Leave the tenant."""
     membership, message = request.access.membership, f"You left {request.access.tenant.name}."
     left = run_action(
         request, lambda: member_remove(membership=membership, actor=request.user), message=message
@@ -75,9 +73,9 @@ def leave(request: TenantRequest) -> HttpResponse:
 @never_cache
 @tenant_member_required(Role.OWNER)
 def invite(request: TenantRequest) -> HttpResponse:
-    """Invite somebody; this one answer shows the link."""
+    """Create an invitation. Only this response shows its link."""
     form = InviteForm(request.POST)
-    made = try_write(form, lambda: _invite(request, form)) if form.is_valid() else None
+    made = submit_form(form, lambda: _invite(request, form))
     return _page(request, form) if made is None else _delivered(request, made)
 
 
@@ -85,33 +83,32 @@ def invite(request: TenantRequest) -> HttpResponse:
 @never_cache
 @tenant_member_required(Role.OWNER)
 def resend(request: TenantRequest, pk: int) -> HttpResponse:
-    """Send another link in the place of the one before; this one answer shows it."""
-    invitation, made = invitation_of(request.access.tenant, pk), list[Made]()
-
-    def send() -> None:
-        made.append(invitation_resend(invitation=invitation, actor=request.user))
-
-    return _delivered(request, made[0]) if run_action(request, send) else redirect_to(request, "members")
+    """Replace the link of an invitation and send it again. Only this response shows it."""
+    invitation = invitation_of(request.access.tenant, pk)
+    made = action_result(request, lambda: invitation_resend(invitation=invitation, actor=request.user))
+    return redirect_to(request, "members") if made is None else _delivered(request, made)
 
 
 @require_POST
 @tenant_member_required(Role.OWNER)
 def withdraw(request: TenantRequest, pk: int) -> HttpResponse:
-    """End the link of an invitation."""
+    """Withdraw an invitation, so that its link stops working."""
     invitation = invitation_of(request.access.tenant, pk)
     if invitation_withdraw(invitation=invitation, actor=request.user):
         return redirect_to(request, "members", message=f"Invitation for {invitation.email} withdrawn.")
     return redirect_to(request, "members")
 
 
-def _invite(request: TenantRequest, form: InviteForm) -> Made:
+def _invite(request: TenantRequest, form: InviteForm) -> tuple[Invitation, str]:
     cleaned, tenant = form.cleaned_data, request.access.tenant
     return invitation_create(tenant=tenant, email=cleaned["email"], role=cleaned["role"], actor=request.user)
 
 
-def _delivered(request: TenantRequest, made: Made) -> HttpResponse:
+def _delivered(request: TenantRequest, made: tuple[Invitation, str]) -> HttpResponse:
     invitation, token = made
-    link, delivery = invitation_deliver(invitation=invitation, token=token, site=request.build_absolute_uri)
+    link, delivery = invitation_send_email(
+        invitation=invitation, token=token, build_url=request.build_absolute_uri
+    )
     return _page(request, InviteForm(), invited=invitation, link=link, delivery=delivery)
 
 

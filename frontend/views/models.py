@@ -1,4 +1,4 @@
-"""Models: the page of one, updating and deleting one, moving its aliases."""
+"""Models: the list, the page of a model, updates, deletion and aliases."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,17 +10,16 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import ModelsForm
-from frontend.forms.tree import AboutForm, AliasForm, HplmUpdateForm
+from frontend.forms.tree import AliasForm, ModelDetailsForm, ModelUpdateForm
 from frontend.presenters.charts import curve_of
 from frontend.presenters.comparison import comparison_of
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
-from frontend.presenters.models import branch_names, curl_snippet, daily_requests, hplm_rows, summed
-from frontend.presenters.version_page import ancestors_of, exports_of
+from frontend.presenters.models import branch_names, curl_snippet, daily_requests, model_rows, usage_sum
+from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, rollback_target, version_rows
-from frontend.shortcuts import paginate, redirect_to, render_page, run_action, try_write
+from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
-from tenants.base.errors import not_found
 from tenants.usage.selectors import usage_of
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
@@ -28,41 +27,37 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
-from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, versions_of
+from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, hplm_version, versions_of
 from versiontree.tree.services.aliases import alias_move, alias_remove
-from versiontree.tree.services.hplms import hplm_delete, hplm_update
-from versiontree.tree.services.metadata import hplm_set_description, hplm_set_license
+from versiontree.tree.services.hplms import hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.licenses import hplm_set_license
 
 MOVES_SHOWN = 20
-
-
 VERSIONS_SHOWN = 10
-
-
 USAGE_DAYS = 30
 
 
 @require_GET
 @tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
-    """The tenant's models, a page at a time, perhaps only those that the form above them chooses."""
+    """The list of models, with search and filters."""
     tenant = request.access.tenant
     form = ModelsForm(branch_names(branch_summaries(tenant), hplm_counts(tenant)), request.GET)
-    asked = form.asked()
-    found = hplms_search(tenant, **asked.chosen)
-    if asked.failing:
+    query = form.query()
+    found = hplms_search(tenant, **query.filters)
+    if query.failing:
         found = found.filter(pk__in=hplms_failing(tenant).values("pk"))
-    page = paginate(request, found.order_by(*asked.order))
-    rows = hplm_rows(hplm_summaries(tenant, page), recent_usage(tenant, page))
+    page = paginate(request, found.order_by(*query.order))
+    rows = model_rows(hplm_summaries(tenant, page), recent_usage(tenant, page))
     return render_page(
-        request, "models/index.html", hplms=rows, page=page, form=form, words=bool(request.GET)
+        request, "models/index.html", models=rows, page=page, form=form, words=bool(request.GET)
     )
 
 
 @require_GET
 @tenant_member_required()
 def model(request: TenantRequest, name: str) -> HttpResponse:
-    """Versions with their metrics, aliases with their history, and how a program asks."""
+    """The page of a model: versions, metrics, aliases and a sample API request."""
     model = hplm_of(request.access.tenant, name)
     form = AliasForm(model) if request.access.can_write else None
     return _page(request, model, form)
@@ -71,23 +66,23 @@ def model(request: TenantRequest, name: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @tenant_member_required(Role.DEVELOPER)
 def update(request: TenantRequest, name: str) -> HttpResponse:
-    """A further version of a model from new data; its first job's page follows."""
+    """Train a version on new data, then redirect to its first job."""
     model = hplm_of(request.access.tenant, name)
     filled = request.GET.dict()
-    form = HplmUpdateForm(request.access.tenant, request.POST or None, task=model.task, initial=filled)
-    version = try_write(form, lambda: _update(request, model, form)) if form.is_valid() else None
+    form = ModelUpdateForm(request.access.tenant, request.POST or None, task=model.task, initial=filled)
+    version = submit_form(form, lambda: _update(request, model, form))
     if version is None:
-        return render_page(request, "models/update.html", form=form, hplm=model)
+        return render_page(request, "models/update.html", form=form, model=model)
     return redirect_to(request, "job", first_job_of(version).pk)
 
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def move_alias(request: TenantRequest, name: str) -> HttpResponse:
-    """Point an alias at another version: promotion and rollback."""
+    """Point an alias at another version (promotion and rollback)."""
     model = hplm_of(request.access.tenant, name)
     form = AliasForm(model, request.POST)
-    moved = try_write(form, lambda: _move(request, model, form)) if form.is_valid() else None
+    moved = submit_form(form, lambda: _move(request, model, form))
     if moved is None:
         return _page(request, model, form)
     return redirect_to(
@@ -98,7 +93,7 @@ def move_alias(request: TenantRequest, name: str) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
-    """Take an alias away; its history stays, with the reason."""
+    """Remove an alias. Its history is kept, with the reason."""
     model, reason = hplm_of(request.access.tenant, name), request.POST.get("reason", "").strip()
     if not reason:
         messages.error(request, f"@{alias} was not removed: a reason is required.")
@@ -114,7 +109,7 @@ def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def delete(request: TenantRequest, name: str) -> HttpResponse:
-    """Stop serving a model and free its name, once that was typed."""
+    """Delete a model if its name was typed as confirmation."""
     model = hplm_of(request.access.tenant, name)
     if request.POST.get("name") != model.name:
         messages.error(request, f"The model was not deleted. To delete it, type its name: {model.name}.")
@@ -125,7 +120,7 @@ def delete(request: TenantRequest, name: str) -> HttpResponse:
     return redirect_to(request, "home") if deleted else redirect_to(request, "model", model.name)
 
 
-def _update(request: TenantRequest, model: Hplm, form: HplmUpdateForm) -> Version:
+def _update(request: TenantRequest, model: Hplm, form: ModelUpdateForm) -> Version:
     cleaned = form.cleaned_data
     promote = cleaned["auto_promote"]
     return hplm_update(
@@ -156,7 +151,7 @@ def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpRe
     moves = list(alias_moves_of(model)[:MOVES_SHOWN])
     steps = lineage_of(default or versions[0])
     context: dict[str, Any] = {
-        "hplm": model,
+        "model": model,
         "ready": bool(aliases),
         "default": default,
         "back": rollback_target(model, default) if request.access.can_write else None,
@@ -167,7 +162,7 @@ def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpRe
         "aliases": aliases,
         "moves": moves,
         "per_label": label_rows(measurements(steps[0].version)),
-        "ancestors": ancestors_of(tenant, steps),
+        "lineage": lineage_rows(tenant, steps),
         "exports": exports_of(tenant, steps),
         "usage": _usage(tenant, model),
         "curl": curl_snippet(request, model),
@@ -181,37 +176,37 @@ def _usage(tenant: Tenant, model: Hplm) -> dict[str, Any]:
     since = today - timedelta(days=USAGE_DAYS - 1)
     days = list(usage_of(tenant, since).filter(model_name=model.name))
     curve = curve_of("Requests a day", daily_requests(days, since, today))
-    return {"sum": summed(days), "curve": curve}
+    return {"sum": usage_sum(days), "curve": curve}
 
 
 @require_http_methods(["GET", "POST"])
 @tenant_member_required(Role.DEVELOPER)
-def about(request: TenantRequest, name: str) -> HttpResponse:
-    """Say what it is for, and how it may be used."""
-    hplm = hplm_of(request.access.tenant, name)
-    form = AboutForm(request.POST or None, initial={"description": hplm.description, "license": hplm.license})
-    if not form.is_valid() or try_write(form, lambda: _describe(request, hplm, form)) is None:
-        return render_page(request, "models/about.html", hplm=hplm, form=form)
-    return redirect_to(request, "model", hplm.name, message="Description saved.")
+def edit(request: TenantRequest, name: str) -> HttpResponse:
+    """Edit the description and the licence of a model."""
+    model = hplm_of(request.access.tenant, name)
+    form = ModelDetailsForm(
+        request.POST or None, initial={"description": model.description, "license": model.license}
+    )
+    if submit_form(form, lambda: _save_details(request, model, form)) is None:
+        return render_page(request, "models/edit.html", model=model, form=form)
+    return redirect_to(request, "model", model.name, message="Description saved.")
 
 
 @require_GET
 @tenant_member_required()
 def card(request: TenantRequest, name: str, number: int) -> HttpResponse:
-    """The model card of a version, as its archive has it."""
-    hplm = hplm_of(request.access.tenant, name)
-    version = versions_of(hplm).filter(number=number).first()
-    if version is None:
-        raise not_found("version")
-    return render_page(request, "models/card.html", hplm=hplm, version=version, card=version_card(version))
+    """The model card of a version, the same as in its exports."""
+    model = hplm_of(request.access.tenant, name)
+    version = hplm_version(model, number)
+    return render_page(request, "models/card.html", model=model, version=version, card=version_card(version))
 
 
 @transaction.atomic
-def _describe(request: TenantRequest, hplm: Hplm, form: AboutForm) -> Hplm:
-    """What was changed, and only that."""
+def _save_details(request: TenantRequest, model: Hplm, form: ModelDetailsForm) -> Hplm:
+    """Save the changed fields, so that the audit log has no event for the others."""
     cleaned = form.cleaned_data
     if "description" in form.changed_data:
-        hplm_set_description(hplm=hplm, description=cleaned["description"], actor=request.user)
+        hplm_set_description(hplm=model, description=cleaned["description"], actor=request.user)
     if "license" in form.changed_data:
-        hplm_set_license(hplm=hplm, license=cleaned["license"], actor=request.user)
-    return hplm
+        hplm_set_license(hplm=model, license=cleaned["license"], actor=request.user)
+    return model

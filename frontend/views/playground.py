@@ -1,4 +1,4 @@
-"""The playground: the same infer request to one model or several, side by side."""
+"""The playground: send the same infer request to up to four models, and compare the answers."""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +12,8 @@ from django.views.decorators.http import require_GET, require_POST
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.playground import PLACES, Choice, PlaygroundForm, choice_of
-from frontend.presenters.playground import Column, TriedWith, column_of, tried_with
+from frontend.forms.playground import PLACES, ChosenModels, PlaygroundForm, chosen_models
+from frontend.presenters.playground import Column, Examples, column_of, examples_of
 from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
 from inference.api.infer import infer
@@ -28,45 +28,45 @@ from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hpl
 @require_GET
 @tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
-    """The texts to fill in, with the models that the address names."""
-    choice = choice_of(request.access.tenant, request.GET)
+    """The form, with the models in the query."""
+    choice = chosen_models(request.access.tenant, request.GET)
     return _page(request, choice, PlaygroundForm(choice.reads))
 
 
 @require_POST
 @tenant_member_required()
-def choose(request: TenantRequest) -> HttpResponse:
-    """One model more or less, while what was written stays; or a row of its dataset in place of that."""
+def update(request: TenantRequest) -> HttpResponse:
+    """Add or remove a model, or fill in an example. The other inputs are kept."""
     tenant = request.access.tenant
-    choice = choice_of(tenant, request.POST)
-    tried = _tried_with(tenant, choice)
+    choice = chosen_models(tenant, request.POST)
+    examples = _examples(tenant, choice)
     kept = {name: request.POST.get(name, "") for name in PLACES}
-    filled = kept | tried.filled(request.POST.get("example", ""))
-    shown = _page(request, choice, PlaygroundForm(choice.reads, initial=filled), tried=tried)
-    shown["HX-Replace-Url"] = f"{reverse('frontend:try', args=[tenant.slug])}?{choice.query}"
+    filled = kept | examples.filled(request.POST.get("example", ""))
+    shown = _page(request, choice, PlaygroundForm(choice.reads, initial=filled), examples=examples)
+    shown["HX-Replace-Url"] = f"{reverse('frontend:playground', args=[tenant.slug])}?{choice.query}"
     return shown
 
 
 @require_GET
 @tenant_member_required()
-def models(request: TenantRequest) -> HttpResponse:
-    """What could be meant by the beginning of a name, and reads what those read that are chosen already."""
+def model_options(request: TenantRequest) -> HttpResponse:
+    """Autocomplete model names. Only models with the same kind of input as the chosen ones are offered."""
     tenant = request.access.tenant
-    offers = _offers_beside(tenant, choice_of(tenant, _named(request)), request.GET.get("add", ""))
-    return render_page(request, "playground/offers.html", offers=offers)
+    offers = _other_models(tenant, chosen_models(tenant, _chosen_query(request)), request.GET.get("add", ""))
+    return render_page(request, "playground/model_options.html", offers=offers)
 
 
 @require_POST
 @tenant_member_required()
-def answer(request: TenantRequest) -> HttpResponse:
-    """Ask all at the same time; the answers, or typed refusals, replace those that stood there."""
-    choice = choice_of(request.access.tenant, request.POST)
+def send(request: TenantRequest) -> HttpResponse:
+    """Send the request to all chosen models in parallel, and show the answers or errors."""
+    choice = chosen_models(request.access.tenant, request.POST)
     form = PlaygroundForm(choice.reads, request.POST)
     context: dict[str, Any] = {}
     if not form.is_valid() or not choice.offers:
         context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
     else:
-        columns = context["columns"] = _ask_all(request, choice.offers, form.given())
+        columns = context["columns"] = _send_all(request, choice.offers, form.given())
         if codes := [str(column.refusal.code) for column in columns if column.refusal]:
             bind_contextvars(code=codes[0])
     if request.htmx:
@@ -76,65 +76,65 @@ def answer(request: TenantRequest) -> HttpResponse:
 
 def _page(
     request: TenantRequest,
-    choice: Choice,
+    choice: ChosenModels,
     form: PlaygroundForm,
-    tried: TriedWith | None = None,
+    examples: Examples | None = None,
     **context: Any,
 ) -> HttpResponse:
     tenant = request.access.tenant
-    tried, offers = tried or _tried_with(tenant, choice), _offers_beside(tenant, choice)
+    examples, offers = examples or _examples(tenant, choice), _other_models(tenant, choice)
     return render_page(
-        request, "playground/page.html", choice=choice, form=form, offers=offers, tried=tried, **context
+        request, "playground/page.html", choice=choice, form=form, offers=offers, examples=examples, **context
     )
 
 
-def _tried_with(tenant: Tenant, choice: Choice) -> TriedWith:
-    """Rows of the dataset that the first model learned from, of its test split."""
+def _examples(tenant: Tenant, choice: ChosenModels) -> Examples:
+    """Return example rows: the test split of the first model's dataset."""
     dataset = training_dataset(tenant, choice.offers[0]) if choice.offers else None
-    return tried_with(dataset, dataset_first_rows(dataset, Split.TEST) if dataset else [], choice.reads)
+    return examples_of(dataset, dataset_first_rows(dataset, Split.TEST) if dataset else [], choice.reads)
 
 
-def _offers_beside(tenant: Tenant, choice: Choice, words: str = "") -> list[CallableHplm]:
+def _other_models(tenant: Tenant, choice: ChosenModels, words: str = "") -> list[CallableHplm]:
     chosen = {offer.reference for offer in choice.offers}
-    found = callable_hplms(tenant, words=words, reads=choice.reads if choice.offers else None)
+    found = callable_hplms(tenant, words=words, input_kind=choice.reads if choice.offers else None)
     return [offer for offer in found if offer.reference not in chosen]
 
 
-def _named(request: TenantRequest) -> QueryDict:
-    """The models that are chosen, without the one that is being looked for."""
-    named = request.GET.copy()
-    named.pop("add", None)
-    return named
+def _chosen_query(request: TenantRequest) -> QueryDict:
+    """Return the query without the model that is being typed."""
+    query = request.GET.copy()
+    query.pop("add", None)
+    return query
 
 
-def _missing(form: PlaygroundForm, choice: Choice) -> str:
+def _missing(form: PlaygroundForm, choice: ChosenModels) -> str:
     if not choice.offers:
         return " ".join(choice.faults) or "Choose a model."
     labels = [str(form.fields[name].label) for name in form.errors]
     return f"Fill in {' and '.join(labels)}."
 
 
-def _ask_all(request: TenantRequest, offers: Sequence[CallableHplm], given: dict[str, str]) -> list[Column]:
-    """One column for each, in their order; the slowest decides how long it takes."""
+def _send_all(request: TenantRequest, offers: Sequence[CallableHplm], given: dict[str, str]) -> list[Column]:
+    """Send the request to all models in parallel; return a column per model, in their order."""
     if len(offers) == 1:
-        return [_ask(request, offers[0], given, 1)]
+        return [_send_one(request, offers[0], given, 1)]
 
-    def ask(offer: CallableHplm, number: int) -> Column:
+    def send_one(offer: CallableHplm, number: int) -> Column:
         try:
-            return _ask(request, offer, given, number)
+            return _send_one(request, offer, given, number)
         finally:
-            connection.close()  # this thread's own
+            connection.close()  # the connection of this thread
 
     with ThreadPoolExecutor(len(offers)) as threads:
-        begun = [
-            threads.submit(copy_context().run, ask, offer, number)
+        futures = [
+            threads.submit(copy_context().run, send_one, offer, number)
             for number, offer in enumerate(offers, start=1)
         ]
-        return [one.result() for one in begun]
+        return [future.result() for future in futures]
 
 
-def _ask(request: TenantRequest, offer: CallableHplm, given: dict[str, str], number: int) -> Column:
-    """The answer of one; a refusal is its own alone."""
+def _send_one(request: TenantRequest, offer: CallableHplm, given: dict[str, str], number: int) -> Column:
+    """Send the request to one model; return its answer or error."""
     tenant = request.access.tenant
     input_ = given if len(given) > 1 else given["text"]
     body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]}

@@ -1,4 +1,4 @@
-"""How serving stands: for those who run the platform."""
+"""The state of serving, for staff."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -18,7 +18,7 @@ from tenants.base.errors import ErrorCode, HmiError
 
 
 def staff_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Nobody goes to sign in; for others than staff there is nothing."""
+    """Decorate a view for staff: anonymous users are redirected to the login page, others get not_found."""
 
     @wraps(view)
     def page(request: HttpRequest, **kwargs: Any) -> HttpResponse:
@@ -31,11 +31,11 @@ def staff_only(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]
 
 @staff_only
 def page(request: HttpRequest) -> HttpResponse:
-    """The workers, their throughput and latencies, and what their pipelines do; live."""
+    """The workers with throughput, latencies and pipelines. A request by htmx gets only the live part."""
     try:
         serving = serving_now()
     except RedisError:
-        context: dict[str, Any] = {"lost": True}
+        context: dict[str, Any] = {"unreachable": True}
     else:
         context = {"tiles": serving_tiles(serving), "workers": worker_rows(serving)}
     live = getattr(request, "htmx", False)
@@ -44,12 +44,12 @@ def page(request: HttpRequest) -> HttpResponse:
 
 @staff_only
 def trace(request: HttpRequest, worker: str) -> HttpResponse:  # noqa: ARG001 - Django's signature
-    """What the worker's pipeline did last, as a file for Chrome's and Perfetto's trace viewers."""
+    """Download the latest pipeline trace of a worker, for the trace viewers of Chrome and Perfetto."""
     try:
-        told = trace_of(worker)
+        events = trace_of(worker)
     except RedisError:
         raise HmiError(ErrorCode.WORKER_UNAVAILABLE, "The queue cannot be reached.") from None
-    if told is None:
+    if events is None:
         raise HmiError(ErrorCode.NOT_FOUND, "No running inference worker has this name.")
     name = content_disposition_header(True, f"trace-{worker}.json")
-    return HttpResponse(told, content_type="application/json", headers={"Content-Disposition": name})
+    return HttpResponse(events, content_type="application/json", headers={"Content-Disposition": name})

@@ -1,4 +1,4 @@
-"""The settings of a tenant: what it shares, and how much of its quota is used."""
+"""The settings of a tenant: sharing of fragment counts, quota and data exports."""
 
 from typing import Any
 from uuid import UUID
@@ -17,18 +17,16 @@ from tenants.accounts.models import Role
 from tenants.accounts.permissions import require_role
 from tenants.accounts.services.tenants import tenant_set_sharing
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.selectors.uploads import storage_used
-from tenants.usage.selectors import quota_of, requests_today
-from versiontree.transfer.selectors import takeout_of, takeouts_of
-from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path, takeout_request
-from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
+from tenants.usage.selectors import quota_of
+from versiontree.transfer.selectors import takeout_ready, takeouts_of
+from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
 from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_use
 
 
 @require_http_methods(["GET", "POST"])
 @tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
-    """Quota, sharing, and all data in one file; an owner changes and takes these."""
+    """Show the settings. POST by an owner changes the sharing of fragment counts."""
     tenant = request.access.tenant
     if request.method == "POST":
         require_role(request.user, tenant, Role.OWNER)
@@ -38,14 +36,7 @@ def page(request: TenantRequest) -> HttpResponse:
             tenant_set_sharing(tenant=tenant, shares=shares, actor=request.user)
             return redirect_to(request, "settings", message="Settings saved.")
     form = SharingForm(initial={"shares_fragment_counts": tenant.shares_fragment_counts})
-    quota = quota_bars(
-        quota_of(tenant),
-        hplms=hplms_in_use(tenant),
-        domains=domains_visible_to(tenant).filter(tenant=tenant).count(),
-        jobs=jobs_in_use(tenant),
-        requests=requests_today(tenant),
-        stored=storage_used(tenant) + artifact_bytes(tenant),
-    )
+    quota = quota_bars(tenant, quota_of(tenant), models=hplms_in_use(tenant), jobs=jobs_in_use(tenant))
     takeouts = takeouts_of(tenant) if request.access.is_owner else ()
     context: dict[str, Any] = {"takeouts": takeouts, "contact": settings.HMI_CONTACT}
     return render_page(request, "settings.html", form=form, quota=quota, **context)
@@ -54,8 +45,8 @@ def page(request: TenantRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 @tenant_member_required(Role.OWNER)
-def panel(request: TenantRequest) -> HttpResponse:
-    """What there is, as a part of the settings; POST asks for a new one."""
+def takeouts(request: TenantRequest) -> HttpResponse:
+    """The data exports, as a part of the settings page. POST requests a new one."""
     tenant = request.access.tenant
     if request.method == "POST":
         run_action(request, lambda: takeout_request(tenant=tenant, actor=request.user))
@@ -66,14 +57,14 @@ def panel(request: TenantRequest) -> HttpResponse:
 
 @require_GET
 @tenant_member_required(Role.OWNER)
-def file(request: TenantRequest, pk: UUID) -> HttpResponseBase:
-    """The file; who fetched it is written down."""
-    takeout = takeout_of(request.access.tenant, pk)
+def takeout_file(request: TenantRequest, pk: UUID) -> HttpResponseBase:
+    """Download a data export, and record that in the audit log."""
+    takeout = takeout_ready(request.access.tenant, pk)
     try:
         response = file_response(
             takeout_path(takeout), f"{request.access.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
         )
     except FileNotFoundError as error:
         raise HmiError(ErrorCode.NOT_FOUND, "This file no longer exists. Export the data again.") from error
-    takeout_fetch(takeout=takeout, actor=request.user)
+    takeout_record_download(takeout=takeout, actor=request.user)
     return response

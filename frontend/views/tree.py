@@ -1,4 +1,4 @@
-"""The version tree: the drawing, a branch of it that is opened or closed, and the card of a node."""
+"""The version tree: the drawing, its branches, and the card of a node."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 from django.views.decorators.vary import vary_on_headers
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.presenters.tree import Drawing, Node, answering, hplm_nodes, measured, node_of
+from frontend.presenters.tree import Drawing, Node, default_version, metric_text, model_nodes, node_of
 from frontend.shortcuts import paginate, render_page
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found
@@ -22,8 +22,8 @@ from versiontree.tree.selectors.browsing import (
 )
 
 CARD_VERSIONS = 6
-DRAWN_WHOLE = 60
-"""With so many nodes a tree is drawn with all its branches open."""
+MAX_NODES_OPEN = 60
+"""Up to this number of nodes, a tree is drawn with all branches open."""
 FOUND_SHOWN = 50
 
 
@@ -31,12 +31,12 @@ FOUND_SHOWN = 50
 @vary_on_headers("HX-Request")
 @tenant_member_required()
 def tree(request: TenantRequest) -> HttpResponse:
-    """The roots with what the platform and the tenant grew from them, or only what has the words of `?q=`."""
+    """The tree of roots, domains and models, filtered by name with `?q=`."""
     tenant = request.access.tenant
     drawing = drawing_for(tenant)
     words = request.GET.get("q", "").strip()
     page = paginate(request, hplms_search(tenant, words=words), FOUND_SHOWN) if words else None
-    nodes = _found(tenant, drawing, words, page) if page is not None else _overview(tenant, drawing)
+    nodes = _search_results(tenant, drawing, words, page) if page is not None else _overview(tenant, drawing)
     is_part = request.htmx and not request.htmx.history_restore_request
     template = "tree/drawing.html" if is_part else "tree/page.html"
     return render_page(request, template, nodes=nodes, words=words, page=page)
@@ -45,24 +45,24 @@ def tree(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def branch(request: TenantRequest, kind: str, pk: int) -> HttpResponse:
-    """One node: closed (`?close`), open, or what hangs on it from `?start=` on."""
+    """A branch: closed (`?close`), open, or its children from `?start=` on."""
     tenant = request.access.tenant
     drawing = drawing_for(tenant)
-    asked = _branch(drawing, kind, pk)
+    target = _branch(drawing, kind, pk)
     if "close" in request.GET:
-        return render_page(request, "tree/node.html", node=drawing.closed(asked))
+        return render_page(request, "tree/node.html", node=drawing.closed(target))
     start = _number(request.GET.get("start", ""))
-    place = drawing.hplms_from(asked, start)
-    found = hplms_search(tenant, branch=asked)[place]
-    hplms = hplm_nodes(hplm_summaries(tenant, found)) if place.stop else {}
-    node = drawing.opened(asked, start, hplms.get(asked, []))
+    models = drawing.models_from(target, start)
+    found = hplms_search(tenant, branch=target)[models]
+    nodes = model_nodes(hplm_summaries(tenant, found)) if models.stop else {}
+    node = drawing.opened(target, start, nodes.get(target, []))
     return render_page(request, "tree/children.html" if start else "tree/node.html", node=node)
 
 
 @require_GET
 @tenant_member_required()
 def card(request: TenantRequest, kind: str, pk: int) -> HttpResponse:
-    """What there is to know of a node at a glance, and where to go from it."""
+    """The card of a node: its newest versions, and links."""
     tenant = request.access.tenant
     if kind == VersionKind.HPLM:
         history = hplm_summaries(tenant, hplms_search(tenant).filter(pk=pk))
@@ -71,29 +71,29 @@ def card(request: TenantRequest, kind: str, pk: int) -> HttpResponse:
         history = drawing.history(_branch(drawing, kind, pk))
     if not history:
         raise not_found("model")
-    newest = [(brief, measured(brief)) for brief in reversed(history[-CARD_VERSIONS:])]
+    newest = [(brief, metric_text(brief)) for brief in reversed(history[-CARD_VERSIONS:])]
     node = node_of(history)
     parent = next((one.pk for one in reversed(history) if one.state == VersionState.READY), None)
     return render_page(
-        request, "tree/card.html", node=node, newest=newest, ready=answering(history), parent=parent
+        request, "tree/card.html", node=node, newest=newest, ready=default_version(history), parent=parent
     )
 
 
 def drawing_for(tenant: Tenant) -> Drawing:
-    """The roots and domains that the tenant sees; two queries, whatever hangs on them."""
+    """Return the drawing of all roots and domains that the tenant sees. Two queries."""
     return Drawing(branch_summaries(tenant), hplm_counts(tenant))
 
 
 def _overview(tenant: Tenant, drawing: Drawing) -> list[Node]:
-    if drawing.size > DRAWN_WHOLE:
+    if drawing.size > MAX_NODES_OPEN:
         return drawing.outlined()
-    return drawing.whole(hplm_nodes(hplm_summaries(tenant, hplms_search(tenant))))
+    return drawing.whole(model_nodes(hplm_summaries(tenant, hplms_search(tenant))))
 
 
-def _found(tenant: Tenant, drawing: Drawing, words: str, page: Page[Any]) -> list[Node]:
-    """The found of this page with all that leads to it; found branches are on the first."""
-    hplms = hplm_nodes(hplm_summaries(tenant, page))
-    return drawing.pruned(drawing.named(words) if page.number == 1 else set(), hplms)
+def _search_results(tenant: Tenant, drawing: Drawing, words: str, page: Page[Any]) -> list[Node]:
+    """Return the matching models of a page with their ancestors. Matching branches are on the first page."""
+    models = model_nodes(hplm_summaries(tenant, page))
+    return drawing.pruned(drawing.named(words) if page.number == 1 else set(), models)
 
 
 def _branch(drawing: Drawing, kind: str, pk: int) -> Branch:
@@ -103,5 +103,5 @@ def _branch(drawing: Drawing, kind: str, pk: int) -> Branch:
     return found
 
 
-def _number(asked: str) -> int:
-    return int(asked) if asked.isdecimal() and len(asked) < 10 else 0
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and len(text) < 10 else 0

@@ -1,4 +1,4 @@
-"""What a tenant used, and what it may use."""
+"""Usage and limits of a tenant."""
 
 from collections.abc import Iterable
 from itertools import chain, islice
@@ -13,11 +13,11 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import csv_stream_response
 from frontend.forms.usage import UsageForm
 from frontend.presenters.limits import limits_of
-from frontend.presenters.usage_page import requests_chart, share_bars, sum_of, tiles_of, usage_row
+from frontend.presenters.usage import requests_chart, share_bars, usage_row, usage_sum, usage_tiles
 from frontend.shortcuts import paginate, render_page
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_of
-from tenants.usage.selectors import ALL_USAGE, UsageBy, busiest, usage_batches, usage_by
+from tenants.usage.selectors import ALL_USAGE, UsageBy, most_requests, usage_batches, usage_by
 
 BUSIEST_SHOWN = 10
 KEYS_OFFERED = 200
@@ -31,33 +31,33 @@ LINES_PER_CHUNK = 1_000
 @never_cache
 @tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
-    """Usage of a period by day, model and key, perhaps of one of them alone, and the limits."""
+    """Usage in a period by day, model or key, with filters; and the limits."""
     tenant = request.access.tenant
     form = _form(request)
     since, until = form.span()
-    by, of = _by(request), form.of()
-    days = list(usage_by(tenant, UsageBy.DAY, since, until, of=of))
-    total = sum_of(days)
-    asked = {
-        one: busiest(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN, of=of)
+    by, of = _by(request), form.filter()
+    days = list(usage_by(tenant, UsageBy.DAY, since, until, filters=of))
+    total = usage_sum(days)
+    top = {
+        one: most_requests(tenant, one, since, until, limit=None if one == by else BUSIEST_SHOWN, filters=of)
         for one in (UsageBy.MODEL, UsageBy.KEY)
     }
-    rows = paginate(request, days if by == UsageBy.DAY else list(asked[by]))
+    rows = paginate(request, days if by == UsageBy.DAY else list(top[by]))
     listed = list(rows.object_list)
-    shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, only=listed, of=of)
-    models, keys = (dict(islice(found.items(), BUSIEST_SHOWN)) for found in asked.values())
+    shown = listed if by == UsageBy.DAY else usage_by(tenant, by, since, until, names=listed, filters=of)
+    models, keys = (dict(islice(found.items(), BUSIEST_SHOWN)) for found in top.values())
     names = _key_names(tenant, {*keys, *(listed if by == UsageBy.KEY else ())})
     context: dict[str, Any] = {
         "form": form,
         "narrowed": of != ALL_USAGE,
-        "asked": list(models),
+        "model_names": list(models),
         "since": since,
         "until": until,
         "by": by,
         "by_label": BY[by][0],
         "by_plural": BY[by][1],
         "choices_by": [(one, label) for one, (label, _) in BY.items()],
-        "tiles": tiles_of(total),
+        "tiles": usage_tiles(total),
         "chart": requests_chart(days, since, until),
         "models": share_bars(models, UsageBy.MODEL, {}, total["requests"]),
         "keys": share_bars(keys, UsageBy.KEY, names, total["requests"]),
@@ -72,11 +72,11 @@ def page(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_member_required()
 def rows_csv(request: TenantRequest) -> HttpResponseBase:
-    """The period day by day, each model and key on a line of its own."""
+    """Download the usage in the period: a line per day, model and key."""
     tenant = request.access.tenant
     form = _form(request)
     since, until = form.span()
-    parts = usage_batches(tenant, since, until, READ, at_once=LINES_PER_CHUNK, of=form.of())
+    parts = usage_batches(tenant, since, until, READ, batch_size=LINES_PER_CHUNK, filters=form.filter())
     name = f"usage-{tenant.slug}-{since}-{until}.csv"
     return csv_stream_response(name, COLUMNS, chain.from_iterable(parts))
 
@@ -87,8 +87,8 @@ def _form(request: TenantRequest) -> UsageForm:
 
 
 def _by(request: TenantRequest) -> UsageBy:
-    asked = request.GET.get("by", "")
-    return UsageBy(asked) if asked in list(UsageBy) else UsageBy.DAY
+    by = request.GET.get("by", "")
+    return UsageBy(by) if by in list(UsageBy) else UsageBy.DAY
 
 
 def _key_names(tenant: Tenant, prefixes: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The pages of versions: of a root, a domain or a model."""
+"""The pages of versions of roots, domains and models."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
-    own_test_digest,
+    own_test_sha256,
     row_source,
     rows_read,
     versions_evaluable,
@@ -33,24 +33,24 @@ VERSIONS_OFFERED = 20
 
 @require_GET
 @tenant_member_required()
-def of_hplm(request: TenantRequest, name: str, number: int) -> HttpResponse:
-    """One version of a model: how good it is, what it was made from, and what it stands on."""
-    hplm = hplm_of(request.access.tenant, name)
-    return _page(request, hplm, number, hplm=hplm)
+def model_version(request: TenantRequest, name: str, number: int) -> HttpResponse:
+    """A version of a model: metrics, mistakes, lineage and settings."""
+    model = hplm_of(request.access.tenant, name)
+    return _page(request, model, number, model=model)
 
 
 @require_GET
 @tenant_member_required()
-def of_domain(request: TenantRequest, pk: int, number: int) -> HttpResponse:
-    """One version of a domain: what it learned, and its tables."""
+def domain_version(request: TenantRequest, pk: int, number: int) -> HttpResponse:
+    """A version of a domain: metrics, lookup tables and lineage."""
     domain = domain_visible_to(request.access.tenant, pk)
     return _page(request, domain, number, domain=domain)
 
 
 @require_GET
 @tenant_member_required()
-def of_root(request: TenantRequest, name: str, number: int) -> HttpResponse:
-    """One version of a root: how faithful its conversion is."""
+def root_version(request: TenantRequest, name: str, number: int) -> HttpResponse:
+    """A version of a root: the errors of its conversion."""
     root = roots_all().filter(name=name).first()
     if root is None:
         raise not_found("root")
@@ -62,7 +62,7 @@ def _page(
     owner: Root | Domain | Hplm,
     number: int,
     *,
-    hplm: Hplm | None = None,
+    model: Hplm | None = None,
     domain: Domain | None = None,
 ) -> HttpResponse:
     tenant = request.access.tenant
@@ -75,30 +75,30 @@ def _page(
         request,
         "versions/version.html",
         owner=owner,
-        hplm=hplm,
+        model=model,
         domain=domain,
         aliases=found.aliases.all(),
-        jobs=jobs_of_version(found) if _is_own(found, tenant) else [],
-        **(_choices(hplm, found) if hplm and request.access.can_write else {}),
-        **(_answers(tenant, found) if hplm else {}),
+        jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
+        **(_alias_actions(model, found) if model and request.access.can_write else {}),
+        **(_answers(tenant, found) if model else {}),
         **context,
     )
 
 
-def _choices(hplm: Hplm, version: Version) -> dict[str, Any]:
-    """Whether it can be promoted, or else what there was before it to roll back to."""
+def _alias_actions(model: Hplm, version: Version) -> dict[str, Any]:
+    """Return whether the version can be promoted, or the version to roll back to if it is the default."""
     if any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all()):
-        return {"back": rollback_target(hplm, version)}
+        return {"back": rollback_target(model, version)}
     return {"promotable": promotable([version])}
 
 
 def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:
-    """Its surest mistakes, and what it can be compared with."""
+    """Return the mistakes with the highest confidence, and the versions to compare with."""
     others = [one for one in versions_evaluable(version, limit=VERSIONS_OFFERED) if one != version]
-    evaluation = evaluation_of(tenant, version, test=own_test_digest(version))
+    evaluation = evaluation_of(tenant, version, test_sha256=own_test_sha256(version))
     if evaluation is None:
         return {"others": others}
-    answers, source = answers_of(evaluation), row_source(tenant, evaluation.test)
+    answers, source = answers_of(evaluation), row_source(tenant, evaluation.test_sha256)
     wrong = answers_filter(answers, wrong=True)
     shown = wrong[:MISTAKES_SHOWN]
     rows = answered_rows(answers.task, shown, rows_read(source, shown))
@@ -111,7 +111,3 @@ def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:
         "mistakes_title": mistakes_title(answers.task),
         "mistakes_more": f"All {len(wrong):,}",
     }
-
-
-def _is_own(version: Version, tenant: Tenant) -> bool:
-    return version.tenant_id == tenant.pk

@@ -1,4 +1,4 @@
-"""The webhooks of a tenant, and what was sent there."""
+"""Webhooks and their deliveries."""
 
 from typing import Any
 from uuid import UUID
@@ -9,9 +9,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.tenant import SECRET_OVERLAPS, USUAL_OVERLAP, WebhookForm, WebhookRotateForm
+from frontend.forms.tenant import DEFAULT_OVERLAP, OVERLAPS, RotateForm, WebhookForm
 from frontend.presenters.webhooks import delivery_rows, webhook_row, webhook_rows
-from frontend.shortcuts import paginate, redirect_to, render_page, run_action, try_write
+from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role
 from tenants.webhooks.models import WebhookEndpoint
 from tenants.webhooks.selectors import deliveries_of, delivery_of, webhook_of, webhooks_of
@@ -22,7 +22,7 @@ from tenants.webhooks.services.events import delivery_replay, webhook_test
 @require_GET
 @tenant_member_required(Role.DEVELOPER)
 def index(request: TenantRequest) -> HttpResponse:
-    """The webhooks, and a form for another."""
+    """The list of webhooks, and the form for a new one."""
     return _index(request, WebhookForm())
 
 
@@ -30,9 +30,9 @@ def index(request: TenantRequest) -> HttpResponse:
 @never_cache
 @tenant_member_required(Role.DEVELOPER)
 def create(request: TenantRequest) -> HttpResponse:
-    """Make a webhook; this one answer shows its secret, and nothing ever does again."""
+    """Create a webhook. Only this response shows its secret."""
     form = WebhookForm(request.POST)
-    made = try_write(form, lambda: _create(request, form)) if form.is_valid() else None
+    made = submit_form(form, lambda: _create(request, form))
     if made is None:
         return _index(request, form)
     endpoint, secret = made
@@ -42,25 +42,25 @@ def create(request: TenantRequest) -> HttpResponse:
 @require_GET
 @tenant_member_required(Role.DEVELOPER)
 def page(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
-    """One webhook, with the log of what was sent there."""
+    """The page of a webhook, with its deliveries."""
     return _page(request, webhook_of(request.access.tenant, endpoint_id))
 
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
-def change(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
-    """Another address, other events."""
+def update(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
+    """Change the URL, events or description of a webhook."""
     endpoint, form = webhook_of(request.access.tenant, endpoint_id), WebhookForm(request.POST)
-    changed = try_write(form, lambda: _change(request, endpoint, form)) if form.is_valid() else None
-    if changed is not None:
+    updated = submit_form(form, lambda: _update(request, endpoint, form))
+    if updated is not None:
         return redirect_to(request, "webhook", endpoint_id, message="Webhook saved.")
     return _page(request, endpoint, form=form)
 
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
-def switch(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
-    """Turn it on, or off."""
+def set_enabled(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
+    """Enable or disable a webhook."""
     endpoint, on = webhook_of(request.access.tenant, endpoint_id), request.POST.get("to") == "on"
     webhook_update(endpoint=endpoint, actor=request.user, enabled=on)
     return redirect_to(request, "webhook", endpoint_id, message=f"Webhook {'enabled' if on else 'disabled'}.")
@@ -70,8 +70,8 @@ def switch(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
 @never_cache
 @tenant_member_required(Role.DEVELOPER)
 def rotate(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
-    """Another secret; this one answer shows it."""
-    endpoint, form = webhook_of(request.access.tenant, endpoint_id), WebhookRotateForm(request.POST)
+    """Replace the secret of a webhook. Only this response shows it."""
+    endpoint, form = webhook_of(request.access.tenant, endpoint_id), RotateForm(request.POST)
     if not form.is_valid():
         messages.error(request, "Choose how long the old secret stays valid.")
         return redirect_to(request, "webhook", endpoint_id)
@@ -92,7 +92,7 @@ def test(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def replay(request: TenantRequest, endpoint_id: UUID, delivery_id: UUID) -> HttpResponse:
-    """Send an event once more."""
+    """Send an event again."""
     delivery = delivery_of(webhook_of(request.access.tenant, endpoint_id), delivery_id)
     message = "The event will be sent again."
     run_action(request, lambda: delivery_replay(delivery=delivery, actor=request.user), message=message)
@@ -102,7 +102,7 @@ def replay(request: TenantRequest, endpoint_id: UUID, delivery_id: UUID) -> Http
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
 def delete(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
-    """Delete it, with its log."""
+    """Delete a webhook with its log."""
     endpoint = webhook_of(request.access.tenant, endpoint_id)
     message = "Webhook deleted."
     if run_action(request, lambda: webhook_delete(endpoint=endpoint, actor=request.user), message=message):
@@ -111,11 +111,11 @@ def delete(request: TenantRequest, endpoint_id: UUID) -> HttpResponse:
 
 
 def _create(request: TenantRequest, form: WebhookForm) -> tuple[WebhookEndpoint, str]:
-    return webhook_create(tenant=request.access.tenant, actor=request.user, **form.asked())
+    return webhook_create(tenant=request.access.tenant, actor=request.user, **form.values())
 
 
-def _change(request: TenantRequest, endpoint: WebhookEndpoint, form: WebhookForm) -> WebhookEndpoint:
-    return webhook_update(endpoint=endpoint, actor=request.user, **form.asked())
+def _update(request: TenantRequest, endpoint: WebhookEndpoint, form: WebhookForm) -> WebhookEndpoint:
+    return webhook_update(endpoint=endpoint, actor=request.user, **form.values())
 
 
 def _index(request: TenantRequest, form: WebhookForm) -> HttpResponse:
@@ -126,7 +126,7 @@ def _index(request: TenantRequest, form: WebhookForm) -> HttpResponse:
 def _page(
     request: TenantRequest, endpoint: WebhookEndpoint, form: WebhookForm | None = None, **more: Any
 ) -> HttpResponse:
-    shown = {"url": endpoint.url, "kinds": endpoint.kinds, "description": endpoint.description}
+    initial = {"url": endpoint.url, "kinds": endpoint.kinds, "description": endpoint.description}
     page = paginate(request, deliveries_of(endpoint))
     return render_page(
         request,
@@ -135,8 +135,8 @@ def _page(
         webhook=webhook_row(endpoint),
         deliveries=delivery_rows(page),
         page=page,
-        form=form or WebhookForm(initial=shown),
-        overlaps=SECRET_OVERLAPS,
-        usual_overlap=USUAL_OVERLAP,
+        form=form or WebhookForm(initial=initial),
+        overlaps=OVERLAPS,
+        default_overlap=DEFAULT_OVERLAP,
         **more,
     )

@@ -1,4 +1,4 @@
-"""The command and its subcommands."""
+"""The command `hmi` and its subcommands."""
 
 import sys
 from typing import Annotated
@@ -6,14 +6,14 @@ from typing import Annotated
 import typer
 
 from hmi_client.cli import batches, data, domains, infer, jobs, login, models, train
-from hmi_client.cli.exit_codes import INTERRUPTED, exit_code, say_error
-from hmi_client.cli.session import PROFILE_VARIABLE, Session
+from hmi_client.cli.exit_codes import INTERRUPTED, exit_code, print_error
+from hmi_client.cli.profiles import DEFAULT_PROFILE, PROFILE_VARIABLE
 from hmi_client.errors import HmiError
-from hmi_client.profiles import DEFAULT
 
 EPILOG = (
-    "Exit codes: 0 done; 1 refused or failed (a request, a file, a job); 2 wrong usage; 3 no key, or not "
-    "allowed; 4 not found; 5 conflict; 6 limit reached; 7 server not available; 130 interrupted."
+    "Exit codes: 0 success; 1 a request, file or job was rejected or failed; 2 wrong usage; 3 not "
+    "authenticated or not allowed; 4 not found; 5 conflict; 6 limit exceeded; 7 server not available; "
+    "130 interrupted."
 )
 
 app = typer.Typer(
@@ -21,7 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     epilog=EPILOG,
-    help="Upload data, train models of your own, and ask them.",
+    help="Upload data, train models and run inference.",
 )
 app.command("login")(login.login)
 app.command("logout")(login.logout)
@@ -36,22 +36,22 @@ app.add_typer(batches.app, name="batches")
 
 
 @app.callback()
-def session(
+def select_profile(
     context: typer.Context,
     profile: Annotated[
-        str, typer.Option(envvar=PROFILE_VARIABLE, help="Which of the servers that you logged in to.")
-    ] = DEFAULT,
+        str, typer.Option(envvar=PROFILE_VARIABLE, help="The saved server and API key to use.")
+    ] = DEFAULT_PROFILE,
 ) -> None:
-    """Options of all commands."""
-    context.obj = Session(profile)
+    """Keep --profile for the subcommand."""
+    context.obj = profile
 
 
 def main() -> None:
-    """Run the command; every expected failure is one sentence and an exit code."""
+    """Run the command. Expected errors are printed as one sentence and set the exit code."""
     try:
         app()
     except HmiError as error:
-        say_error(error)
+        print_error(error)
         sys.exit(exit_code(error))
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

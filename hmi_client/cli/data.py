@@ -5,13 +5,12 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli.output import AsJson, say, show_json, show_table
+from hmi_client.cli.output import AsJson, print_json, print_note, print_table
+from hmi_client.cli.profiles import client_of
 from hmi_client.cli.progress import FileBars
-from hmi_client.cli.session import client_of
-from hmi_client.responses import Check
+from hmi_client.responses import Check, Corpus, Dataset
 
-app = typer.Typer(no_args_is_help=True, help="Datasets to train on, and corpora for domains.")
-File = typer.Option(exists=True, dir_okay=False, readable=True)
+app = typer.Typer(no_args_is_help=True, help="Upload and list datasets and corpora.")
 
 
 @app.command()
@@ -19,75 +18,85 @@ def push(
     context: typer.Context,
     train: Annotated[
         Path,
-        typer.Argument(exists=True, dir_okay=False, readable=True, help="The rows to train on, or a corpus."),
+        typer.Argument(exists=True, dir_okay=False, readable=True, help="The training rows, or the corpus."),
     ],
-    name: Annotated[str, typer.Option(help="Its name; that of the file if not given.")] = "",
+    name: Annotated[str, typer.Option(help="The name. Default: the file's name.")] = "",
     task: Annotated[
         str, typer.Option(help="classification, multilabel, regression, tagging or question_answering.")
     ] = "",
-    corpus: Annotated[bool, typer.Option("--corpus", help="It is a corpus: plain text.")] = False,
-    dev: Annotated[Path | None, File] = None,
-    test: Annotated[Path | None, File] = None,
-    column: Annotated[
-        list[str] | None, typer.Option(help="text=body: the text is in the file's column `body`. Repeatable.")
+    corpus: Annotated[bool, typer.Option("--corpus", help="Upload a corpus: plain text.")] = False,
+    dev: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="The development rows.")
     ] = None,
-    separator: Annotated[str | None, typer.Option(help="What parts the labels of a cell.")] = None,
-    allow_leaks: Annotated[
-        bool, typer.Option("--allow-leaks", help="Take splits that share more rows than they should.")
+    test: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="The test rows.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option(help="Map a column: text=body reads the text from `body`. Repeatable.")
+    ] = None,
+    separator: Annotated[str | None, typer.Option(help="The separator between the labels of a cell.")] = None,
+    allow_leaks: Annotated[bool, typer.Option("--allow-leaks", help="Allow overlap between splits.")] = False,
+    check_only: Annotated[
+        bool, typer.Option("--check-only", help="Check the files without storing them.")
     ] = False,
-    check_only: Annotated[bool, typer.Option("--check-only", help="Check the files, keep nothing.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Send files and make a dataset (--task) or a corpus (--corpus) of them. A push that broke off goes on
-    where it was when it is run again."""
+    """Upload files and create a dataset (--task) or a corpus (--corpus). Run it again to resume an upload."""
     if corpus == bool(task):
         raise typer.BadParameter("Give --task for a dataset, or --corpus.")
     splits = {"train": train, "dev": dev, "test": test}
     files = {split: path for split, path in splits.items() if path is not None}
-    called = name or train.stem
-    stores = not check_only
+    name = name or train.stem
     with client_of(context) as client, FileBars() as bars:
         if corpus:
-            check = client.corpus_push(train, name=called, stores=stores, on_progress=bars.told)
+            check = client.push_corpus(train, name=name, check_only=check_only, on_progress=bars.update)
         else:
-            check = client.dataset_push(
+            check = client.push_dataset(
                 files,
                 task=task,
-                name=called,
+                name=name,
                 columns=_columns(column or []),
                 separator=separator,
                 allow_leaks=allow_leaks,
-                stores=stores,
-                on_progress=bars.told,
+                check_only=check_only,
+                on_progress=bars.update,
             )
-    _show(check, as_json)
+    _print_check(check, as_json)
 
 
 @app.command("list")
-def show(
+def list_data(
     context: typer.Context,
-    corpora: Annotated[bool, typer.Option("--corpora", help="Corpora instead of datasets.")] = False,
+    corpora: Annotated[bool, typer.Option("--corpora", help="List corpora instead of datasets.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """List datasets, or corpora."""
     with client_of(context) as client:
         if corpora:
-            texts = list(client.corpora())
-            rows = [(one.id, one.name, one.rows, one.words, one.created_at[:16]) for one in texts]
-            if not as_json:
-                show_table(("id", "name", "rows", "words", "created"), rows)
-                return
-            show_json(texts)
-            return
-        datasets = list(client.datasets())
+            _print_corpora(list(client.list_corpora()), as_json)
+        else:
+            _print_datasets(list(client.list_datasets()), as_json)
+
+
+def _print_corpora(corpora: list[Corpus], as_json: bool) -> None:
     if as_json:
-        show_json(datasets)
+        print_json(corpora)
         return
-    show_table(
+    print_table(
+        ("id", "name", "rows", "words", "created"),
+        [(corpus.id, corpus.name, corpus.rows, corpus.words, corpus.created_at[:16]) for corpus in corpora],
+    )
+
+
+def _print_datasets(datasets: list[Dataset], as_json: bool) -> None:
+    if as_json:
+        print_json(datasets)
+        return
+    print_table(
         ("id", "name", "task", "rows", "created"),
         [
-            (one.id, one.name, one.task, sum(split.rows for split in one.splits), one.created_at[:16])
-            for one in datasets
+            (each.id, each.name, each.task, sum(split.rows for split in each.splits), each.created_at[:16])
+            for each in datasets
         ],
     )
 
@@ -95,16 +104,18 @@ def show(
 def _columns(pairs: list[str]) -> dict[str, str]:
     for pair in pairs:
         if not all(pair.partition("=")):
-            raise typer.BadParameter(f"{pair!r} is not like text=body.", param_hint="--column")
+            raise typer.BadParameter(f"{pair!r} is not of the form text=body.", param_hint="--column")
     return {name: column for name, _, column in (pair.partition("=") for pair in pairs)}
 
 
-def _show(check: Check, as_json: bool) -> None:
+def _print_check(check: Check, as_json: bool) -> None:
     if as_json:
-        show_json(check)
+        print_json(check)
     elif check.dataset is not None:
-        say(f"Dataset {check.dataset} ({check.name}) is stored. Next: hmi train NAME --data {check.dataset}")
+        print_note(
+            f"Dataset {check.dataset} ({check.name}) is stored. Next: hmi train NAME --data {check.dataset}"
+        )
     elif check.corpus is not None:
-        say(f"Corpus {check.corpus} ({check.name}) is stored.")
+        print_note(f"Corpus {check.corpus} ({check.name}) is stored.")
     else:
-        say("Nothing is wrong with it; nothing was kept.")
+        print_note("The check passed. Nothing was stored.")

@@ -1,41 +1,41 @@
-"""`hmi domains`: what models can stand on."""
+"""`hmi domains`: domains and the version tree."""
 
 from typing import Annotated
 
 import typer
 
-from hmi_client.cli.lookup import corpus_named, parent_named
-from hmi_client.cli.output import AsJson, say, show_json, show_table
-from hmi_client.cli.session import client_of
+from hmi_client.cli.lookup import corpus_id, parent_id
+from hmi_client.cli.output import AsJson, print_json, print_note, print_table
+from hmi_client.cli.profiles import client_of
 
-app = typer.Typer(no_args_is_help=True, help="Domains, and the version tree.")
+app = typer.Typer(no_args_is_help=True, help="Manage domains, and list the version tree.")
 
 
 @app.command("list")
-def show(context: typer.Context, as_json: AsJson = False) -> None:
-    """List the domains that you can build on."""
+def list_domains(context: typer.Context, as_json: AsJson = False) -> None:
+    """List the domains of the tenant and of the platform."""
     with client_of(context) as client:
-        domains = list(client.domains())
+        domains = list(client.list_domains())
     if as_json:
-        show_json(domains)
+        print_json(domains)
         return
-    show_table(
-        ("domain", "of", "description"),
-        [(f"{one.root}/{one.name}", one.tenant or "the platform", one.description) for one in domains],
+    print_table(
+        ("domain", "owner", "description"),
+        [(f"{each.root}/{each.name}", each.tenant or "the platform", each.description) for each in domains],
     )
 
 
 @app.command()
 def tree(context: typer.Context, as_json: AsJson = False) -> None:
-    """List every version: its id is what --parent takes."""
+    """List all versions of roots, domains and models. --parent takes their ids."""
     with client_of(context) as client:
-        nodes = client.tree()
+        nodes = client.get_tree()
     if as_json:
-        show_json(nodes)
+        print_json(nodes)
         return
-    show_table(
+    print_table(
         ("id", "kind", "version", "state", "parent"),
-        [(one.id, one.kind, f"{one.name}:{one.number}", one.state, one.parent) for one in nodes],
+        [(node.id, node.kind, f"{node.name}:{node.number}", node.state, node.parent) for node in nodes],
     )
 
 
@@ -43,23 +43,24 @@ def tree(context: typer.Context, as_json: AsJson = False) -> None:
 def create(
     context: typer.Context,
     name: Annotated[str, typer.Argument(help="The new domain's name.")],
-    corpus: Annotated[str, typer.Option(help="The corpus: its id, or its name.")],
+    corpus: Annotated[str, typer.Option(help="The corpus's id or name.")],
     parent: Annotated[
-        str, typer.Option(help="A version's id, `root` or `root/domain`, or with `:version`.")
+        str,
+        typer.Option(help="The parent: a version's id, or root or root/domain, optionally with :version."),
     ] = "",
-    description: Annotated[str, typer.Option(help="What it is about.")] = "",
+    description: Annotated[str, typer.Option(help="A description.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Begin to build a domain from a corpus."""
+    """Start building a domain from a corpus."""
     with client_of(context) as client:
-        version = client.domain_create(
+        version = client.create_domain(
             name,
-            parent=parent_named(client, parent),
-            corpus=corpus_named(client, corpus),
+            parent=parent_id(client, parent),
+            corpus=corpus_id(client, corpus),
             description=description,
         )
     if as_json:
-        show_json(version)
+        print_json(version)
     else:
-        say(f"{version.name}:{version.number} is {version.state}.")
-        show_table(("job", "kind", "state"), [(job.id, job.kind, job.state) for job in version.jobs])
+        print_note(f"{version.name}:{version.number} is {version.state}.")
+        print_table(("job", "kind", "state"), [(job.id, job.kind, job.state) for job in version.jobs])

@@ -1,4 +1,4 @@
-"""How the command ends: an exit code, and a sentence on stderr."""
+"""Exit codes and error messages."""
 
 import json
 import sys
@@ -6,20 +6,20 @@ import sys
 from rich.markup import escape
 
 from hmi_client.cli.lookup import NameNotFound
-from hmi_client.cli.output import json_is_wanted, notes
+from hmi_client.cli.output import json_requested, stderr
 from hmi_client.errors import (
     ApiError,
     AuthenticationFailed,
     Conflict,
     ConnectionFailed,
-    FilesRefused,
+    FilesRejected,
     Gone,
     HmiError,
-    JobEnded,
-    LimitReached,
+    JobFailed,
+    LimitExceeded,
     NotFound,
-    PermissionRefused,
-    ServerFailed,
+    PermissionDenied,
+    ServerError,
     TimedOut,
     Unavailable,
 )
@@ -27,54 +27,54 @@ from hmi_client.errors import (
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
-ENDINGS: tuple[tuple[int, tuple[type[HmiError], ...]], ...] = (
-    (3, (AuthenticationFailed, PermissionRefused)),
+EXIT_CODES: tuple[tuple[int, tuple[type[HmiError], ...]], ...] = (
+    (3, (AuthenticationFailed, PermissionDenied)),
     (4, (NotFound, Gone, NameNotFound)),
     (5, (Conflict,)),
-    (6, (LimitReached,)),
-    (7, (ConnectionFailed, Unavailable, ServerFailed, TimedOut)),
+    (6, (LimitExceeded,)),
+    (7, (ConnectionFailed, Unavailable, ServerError, TimedOut)),
 )
-FAULTS_SHOWN = 20
+MAX_ROW_ERRORS_SHOWN = 20
 
 
 def exit_code(error: HmiError) -> int:
-    """The exit code."""
-    return next((code for code, kinds in ENDINGS if isinstance(error, kinds)), FAILED)
+    """The exit code for an error."""
+    return next((code for code, kinds in EXIT_CODES if isinstance(error, kinds)), FAILED)
 
 
-def say_error(error: HmiError) -> None:
-    """On stderr: as the API's envelope if JSON was asked for, else in words."""
-    if json_is_wanted():
-        print(json.dumps(_envelope(error)), file=sys.stderr)  # noqa: T201 - what the command is for
+def print_error(error: HmiError) -> None:
+    """Print an error to stderr: as JSON in the API's format with --json, else as text."""
+    if json_requested():
+        print(json.dumps(_envelope(error)), file=sys.stderr)  # noqa: T201 - the command's output
         return
     message = error.message if isinstance(error, ApiError) else str(error)
-    notes.print(f"[bold red]Error:[/] {escape(message)}", highlight=False)
+    stderr.print(f"[bold red]Error:[/] {escape(message)}", highlight=False)
     match error:
         case ApiError():
             where = f" at {error.param}" if error.param else ""
             request = f", request {error.request_id}" if error.request_id else ""
-            notes.print(f"[dim]{escape(f'{error.code}{where}{request}')}[/]", highlight=False)
-        case FilesRefused():
-            _say_faults(error)
-        case JobEnded():
-            notes.print(f"[dim]{escape(error.code)}, job {error.job}[/]", highlight=False)
+            stderr.print(f"[dim]{escape(f'{error.code}{where}{request}')}[/]", highlight=False)
+        case FilesRejected():
+            _print_row_errors(error)
+        case JobFailed():
+            stderr.print(f"[dim]{escape(error.code)}, job {error.job}[/]", highlight=False)
 
 
-def _say_faults(error: FilesRefused) -> None:
-    for fault in error.faults[:FAULTS_SHOWN]:
+def _print_row_errors(error: FilesRejected) -> None:
+    for fault in error.row_errors[:MAX_ROW_ERRORS_SHOWN]:
         where = f"{fault.get('file', '')}:{fault.get('line') or fault.get('row') or '?'}"
-        notes.print(f"  {escape(where)}  {escape(str(fault.get('reason', '')))}", highlight=False)
-    if len(error.faults) > FAULTS_SHOWN:
-        notes.print(f"  and {len(error.faults) - FAULTS_SHOWN:,} more (all with --json)")
+        stderr.print(f"  {escape(where)}  {escape(str(fault.get('reason', '')))}", highlight=False)
+    if len(error.row_errors) > MAX_ROW_ERRORS_SHOWN:
+        stderr.print(f"  and {len(error.row_errors) - MAX_ROW_ERRORS_SHOWN:,} more (--json lists all)")
 
 
 def _envelope(error: HmiError) -> dict[str, object]:
     match error:
         case ApiError():
             return dict(error.to_json())
-        case FilesRefused():
-            return {"error": {**error.refusal, "faults": error.faults}}
-        case JobEnded():
+        case FilesRejected():
+            return {"error": {**error.error, "row_errors": error.row_errors}}
+        case JobFailed():
             return {"error": {"type": "job", "code": error.code, "message": str(error), "job": error.job}}
     kind = "connection" if isinstance(error, ConnectionFailed) else "client"
     return {"error": {"type": kind, "code": kind, "message": str(error), "param": None}}

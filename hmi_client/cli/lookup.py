@@ -1,4 +1,4 @@
-"""What people call things, and the ids that the API wants."""
+"""Ids of datasets, corpora and versions by name."""
 
 from hmi_client.client import Client
 from hmi_client.errors import HmiError
@@ -6,53 +6,56 @@ from hmi_client.responses import Version
 
 
 class NameNotFound(HmiError):
-    """Nothing has the name that somebody gave."""
+    """No object has this name."""
 
 
-def dataset_named(client: Client, named: str) -> int:
-    """The id of a dataset: itself, or that of the dataset of this name."""
-    if named.isdecimal():
-        return int(named)
-    ids = [dataset.id for dataset in client.datasets() if dataset.name == named]
+def dataset_id(client: Client, name: str) -> int:
+    """The id of the newest dataset of this name. An id is returned as it is."""
+    if name.isdecimal():
+        return int(name)
+    ids = [dataset.id for dataset in client.list_datasets() if dataset.name == name]
     if not ids:
-        raise NameNotFound(f"There is no dataset {named}. `hmi data list` shows them.")
+        raise NameNotFound(f"There is no dataset {name}. List them: hmi data list")
     return max(ids)
 
 
-def corpus_named(client: Client, named: str) -> int:
-    """The same for a corpus."""
-    if named.isdecimal():
-        return int(named)
-    ids = [corpus.id for corpus in client.corpora() if corpus.name == named]
+def corpus_id(client: Client, name: str) -> int:
+    """The id of the newest corpus of this name. An id is returned as it is."""
+    if name.isdecimal():
+        return int(name)
+    ids = [corpus.id for corpus in client.list_corpora() if corpus.name == name]
     if not ids:
-        raise NameNotFound(f"There is no corpus {named}. `hmi data list --corpora` shows them.")
+        raise NameNotFound(f"There is no corpus {name}. List them: hmi data list --corpora")
     return max(ids)
 
 
-def parent_named(client: Client, named: str) -> int:
-    """The id of a ready version of a root or a domain: itself, or the newest of `root`, `domain` or
-    `root/domain`, or the one that `:version` says. Without a name: the only root, if there is but one."""
-    if named.isdecimal():
-        return int(named)
-    name, _, number = named.partition(":")
-    root, _, last = name.rpartition("/")
-    ready = [node for node in client.tree() if node.kind != "model" and node.state == "ready"]
+def parent_id(client: Client, name: str) -> int:
+    """The id of a ready version of a root or domain.
+
+    ``name`` is an id, `root`, `domain` or `root/domain`, optionally with `:version`. The default
+    version is the newest. An empty name means the only root.
+    """
+    if name.isdecimal():
+        return int(name)
+    path, _, number = name.partition(":")
+    root, _, last = path.rpartition("/")
+    ready = [node for node in client.get_tree() if node.kind != "model" and node.state == "ready"]
     found = [
         node
         for node in ready
-        if (node.name == last if named else node.kind == "root")
+        if (node.name == last if name else node.kind == "root")
         and (not root or node.root == root)
         and (not number or str(node.number) == number)
     ]
     owners = {(node.kind, node.root, node.name, node.tenant) for node in found}
     if len(owners) != 1:
-        which = "; ".join(sorted({_in_words(node) for node in found or ready})) or "none"
+        which = "; ".join(sorted({_describe(node) for node in found or ready})) or "none"
         if found:
-            raise HmiError(f"Several fit. Name the parent by its id: {which}.")
-        raise NameNotFound(f"Nothing ready is called so. Name the parent by its id: {which}.")
+            raise HmiError(f"Several versions match. Give the parent's id: {which}.")
+        raise NameNotFound(f"No ready version matches. Give the parent's id: {which}.")
     return max(found, key=lambda node: node.number).id
 
 
-def _in_words(node: Version) -> str:
+def _describe(node: Version) -> str:
     path = node.name if node.kind == "root" else f"{node.root}/{node.name}"
     return f"{node.id} ({path}:{node.number})"

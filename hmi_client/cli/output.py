@@ -1,4 +1,4 @@
-"""What the command prints: tables for people, JSON for programs. Results go to stdout, all else to stderr."""
+"""Printing: results to stdout as tables or JSON, everything else to stderr."""
 
 import json
 import sys
@@ -12,38 +12,39 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-WIDE = 240
-notes = Console(stderr=True)
-"""Progress, hints and errors."""
+PIPE_WIDTH = 240
+stderr = Console(stderr=True)
 
-_json_wanted: ContextVar[bool] = ContextVar("json_wanted", default=False)
+_json_requested: ContextVar[bool] = ContextVar("json_requested", default=False)
 
 
-def _want_json(wanted: bool) -> bool:
-    _json_wanted.set(wanted)
-    return wanted
+def _set_json_requested(requested: bool) -> bool:
+    _json_requested.set(requested)
+    return requested
 
 
 AsJson = Annotated[
-    bool, typer.Option("--json", help="Print JSON instead of a table.", callback=_want_json, is_eager=True)
+    bool,
+    typer.Option(
+        "--json", help="Print JSON instead of a table.", callback=_set_json_requested, is_eager=True
+    ),
 ]
 
 
-def json_is_wanted() -> bool:
-    """Whether the running command was called with --json."""
-    return _json_wanted.get()
+def json_requested() -> bool:
+    """Whether the command was called with --json."""
+    return _json_requested.get()
 
 
-def show_json(thing: Any) -> None:
-    """Anything of the client's, as one line of JSON."""
-    line = json.dumps(_plain(thing), ensure_ascii=False)
-    sys.stdout.write(line + "\n")
+def print_json(value: Any) -> None:
+    """Print one line of JSON to stdout."""
+    sys.stdout.write(json.dumps(_serializable(value), ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
-def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table as wide as the terminal, or as WIDE where stdout is none."""
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else WIDE)
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table to stdout, as wide as the terminal or PIPE_WIDTH."""
+    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else PIPE_WIDTH)
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(columns))
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -52,19 +53,19 @@ def show_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None
     console.print(table)
 
 
-def say(text: str) -> None:
-    """A sentence on stderr."""
-    notes.print(escape(text), highlight=False)
+def print_note(text: str) -> None:
+    """Print a sentence to stderr."""
+    stderr.print(escape(text), highlight=False)
 
 
-def _plain(thing: Any) -> Any:
-    if is_dataclass(thing) and not isinstance(thing, type):
-        return asdict(thing)
-    if isinstance(thing, dict):
-        return {name: _plain(value) for name, value in thing.items()}
-    if isinstance(thing, list | tuple):
-        return [_plain(item) for item in thing]
-    return thing
+def _serializable(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    if isinstance(value, dict):
+        return {name: _serializable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_serializable(item) for item in value]
+    return value
 
 
 def _cell(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Progress bars, on stderr; none where that is no terminal."""
+"""Progress bars on stderr, if it is a terminal."""
 
 import sys
 from pathlib import Path
@@ -18,22 +18,22 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from hmi_client.cli.output import notes
+from hmi_client.cli.output import stderr
 from hmi_client.responses import Batch, Job
 
 
 class ProgressBars:
-    """Drawn while the block lasts. transient: they are gone then."""
+    """A context manager that draws progress bars. ``transient`` bars disappear at its end."""
 
     def __init__(self, *columns: ProgressColumn, transient: bool, shown: bool = True) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
             *columns,
-            console=notes,
+            console=stderr,
             transient=transient,
-            disable=not (shown and notes.is_terminal),
-            # Results that a terminal shows go above the bars; those that a program reads are left alone.
+            disable=not (shown and stderr.is_terminal),
+            # On a terminal, results are printed above the bars. A pipe gets them unchanged.
             redirect_stdout=sys.stdout.isatty(),
         )
 
@@ -46,49 +46,49 @@ class ProgressBars:
 
 
 class FileBars(ProgressBars):
-    """One for each file that is sent."""
+    """One bar per uploaded file."""
 
     def __init__(self) -> None:
         super().__init__(DownloadColumn(), TransferSpeedColumn(), transient=True)
         self._bars: dict[Path, TaskID] = {}
 
-    def told(self, path: Path, arrived: int, size: int) -> None:
-        """So much of a file is there."""
+    def update(self, path: Path, uploaded: int, size: int) -> None:
+        """Draw the progress of an upload."""
         bar = self._bars.get(path)
         if bar is None:
             bar = self._bars[path] = self._progress.add_task(path.name, total=size)
-        self._progress.update(bar, completed=arrived)
+        self._progress.update(bar, completed=uploaded)
 
 
 class JobBars(ProgressBars):
-    """One for each job, with what it is at."""
+    """One bar per job, with its stage."""
 
     def __init__(self, *, transient: bool = False, shown: bool = True) -> None:
-        columns = (TaskProgressColumn(), TextColumn("{task.fields[now]}"), TimeElapsedColumn())
+        columns = (TaskProgressColumn(), TextColumn("{task.fields[stage]}"), TimeElapsedColumn())
         super().__init__(*columns, transient=transient, shown=shown)
         self._bars: dict[str, TaskID] = {}
 
-    def told(self, job: Job) -> None:
-        """This is how the job stands."""
+    def update(self, job: Job) -> None:
+        """Draw the state of a job."""
         bar = self._bars.get(job.id)
         if bar is None:
-            bar = self._bars[job.id] = self._progress.add_task(job.kind, total=1.0, now="", start=False)
+            bar = self._bars[job.id] = self._progress.add_task(job.kind, total=1.0, stage="", start=False)
         if job.state == "running":
             self._progress.start_task(bar)
-        share = 1.0 if job.state == "succeeded" else job.progress or 0.0
-        now = job.state if job.has_ended else job.stage or job.state
-        self._progress.update(bar, completed=share, now=now)
-        if job.has_ended:
+        completed = 1.0 if job.state == "succeeded" else job.progress or 0.0
+        stage = job.state if job.is_finished else job.stage or job.state
+        self._progress.update(bar, completed=completed, stage=stage)
+        if job.is_finished:
             self._progress.stop_task(bar)
 
 
 class BatchBar(ProgressBars):
-    """Of its lines."""
+    """A bar of a batch's lines."""
 
     def __init__(self, batch: Batch) -> None:
         super().__init__(TaskProgressColumn(), MofNCompleteColumn(), TimeRemainingColumn(), transient=True)
         self._bar = self._progress.add_task(batch.filename, total=None)
 
-    def told(self, batch: Batch) -> None:
-        """This is how the batch stands."""
+    def update(self, batch: Batch) -> None:
+        """Draw the state of a batch."""
         self._progress.update(self._bar, completed=batch.lines, total=batch.total_lines)

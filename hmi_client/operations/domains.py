@@ -1,35 +1,33 @@
-"""The version tree, and domains."""
+"""Domains and the version tree."""
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
-from hmi_client.flow import Call, Flow, ask
-from hmi_client.requests import pages, post
+from hmi_client.flow import ApiRequest, Flow, paginate, post, query_of, send
 from hmi_client.responses import Domain, Version, from_json
 
 
-def tree() -> Flow[list[Version]]:
-    """Every version that the tenant sees, parents before children; a large tree comes in parts."""
+def get_tree() -> Flow[list[Version]]:
+    """List every version that the tenant can see, parents before children."""
     nodes: list[Version] = []
-    asked: dict[str, Any] = {}
+    query: dict[str, Any] = {}
     while True:
-        response = yield from ask(Call("GET", "tree", asked))
+        response = yield from send(ApiRequest("GET", "tree", query))
         nodes += [from_json(Version, node) for node in response.json()]
         if "next" not in response.links:
             return nodes
-        asked = dict(parse_qsl(urlsplit(response.links["next"]["url"]).query))
+        query = query_of(response.links["next"]["url"])
 
 
-def domains() -> Flow[None]:
-    """The domains that the tenant sees: its own, and the platform's."""
-    return (yield from pages(Domain, "domains"))
+def list_domains() -> Flow[None]:
+    """List the tenant's own domains and the platform's."""
+    return (yield from paginate(Domain, "domains"))
 
 
-def domain_create(
+def create_domain(
     name: str, *, parent: int, corpus: int, description: str = "", settings: Mapping[str, Any] | None = None
 ) -> Flow[Version]:
-    """Begin to build a domain from a corpus, upon a version of a root or of another domain."""
+    """Start building a domain from a corpus. The parent is a version of a root or of another domain."""
     body = {
         "name": name,
         "parent": parent,

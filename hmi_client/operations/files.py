@@ -1,4 +1,4 @@
-"""Uploading files, and making corpora and datasets of them."""
+"""Uploads, datasets and corpora."""
 
 import hashlib
 from base64 import b64encode
@@ -7,33 +7,32 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from hmi_client.errors import Conflict, ConnectionFailed, FilesRefused, Unavailable
-from hmi_client.flow import Call, Flow, Pause, ask
-from hmi_client.requests import get, pages, path_of, post
+from hmi_client.errors import Conflict, ConnectionFailed, FilesRejected, Unavailable
+from hmi_client.flow import ApiRequest, Flow, Sleep, get, paginate, post, send, url_path
 from hmi_client.responses import Check, Corpus, Dataset, Upload, from_json
 
-PIECE_BYTES = 8 * 2**20
-PIECE_TYPE = "application/offset+octet-stream"
-TUS = {"Tus-Resumable": "1.0.0"}
-FRUITLESS = 5
-"""Pieces in a row of which nothing arrived, before an upload is given up."""
+CHUNK_BYTES = 8 * 2**20
+CHUNK_CONTENT_TYPE = "application/offset+octet-stream"
+TUS_HEADERS = {"Tus-Resumable": "1.0.0"}
+MAX_STALLED_CHUNKS = 5
+"""An upload fails after this many chunks in a row that did not advance the server's offset."""
 POLL_S = 0.5
 
-Progress = Callable[[Path, int, int], None]
-"""Told the file, how many bytes of it are there, and how many it has."""
+ProgressCallback = Callable[[Path, int, int], None]
+"""Called with the file, the uploaded bytes and the total bytes."""
 
 
-def datasets() -> Flow[None]:
-    """The tenant's datasets."""
-    return (yield from pages(Dataset, "datasets"))
+def list_datasets() -> Flow[None]:
+    """List the tenant's datasets."""
+    return (yield from paginate(Dataset, "datasets"))
 
 
-def corpora() -> Flow[None]:
-    """The corpora that the tenant sees."""
-    return (yield from pages(Corpus, "corpora"))
+def list_corpora() -> Flow[None]:
+    """List the corpora that the tenant can see."""
+    return (yield from paginate(Corpus, "corpora"))
 
 
-def dataset_push(
+def push_dataset(
     files: Mapping[str, Path],
     *,
     task: str,
@@ -41,48 +40,52 @@ def dataset_push(
     columns: Mapping[str, str] | None = None,
     separator: str | None = None,
     allow_leaks: bool = False,
-    stores: bool = True,
-    on_progress: Progress | None = None,
+    check_only: bool = False,
+    on_progress: ProgressCallback | None = None,
 ) -> Flow[Check]:
-    """Make a dataset of files: ``train``, and perhaps ``dev`` and ``test``. Without ``stores`` they are only
-    checked. FilesRefused has the bad rows."""
+    """Upload files and create a dataset. The keys are ``train`` and optionally ``dev`` and ``test``.
+
+    With ``check_only`` the files are checked and not stored. FilesRejected lists the bad rows.
+    """
     options: dict[str, Any] = {"task": task, "allow_leaks": allow_leaks}
     if columns:
         options["columns"] = dict(columns)
     if separator is not None:
         options["separator"] = separator
-    return (yield from _push("dataset", files, name, options, stores, on_progress))
+    return (yield from _push("dataset", files, name, options, check_only, on_progress))
 
 
-def corpus_push(
-    file: Path, *, name: str, stores: bool = True, on_progress: Progress | None = None
+def push_corpus(
+    file: Path, *, name: str, check_only: bool = False, on_progress: ProgressCallback | None = None
 ) -> Flow[Check]:
-    """Make a corpus of a text file."""
-    return (yield from _push("corpus", {"file": file}, name, {}, stores, on_progress))
+    """Upload a text file and create a corpus. With ``check_only`` it is checked and not stored."""
+    return (yield from _push("corpus", {"file": file}, name, {}, check_only, on_progress))
 
 
-def upload(
-    path: Path, *, on_progress: Progress | None = None, piece_bytes: int = PIECE_BYTES
+def upload_file(
+    path: Path, *, on_progress: ProgressCallback | None = None, chunk_bytes: int = CHUNK_BYTES
 ) -> Flow[Upload]:
-    """Send a file, in pieces. What an earlier attempt at the same content brought there is not sent again."""
+    """Upload a file in chunks. An unfinished upload of the same content is resumed."""
     digest = _sha256(path)
     size = path.stat().st_size
-    known = yield from _begun(digest, size)
-    upload_id = known.id if known else (yield from _begin(path, size, digest))
-    offset, fruitless = known.offset if known else 0, 0
+    resumed = yield from _resumable_upload(digest, size)
+    upload_id = resumed.id if resumed else (yield from _create_upload(path, size, digest))
+    offset, stalled = resumed.offset if resumed else 0, 0
     with path.open("rb") as file:
         while offset < size:
             if on_progress:
                 on_progress(path, offset, size)
             file.seek(offset)
-            arrived = yield from _send(upload_id, offset, file.read(piece_bytes))
-            fruitless = 0 if arrived > offset else fruitless + 1
-            if fruitless == FRUITLESS:
-                raise ConnectionFailed(f"Nothing more of {path.name} arrives. Push it again to go on.")
-            offset = arrived
+            new_offset = yield from _send_chunk(upload_id, offset, file.read(chunk_bytes))
+            stalled = 0 if new_offset > offset else stalled + 1
+            if stalled == MAX_STALLED_CHUNKS:
+                raise ConnectionFailed(
+                    f"The upload of {path.name} does not advance. Push it again to resume."
+                )
+            offset = new_offset
     if on_progress:
         on_progress(path, size, size)
-    return (yield from get(Upload, path_of("uploads", upload_id)))
+    return (yield from get(Upload, url_path("uploads", upload_id)))
 
 
 def _push(
@@ -90,46 +93,46 @@ def _push(
     files: Mapping[str, Path],
     name: str,
     options: Mapping[str, Any],
-    stores: bool,
-    on_progress: Progress | None,
+    check_only: bool,
+    on_progress: ProgressCallback | None,
 ) -> Flow[Check]:
     ids = {}
     for purpose, path in files.items():
-        ids[purpose] = (yield from upload(path, on_progress=on_progress)).id
-    body = {"kind": kind, "name": name, "files": ids, "stores": stores, **options}
+        ids[purpose] = (yield from upload_file(path, on_progress=on_progress)).id
+    body = {"kind": kind, "name": name, "files": ids, "store": not check_only, **options}
     check = from_json(Check, (yield from post("checks", body)))
     while check.is_active:
-        yield Pause(POLL_S)
-        check = yield from get(Check, path_of("checks", check.id))
-    if check.refusal is not None:
-        raise FilesRefused(check.refusal, check.faults)
+        yield Sleep(POLL_S)
+        check = yield from get(Check, url_path("checks", check.id))
+    if check.error is not None:
+        raise FilesRejected(check.error, check.row_errors)
     return check
 
 
-def _begun(digest: str, size: int) -> Flow[Upload | None]:
-    """An upload of the same content that was begun before and is not used up."""
-    response = yield from ask(Call("GET", "uploads", {"limit": 100}))
-    uploads = [from_json(Upload, one) for one in response.json()["results"]]
-    return next((one for one in uploads if one.mark == digest and one.size_bytes == size), None)
+def _resumable_upload(digest: str, size: int) -> Flow[Upload | None]:
+    """An earlier upload of the same content that no dataset, corpus or batch has consumed."""
+    response = yield from send(ApiRequest("GET", "uploads", {"limit": 100}))
+    uploads = [from_json(Upload, upload) for upload in response.json()["results"]]
+    return next((each for each in uploads if each.fingerprint == digest and each.size_bytes == size), None)
 
 
-def _begin(path: Path, size: int, digest: str) -> Flow[str]:
-    metadata = {"filename": path.name, "sha256": digest, "mark": digest}
+def _create_upload(path: Path, size: int, digest: str) -> Flow[str]:
+    metadata = {"filename": path.name, "sha256": digest, "fingerprint": digest}
     pairs = ",".join(f"{name} {b64encode(value.encode()).decode()}" for name, value in metadata.items())
-    asked = {"Upload-Length": str(size), "Upload-Metadata": pairs, "Idempotency-Key": uuid4().hex}
-    response = yield from ask(Call("POST", "uploads", headers={**TUS, **asked}))
+    headers = {"Upload-Length": str(size), "Upload-Metadata": pairs, "Idempotency-Key": uuid4().hex}
+    response = yield from send(ApiRequest("POST", "uploads", headers={**TUS_HEADERS, **headers}))
     return str(response.headers["Location"]).rpartition("/")[2]
 
 
-def _send(upload_id: str, offset: int, piece: bytes) -> Flow[int]:
-    """How much is there after a piece was sent, whatever became of it."""
-    path = path_of("uploads", upload_id)
-    headers = {**TUS, "Upload-Offset": str(offset), "Content-Type": PIECE_TYPE}
+def _send_chunk(upload_id: str, offset: int, chunk: bytes) -> Flow[int]:
+    """Send a chunk and return the server's new offset, also if the request failed."""
+    path = url_path("uploads", upload_id)
+    headers = {**TUS_HEADERS, "Upload-Offset": str(offset), "Content-Type": CHUNK_CONTENT_TYPE}
     try:
-        call = Call("PATCH", path, content=piece, headers=headers, repeatable=False)
-        response = yield from ask(call)
+        request = ApiRequest("PATCH", path, content=chunk, headers=headers, idempotent=False)
+        response = yield from send(request)
     except (Conflict, ConnectionFailed, Unavailable):
-        return (yield from get(Upload, path)).offset  # the server knows best
+        return (yield from get(Upload, path)).offset
     return int(response.headers["Upload-Offset"])
 
 

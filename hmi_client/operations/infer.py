@@ -1,14 +1,13 @@
-"""Asking models."""
+"""Inference."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hmi_client.flow import Flow
-from hmi_client.requests import post
+from hmi_client.flow import Flow, post
 from hmi_client.responses import Answer, from_json
 
-TIMEOUT_S = 5.0
-"""How much longer than the deadline the client waits for the answer."""
+TIMEOUT_MARGIN_S = 5.0
+"""The client waits this much longer than the deadline, so that the server's own error arrives."""
 
 
 def infer(
@@ -19,15 +18,16 @@ def infer(
     explain: bool = False,
     idempotency_key: str | None = None,
 ) -> Flow[Answer]:
-    """What a model says to each input: a text, or the object that its task takes.
+    """Run a model on inputs: texts, or objects with the fields of the model's task.
 
-    ``model`` is ``model``, ``tenant/model``, ``tenant/model@alias`` or ``tenant/model:version``. ``explain``
-    has each result say how its tokens were made.
+    ``model`` is ``model``, ``tenant/model``, ``tenant/model@alias`` or ``tenant/model:version``. With
+    ``explain``, each result says how each of its tokens was computed.
     """
     body: dict[str, Any] = {"model": model, "inputs": list(inputs)}
     if timeout_s is not None:
         body["timeout_s"] = timeout_s
     if explain:
         body["explain"] = True
-    wait = None if timeout_s is None else timeout_s + TIMEOUT_S
-    return from_json(Answer, (yield from post("infer", body, key=idempotency_key, timeout_s=wait)))
+    client_timeout_s = None if timeout_s is None else timeout_s + TIMEOUT_MARGIN_S
+    response = yield from post("infer", body, idempotency_key=idempotency_key, timeout_s=client_timeout_s)
+    return from_json(Answer, response)

@@ -1,14 +1,13 @@
-"""Who asks."""
+"""The tenant of the API key."""
 
 from hmi_client.errors import AuthenticationFailed
-from hmi_client.flow import Call, Flow, ask
-from hmi_client.requests import get, path_of
+from hmi_client.flow import ApiRequest, Flow, get, send, url_path
 from hmi_client.responses import Tenant, Usage, from_json
 
 
 def whoami() -> Flow[Tenant]:
-    """The tenant that the key belongs to."""
-    response = yield from ask(Call("GET", "tenants"))
+    """Get the tenant that the API key belongs to."""
+    response = yield from send(ApiRequest("GET", "tenants"))
     results = response.json()["results"]
     if not results:
         raise AuthenticationFailed(
@@ -17,6 +16,6 @@ def whoami() -> Flow[Tenant]:
     return from_json(Tenant, results[0])
 
 
-def usage(tenant: str) -> Flow[Usage]:
-    """What the tenant may have and has; the key needs the scope `manage`."""
-    return (yield from get(Usage, path_of("tenants", tenant)))
+def get_usage(tenant: str) -> Flow[Usage]:
+    """Get a tenant's usage and quota. The key needs the scope `manage`."""
+    return (yield from get(Usage, url_path("tenants", tenant)))

@@ -1,26 +1,25 @@
-"""Making models, and waiting for them."""
+"""Training models, and waiting until a version is ready."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from hmi_client.errors import JobEnded
-from hmi_client.flow import Flow, Item, Pause
-from hmi_client.operations.jobs import POLL_S, job
-from hmi_client.operations.models import version
-from hmi_client.requests import path_of, post
-from hmi_client.responses import ENDED, Job, Version, from_json
+from hmi_client.errors import JobFailed
+from hmi_client.flow import Flow, Item, Sleep, post, url_path
+from hmi_client.operations.jobs import POLL_S, get_job
+from hmi_client.operations.models import get_version
+from hmi_client.responses import FINISHED_STATES, Job, Version, from_json
 
 
-def model_create(
+def create_model(
     name: str,
     *,
     parent: int,
     dataset: int,
     settings: Mapping[str, Any] | None = None,
-    license: str = "",  # noqa: A002 - the API's word
+    license: str = "",  # noqa: A002 - the API's name
     auto_promote: bool = True,
 ) -> Flow[Version]:
-    """Begin to train a new model upon a version of a root or a domain."""
+    """Start training a new model. The parent is a version of a root or a domain."""
     body = {
         "name": name,
         "parent": parent,
@@ -32,44 +31,39 @@ def model_create(
     return from_json(Version, (yield from post("models", body)))
 
 
-def model_update(
+def update_model(
     name: str, *, dataset: int, settings: Mapping[str, Any] | None = None, auto_promote: bool = True
 ) -> Flow[Version]:
-    """Begin to train a new version of a model with another dataset; what ``settings`` leaves out stays."""
+    """Start training a new version of a model. It inherits the settings that are not given."""
     body = {"dataset": dataset, "settings": dict(settings or {}), "auto_promote": auto_promote}
-    return from_json(Version, (yield from post(path_of("models", name, "versions"), body)))
+    return from_json(Version, (yield from post(url_path("models", name, "versions"), body)))
 
 
-def watch(version_id: int, *, poll_s: float = POLL_S) -> Flow[None]:
-    """Give the jobs that build a version whenever something of them has changed, until all have ended."""
-    shown: dict[str, Job] = {}
+def watch_version(version_id: int, *, poll_s: float = POLL_S) -> Flow[None]:
+    """Yield each job of a version whenever it changes, until all are finished."""
+    seen: dict[str, Job] = {}
     while True:
-        chain = (yield from version(version_id)).jobs
-        for line in chain:
-            known = shown.get(line.id)
-            if known is not None and known.has_ended:
+        summaries = (yield from get_version(version_id)).jobs
+        for summary in summaries:
+            before = seen.get(summary.id)
+            if before is not None and before.is_finished:
                 continue
-            now = yield from job(line.id)
-            if now != known:
-                shown[line.id] = now
-                yield Item(now)
-        if all(line.state in ENDED for line in chain):
+            job = yield from get_job(summary.id)
+            if job != before:
+                seen[summary.id] = job
+                yield Item(job)
+        if all(summary.state in FINISHED_STATES for summary in summaries):
             return
-        yield Pause(poll_s)
+        yield Sleep(poll_s)
 
 
-def wait(version_id: int, *, poll_s: float = POLL_S) -> Flow[Version]:
-    """A version once it is ready; JobEnded if a job of its chain failed or was cancelled."""
+def wait_for_version(version_id: int, *, poll_s: float = POLL_S) -> Flow[Version]:
+    """Wait until a version is ready. JobFailed if one of its jobs fails or is cancelled."""
     while True:
-        built = yield from version(version_id)
-        for line in built.jobs:
-            if line.state in ("failed", "cancelled"):
-                ended = yield from job(line.id)
-                raise JobEnded(
-                    ended.error_message or f"The job {ended.kind} was {ended.state}.",
-                    job=ended.id,
-                    code=ended.error_code or ended.state,
-                )
-        if all(line.state in ENDED for line in built.jobs):
-            return built
-        yield Pause(poll_s)
+        version = yield from get_version(version_id)
+        for summary in version.jobs:
+            if summary.state in ("failed", "cancelled"):
+                raise JobFailed.of((yield from get_job(summary.id)))
+        if all(summary.state in FINISHED_STATES for summary in version.jobs):
+            return version
+        yield Sleep(poll_s)

@@ -1,4 +1,4 @@
-"""What somebody should look at, and where."""
+"""Alerts of the admin dashboard."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -16,15 +16,15 @@ from inference.api.serving import Serving
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A sentence, the name of its colour, and where it leads."""
+    """A message, its colour, and a link."""
 
     text: str
     colour: str
-    address: str
+    url: str
 
 
 def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Alert]:
-    """What keeps requests from being answered."""
+    """Problems of the inference workers."""
     page = reverse("admin:serving-workers")
     if serving is None:
         yield Alert("The queue cannot be reached: infer requests are refused.", "danger", page)
@@ -36,39 +36,42 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
     else:
         for root in roots:
             if root.hplms and not root.workers:
-                told = f"No inference worker serves the root {root.name}, which has {root.hplms:,} models."
-                yield Alert(told, "danger", page)
+                text = f"No inference worker serves the root {root.name}, which has {root.hplms:,} models."
+                yield Alert(text, "danger", page)
     for worker in serving.workers:
         if worker.slot_mismatches:
-            told = f"{worker.name} refused {worker.slot_mismatches:,} rows because a slot held another model."
-            yield Alert(told, "danger", page)
+            text = f"{worker.name} refused {worker.slot_mismatches:,} rows because a slot held another model."
+            yield Alert(text, "danger", page)
         if worker.last_error:
             yield Alert(f"{worker.name}: {worker.last_error}", "warning", page)
 
 
 def work_alerts(jobs: Jobs) -> Iterator[Alert]:
-    """What keeps jobs from being done."""
-    listed = reverse("admin:jobs_job_changelist")
+    """Failed and stalled jobs."""
+    changelist = reverse("admin:jobs_job_changelist")
     if jobs.failed_today:
         what = "job has" if jobs.failed_today == 1 else "jobs have"
-        yield Alert(f"{jobs.failed_today:,} {what} failed today.", "warning", f"{listed}?state__exact=failed")
-    if jobs.waits_long:
-        told = "Jobs have been waiting for ten minutes and none is running: is there a training worker?"
-        yield Alert(told, "warning", f"{listed}?state__exact=queued")
+        yield Alert(
+            f"{jobs.failed_today:,} {what} failed today.", "warning", f"{changelist}?state__exact=failed"
+        )
+    if jobs.is_stalled:
+        text = "Jobs have been waiting for ten minutes and none is running: is there a training worker?"
+        yield Alert(text, "warning", f"{changelist}?state__exact=queued")
 
 
 def disk_alerts(stores: list[Store]) -> Iterator[Alert]:
-    """What will not fit any more."""
+    """Disks that are nearly full."""
     for store in stores:
         if store.is_nearly_full:
-            told = f"{store.name}: the disk is {store.percent} % full, {store.free} are free."
-            yield Alert(told, "danger", reverse("admin:tree_artifact_changelist"))
+            text = f"{store.name}: the disk is {store.percent} % full, {store.free} are free."
+            yield Alert(text, "danger", reverse("admin:tree_artifact_changelist"))
 
 
 def restart_alerts(restarts: Iterable[Restart]) -> Iterator[Alert]:
-    """Which processes of the product have ended by themselves."""
-    for one in restarts:
-        times = "once" if one.times == 1 else f"{one.times:,} times"
-        last = timezone.localtime(datetime.fromisoformat(one.last_at))
-        told = f"{one.name[0].upper()}{one.name[1:]}: started again {times}; at {last:%H:%M} it {one.how}."
-        yield Alert(told, "warning", reverse("admin:serving-workers"))
+    """Processes that were restarted."""
+    for restart in restarts:
+        times = "once" if restart.count == 1 else f"{restart.count:,} times"
+        last = timezone.localtime(datetime.fromisoformat(restart.last_at))
+        name = restart.name[0].upper() + restart.name[1:]
+        text = f"{name}: restarted {times}; at {last:%H:%M} it {restart.reason}."
+        yield Alert(text, "warning", reverse("admin:serving-workers"))

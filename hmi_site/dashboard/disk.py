@@ -1,4 +1,4 @@
-"""What lies on the disks, and how much room is left there."""
+"""Disk usage of the artifact store and the uploads."""
 
 import shutil
 from dataclasses import dataclass
@@ -17,26 +17,26 @@ NEARLY_FULL: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder of the product: what it holds, and how full its disk is, 0 to 1."""
+    """A storage folder: the size of its files, and its disk's free space and usage (0 to 1)."""
 
     name: str
-    held: str
+    used: str
     free: str
-    full: float
+    usage: float
 
     @property
     def percent(self) -> int:
-        """How full the disk is."""
-        return round(100 * self.full)
+        """The disk's usage in percent."""
+        return round(100 * self.usage)
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether somebody should make room."""
-        return self.full >= NEARLY_FULL
+        """Whether the disk is at least 90% full."""
+        return self.usage >= NEARLY_FULL
 
 
 def stores() -> list[Store]:
-    """The artifact store and the uploads; five queries."""
+    """The artifact store and the uploads (five queries)."""
     artifacts = _sum(Artifact.objects.all(), "size")
     uploads = sum(
         _sum(rows, "size_bytes")

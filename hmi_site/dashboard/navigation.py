@@ -1,4 +1,4 @@
-"""The navigation of the administration: what there is, in groups of what belongs together."""
+"""The sidebar of the admin."""
 
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("datasets.DatasetSplit", "table_rows"),
         ("datasets.Upload", "upload_file"),
         ("datasets.File", "draft"),
-        ("datasets.PartedFile", "file_copy"),
+        ("datasets.MultipartUpload", "file_copy"),
     ),
     "Accounts": (
         ("accounts.User", "person"),
@@ -61,11 +61,11 @@ GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("accounts.IdempotentResponse", "mark_email_read"),
     ),
 }
-"""Every list that there is, in one of them."""
+"""Each registered model with its icon, by group."""
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """The groups with what this person may look at."""
+    """The groups with the models that the user may view."""
     first = [
         {"title": "Dashboard", "icon": "dashboard", "link": reverse("admin:index")},
         {"title": "Serving workers", "icon": "dns", "link": reverse("admin:serving-workers")},
@@ -78,7 +78,7 @@ def navigation(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def list_item(request: HttpRequest, name: str, icon: str = "") -> dict[str, Any] | None:
-    """What the list of a model is called and where it is; None for those who may not look at it."""
+    """The title and URL of a model's change list. None if the user may not view it."""
     model = apps.get_model(name)
     if not admin.site.is_registered(model):
         return None

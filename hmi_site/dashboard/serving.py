@@ -1,4 +1,4 @@
-"""The inference workers, and which root which of them serve."""
+"""Inference workers and the roots that they serve."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from versiontree.tree.serving_manifest import manifest_publish
 
 @dataclass(frozen=True, slots=True)
 class RootRow:
-    """A root: the workers that take requests for it, the models below it, and what is outstanding."""
+    """A root: its ready workers, and its numbers of models, pinned models and outstanding requests."""
 
     pk: int
     name: str
@@ -33,7 +33,7 @@ class RootRow:
 
 
 def serving_or_none() -> Serving | None:
-    """How serving stands; None when the queue cannot be reached."""
+    """The state of serving. None if the queue cannot be reached."""
     try:
         return serving_now()
     except RedisError:
@@ -41,18 +41,19 @@ def serving_or_none() -> Serving | None:
 
 
 def memory_tiles(serving: Serving) -> list[Tile]:
-    """What the workers have in memory. Several may serve the same model: models are not added up over
-    them."""
+    """Memory of the workers. Models are not summed, since several workers may serve the same one."""
     workers = serving.workers
     used, total = (
-        sum(one.device_used_bytes for one in workers),
-        sum(one.device_total_bytes for one in workers),
+        sum(worker.device_used_bytes for worker in workers),
+        sum(worker.device_total_bytes for worker in workers),
     )
     return [
-        _fewest("Models in memory", [(one.resident, one.hplms) for one in workers]),
-        _fewest("Pinned in memory", [(one.pinned_resident, one.pinned) for one in workers]),
-        Tile("Slot mismatches", f"{sum(one.slot_mismatches for one in workers):,}", "must stay 0"),
-        Tile("Workers' memory", filesizeformat(sum(one.host_bytes for one in workers))),
+        _min_resident_tile("Models in memory", [(worker.resident, worker.hplms) for worker in workers]),
+        _min_resident_tile(
+            "Pinned in memory", [(worker.pinned_resident, worker.pinned) for worker in workers]
+        ),
+        Tile("Slot mismatches", f"{sum(worker.slot_mismatches for worker in workers):,}", "must stay 0"),
+        Tile("Workers' memory", filesizeformat(sum(worker.host_bytes for worker in workers))),
         Tile(
             "Device memory",
             filesizeformat(used) if total else "–",
@@ -61,17 +62,16 @@ def memory_tiles(serving: Serving) -> list[Tile]:
     ]
 
 
-def _fewest(name: str, held: list[tuple[int, int]]) -> Tile:
-    """How many of those that it serves the worker has that has the smallest share of them."""
-    there, served = min(held, key=lambda one: one[0] / one[1] if one[1] else 1.0, default=(0, 0))
+def _min_resident_tile(name: str, held: list[tuple[int, int]]) -> Tile:
+    """The tile of the worker with the smallest share of its models in memory."""
+    resident, served = min(held, key=lambda pair: pair[0] / pair[1] if pair[1] else 1.0, default=(0, 0))
     where = ", in the emptiest worker" if len(held) > 1 else ""
-    return Tile(name, f"{there:,}", f"of {served:,}{where}" if served else "")
+    return Tile(name, f"{resident:,}", f"of {served:,}{where}" if served else "")
 
 
 def levels_bar(workers: list[WorkerStatus]) -> tuple[Bar | None, list[tuple[str, str, str]]]:
-    """How the fragments of the last half minute were answered, and its legend: level, colour, share. Nothing
-    where there were none."""
-    counts = {name: sum(getattr(one.recently.levels, name) for one in workers) for name in LEVELS}
+    """A bar of the last half minute's fragments by lookup level, and its legend (label, colour, share)."""
+    counts = {name: sum(getattr(worker.recently.levels, name) for worker in workers) for name in LEVELS}
     total = sum(counts.values())
     if not total:
         return None, []
@@ -81,19 +81,19 @@ def levels_bar(workers: list[WorkerStatus]) -> tuple[Bar | None, list[tuple[str,
 
 
 def roots(serving: Serving | None) -> list[RootRow]:
-    """All roots that can be served, by name; three queries."""
-    workers = [one for one in serving.workers if one.state == "ready"] if serving else []
+    """All ready roots by name (three queries)."""
+    workers = [worker for worker in serving.workers if worker.state == "ready"] if serving else []
     ready = Version.unscoped.filter(kind=VersionKind.ROOT, state=VersionState.READY)
-    living = Version.unscoped.filter(kind=VersionKind.HPLM, number=1, hplm__deleted_at=None).order_by()
-    hplms = Counter(dict(living.values_list("root").annotate(Count("pk"))))
-    fixed = living.filter(hplm__in=Hplm.unscoped.filter(pinned_at__isnull=False))
-    pinned = Counter(dict(fixed.values_list("root").annotate(Count("pk"))))
+    models = Version.unscoped.filter(kind=VersionKind.HPLM, number=1, hplm__deleted_at=None).order_by()
+    hplms = Counter(dict(models.values_list("root").annotate(Count("pk"))))
+    pinned_models = models.filter(hplm__in=Hplm.unscoped.filter(pinned_at__isnull=False))
+    pinned = Counter(dict(pinned_models.values_list("root").annotate(Count("pk"))))
     outstanding = serving.by_root if serving else {}
     return [
         RootRow(
             pk,
             name,
-            tuple(one.name for one in workers if digest in one.root_digests),
+            tuple(worker.name for worker in workers if digest in worker.root_digests),
             hplms[pk],
             pinned[pk],
             outstanding.get(digest, 0),
@@ -102,25 +102,25 @@ def roots(serving: Serving | None) -> list[RootRow]:
     ]
 
 
-ORDERS: Final = {DRAIN: "drained", RESUME: "taking requests again", REFRESH: "refreshed"}
-"""What a worker can be told, and what it is then."""
+COMMANDS: Final = {DRAIN: "drained", RESUME: "taking requests again", REFRESH: "refreshed"}
+"""The commands for workers, and the participle for messages."""
 
 
-def worker_order(*, worker: str, what: str, actor: Actor) -> None:
-    """Have a worker ``drain`` (answer what it has, and take no more), ``resume``, or ``refresh`` (read the
-    manifest, which is written anew before, and try again what could not be loaded).
+def worker_command(*, worker: str, command: str, actor: Actor) -> None:
+    """Send a command to a worker.
 
-    Raises ``not_found`` (no such order, or no such worker answers), ``worker_unavailable`` when the queue
-    cannot be reached.
+    ``drain``: finish its requests and take no more; ``resume``; ``refresh``: publish and read the
+    manifest, and retry failed loads. Raises ``not_found`` (unknown command or worker) and
+    ``worker_unavailable`` (the queue cannot be reached).
     """
-    if what not in ORDERS:
-        raise HmiError(ErrorCode.NOT_FOUND, f"Workers do not know the order {what!r}.")
-    if what == REFRESH:
+    if command not in COMMANDS:
+        raise HmiError(ErrorCode.NOT_FOUND, f"Unknown command {command!r}.")
+    if command == REFRESH:
         manifest_publish()
     try:
-        obeyed = order(worker, what)
+        acknowledged = order(worker, command)
     except RedisError as error:
         raise HmiError(ErrorCode.WORKER_UNAVAILABLE, "The queue cannot be reached.") from error
-    if not obeyed:
-        raise HmiError(ErrorCode.NOT_FOUND, f"No inference worker called {worker!r} answers.")
-    audit_record(verb=f"worker.{what}", subject=worker, tenant=None, actor=actor)
+    if not acknowledged:
+        raise HmiError(ErrorCode.NOT_FOUND, f"No inference worker {worker!r} responds.")
+    audit_record(verb=f"worker.{command}", subject=worker, tenant=None, actor=actor)

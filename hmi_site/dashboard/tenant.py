@@ -1,4 +1,4 @@
-"""The list and the page of tenants: how much each has and uses, and where that stands."""
+"""The admin pages of tenants, with usage and quota."""
 
 from datetime import UTC, datetime
 from functools import partial
@@ -25,28 +25,30 @@ LISTS: Final = (
     *("tree.Hplm", "tree.Domain", "jobs.Job", "accounts.ApiKey", "accounts.Membership"),
     *("datasets.Corpus", "datasets.Dataset", "usage.UsageDay", "audit.AuditEvent"),
 )
-"""Those of its rows that the page leads to."""
+"""Models whose change lists the page links to, filtered by the tenant."""
 
 
-class TenantPage(TenantAdmin):
-    """With what it has taken of its quota."""
+class TenantUsageAdmin(TenantAdmin):
+    """Adds usage, quota and the takeout of all data."""
 
     change_form_before_template = "hmi_site/tenant.html"
-    actions = ("suspend", "resume", "take_out", "leave")
+    actions = ("suspend", "resume", "take_out", "delete_data")
     page_actions = actions
 
     def available_actions(self, row: Any) -> tuple[str, ...]:
         *others, last = super().available_actions(row) or ("",)
         return (*others, "take_out", last) if last else ()
 
-    @admin.action(description="Put all data into a file", permissions=["change"])
+    @admin.action(description="Export all data", permissions=["change"])
     def take_out(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
-        """For its owners and for administrators, who find it under *Takeouts*."""
+        """Start a takeout of each tenant."""
         for tenant in tenants:
-            begin = partial(takeout_request, tenant=tenant, actor=staff_user(request))
-            where = changelist_link(Takeout, f"q={tenant}", "Takeouts")
+            request_takeout = partial(takeout_request, tenant=tenant, actor=staff_user(request))
+            link = changelist_link(Takeout, f"q={tenant}", "Takeouts")
             self.try_action(
-                request, begin, format_html("All data of {} is being put into a file: see {}.", tenant, where)
+                request,
+                request_takeout,
+                format_html("All data of {} is being exported: see {}.", tenant, link),
             )
 
     def get_list_display(self, request: HttpRequest) -> Any:
@@ -56,22 +58,22 @@ class TenantPage(TenantAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         month = datetime.now(UTC).date().replace(day=1)
         hplms = Hplm.unscoped.filter(tenant=OuterRef("pk"), deleted_at=None).order_by().values("tenant")
-        asked = UsageSum.unscoped.filter(tenant=OuterRef("pk"), day__gte=month).order_by().values("tenant")
+        used = UsageSum.unscoped.filter(tenant=OuterRef("pk"), day__gte=month).order_by().values("tenant")
         tenants: QuerySet[Any] = super().get_queryset(request)
         counted: QuerySet[Any] = tenants.annotate(
             hplm_count=Coalesce(Subquery(hplms.annotate(n=Count("pk")).values("n")), 0),
-            requests=Coalesce(Subquery(asked.annotate(n=Sum("requests")).values("n")), 0),
+            requests=Coalesce(Subquery(used.annotate(n=Sum("requests")).values("n")), 0),
         )
         return counted
 
-    @admin.display(description="Its models", ordering="hplm_count")
+    @admin.display(description="Models", ordering="hplm_count")
     def hplm_count(self, tenant: Any) -> str:
-        """How many it has."""
+        """The number of the tenant's models."""
         return f"{tenant.hplm_count:,}"
 
     @admin.display(description="Requests this month", ordering="requests")
     def requests(self, tenant: Any) -> str:
-        """Infer requests, by UTC."""
+        """Infer requests in this month (UTC)."""
         return f"{tenant.requests:,}"
 
     def change_view(
@@ -82,8 +84,8 @@ class TenantPage(TenantAdmin):
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
         tenant = self.get_object(request, unquote(object_id))
-        shown = {"limits": limits_of(tenant), "lists": _lists(request, tenant.pk)} if tenant else {}
-        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **shown})
+        usage = {"limits": limits_of(tenant), "lists": _lists(request, tenant.pk)} if tenant else {}
+        return super().change_view(request, object_id, form_url, {**(extra_context or {}), **usage})
 
 
 def _lists(request: HttpRequest, tenant: int) -> list[tuple[str, str]]:

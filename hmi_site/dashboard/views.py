@@ -1,4 +1,4 @@
-"""The pages of the administration that are of no model: the live part of the dashboard, and the workers."""
+"""Admin views that belong to no model: the dashboard and the inference workers."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -18,7 +18,14 @@ from frontend.presenters.charts import Tile
 from frontend.presenters.serving import serving_tiles, worker_rows
 from hmi_site.dashboard.alerts import disk_alerts, restart_alerts, serving_alerts, work_alerts
 from hmi_site.dashboard.disk import stores
-from hmi_site.dashboard.serving import ORDERS, levels_bar, memory_tiles, roots, serving_or_none, worker_order
+from hmi_site.dashboard.serving import (
+    COMMANDS,
+    levels_bar,
+    memory_tiles,
+    roots,
+    serving_or_none,
+    worker_command,
+)
 from hmi_site.dashboard.work import Jobs, jobs_by_day, jobs_now, requests_by_day
 from hmi_site.launcher.supervisor import recent_restarts
 from inference.queueing.asking import DRAIN
@@ -27,29 +34,23 @@ from tenants.base.admin.confirm import AffectedRow, Confirmation, confirmation_r
 from tenants.base.errors import ErrorCode, HmiError
 
 View = Callable[..., HttpResponse]
+WORKERS_URL = "admin:serving-workers"
+COMMAND_PERMISSION = "tree.change_root"
+NO_WORKER_LEFT = "New requests are refused until a worker is resumed or started."
 
 
-WORKERS = "admin:serving-workers"
-
-
-MAY_ORDER = "tree.change_root"
-
-
-LAST = "Requests that come in meanwhile are refused until one of them is resumed or started."
-
-
-def may_order(request: HttpRequest) -> bool:
-    """Whether the person may tell workers what to do."""
+def can_command(request: HttpRequest) -> bool:
+    """Whether the user may send commands to workers."""
     user: Any = request.user
-    return bool(user.has_perm(MAY_ORDER))
+    return bool(user.has_perm(COMMAND_PERMISSION))
 
 
-def ordering(view: View) -> View:
-    """For those who may tell workers what to do."""
+def command_view(view: View) -> View:
+    """Decorator: a POST view for users who may send commands to workers."""
 
     @wraps(view)
     def guarded(request: HttpRequest, **kwargs: Any) -> HttpResponse:
-        if not may_order(request):
+        if not can_command(request):
             raise PermissionDenied
         return view(request, **kwargs)
 
@@ -60,21 +61,21 @@ def ordering(view: View) -> View:
 @never_cache
 @require_GET
 def dashboard_live(request: HttpRequest) -> HttpResponse:
-    """The part of the dashboard that is asked for again and again."""
-    return render(request, "hmi_site/dashboard_live.html", live())
+    """The part of the dashboard that the page polls."""
+    return render(request, "hmi_site/dashboard_live.html", live_context())
 
 
 @admin.site.admin_view
 @never_cache
 @require_GET
 def workers(request: HttpRequest) -> HttpResponse:
-    """The inference workers that have a heartbeat, the roots, and who serves which."""
+    """The inference workers with a heartbeat, and the roots."""
     serving = serving_or_none()
     context = {
         "serving": serving,
         "workers": worker_rows(serving) if serving else [],
         "roots": roots(serving),
-        "may_order": may_order(request),
+        "can_command": can_command(request),
     }
     if getattr(request, "htmx", False):
         return render(request, "hmi_site/workers_live.html", context)
@@ -82,31 +83,33 @@ def workers(request: HttpRequest) -> HttpResponse:
     return render(request, "hmi_site/workers.html", page)
 
 
-@ordering
-def tell(request: HttpRequest, worker: str, what: str) -> HttpResponse:
-    """Tell one worker. To drain the last that takes requests asks for its name."""
+@command_view
+def command_worker(request: HttpRequest, worker: str, command: str) -> HttpResponse:
+    """Send a command to a worker. Draining the last ready worker needs a confirmation."""
     others = [name for name in _ready() if name != worker]
-    if what == DRAIN and not others and not is_name_typed(request, worker):
+    if command == DRAIN and not others and not is_name_typed(request, worker):
         confirmation = Confirmation(
-            "drain", "Drain the last worker?", worker, f"No other takes requests. {LAST}"
+            "drain", "Drain the last worker?", worker, f"No other worker takes requests. {NO_WORKER_LEFT}"
         )
         return _confirmation(request, confirmation, [worker])
-    _send_orders(request, [worker], what)
-    return redirect(WORKERS)
+    _send_command(request, [worker], command)
+    return redirect(WORKERS_URL)
 
 
-@ordering
+@command_view
 def drain_all(request: HttpRequest) -> HttpResponse:
-    """Drain all that take requests, once that was typed."""
+    """Drain all ready workers, after a confirmation."""
     ready = _ready()
     phrase = f"drain {len(ready)} workers"
     if not ready:
         messages.warning(request, "No inference worker takes requests.")
     elif is_name_typed(request, phrase):
-        _send_orders(request, ready, DRAIN)
+        _send_command(request, ready, DRAIN)
     else:
-        return _confirmation(request, Confirmation("drain", "Drain all workers?", phrase, LAST), ready)
-    return redirect(WORKERS)
+        return _confirmation(
+            request, Confirmation("drain", "Drain all workers?", phrase, NO_WORKER_LEFT), ready
+        )
+    return redirect(WORKERS_URL)
 
 
 def _ready() -> list[str]:
@@ -114,11 +117,11 @@ def _ready() -> list[str]:
     return [worker.name for worker in serving.workers if worker.state == "ready"] if serving else []
 
 
-def _send_orders(request: HttpRequest, names: list[str], what: str) -> None:
+def _send_command(request: HttpRequest, names: list[str], command: str) -> None:
     for name in names:
         try:
-            worker_order(worker=name, what=what, actor=staff_user(request))
-            messages.success(request, f"{name} is {ORDERS[what]}.")
+            worker_command(worker=name, command=command, actor=staff_user(request))
+            messages.success(request, f"{name} is {COMMANDS[command]}.")
         except HmiError as error:
             if error.code not in (ErrorCode.NOT_FOUND, ErrorCode.WORKER_UNAVAILABLE):
                 raise
@@ -126,27 +129,27 @@ def _send_orders(request: HttpRequest, names: list[str], what: str) -> None:
 
 
 def _confirmation(request: HttpRequest, confirmation: Confirmation, names: list[str]) -> HttpResponse:
-    context = {**admin.site.each_context(request), "back": reverse(WORKERS)}
+    context = {**admin.site.each_context(request), "back": reverse(WORKERS_URL)}
     return confirmation_response(
         request, confirmation, rows=[AffectedRow(name) for name in names], hidden=[], context=context
     )
 
 
-def board(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - unfold's signature
-    """What unfold asks for: the context of the page, with all figures."""
-    held = stores()
+def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG001 - unfold's signature
+    """The context of the dashboard (unfold's DASHBOARD_CALLBACK)."""
+    disks = stores()
     return {
         **context,
-        **live(),
+        **live_context(),
         "title": "Dashboard",
-        "stores": held,
-        "disk_alerts": list(disk_alerts(held)),
+        "stores": disks,
+        "disk_alerts": list(disk_alerts(disks)),
         "charts": [("Infer requests by day", requests_by_day()), ("Jobs by day", jobs_by_day())],
     }
 
 
-def live() -> dict[str, Any]:
-    """What changes while one looks; a handful of queries, and one question to Valkey."""
+def live_context() -> dict[str, Any]:
+    """The context of the polled part: a few queries, and one request to Redis."""
     serving, jobs = serving_or_none(), jobs_now()
     bar, legend = levels_bar(serving.workers if serving else [])
     restarts = recent_restarts(settings.HMI_RUNTIME_DIR, timezone.now())

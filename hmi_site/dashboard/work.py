@@ -1,4 +1,4 @@
-"""Jobs and requests: now, today, and of the last two weeks."""
+"""Numbers of jobs and requests: now, today, and in the last two weeks."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -14,52 +14,51 @@ from tenants.usage.models import UsageSum
 from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobState
 
 DAYS: Final = 14
-RUNNING_SHOWN: Final = 8
-WAITS_TOO_LONG: Final = timedelta(minutes=10)
+MAX_RUNNING_SHOWN: Final = 8
+STALLED_AFTER: Final = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)
 class ChartPart:
-    """A piece of a bar: a share of its length, 0 to 1, in a colour."""
+    """A part of a bar: its share (0 to 1) and colour."""
 
     share: float
     colour: str
 
     @property
     def percent(self) -> str:
-        """As a length in a style sheet."""
+        """The share in percent, for CSS."""
         return f"{100 * self.share:.2f}"
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A bar with what it says."""
+    """A bar of a chart. ``title`` is its text for tooltips and screen readers."""
 
     label: str
     parts: tuple[ChartPart, ...]
-    said: str
+    title: str
 
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """How jobs stand. ``failed_today`` and ``done_today`` are of this day (UTC); ``waits_long`` is whether
-    one has waited for minutes while none runs."""
+    """Numbers of jobs by state. Days are UTC. ``is_stalled``: a job is queued for minutes while none runs."""
 
     running: int
     queued: int
     waiting: int
     done_today: int
     failed_today: int
-    waits_long: bool
-    at_work: tuple[Job, ...]
+    is_stalled: bool
+    running_jobs: tuple[Job, ...]
 
 
 def jobs_now() -> Jobs:
-    """Four queries, however many jobs there are."""
+    """The current numbers of jobs (four queries)."""
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     active = Counter(dict(_counted(Job.unscoped.filter(state__in=["waiting", "queued", "running"]))))
     ended = Counter(dict(_counted(Job.unscoped.filter(finished_at__gte=today))))
-    late = Job.unscoped.filter(state=JobState.QUEUED, queued_at__lt=timezone.now() - WAITS_TOO_LONG)
+    late = Job.unscoped.filter(state=JobState.QUEUED, queued_at__lt=timezone.now() - STALLED_AFTER)
     running = Job.unscoped.filter(state=JobState.RUNNING).order_by("started_at")
     related = ("version__root", "version__domain__root", "version__hplm__tenant", "tenant")
     return Jobs(
@@ -68,13 +67,13 @@ def jobs_now() -> Jobs:
         waiting=active["waiting"],
         done_today=ended["succeeded"],
         failed_today=ended["failed"],
-        waits_long=not active["running"] and late.exists(),
-        at_work=tuple(running.select_related(*related)[:RUNNING_SHOWN]),
+        is_stalled=not active["running"] and late.exists(),
+        running_jobs=tuple(running.select_related(*related)[:MAX_RUNNING_SHOWN]),
     )
 
 
 def jobs_by_day() -> list[Bar]:
-    """How the jobs of the last two weeks ended, a bar for each day; one query."""
+    """Finished jobs of the last two weeks, a bar per day (one query)."""
     days = _days()
     ended = Job.unscoped.filter(finished_at__date__gte=days[0]).order_by()
     rows = ended.values_list(TruncDate("finished_at"), "state").annotate(Count("pk"))
@@ -82,32 +81,34 @@ def jobs_by_day() -> list[Bar]:
     for day, state, count in rows:
         if day in counts:
             counts[day][state] += count
-    top = max((sum(found.values()) for found in counts.values()), default=0) or 1
+    top = max((sum(by_state.values()) for by_state in counts.values()), default=0) or 1
     states = (JobState.SUCCEEDED, JobState.CANCELLED, JobState.FAILED)
     return [
         Bar(
             f"{day:%-d %b}",
             tuple(
-                ChartPart(found[state] / top, JOB_STATE_COLOURS[state]) for state in states if found[state]
+                ChartPart(by_state[state] / top, JOB_STATE_COLOURS[state])
+                for state in states
+                if by_state[state]
             ),
-            _day_title(day, {state.label.lower(): found[state] for state in states}),
+            _day_title(day, {state.label.lower(): by_state[state] for state in states}),
         )
-        for day, found in counts.items()
+        for day, by_state in counts.items()
     ]
 
 
 def requests_by_day() -> list[Bar]:
-    """Infer requests of the last two weeks, a bar for each day; one query."""
+    """Infer requests of the last two weeks, a bar per day (one query)."""
     days = _days()
     rows = UsageSum.unscoped.filter(day__gte=days[0]).order_by().values_list("day")
-    found = {day: (asked, failed) for day, asked, failed in rows.annotate(Sum("requests"), Sum("failed"))}
-    top = max((asked for asked, _ in found.values()), default=0) or 1
+    totals = {day: (total, failed) for day, total, failed in rows.annotate(Sum("requests"), Sum("failed"))}
+    top = max((total for total, _ in totals.values()), default=0) or 1
     bars = []
     for day in days:
-        asked, failed = found.get(day, (0, 0))
-        parts = (ChartPart((asked - failed) / top, "primary"), ChartPart(failed / top, "danger"))
-        said = _day_title(day, {"answered": asked - failed, "failed": failed})
-        bars.append(Bar(f"{day:%-d %b}", tuple(part for part in parts if part.share > 0), said))
+        total, failed = totals.get(day, (0, 0))
+        parts = (ChartPart((total - failed) / top, "primary"), ChartPart(failed / top, "danger"))
+        title = _day_title(day, {"answered": total - failed, "failed": failed})
+        bars.append(Bar(f"{day:%-d %b}", tuple(part for part in parts if part.share > 0), title))
     return bars
 
 
@@ -121,5 +122,5 @@ def _days() -> list[date]:
 
 
 def _day_title(day: date, counts: Mapping[str, int]) -> str:
-    told = [f"{count:,} {word}" for word, count in counts.items() if count]
-    return f"{day:%-d %B}: {', '.join(told) or 'none'}"
+    parts = [f"{count:,} {word}" for word, count in counts.items() if count]
+    return f"{day:%-d %B}: {', '.join(parts) or 'none'}"

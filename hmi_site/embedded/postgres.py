@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: a foreground child on a unix socket, with its data in HMI_HOME."""
+"""The embedded PostgreSQL: a child process on a Unix socket, with its data in HMI_HOME."""
 
 import contextlib
 import importlib.util
@@ -12,14 +12,14 @@ import psutil
 import psycopg
 from psycopg import sql
 
-from hmi_site.embedded.process import Child, ChildError, plain_environment, run_tied
-from hmi_site.embedded.runtime_dir import give, identity_for, make_private
+from hmi_site.embedded.process import Child, ChildError, clean_environment, run_command
+from hmi_site.embedded.runtime_dir import create_private_folder, find_identity, set_owner
 
-PORT = 5432  # only part of the socket's name
-OLD_SERVER_WAIT_S = 15.0
+PORT = 5432  # part of the socket's name
+OLD_SERVER_TIMEOUT_S = 15.0
 BUILTIN_LOCALE_SINCE = 17
-DURABLE = {"max_connections": "200", "shared_buffers": "128MB"}
-THROWAWAY = {
+DURABLE_OPTIONS = {"max_connections": "200", "shared_buffers": "128MB"}
+TEST_OPTIONS = {
     "fsync": "off",
     "synchronous_commit": "off",
     "full_page_writes": "off",
@@ -29,9 +29,8 @@ THROWAWAY = {
     "shared_buffers": "64MB",
 }
 
-# What gives away all that is the superuser's. Sequences that belong to a column go with its table, and refuse
-# to go alone.
-HAND_OVER = """
+# Commands that change the owner of all tables and routines. Sequences of a column follow their table.
+REASSIGN_OWNER = """
     SELECT format('ALTER TABLE %%s OWNER TO %%I', c.oid::regclass, %(owner)s::text)
     FROM pg_class c
     WHERE c.relnamespace = 'public'::regnamespace AND c.relowner = current_user::regrole
@@ -46,8 +45,7 @@ HAND_OVER = """
 
 @dataclass(frozen=True, kw_only=True)
 class Postgres:
-    """How one embedded server is started; `user` is its superuser. `durable=False` is for tests: fast, and
-    lost on a power cut."""
+    """The configuration of an embedded server. ``user`` is its superuser. ``durable=False`` is for tests."""
 
     data: Path
     runtime: Path
@@ -57,26 +55,26 @@ class Postgres:
     durable: bool = True
 
     def prepare(self) -> Child:
-        """Make the data folder if there is none, wait for an old server to end; the child to start."""
-        make_private(self.runtime)
+        """Create the data folder if missing, wait for an old server to exit, return the child to start."""
+        create_private_folder(self.runtime)
         programs = find_programs(self.binaries)
         if not (self.data / "PG_VERSION").exists():
             self._initialise(programs)
-        identity = identity_for(data=self.data, program=programs / "postgres", runtime=self.runtime)
+        identity = find_identity(data=self.data, program=programs / "postgres", runtime=self.runtime)
         self._check_version(programs)
-        await_old_server(self.data)
+        wait_for_old_server(self.data)
         return Child(
             name="PostgreSQL",
             command=[str(programs / "postgres"), "-D", str(self.data), *self._options()],
             log=self.log,
-            env=plain_environment(),
+            env=clean_environment(),
             identity=identity,
-            stop_signal=signal.SIGINT,  # end sessions and shut down in order
+            stop_signal=signal.SIGINT,  # fast shutdown: end the sessions
             death_signal=signal.SIGINT,
         )
 
     def connect(self, database: str) -> psycopg.Connection:
-        """A connection to `database`; raises psycopg.OperationalError while the server is not ready."""
+        """Connect as the superuser. Raises psycopg.OperationalError while the server is not ready."""
         return psycopg.connect(
             host=str(self.runtime),
             port=PORT,
@@ -87,7 +85,7 @@ class Postgres:
         )
 
     def ready(self) -> bool:
-        """Whether it answers."""
+        """Whether the server accepts connections."""
         try:
             self.connect("postgres").close()
         except psycopg.OperationalError:
@@ -95,10 +93,10 @@ class Postgres:
         return True
 
     def create_database(self, name: str, *, owner: str) -> None:
-        """Create the role and the database if they are absent, and give the role all that is in it.
+        """Create the role and the database if missing, and make the role the owner of all objects.
 
-        Row-level security does not hold superusers, so `owner` is none. What the superuser made, as all was
-        made once, becomes the owner's.
+        Row-level security does not apply to superusers, so the owner is an ordinary role. Objects that the
+        superuser created in earlier installations change their owner.
         """
         with self.connect("postgres") as connection:
             ensure_role(connection, owner)
@@ -106,7 +104,7 @@ class Postgres:
             command = "ALTER DATABASE {} OWNER TO {}" if known else "CREATE DATABASE {} OWNER {}"
             connection.execute(sql.SQL(command).format(sql.Identifier(name), sql.Identifier(owner)))
         with self.connect(name) as connection, connection.transaction():
-            for (command,) in connection.execute(HAND_OVER, {"owner": owner}).fetchall():
+            for (command,) in connection.execute(REASSIGN_OWNER, {"owner": owner}).fetchall():
                 connection.execute(command.encode())
 
     def _options(self) -> list[str]:
@@ -117,15 +115,15 @@ class Postgres:
             "unix_socket_permissions": "0700",
             "timezone": "UTC",
             "log_timezone": "UTC",
-            **(DURABLE if self.durable else THROWAWAY),
+            **(DURABLE_OPTIONS if self.durable else TEST_OPTIONS),
         }
         return [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
 
     def _initialise(self, programs: Path) -> None:
-        """Run initdb beside the final place and rename: an interrupted first start leaves no half cluster."""
+        """Run initdb in another folder and rename it, so that no interruption leaves a partial cluster."""
         draft = self.data.with_name(f"{self.data.name}.new")
         shutil.rmtree(draft, ignore_errors=True)
-        identity = identity_for(data=draft, program=programs / "postgres", runtime=self.runtime)
+        identity = find_identity(data=draft, program=programs / "postgres", runtime=self.runtime)
         command = [
             str(programs / "initdb"),
             "-D",
@@ -139,32 +137,33 @@ class Postgres:
             command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C"]
         else:
             command += ["--locale=C.UTF-8"]
-        done = run_tied(
-            command if self.durable else [*command, "--no-sync"], identity=identity, env=plain_environment()
+        done = run_command(
+            command if self.durable else [*command, "--no-sync"], identity=identity, env=clean_environment()
         )
         if done.returncode != 0:
-            raise ChildError(f"PostgreSQL's data folder could not be made:\n{done.stderr or done.stdout}")
+            raise ChildError(f"PostgreSQL's data folder could not be created:\n{done.stderr or done.stdout}")
         shutil.rmtree(self.data, ignore_errors=True)
         draft.rename(self.data)
-        give(self.data, identity) if identity else None
+        if identity:
+            set_owner(self.data, identity)
 
     def _check_version(self, programs: Path) -> None:
-        made_by = int((self.data / "PG_VERSION").read_text(encoding="ascii").split(".")[0])
-        if made_by != (found := program_version(programs)):
+        data_version = int((self.data / "PG_VERSION").read_text(encoding="ascii").split(".")[0])
+        if data_version != (version := program_version(programs)):
             raise ChildError(
-                f"{self.data} was made by PostgreSQL {made_by}, but {programs} holds version {found}.\n"
-                "Set HMI_POSTGRES_BIN to the version that made it, or move the data over with pg_dump."
+                f"{self.data} is of PostgreSQL {data_version}, but {programs} has version {version}.\n"
+                "Set HMI_POSTGRES_BIN to that version, or migrate the data with pg_dump."
             )
 
 
 def ensure_role(connection: psycopg.Connection, name: str) -> None:
-    """A role that may sign in and nothing else, made if it is absent."""
+    """Create an ordinary role with LOGIN if it is missing."""
     if not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", [name]).fetchone():
         connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
 
 
 def find_programs(binaries: Path | None) -> Path:
-    """The folder of `postgres` and `initdb`: the one asked for, or the newest in the installed package."""
+    """The folder of `postgres` and `initdb`: the given one, or that of the installed package."""
     if binaries is not None:
         folder = binaries.parent if binaries.is_file() else binaries
     else:
@@ -184,26 +183,26 @@ def find_programs(binaries: Path | None) -> Path:
 
 def program_version(programs: Path) -> int:
     """The major version of the binaries."""
-    done = run_tied([str(programs / "postgres"), "--version"], identity="", env=plain_environment())
+    done = run_command([str(programs / "postgres"), "--version"], identity="", env=clean_environment())
     numbers = [word for word in done.stdout.split() if word[0].isdigit()]
     if done.returncode != 0 or not numbers:
         raise ChildError(f"{programs / 'postgres'} does not run:\n{done.stderr}")
     return int(numbers[0].split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz"))
 
 
-def await_old_server(data: Path) -> None:
-    """Wait for the server of a launcher that was killed; forget a server that is gone, and end what is left
-    of one that was killed itself: a session that is busy does not notice, and holds the memory they share.
+def wait_for_old_server(data: Path) -> None:
+    """Wait until the server of a killed launcher has exited. Remove a stale lock file and leftover sessions.
 
-    Only the holder of the home's lock may call this. PostgreSQL itself refuses to start when the process id
-    in its lock file is alive again as something else, which is common after a container restarts.
+    Busy sessions of a killed server survive it and hold its shared memory. PostgreSQL refuses to start if the
+    process id in its lock file belongs to another process, which is common after a container restarts. Only
+    the holder of the home's lock may call this.
     """
     lock = data / "postmaster.pid"
-    deadline = time.monotonic() + OLD_SERVER_WAIT_S
+    deadline = time.monotonic() + OLD_SERVER_TIMEOUT_S
     while lock.exists():
         server = _running_server(lock, data)
         if server is None:
-            _end_sessions(data)
+            _kill_sessions(data)
             lock.unlink(missing_ok=True)
             return
         if time.monotonic() > deadline:
@@ -219,13 +218,13 @@ def _running_server(lock: Path, data: Path) -> psutil.Process | None:
         return None
 
 
-def _end_sessions(data: Path) -> None:
-    """Of a server that is gone. Each is in a process group of its own."""
+def _kill_sessions(data: Path) -> None:
+    """Kill the sessions of a server that is gone. Each has its own process group."""
     sessions = [process for process in psutil.process_iter() if _runs_in(process, data)]
     for session in sessions:
         with contextlib.suppress(psutil.Error):
             session.kill()
-    psutil.wait_procs(sessions, timeout=OLD_SERVER_WAIT_S)
+    psutil.wait_procs(sessions, timeout=OLD_SERVER_TIMEOUT_S)
 
 
 def _runs_in(process: psutil.Process, folder: Path) -> bool:

@@ -1,4 +1,4 @@
-"""A program that runs as our child, in the foreground, with its output in a log file."""
+"""Child processes of the launcher, with their output in log files."""
 
 import contextlib
 import os
@@ -13,21 +13,21 @@ from pathlib import Path
 
 import psutil
 
-from hmi_site.embedded import lifeline
+from hmi_site.embedded import parent_death
 
-LOG_LIMIT_BYTES = 16 * 1024**2
-LAST_LINES = 15
-KILL_WAIT_S = 10.0
-GONE_POLL_S = 0.02
+MAX_LOG_BYTES = 16 * 1024**2
+LOG_TAIL_LINES = 15
+KILL_TIMEOUT_S = 10.0
+GROUP_POLL_S = 0.02
 
 
 class ChildError(RuntimeError):
-    """A child could not start, or ended when it should not; the message is for the person at the terminal."""
+    """A child could not be started, or exited unexpectedly. The message is shown to the user."""
 
 
 @dataclass(kw_only=True)
 class Child:
-    """One child process and how to stop it. Start it from the main thread (see `lifeline`)."""
+    """One child process. Start it from the main thread (see `parent_death`)."""
 
     name: str
     command: Sequence[str]
@@ -39,17 +39,16 @@ class Child:
     stop_signal: signal.Signals = signal.SIGTERM
     death_signal: signal.Signals = signal.SIGKILL
     stop_timeout_s: float = 20.0
-    inherits: Sequence[int] = ()
-    """Numbers of open files that it may use."""
+    pass_fds: Sequence[int] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
 
     def start(self) -> None:
-        """Start it in a session of its own: Ctrl-C reaches the launcher alone, which stops all in order."""
+        """Start it in a new session, so that Ctrl-C reaches only the launcher, which stops all in order."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self.trim_log()
+        self.rotate_log()
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                tied_command(
+                wrapped_command(
                     self.command, identity=self.identity, death_signal=self.death_signal, nice=self.nice
                 ),
                 stdin=subprocess.DEVNULL,
@@ -58,52 +57,51 @@ class Child:
                 env=dict(self.env),
                 cwd=self.folder,
                 start_new_session=True,
-                pass_fds=self.inherits,
+                pass_fds=self.pass_fds,
             )
 
-    def trim_log(self) -> None:
-        """Set a log that has grown large aside, in the place of the one before. Who writes it appends, and
-        goes on at the beginning of an empty file."""
-        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+    def rotate_log(self) -> None:
+        """Copy a large log to `.1` and truncate it. The writer appends, so it continues in the empty file."""
+        if self.log.exists() and self.log.stat().st_size > MAX_LOG_BYTES:
             shutil.copyfile(self.log, self.log.with_name(f"{self.log.name}.1"))
             os.truncate(self.log, 0)
 
     @property
     def pid(self) -> int:
-        """The process id; the child must have been started."""
+        """The process id. The child must have been started."""
         if self.process is None:
             raise ChildError(f"{self.name} has not been started")
         return self.process.pid
 
     def exit_code(self) -> int | None:
-        """How it ended; None while it runs."""
+        """The exit code, negative for a signal. None while it runs."""
         return self.process.poll() if self.process else None
 
     def check_alive(self) -> None:
-        """Raise ChildError with the end of its log if it has ended."""
+        """Raise ChildError with the end of its log if it has exited."""
         code = self.exit_code()
         if code is not None:
-            raise ChildError(f"{self.name} {describe_exit(code)}.\n{self.last_lines()}")
+            raise ChildError(f"{self.name} {describe_exit(code)}.\n{self.log_tail()}")
 
-    def last_lines(self) -> str:
-        """The end of its log, and where the log is."""
+    def log_tail(self) -> str:
+        """The end of the log, and its path."""
         lines = (
             self.log.read_text(encoding="utf-8", errors="replace").splitlines() if self.log.exists() else []
         )
-        return "\n".join([*lines[-LAST_LINES:], f"(log: {self.log})"])
+        return "\n".join([*lines[-LOG_TAIL_LINES:], f"(log: {self.log})"])
 
     def stop(self) -> None:
-        """Ask it to end, wait, then end its whole group. Harmless when it has not started or has ended."""
-        self.ask_to_stop()
-        self.await_end()
+        """Terminate it, wait, then kill its process group. Does nothing if it was not started."""
+        self.terminate()
+        self.wait_or_kill()
 
-    def ask_to_stop(self) -> None:
-        """Send the signal that ends it in order."""
+    def terminate(self) -> None:
+        """Send the stop signal."""
         if self.process is not None and self.process.poll() is None:
             self.process.send_signal(self.stop_signal)
 
-    def await_end(self) -> None:
-        """Wait for its end as long as it may take, then kill whatever is left of its group."""
+    def wait_or_kill(self) -> None:
+        """Wait up to the stop timeout, then kill what remains of its process group."""
         if self.process is None:
             return
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -111,34 +109,33 @@ class Child:
         self.kill_group()
 
     def kill_group(self) -> None:
-        """Kill it and whatever is left of its group, and return when they are gone. Harmless when it has not
-        started."""
+        """Kill its process group and wait until it is gone. Does nothing if it was not started."""
         if self.process is None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        self.process.wait(KILL_WAIT_S)
-        deadline = time.monotonic() + KILL_WAIT_S
+        self.process.wait(KILL_TIMEOUT_S)
+        deadline = time.monotonic() + KILL_TIMEOUT_S
         while _runs_in_group(self.pid) and time.monotonic() < deadline:
-            time.sleep(GONE_POLL_S)
+            time.sleep(GROUP_POLL_S)
 
 
-def tied_command(
+def wrapped_command(
     command: Sequence[str], *, identity: str, death_signal: signal.Signals, nice: int = 0
 ) -> list[str]:
-    """`command`, run so that it ends with this process, as somebody else if `identity` says so."""
+    """The command, wrapped so that it ends with this process and runs as ``identity``, if given."""
     options = ["--parent", str(os.getpid()), "--death-signal", str(int(death_signal)), "--nice", str(nice)]
     if identity:
         options += ["--identity", identity]
-    return [sys.executable, "-I", "-S", lifeline.__file__, *options, "--", *map(str, command)]
+    return [sys.executable, "-I", "-S", parent_death.__file__, *options, "--", *map(str, command)]
 
 
-def run_tied(
+def run_command(
     command: Sequence[str], *, identity: str, env: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short command to its end and return its output; never raises for a failure of the command."""
+    """Run a command to its end. A failure does not raise."""
     return subprocess.run(
-        tied_command(command, identity=identity, death_signal=signal.SIGKILL),
+        wrapped_command(command, identity=identity, death_signal=signal.SIGKILL),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -150,7 +147,7 @@ def run_tied(
 
 
 def _runs_in_group(group: int) -> bool:
-    """Whether a process of the group still runs: one that has ended may wait for whoever reaps orphans."""
+    """Whether a process of the group still runs. Zombies do not count."""
     for process in psutil.process_iter():
         with contextlib.suppress(OSError, psutil.Error):
             if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
@@ -158,13 +155,13 @@ def _runs_in_group(group: int) -> bool:
     return False
 
 
-def plain_environment() -> dict[str, str]:
-    """An environment in which no variable of the person's shell (PGPORT, LC_ALL...) changes a server."""
+def clean_environment() -> dict[str, str]:
+    """A minimal environment, so that no variable of the shell (PGPORT, LC_ALL) affects a server."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
 
 
 def describe_exit(code: int) -> str:
-    """An exit code in words."""
+    """An exit code as text."""
     if code >= 0:
         return f"ended with exit code {code}"
     return f"was ended by {signal.Signals(-code).name}"

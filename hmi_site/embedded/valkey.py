@@ -1,4 +1,4 @@
-"""The embedded Valkey: a foreground child on a unix socket, with an append-only file in HMI_HOME."""
+"""The embedded Valkey: a child process on a Unix socket, with an append-only file in HMI_HOME."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import redis
 
-from hmi_site.embedded.process import Child, ChildError, plain_environment
-from hmi_site.embedded.runtime_dir import make_private
+from hmi_site.embedded.process import Child, ChildError, clean_environment
+from hmi_site.embedded.runtime_dir import create_private_folder
 from hmi_site.server_urls import VALKEY_SOCKET, embedded_redis_url
 
 PROGRAM_NAMES = ("valkey-server", "redis-server")
@@ -15,7 +15,7 @@ PROGRAM_NAMES = ("valkey-server", "redis-server")
 
 @dataclass(frozen=True, kw_only=True)
 class Valkey:
-    """How one embedded server is started. `durable=False` is for tests: nothing is kept."""
+    """The configuration of an embedded server. ``durable=False`` disables persistence, for tests."""
 
     data: Path
     runtime: Path
@@ -24,23 +24,23 @@ class Valkey:
     durable: bool = True
 
     def prepare(self) -> Child:
-        """The child to start; its folders exist afterwards.
+        """Create the folders and return the child to start.
 
-        It dies with the launcher by SIGKILL: what it has acknowledged is already written to its file, and a
-        server that shuts down slowly would remove the socket of its successor.
+        It is killed with the launcher: acknowledged writes are in its file, and a slow shutdown would
+        remove the socket of its successor.
         """
-        make_private(self.runtime)
+        create_private_folder(self.runtime)
         self.data.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Child(
             name="Valkey",
             command=[str(find_program(self.binary)), *self._options()],
             log=self.log,
-            env=plain_environment(),
+            env=clean_environment(),
             folder=self.data,
         )
 
     def ready(self) -> bool:
-        """Whether it answers, with its data loaded."""
+        """Whether the server responds and has loaded its data."""
         client = redis.Redis.from_url(
             embedded_redis_url(self.runtime), socket_connect_timeout=3, socket_timeout=3
         )
@@ -65,7 +65,7 @@ class Valkey:
 
 
 def find_program(binary: Path | None) -> Path:
-    """The server's program: the one asked for (a file, or a folder that holds it), or the package's."""
+    """The path of the server's program: the given file or folder, or the installed package's."""
     if binary is None:
         return _packaged_program()
     if binary.is_file():

@@ -26,19 +26,19 @@ MAX_HOST_LENGTH = 64
 NOT_RETRYABLE = {409, 429}
 """Statuses with ``x-should-retry: false`` unless they have Retry-After: OpenAI's clients would retry."""
 TITLES = {
-    400: "That request could not be read",
-    401: "Sign in first",
-    403: "You may not do that",
-    404: "There is nothing here",
-    406: "That is not to be had in this form",
-    408: "That came too slowly",
-    409: "That is not possible now",
-    410: "This is over",
-    413: "That is too large",
-    415: "That is not taken in this form",
-    429: "That is too much at once",
-    500: "Something went wrong here",
-    503: "Not available right now",
+    400: "Invalid request",
+    401: "Sign-in required",
+    403: "Not allowed",
+    404: "Not found",
+    406: "Format not available",
+    408: "Request timed out",
+    409: "Not possible now",
+    410: "No longer available",
+    413: "Too large",
+    415: "Format not supported",
+    429: "Too many requests",
+    500: "Server error",
+    503: "Service unavailable",
 }
 PLAIN_PAGE = "<!doctype html><title>{title}</title><h1>{title}</h1><p>{message}</p>"
 
@@ -210,7 +210,7 @@ def _page(error: HmiError, template: str) -> str:
     context = {
         "status": error.status,
         "code": str(error.code),
-        "title": TITLES.get(error.status, "That did not work"),
+        "title": TITLES.get(error.status, "Error"),
         "message": error.message,
     }
     try:

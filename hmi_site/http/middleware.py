@@ -16,7 +16,7 @@ from hmi_site.accounts import second_factor_required
 from hmi_site.http.body_limits import BODY_ERROR, BODY_SENDER, FORM, check_size, keeps_partial
 from hmi_site.http.errors import error_response
 from inference.api.errors import speaks_json
-from inference.open_inference.bodies import speaks_oip
+from inference.open_inference.errors import is_oip_path
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import empty_scope, enter_platform
 from tenants.base.upload_concurrency import release_database, upload_slot
@@ -141,7 +141,7 @@ def _check_body(request: HttpRequest) -> None:
 def _check_encoding(request: HttpRequest) -> None:
     """Only the Open Inference Protocol accepts compressed bodies, and decompresses them itself."""
     encoding = request.headers.get("Content-Encoding", IDENTITY).strip().lower()
-    if encoding not in ("", IDENTITY) and not speaks_oip(request.path):
+    if encoding not in ("", IDENTITY) and not is_oip_path(request.path):
         message = "Compressed bodies are not accepted here. Send the body without Content-Encoding."
         details = {"accepted": [IDENTITY]}
         raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Encoding", details=details)

@@ -11,8 +11,8 @@ from django.http import HttpRequest, HttpResponse
 from structlog.contextvars import bind_contextvars, clear_contextvars, get_contextvars
 
 from inference.api.validation import REQUEST_ID_HEADER, usable_request_id
-from inference.logs import TO_HIDE
-from inference.open_inference.bodies import speaks_oip
+from inference.logs import MASKED_TEXT
+from inference.open_inference.errors import is_oip_path
 from tenants.base.client_address import set_current_request
 
 log = logging.getLogger(__name__)
@@ -50,11 +50,11 @@ class RequestLog:
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: dict[str, Any]) -> None:
         """Hide secrets in the URL from the log."""
         for name in SECRET_URL_ARGUMENTS & kwargs.keys():
-            bind_contextvars(**{TO_HIDE: str(kwargs[name])})
+            bind_contextvars(**{MASKED_TEXT: str(kwargs[name])})
 
 
 def _is_infer_path(path: str) -> bool:
-    return path == INFER_PATH or (speaks_oip(path) and path.endswith(INFER_SUFFIX))
+    return path == INFER_PATH or (is_oip_path(path) and path.endswith(INFER_SUFFIX))
 
 
 def log_infer(view: str, status: int, code: str, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The product's own processes, as children of the launcher."""
+"""The product's processes, which the launcher starts as its children."""
 
 import json
 import math
@@ -13,44 +13,28 @@ import httpx
 import redis
 from django.conf import settings
 
-from hmi_site.embedded.lifeline import SUPERVISED
+from hmi_site.embedded.parent_death import SUPERVISOR_PID
 from hmi_site.embedded.process import Child
 from hmi_site.health import ready_workers
 from hmi_site.launcher.supervisor import Ready
-from hmi_site.launcher.web_server import LISTENER, Port
+from hmi_site.launcher.web_server import LISTENER_FD, Port
 from hmi_site.ready_file import READY_FILE
 
 TRAINING_NICENESS = 10
-
-
 DEFAULT_QUEUE_PROCESSES = 2
-
-
 WEBHOOK_CONCURRENCY = 8
-
-
 BATCH_CONCURRENCY = 2
-
-
-WEB_POOL = 32
-
-
+WEB_DB_CONNECTIONS = 32
 WEB_STOP_S = 10
-
-
 MAX_CONNECTIONS = 4096
-
-
-RETURNS_MEMORY = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1024**2)}
-"""Has glibc give large bodies back to the system. With a heap for each thread it keeps hundreds of MB."""
-
-
-_NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""To load the usual ones takes longer than to ask a server on this machine, which has none."""
+MALLOC_ENV = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(1024**2)}
+"""Makes glibc return the memory of large bodies. With a heap per thread it keeps hundreds of MB."""
+_EMPTY_SSL_CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+"""Loading certificates takes longer than a health check on this machine, which needs none."""
 
 
 def inference_worker() -> tuple[Child, Ready]:
-    """The process that answers infer requests."""
+    """The inference worker."""
     name = f"worker-{secrets.token_hex(4)}"
     child = _python(
         "inference worker",
@@ -61,11 +45,11 @@ def inference_worker() -> tuple[Child, Ready]:
         HMI_DTYPE=settings.HMI_DTYPE,
         OMP_NUM_THREADS=str(usable_cpus()),
     )
-    return child, lambda: _works(name)
+    return child, lambda: _is_worker_ready(name)
 
 
 def training_worker() -> tuple[Child, Ready]:
-    """The Celery worker of long jobs: one at a time, capped threads, low priority."""
+    """The Celery worker of training jobs: one at a time, limited threads, low priority."""
     threads = str(training_threads(settings.HMI_TRAIN_THREADS))
     return _celery(
         "training worker",
@@ -77,7 +61,7 @@ def training_worker() -> tuple[Child, Ready]:
 
 
 def default_worker() -> tuple[Child, Ready]:
-    """The Celery worker of everything short."""
+    """The Celery worker of short tasks."""
     processes = str(DEFAULT_QUEUE_PROCESSES)
     return _celery(
         "task worker",
@@ -87,7 +71,7 @@ def default_worker() -> tuple[Child, Ready]:
 
 
 def uploads_worker() -> tuple[Child, Ready]:
-    """The Celery worker that reads what was uploaded, one upload at a time."""
+    """The Celery worker that checks uploads, one at a time."""
     return _celery(
         "upload worker",
         *("worker", "--queues", "uploads", "--concurrency", "1", "--hostname", "uploads@%h", *_QUIET),
@@ -97,7 +81,7 @@ def uploads_worker() -> tuple[Child, Ready]:
 
 
 def webhook_worker() -> tuple[Child, Ready]:
-    """The Celery worker that sends to webhooks: threads, since they wait for other hosts."""
+    """The Celery worker that delivers webhooks. It uses threads, which mostly wait for the network."""
     threads = ("--pool", "threads", "--concurrency", str(WEBHOOK_CONCURRENCY))
     return _celery(
         "webhook worker",
@@ -107,7 +91,7 @@ def webhook_worker() -> tuple[Child, Ready]:
 
 
 def batch_worker() -> tuple[Child, Ready]:
-    """The Celery worker that has batches answered, some at a time."""
+    """The Celery worker that runs batches."""
     processes = str(BATCH_CONCURRENCY)
     return _celery(
         "batch worker",
@@ -118,47 +102,46 @@ def batch_worker() -> tuple[Child, Ready]:
 
 
 def beat() -> tuple[Child, Ready]:
-    """The clock. Its schedule is in the settings, so it keeps no file."""
+    """Celery beat. The schedule is in the settings, so it needs no schedule file."""
     return _celery("beat", "beat", "--scheduler", "celery.beat:Scheduler")
 
 
 def web(port: Port) -> tuple[Child, Ready]:
-    """The web server: one process with many threads, since a thread waits for each infer request."""
+    """The web server: one process with many threads, since each infer request may occupy one."""
     host = f"[{port.address}]" if ":" in port.address else port.address
     threads = str(settings.HMI_WEB_THREADS)
-    loaded = _ready_file("web")
+    ready_file = _ready_file("web")
     child = _python(
         "web",
         [
             *("-m", "hmi_site.launcher.web_server", "--interface", "asgi", "--no-ws"),
             *("--host", port.address, "--port", str(port.number)),
-            *("--http", "1"),  # of HTTP/2 each connection could have many slow readers
-            *("--backpressure", str(_most_connections())),
+            *("--http", "1"),  # an HTTP/2 connection could have many slow readers
+            *("--backpressure", str(_max_connections())),
             *("--log-config", str(_log_config_file())),
             *("--workers-kill-timeout", str(WEB_STOP_S), "hmi_site.asgi:application"),
         ],
         HMI_PORT=str(port.number),
         HMI_WEB_THREADS=threads,
-        HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_POOL),
-        **RETURNS_MEMORY,
-        **{LISTENER: str(port.listener.fileno()), READY_FILE: str(loaded)},
+        HMI_DB_POOL=str(settings.HMI_DB_POOL or WEB_DB_CONNECTIONS),
+        **MALLOC_ENV,
+        **{LISTENER_FD: str(port.listener.fileno()), READY_FILE: str(ready_file)},
     )
-    child.inherits = [port.listener.fileno()]
+    child.pass_fds = [port.listener.fileno()]
     child.stop_timeout_s = WEB_STOP_S + 5
-    # First the file: until it is there, nobody accepts what asks, and asking would take all of its time.
-    return child, lambda: loaded.exists() and _answers(f"http://{host}:{port.number}/health/live")
+    # The file first: a health check would time out before the server accepts connections.
+    return child, lambda: ready_file.exists() and _responds(f"http://{host}:{port.number}/health/live")
 
 
-def _most_connections() -> int:
-    """How many connections the web server accepts, those that are idle among them: half of the files that it
-    may open."""
+def _max_connections() -> int:
+    """The maximum of open connections, idle ones included: half of the open files that are allowed."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
-    return max(most, settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS)
+    allowed = MAX_CONNECTIONS if files == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, files // 2)
+    return max(allowed, settings.HMI_WEB_THREADS + settings.HMI_LIVE_STREAMS)
 
 
 def _log_config_file() -> Path:
-    """The site's log settings for the web server's own process, which knows no Django."""
+    """Write the log settings to a file for granian's main process, which does not load Django."""
     file = Path(settings.HMI_RUNTIME_DIR) / "log-config.json"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(settings.LOGGING))
@@ -176,12 +159,12 @@ def _celery(name: str, *arguments: str, nice: int = 0, **env: str) -> tuple[Chil
         **{READY_FILE: str(ready_file), **env},
     )
     child.nice = nice
-    child.stop_timeout_s = 30.0  # a running job hands itself back to the queue at its next check
+    child.stop_timeout_s = 30.0  # a running job requeues itself at its next heartbeat
     return child, ready_file.exists
 
 
 def _ready_file(name: str) -> Path:
-    """What the process that is to be started touches once it takes work; not there yet."""
+    """The path of a ready file. A stale file is removed."""
     file = Path(settings.HMI_RUNTIME_DIR) / f"{name.replace(' ', '-')}.ready"
     file.unlink(missing_ok=True)
     return file
@@ -201,23 +184,23 @@ def _python(name: str, arguments: list[str], **env: str) -> Child:
             "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(base), os.environ.get("PYTHONPATH")])),
             "PYTHONUNBUFFERED": "1",
-            SUPERVISED: str(os.getpid()),
+            SUPERVISOR_PID: str(os.getpid()),
             **env,
         },
     )
 
 
-def _works(name: str) -> bool:
+def _is_worker_ready(name: str) -> bool:
     try:
         return any(worker.name == name for worker in ready_workers())
     except redis.RedisError:
         return False
 
 
-def _answers(url: str) -> bool:
-    """Whether a server is up there."""
+def _responds(url: str) -> bool:
+    """Whether the URL returns a success status."""
     try:
-        return httpx.get(url, timeout=3.0, trust_env=False, verify=_NO_CERTIFICATES).is_success
+        return httpx.get(url, timeout=3.0, trust_env=False, verify=_EMPTY_SSL_CONTEXT).is_success
     except httpx.HTTPError:
         return False
 
@@ -225,20 +208,17 @@ def _answers(url: str) -> bool:
 CGROUP_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
-FEW = 2
-
-
 def usable_cpus() -> int:
-    """Processors this process may run on, not more than a container's quota."""
-    allowed = len(os.sched_getaffinity(0))
+    """The number of CPUs that this process may use, limited by the container's quota."""
+    cpus = len(os.sched_getaffinity(0))
     try:
         quota, period = CGROUP_QUOTA.read_text(encoding="ascii").split()
-        return max(1, min(allowed, math.ceil(int(quota) / int(period))))
+        return max(1, min(cpus, math.ceil(int(quota) / int(period))))
     except (OSError, ValueError):  # no such file, or "max"
-        return allowed
+        return cpus
 
 
-def training_threads(asked: int) -> int:
-    """Threads for training: as asked, or all but one processor (both of two; it runs at a low priority)."""
+def training_threads(configured: int) -> int:
+    """The configured number of threads, or one per CPU but one. With one or two CPUs, one per CPU."""
     cpus = usable_cpus()
-    return asked or (cpus if cpus <= FEW else cpus - 1)
+    return configured or (cpus if cpus <= 2 else cpus - 1)

@@ -1,4 +1,4 @@
-"""Signals of the launcher: what ends it, and the end of a child."""
+"""Signal handling of the launcher: stop signals, and the exit of a child."""
 
 import contextlib
 import signal
@@ -7,64 +7,65 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-ONE_AT_A_TIME_S = 1.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+QUIET_S = 1.0
 
 
-class Stopped(BaseException):
-    """Somebody asked the launcher to stop (Ctrl-C, SIGTERM, a closed terminal)."""
+class StopRequested(BaseException):
+    """The launcher received a stop signal (Ctrl-C, SIGTERM, a closed terminal)."""
 
 
-class ChildEnded(BaseException):
-    """A child ended by itself. Not an Exception, so that no `except Exception` on the way keeps it."""
+class ChildExited(BaseException):
+    """A child exited by itself. A BaseException, so that no `except Exception` swallows it."""
 
 
 @dataclass
 class Interrupts:
-    """Whether signals raise. Whoever catches one of them disarms first: nothing may interrupt its clean-up.
+    """Whether signals raise exceptions. Code that catches one disarms first, so that its clean-up is not
+    interrupted.
 
-    On the way from where it was raised to there, another signal must not take its place: for a second
-    none does. (Not for ever: Python swallows what is raised in some places.)
+    For a second after one was raised, no other is, so that none replaces it. The time is limited, since
+    Python swallows exceptions in some places, such as finalizers.
     """
 
     armed: bool = True
     _quiet_until: float = float("-inf")
-    _holding: bool = False
-    _held: BaseException | None = None
+    _is_deferring: bool = False
+    _deferred: BaseException | None = None
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Within, nothing is raised; the first that would have been is raised at the end."""
-        self._holding = True
+    def deferred(self) -> Iterator[None]:
+        """Defer exceptions to the end of the block. Only the first is kept."""
+        self._is_deferring = True
         try:
             yield
         finally:
-            self._holding = False
-            late, self._held = self._held, None
-        if late is not None:
-            self.interrupt(late)
+            self._is_deferring = False
+            error, self._deferred = self._deferred, None
+        if error is not None:
+            self.interrupt(error)
 
     def interrupt(self, error: BaseException) -> None:
-        """Raise `error`, unless disarmed, held, or one is under way."""
-        if self._holding:
-            self._held = self._held or error
+        """Raise `error`, unless disarmed, deferring, or shortly after another."""
+        if self._is_deferring:
+            self._deferred = self._deferred or error
         elif self.armed and time.monotonic() >= self._quiet_until:
-            self._quiet_until = time.monotonic() + ONE_AT_A_TIME_S
+            self._quiet_until = time.monotonic() + QUIET_S
             raise error
 
 
 @contextlib.contextmanager
-def raising(interrupts: Interrupts, *, child_ended: Callable[[], bool]) -> Iterator[None]:
-    """Within, an ending signal raises Stopped in the main thread, and a child that has ended ChildEnded."""
+def raise_on_signals(interrupts: Interrupts, *, child_exited: Callable[[], bool]) -> Iterator[None]:
+    """In the block, stop signals raise StopRequested in the main thread, and a child's exit ChildExited."""
 
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler
-        interrupts.interrupt(Stopped())
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+        interrupts.interrupt(StopRequested())
 
-    def child(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a handler
-        if child_ended():
-            interrupts.interrupt(ChildEnded())
+    def child(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - a signal handler
+        if child_exited():
+            interrupts.interrupt(ChildExited())
 
-    handlers = {**dict.fromkeys(ENDING, stop), signal.SIGCHLD: child}
+    handlers = {**dict.fromkeys(STOP_SIGNALS, stop), signal.SIGCHLD: child}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield

@@ -1,4 +1,4 @@
-"""One launcher at a time per HMI_HOME."""
+"""A lock that allows one launcher per HMI_HOME."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from hmi_site.embedded.process import ChildError
 
 
 class HomeLock:
-    """Held for as long as the launcher lives, however it ends. Says who holds it, and at which URL."""
+    """A file lock that the kernel releases with the process. The file has the holder's process id and URL."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -25,7 +25,7 @@ class HomeLock:
             self._lock.acquire(blocking=False)
         except Timeout:
             raise ChildError(self._refusal()) from None
-        self.tell(url="")
+        self.write_url("")
         return self
 
     def __exit__(
@@ -35,8 +35,8 @@ class HomeLock:
             self._file.write_text("", encoding="utf-8")
             self._lock.release()
 
-    def tell(self, *, url: str) -> None:
-        """Write down where the site is."""
+    def write_url(self, url: str) -> None:
+        """Save the site's URL."""
         self._file.write_text(json.dumps({"pid": os.getpid(), "url": url}), encoding="utf-8")
 
     def _refusal(self) -> str:

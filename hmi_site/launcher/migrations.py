@@ -1,4 +1,4 @@
-"""Bringing the database up to date."""
+"""Database migrations at start-up."""
 
 from typing import Final
 
@@ -11,23 +11,23 @@ from rich.console import Console
 from hmi_site.embedded.process import ChildError
 from tenants.base.row_security import policies_apply
 
-EARLIER_APPS: Final = frozenset({"tenants", "versiontree"})
-"""Applications that made the tables before each subject had its own. Their migrations cannot be continued."""
-EARLIER_DATABASE: Final = """\
-The database of {home} was made by an earlier version of HMI, whose tables this one cannot read; nothing was
-changed. With that version, take out what you want to keep:  python manage.py export_version REFERENCE
-FILE.zip With this one, start anew and bring it in:          HMI_HOME=/another/folder make up"""
+OLD_APPS: Final = frozenset({"tenants", "versiontree"})
+"""Apps of an earlier version. Its databases cannot be migrated."""
+OLD_DATABASE_MESSAGE: Final = """\
+The database of {home} was created by an earlier version of HMI and cannot be read. Nothing was changed.
+With the earlier version, export what you want to keep:  python manage.py export_version REFERENCE FILE.zip
+With this version, start with an empty home and import:  HMI_HOME=/another/folder make up"""
 
 
 def apply(console: Console) -> int:
-    """Apply what is pending and return how many migrations that was. Does little, fast, when none is.
+    """Apply pending migrations and return their number.
 
-    The policies between tenants are seen to each time: they may change without a migration. Raises
-    ChildError for a database of before (`EARLIER_APPS`), and leaves it as it is.
+    Also applies the row-level security policies, which may change without a migration. Raises ChildError for
+    a database of an earlier version.
     """
     executor = MigrationExecutor(connection)
-    if EARLIER_APPS & {app for app, _ in executor.loader.applied_migrations}:
-        raise ChildError(EARLIER_DATABASE.format(home=settings.HMI_HOME))
+    if OLD_APPS & {app for app, _ in executor.loader.applied_migrations}:
+        raise ChildError(OLD_DATABASE_MESSAGE.format(home=settings.HMI_HOME))
     count = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
     if count:
         with console.status(f"Preparing the database ({count} migrations)"):

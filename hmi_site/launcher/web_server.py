@@ -1,4 +1,4 @@
-"""The web server, granian, on a socket that the launcher has opened; which port that is."""
+"""Granian on a socket that the launcher opens, and the choice of its port."""
 
 import errno
 import os
@@ -11,16 +11,16 @@ from granian.server.mp import MPServer
 
 from hmi_site.embedded.process import ChildError
 
-PORTS_TRIED: Final = 100
-
-
+MAX_PORTS_TRIED: Final = 100
 BACKLOG: Final = 1024
-"""Connections that wait for the web server, also while it is started again."""
+"""Connections that wait for the web server, also during its restart."""
+LISTENER_FD: Final = "HMI_WEB_LISTENER"
+"""The environment variable with the file descriptor of the open socket."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port with an open ``listener``: while that is open, nobody else can have the port."""
+    """A port with its open ``listener``, and the ports before it that are in use."""
 
     address: str
     number: int
@@ -28,15 +28,15 @@ class Port:
     listener: socket.socket
 
 
-def choose_port(host: str, wanted: int) -> Port:
-    """Listen on the first free port from `wanted` on; `taken` has those before it."""
+def choose_port(host: str, first: int) -> Port:
+    """Listen on the first free port from ``first`` on."""
     family, address = _resolve(host)
     taken: list[int] = []
-    for number in range(wanted, min(wanted + PORTS_TRIED, 65536)):
+    for number in range(first, min(first + MAX_PORTS_TRIED, 65536)):
         if (listener := _listen(family, address, number)) is not None:
             return Port(address, number, tuple(taken), listener)
         taken.append(number)
-    raise ChildError(f"No port from {wanted} to {wanted + PORTS_TRIED - 1} is free; set HMI_PORT.")
+    raise ChildError(f"No port from {first} to {first + MAX_PORTS_TRIED - 1} is free; set HMI_PORT.")
 
 
 def _listen(family: int, address: str, number: int) -> socket.socket | None:
@@ -57,20 +57,16 @@ def _resolve(host: str) -> tuple[int, str]:
     try:
         family, _, _, _, address = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
     except OSError as error:
-        raise ChildError(f"HMI_HOST is {host!r}, which has no address: {error.strerror}.") from None
+        raise ChildError(f"HMI_HOST {host!r} cannot be resolved: {error.strerror}.") from None
     return family, str(address[0])
 
 
-LISTENER: Final = "HMI_WEB_LISTENER"
-"""The environment variable with the number of the open socket."""
-
-
 class InheritedSocketServer(MPServer):
-    """Granian's server, which otherwise opens a socket of its own in each of its worker processes."""
+    """Granian's server on an inherited socket. By default each of its workers opens one."""
 
     def _init_shared_socket(self) -> None:
         holder: Any = vars(net)["SocketHolder"]  # its stub lacks the arguments: number, is_uds, backlog
-        self._shd = holder(int(os.environ[LISTENER]), False, self.backlog)
+        self._shd = holder(int(os.environ[LISTENER_FD]), False, self.backlog)
         self._ssp = self._sso = None
 
 

@@ -1,4 +1,4 @@
-"""What the person at the terminal sees once everything runs."""
+"""The message that `manage.py up` prints when all processes run."""
 
 import json
 import shlex
@@ -10,7 +10,7 @@ from demo.tree import DemoSummary
 
 
 def show_welcome(console: Console, *, url: str, demo: DemoSummary | None) -> None:
-    """Where the site is, who may sign in, and a request that works when pasted."""
+    """Print the site's URL, the demo's logins and an example request."""
     console.print(f"\nHMI is running at [bold]{url}[/bold] (admin: {url}/admin/, API: {url}/api/docs/)")
     if demo is not None:
         console.print(_logins(demo))
@@ -20,7 +20,7 @@ def show_welcome(console: Console, *, url: str, demo: DemoSummary | None) -> Non
 
 
 def curl_line(url: str, demo: DemoSummary) -> str:
-    """One infer request for a shell."""
+    """An infer request as a curl command."""
     body = json.dumps({"model": demo.model, "inputs": [demo.text]})
     return (
         f"curl -s {url}/api/v1/infer -H 'Authorization: Bearer {demo.api_key}' "
@@ -31,5 +31,5 @@ def curl_line(url: str, demo: DemoSummary) -> str:
 def _logins(demo: DemoSummary) -> Table:
     table = Table("sign in as", "password", title="Demo logins", title_justify="left", box=None)
     for login in demo.logins:
-        table.add_row(login.username, login.password or "(changed since)")
+        table.add_row(login.username, login.password or "(changed)")
     return table

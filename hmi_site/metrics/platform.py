@@ -1,4 +1,4 @@
-"""How the platform stands, asked of the database and of Redis at each scrape."""
+"""Metrics of the platform, read from the database and Redis at each scrape."""
 
 import logging
 import time
@@ -21,43 +21,42 @@ from versiontree.jobs.models import Job, JobKind, JobState
 log = logging.getLogger(__name__)
 
 
-class Platform(Collector):
-    """What does not answer has no figures, and ``hmi_dependency_up`` says so: the others are told all the
-    same."""
+class PlatformCollector(Collector):
+    """Collects metrics of each dependency that responds. ``hmi_dependency_up`` is 0 for the others."""
 
     def collect(self) -> Iterator[Metric]:
-        """Ask everybody, now."""
+        """Query the database and Redis."""
         up = GaugeMetricFamily(
-            "hmi_dependency_up", "Whether it answered for this scrape", labels=["dependency"]
+            "hmi_dependency_up", "Whether it responded to this scrape", labels=["dependency"]
         )
-        for name, ask in (("database", _of_database), ("redis", _of_redis)):
-            told = _ask(ask)
-            up.add_metric([name], float(bool(told)))
-            yield from told
+        for name, collect in (("database", _database_metrics), ("redis", _redis_metrics)):
+            metrics = _collect(collect)
+            up.add_metric([name], float(bool(metrics)))
+            yield from metrics
         yield up
 
 
-def _ask(ask: Callable[[], Iterator[Metric]]) -> list[Metric]:
+def _collect(collect: Callable[[], Iterator[Metric]]) -> list[Metric]:
     try:
-        return list(ask())
+        return list(collect())
     except (DatabaseError, redis.RedisError) as error:
-        log.warning("not in the metrics: %s", error)
+        log.warning("Metrics are missing: %s", error)
         return []
 
 
-def _of_database() -> Iterator[Metric]:
-    """Jobs by kind and state, the absent ones as 0."""
+def _database_metrics() -> Iterator[Metric]:
+    """Jobs by kind and state, including those with none."""
     rows = Job.unscoped.order_by().values_list("kind", "state").annotate(Count("pk"))
     with platform_scope():
-        found = {(kind, state): count for kind, state, count in rows}
+        counts = {(kind, state): count for kind, state, count in rows}
     jobs = GaugeMetricFamily("hmi_jobs", "Jobs in the database", labels=["kind", "state"])
     for kind in JobKind.values:
         for state in JobState.values:
-            jobs.add_metric([kind, state], found.get((kind, state), 0))
+            jobs.add_metric([kind, state], counts.get((kind, state), 0))
     yield jobs
 
 
-def _of_redis() -> Iterator[Metric]:
+def _redis_metrics() -> Iterator[Metric]:
     with redis.Redis.from_url(
         settings.REDIS_URL, socket_timeout=TIMEOUT_S, socket_connect_timeout=TIMEOUT_S
     ) as client:

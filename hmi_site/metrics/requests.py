@@ -1,4 +1,4 @@
-"""Counts and times every request that reaches this process."""
+"""Prometheus metrics of HTTP requests, and the `/metrics` endpoint."""
 
 import secrets
 import time
@@ -17,70 +17,61 @@ from prometheus_client import (
     generate_latest,
 )
 
-from hmi_site.metrics.platform import Platform
+from hmi_site.metrics.platform import PlatformCollector
 
 UNRESOLVED = "unresolved"
-"""In the place of a view: static files, unknown addresses, what was refused before any view."""
-
-
-SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-
-
-disable_created_metrics()  # type: ignore[no-untyped-call] # they double the series, and nobody asks them
-
-
+"""The label of requests that reach no view: static files, unknown URLs, early rejections."""
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+disable_created_metrics()  # type: ignore[no-untyped-call] # they double the number of series
 registry = CollectorRegistry()
-
-
 ProcessCollector(registry=registry)
-
-
-answers = Counter("hmi_http_requests", "HTTP requests answered", ["view", "status"], registry=registry)
-
-
+responses = Counter("hmi_http_requests", "HTTP requests answered", ["view", "status"], registry=registry)
 durations = Histogram(
     "hmi_http_request_seconds",
     "Time until a request is answered, of a stream until it begins",
     ["view"],
-    buckets=SECONDS,
+    buckets=BUCKETS,
     registry=registry,
 )
 
 
 class RequestMetrics:
-    """Outermost, so that what others refuse is counted too. Labels are names of views, never addresses: those
-    are for anybody to invent."""
+    """Middleware: counts requests and measures their duration.
+
+    Placed before other middleware, to count their rejections too. Labels are view names: URLs are
+    unbounded.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        begun = time.perf_counter()
+        started = time.perf_counter()
         response = self.get_response(request)
         view = request.resolver_match.view_name if request.resolver_match else UNRESOLVED
-        count_answer(view, response.status_code, time.perf_counter() - begun)
+        count_answer(view, response.status_code, time.perf_counter() - started)
         return response
 
 
 def count_answer(view: str, status: int, seconds: float) -> None:
-    """One more request was answered."""
-    answers.labels(view, status).inc()
+    """Count a response and its duration."""
+    responses.labels(view, status).inc()
     durations.labels(view).observe(seconds)
 
 
-registry.register(Platform())
+registry.register(PlatformCollector())
 
 
 @never_cache
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Figures of this process and of the platform; nothing is here for anybody else."""
+    """`/metrics` in Prometheus' format, for staff and for the bearer of HMI_METRICS_TOKEN. 404 for others."""
     if request.method not in {"GET", "HEAD"} or not (_has_token(request) or _is_staff(request)):
         raise Http404
     return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
 
 
 def _has_token(request: HttpRequest) -> bool:
-    """Asked first: it needs no database, which may be what is down."""
+    """Checked first: it works while the database is down."""
     token: str = settings.HMI_METRICS_TOKEN
     given = request.headers.get("Authorization", "").encode("utf-8", "surrogatepass")
     return bool(token) and secrets.compare_digest(given, f"Bearer {token}".encode())

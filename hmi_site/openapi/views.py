@@ -28,5 +28,5 @@ class SchemaView(SpectacularAPIView):
 @cache
 def _rendered_schema(media_type: str) -> str | bytes:
     schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
-    renderer = next(one for one in SchemaView.renderer_classes if one.media_type == media_type)
+    renderer = next(each for each in SchemaView.renderer_classes if each.media_type == media_type)
     return renderer().render(schema, renderer_context={})

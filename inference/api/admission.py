@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-from inference.decimals import seconds_in_words
+from inference.number_format import format_seconds
 from inference.queueing.status import WorkerStatus
 from inference.queueing.transport import QueueFull
 from tenants.base.errors import ErrorCode, HmiError
@@ -74,8 +74,8 @@ def admit(asking: Asking, standing: Standing) -> None:
     if wait > asking.seconds:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
-            f"The request would wait for about {seconds_in_words(wait)}, longer than the "
-            f"{seconds_in_words(asking.seconds)} it has.",
+            f"The request would wait for about {format_seconds(wait)}, longer than the "
+            f"{format_seconds(asking.seconds)} it has.",
             details={"expected_wait_s": round(wait, 3), **_counts(asking.tenant, outstanding)},
             retry_after=_within_bounds(wait - asking.seconds),
         )

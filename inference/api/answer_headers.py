@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiParameter
 
-from inference.decimals import plain_number
+from inference.number_format import format_number
 
 MODEL: Final = "x-hmi-model"
 DIGEST: Final = "x-hmi-digest"
@@ -32,7 +32,7 @@ def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
         MODEL: f"{model['name']}:{model['version']}",
         DIGEST: model["digest"],
         TIMES: ", ".join(
-            f"{stage};dur={plain_number(spent)}" for stage, spent in answer["timings_ms"].items()
+            f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
         ),
     }
     return told if ratio is None else told | {HIT_RATIO: str(ratio)}

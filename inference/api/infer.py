@@ -16,7 +16,7 @@ from inference.api.hang_ups import cancel_on_hang_up
 from inference.api.question import Question
 from inference.api.rates.spending import tokens_spent
 from inference.api.validation import REQUEST_ID_HEADER
-from inference.decimals import seconds_in_words
+from inference.number_format import format_seconds
 from inference.queueing.log_fields import reply_fields
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.replies import NoReply
@@ -53,7 +53,7 @@ def conclude(asked: Question, reply: InferReply | None) -> dict[str, Any]:
     without a reply, or what the reply says."""
     if reply is None:
         _count(asked, None)
-        message = f"There was no answer within {seconds_in_words(asked.asking.seconds)}."
+        message = f"There was no answer within {format_seconds(asked.asking.seconds)}."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
     failure = failure_of(reply, asked=asked.model, inputs=len(asked.texts))

@@ -12,8 +12,8 @@ from typing import Any, Final, Protocol
 
 from inference.api.errors import rendered
 from inference.api.inputs import check_inputs, fit_inputs, invalid
-from inference.batches.files import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from inference.batches.inference_client import InputResult
+from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from inference.batches.models import INFER
 from inference.queueing.messages import InferInput
 from tenants.base.errors import ErrorCode, HmiError

@@ -76,7 +76,7 @@ class Batch(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
     )
     key_prefix = models.CharField(max_length=8, blank=True, default="")
-    form = models.CharField(max_length=8, choices=BatchFormat.choices, default=BatchFormat.INPUTS)
+    line_format = models.CharField(max_length=8, choices=BatchFormat.choices, default=BatchFormat.INPUTS)
     endpoint = models.CharField(max_length=50, blank=True, default="")
     model = models.CharField(max_length=256, blank=True, default="")
     model_name = models.CharField(max_length=100, blank=True, default="")
@@ -119,7 +119,9 @@ class Batch(models.Model):
         ordering = ("-created_at", "-id")
         constraints = (
             models.CheckConstraint(condition=Q(state__in=BatchState.values), name="batch_state_is_known"),
-            models.CheckConstraint(condition=Q(form__in=BatchFormat.values), name="batch_form_is_known"),
+            models.CheckConstraint(
+                condition=Q(line_format__in=BatchFormat.values), name="batch_line_format_is_known"
+            ),
             models.CheckConstraint(
                 condition=Q(lines=F("succeeded") + F("failed")), name="batch_lines_are_answered_once"
             ),

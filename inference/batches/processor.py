@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from inference.batches.files import (
+from inference.batches.inference_client import BatchInferClient, InferenceResults
+from inference.batches.jsonl import (
     ERRORS,
     OUTPUT_KINDS,
     RESULTS,
@@ -17,7 +18,6 @@ from inference.batches.files import (
     chunk_lines,
     read_lines,
 )
-from inference.batches.inference_client import BatchInferClient, InferenceResults
 from inference.batches.line_formats import LineFormat
 from inference.batches.models import Batch
 from inference.batches.selectors import other_batches_waiting

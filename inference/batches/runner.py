@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from inference.batches.files import OUTPUT_KINDS, output_path, read_lines
+from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
 from inference.batches.line_formats import (
     InputLineFormat,
     InputSchema,
@@ -125,13 +125,13 @@ def _count_lines(batch: Batch, source: Path) -> None:
 def _resolve_model(batch: Batch, source: Path) -> BatchModel:
     """The version that answers, and the format of the lines. Raises HmiError if none is ready."""
     tenant = batch.tenant
-    if batch.form == BatchFormat.REQUESTS and batch.version_number is None:
+    if batch.line_format == BatchFormat.REQUESTS and batch.version_number is None:
         with source.open("rb") as stream:
             model = model_of_request(next(read_lines(stream)))
         batch_set_model(batch=batch, model=model, resolved=resolve_model(tenant, model))
     resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
     schema = InputSchema(resolved.task, resolved.pairs)
-    if batch.form == BatchFormat.INPUTS:
+    if batch.line_format == BatchFormat.INPUTS:
         return BatchModel(resolved, InputLineFormat(schema))
     endpoint = endpoint_of(batch.endpoint)
     line_format = RequestLineFormat(
@@ -160,7 +160,7 @@ def _store_outputs(batch: Batch) -> None:
             filename=f"{stem}-{kind}.jsonl",
             stream=StoredFile(path, digest_file(path)),
             actor=None,
-            life=RETENTION,
+            expires_after=RETENTION,
             released_bytes=UNLIMITED_BYTES,
             on_stored=partial(batch_attach_file, batch, kind),
         )

@@ -243,7 +243,7 @@ def _outcomes(rows: list[Row], leases: Leases, turn: Turn) -> list[Outcome]:
                 seconds=shares[at],
                 batch_rows=len(rows),
                 batch_tenants=tenants,
-                given=states.given[at],
+                given=states.token_levels[at],
                 mean=mean,
             )
         )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from inference.engine.adapters import Adapters
 from inference.engine.pipeline import Stage
 from inference.engine.rows import Row, StageSeconds
-from inference.hplm.lower_states import LowerStates
+from inference.hplm.lower_states import LowerLayersOutput
 from inference.hplm.plot_lookup import LookupResult
 
 
@@ -23,7 +23,7 @@ class Computed:
     """What a batch came to: its states at the cut, the mean final states that were asked for, and the logits
     of each row."""
 
-    states: LowerStates
+    states: LowerLayersOutput
     means: Mapping[int, NDArray[np.float32]]
     logits: list[NDArray[np.float32]]
 

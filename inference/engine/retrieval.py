@@ -37,4 +37,4 @@ def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], LookupRe
 
 def hits_of(counts: HitCounts) -> Hits:
     """A text's counts, as the engine tells them."""
-    return Hits(counts.full, counts.part, counts.single, counts.computed, int(counts.whole))
+    return Hits(counts.exact, counts.shorter, counts.unigram, counts.computed, int(counts.full_context))

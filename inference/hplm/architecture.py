@@ -1,4 +1,4 @@
-"""The shape of an encoder, in the same words for every family of models."""
+"""The hyperparameters of an encoder, with the same names for all model families."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from inference.hplm.errors import HplmError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
-    """An encoder with learned absolute positions and post-normalised layers.
+    """An encoder with learned absolute positions and post-layer-norm blocks.
 
-    embedding: width of its embeddings (projected to `hidden` where they differ); positions: rows of the
-    position table, of which a text uses those from `position_offset` on; types: rows of the token type table
-    (0: it has none).
+    vocab: size of the vocabulary. hidden: hidden size. inner: size of the feed-forward block. embedding:
+    embedding size, projected to `hidden` if they differ. positions: rows of the position embedding; a text
+    starts at row `position_offset`. types: rows of the token type embedding (0: there is none).
     """
 
     family: str
@@ -37,19 +37,19 @@ class Architecture:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise HplmError("unsupported_checkpoint", f"config.json: {name} must be a positive number")
-        if self.longest < 1:
-            raise HplmError("unsupported_checkpoint", "config.json: there is no position for any token")
+        if self.max_length < 1:
+            raise HplmError("unsupported_checkpoint", "config.json: it has no position embeddings")
         if self.hidden % self.heads:
             raise HplmError(
                 "unsupported_checkpoint",
-                f"config.json: a hidden size of {self.hidden} cannot be shared by {self.heads} heads",
+                f"config.json: the hidden size {self.hidden} is not divisible by the {self.heads} heads",
             )
         if not is_known_activation(self.activation):
             raise HplmError("unsupported_checkpoint", f"config.json: unknown activation {self.activation!r}")
 
     @property
-    def longest(self) -> int:
-        """The most tokens a text can have."""
+    def max_length(self) -> int:
+        """The maximum number of tokens of a text."""
         return self.positions - self.position_offset
 
     def to_json(self) -> dict[str, Any]:
@@ -57,28 +57,28 @@ class Architecture:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> "Architecture":
-        """What `to_json` gave; HplmError(corrupt_artifact) for absent or unknown fields."""
+        """The inverse of `to_json`. Raises HplmError(corrupt_artifact) for missing or unknown fields."""
         try:
             return cls(**raw)
         except TypeError as error:
             raise HplmError("corrupt_artifact", f"architecture: {error}") from error
 
 
-# What encoders have. To ask transformers takes longer than to import torch, at each start and in each job.
+# The usual ones. Importing transformers takes longer than importing torch.
 _COMMON_ACTIVATIONS = {"gelu": nn.GELU, "relu": nn.ReLU, "silu": nn.SiLU, "swish": nn.SiLU, "tanh": nn.Tanh}
 
 
 def is_known_activation(name: str) -> bool:
-    """Whether there is one of this name."""
+    """Whether the activation function exists."""
     return name in _COMMON_ACTIVATIONS or name in _transformers_activations()
 
 
 def make_activation(name: str) -> nn.Module:
-    """The one of this name; KeyError if there is none."""
-    made: nn.Module = (
+    """The activation function of this name. Raises KeyError."""
+    activation: nn.Module = (
         _COMMON_ACTIVATIONS[name]() if name in _COMMON_ACTIVATIONS else _transformers_activations()[name]
     )
-    return made
+    return activation
 
 
 def _transformers_activations() -> "dict[str, nn.Module]":

@@ -1,12 +1,11 @@
-"""`python -m inference.hplm.artifact_check`: load artifacts that came from elsewhere, and say whether all is
-well.
+"""`python -m inference.hplm.artifact_check`: validates imported artifacts in a process of its own.
 
-Reads a JSON object from stdin: `root` (a folder), `root_is_new`, `lowers`, `plots` (nearest first), `ends`
-(the last table is the root's own), `hplm` (a folder or null). Writes one line of JSON: `{"error"}`, or
-`{"task", "pairs"}` of the hPLM. Only what is new is read whole; a root that is known gives its shape.
+Reads a JSON object from stdin: `root` (a folder), `root_is_new`, `lowers` and `plots` (folders, nearest
+first), `ends` (the last table is the root's own), `hplm` (a folder or null). Writes one line of JSON:
+`{"error"}`, or `{"task", "pairs"}` of the hPLM. Of a root that is not new only the config is read.
 
-Where the object names an `adapter`, it is read as `inference.hplm.adapter_io.adapter_import` says; where it
-names a `format`, an hPLM is written as `inference.hplm.adapter_io.adapter_export` says.
+An object with `adapter` is an import, see `adapter_io.adapter_import`; one with `format` is an export, see
+`adapter_io.adapter_export`.
 """
 
 import json
@@ -30,56 +29,56 @@ from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot import PlotTable
-from inference.hplm.root import LM_HEAD_FILE, ROOT_FILE, LmHead, Root
+from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, ROOT_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig
 
 CHECK_BATCH = 65_536
-GENERAL_FILE = "general_text.safetensors"
-"""Of a root that a conversion made: held-out text in ids, which domains are measured on."""
 
 
-def check_artifacts(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """What the hPLM says of itself, once everything was loaded and fits the root; HplmError otherwise."""
-    config = RootConfig.from_json(read_artifact_json(Path(wanted["root"]) / ROOT_FILE))
-    if wanted["root_is_new"]:
-        root = Root.load(Path(wanted["root"]))
+def check_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Load all artifacts, and return the task and pairs of the hPLM. Raises HplmError if one is invalid."""
+    config = RootConfig.from_json(read_artifact_json(Path(payload["root"]) / ROOT_FILE))
+    if payload["root_is_new"]:
+        root = Root.load(Path(payload["root"]))
         root.checkpoint_lower()
         root.lm_head()
         root.pooler()
         root.tokenizer.encode("a text")
-        check_general_text(Path(wanted["root"]), config)
-    for folder in wanted["lowers"]:
+        check_general_text(Path(payload["root"]), config)
+    for folder in payload["lowers"]:
         check_lower(Path(folder), config)
-    for number, folder in enumerate(wanted["plots"], start=1):
-        check_plot(Path(folder), config, ends=wanted["ends"] and number == len(wanted["plots"]))
-    return check_hplm(Path(wanted["hplm"]), config) if wanted["hplm"] else {}
+    for number, folder in enumerate(payload["plots"], start=1):
+        check_plot(Path(folder), config, ends=payload["ends"] and number == len(payload["plots"]))
+    return check_hplm(Path(payload["hplm"]), config) if payload["hplm"] else {}
 
 
 def check_general_text(folder: Path, config: RootConfig) -> None:
-    """Read the text kept with a root, if there is any: its ids are looked up in the root's tables."""
-    if not (folder / GENERAL_FILE).is_file():
+    """Validate the held-out text of a root, if it has one."""
+    if not (folder / GENERAL_TEXT_FILE).is_file():
         return
-    parts = read_weights(folder / GENERAL_FILE)
+    parts = read_weights(folder / GENERAL_TEXT_FILE)
     bounds = {
         "ids": (0, config.vocab),
         "types": (0, config.type_count),
         "lengths": (1, config.max_tokens + 1),
     }
-    if parts.keys() != bounds.keys() or not all(_within(parts[name], *bounds[name]) for name in bounds):
+    if parts.keys() != bounds.keys() or not all(_all_between(parts[name], *bounds[name]) for name in bounds):
         raise HplmError("corrupt_artifact", "the general text is not of this root")
     if not len(parts["ids"]) == len(parts["types"]) == int(parts["lengths"].sum()):
-        raise HplmError("corrupt_artifact", "the general text is cut")
+        raise HplmError("corrupt_artifact", "the general text is truncated")
 
 
-def _within(numbers: Tensor, least: int, end: int) -> bool:
-    whole = numbers.dtype == torch.int64 and numbers.dim() == 1 and len(numbers) > 0
-    return whole and least <= int(numbers.min()) and int(numbers.max()) < end
+def _all_between(numbers: Tensor, minimum: int, end: int) -> bool:
+    valid = numbers.dtype == torch.int64 and numbers.dim() == 1 and len(numbers) > 0
+    return valid and minimum <= int(numbers.min()) and int(numbers.max()) < end
 
 
 def check_lower(folder: Path, config: RootConfig) -> None:
-    """Load local lower layers that must belong to this root, once they do not claim to be larger, and the
-    language model head that may lie beside them."""
-    about = read_artifact_json(folder / LOWER_JSON)
+    """Load local lower layers of this root, and the language model head in their folder, if there is one.
+
+    Their sizes are checked before anything is allocated.
+    """
+    metadata = read_artifact_json(folder / LOWER_JSON)
     expected = {
         "architecture": config.architecture.to_json(),
         "lower": config.lower,
@@ -87,18 +86,18 @@ def check_lower(folder: Path, config: RootConfig) -> None:
         "missing_id": config.missing_id,
         "n": config.n,
     }
-    rank = about.get("context_rank")
-    if {name: about.get(name) for name in expected} != expected:
+    rank = metadata.get("context_rank")
+    if {name: metadata.get(name) for name in expected} != expected:
         raise HplmError("corrupt_artifact", "the lower layers are not of this root")
     if not isinstance(rank, int) or not 0 <= rank <= config.hidden:
-        raise HplmError("corrupt_artifact", "the context of the lower layers has no sensible rank")
+        raise HplmError("corrupt_artifact", "context_rank of the lower layers is invalid")
     LocalLower.load(folder)
     if (folder / LM_HEAD_FILE).is_file():
         LmHead.load(folder / LM_HEAD_FILE, config.architecture)
 
 
 def check_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:
-    """Open a table that must belong to this root; one that ends chains holds the whole vocabulary."""
+    """Open a table of this root and check all its rows. ``ends``: it must have the whole vocabulary."""
     table = PlotTable.open(folder)
     if (table.hidden, table.n, table.missing_id) != (config.hidden, config.n, config.missing_id):
         raise HplmError("corrupt_artifact", "the table is not of this root")
@@ -113,14 +112,14 @@ def check_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:
         if not all(bool(np.isfinite(part).all()) for part in parts):
             raise HplmError("corrupt_artifact", "the table holds NaN or infinite numbers")
     if ends:
-        single = np.full((config.vocab, config.n), config.missing_id, dtype=np.int64)
-        single[:, config.n // 2] = np.arange(config.vocab)
-        if bool((table.find(pack(single)) < 0).any()):
+        unigrams = np.full((config.vocab, config.n), config.missing_id, dtype=np.int64)
+        unigrams[:, config.n // 2] = np.arange(config.vocab)
+        if bool((table.find(pack(unigrams)) < 0).any()):
             raise HplmError("corrupt_artifact", "the root's table lacks tokens of the vocabulary")
 
 
 def check_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
-    """Load an hPLM whose PET must fit the upper layers of this root."""
+    """Load an hPLM, and check that its PET fits the upper layers of this root."""
     hplm = Hplm.load(folder)
     if hplm.pet.shape != UpperShape(config.upper, config.hidden, config.architecture.inner):
         raise HplmError("corrupt_artifact", "the PET does not fit the upper layers of this root")
@@ -128,27 +127,27 @@ def check_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
     return {"task": hplm.task, "pairs": hplm.pairs}
 
 
-def run_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """As ``check_artifacts``; what does not fit is told as ``error``."""
+def run_request(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Run the command that the payload stands for. Errors are returned as ``error``."""
     try:
-        return _command(wanted)(wanted)
+        return _command(payload)(payload)
     except LowerLayersChangedError as error:
         return {"error": error.message, "lower": error.names}
     except HplmError as error:
         return {"error": error.message}
-    # A stranger's files reach code that counts on what this product writes: any of it may fail.
+    # Untrusted files reach code that expects files of this product, so anything may be raised.
     except Exception as error:  # noqa: BLE001
         return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
 
 
-def _command(wanted: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    if "adapter" in wanted:
+def _command(payload: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
+    if "adapter" in payload:
         return adapter_import
-    return adapter_export if "format" in wanted else check_artifacts
+    return adapter_export if "format" in payload else check_artifacts
 
 
 def main() -> None:
-    """Answer in one line; exit code 0 unless this program itself is wrong."""
+    """Write the result as one line of JSON."""
     sys.stdout.write(json.dumps(run_request(json.load(sys.stdin))) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Files of an artifact: JSON and safetensors, checked when they are read, never pickled."""
+"""Reads and writes the files of artifacts: JSON and safetensors, validated, never pickled."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -18,7 +18,7 @@ FORMAT = 2
 def read_json(
     path: Path, *, missing: str = "corrupt_artifact", damaged: str = "corrupt_artifact"
 ) -> dict[str, Any]:
-    """The JSON object in `path`; HplmError with code `missing` or `damaged` when there is none."""
+    """The JSON object in a file. Raises HplmError with code `missing` or `damaged`."""
     if not path.is_file():
         raise HplmError(missing, f"{path.name} is missing")
     try:
@@ -31,7 +31,7 @@ def read_json(
 
 
 def read_artifact_json(path: Path) -> dict[str, Any]:
-    """`read_json` of a file that this program wrote: its format number must be one that is known."""
+    """The JSON object in a file of an artifact. Raises HplmError(corrupt_artifact) for another FORMAT."""
     value = read_json(path)
     if value.get("format") != FORMAT:
         raise HplmError("corrupt_artifact", f"{path.name}: format {value.get('format')!r} is not {FORMAT}")
@@ -39,7 +39,7 @@ def read_artifact_json(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write `value`, keys sorted, so that equal content gives equal bytes."""
+    """Write `value` with sorted keys, so that equal content has equal bytes."""
     text = json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
     path.write_text(text + "\n", encoding="utf-8")
 
@@ -49,22 +49,21 @@ SUPPORTED_DTYPES: Final = frozenset(
     {torch.float64, torch.float32, torch.float16, torch.bfloat16}
     | {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool}
 )
-"""Of other ones, such as floats of eight bits, PyTorch cannot even say whether they are finite."""
+"""Other dtypes, such as 8-bit floats, cannot be checked with ``torch.isfinite``."""
 
 
 def read_weights(
     path: Path, *, missing: str = "corrupt_artifact", damaged: str = "corrupt_artifact"
 ) -> dict[str, Tensor]:
-    """Every tensor of a safetensors file, on the CPU, in the type it is stored in.
+    """The tensors of a safetensors file, on the CPU, in their stored dtypes.
 
-    Raises HplmError with code `missing` when there is no such file, `damaged` when it is truncated, is no
-    safetensors file, has tensors of other `SUPPORTED_DTYPES` or holds a number that is not finite.
+    Raises HplmError with code `missing`, or `damaged` for a file that is truncated or not safetensors, and
+    for tensors that are not of `SUPPORTED_DTYPES` or not finite.
     """
     if not path.is_file():
         raise HplmError(missing, f"{path.name} is missing")
     try:
-        # Its default, a mapped file, keeps a few objects of every tensor for ever (safetensors 0.8), and a
-        # worker reads hPLMs for months.
+        # The default backend, a mapped file, leaks a few objects for each tensor (safetensors 0.8).
         weights = load_file(path, backend="pread")
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise HplmError(damaged, f"{path.name} cannot be read as safetensors: {error}") from error
@@ -77,18 +76,20 @@ def read_weights(
 
 
 def write_weights(path: Path, weights: Mapping[str, Tensor]) -> None:
-    """Write `weights` as they are; views and tensors on a GPU are copied first."""
+    """Write `weights` in their dtypes. They may be views or on a GPU."""
     save_file({name: value.detach().to("cpu").contiguous().clone() for name, value in weights.items()}, path)
 
 
 def to_float32(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The same weights with every floating tensor in fp32."""
+    """The weights with floating-point tensors in float32."""
     return {name: value.float() if value.is_floating_point() else value for name, value in weights.items()}
 
 
 def build_uninitialized(build: Callable[[], Module]) -> Module:
-    """The module that `build` gives, on the CPU, with uninitialised weights (`load_weights`). Initialising
-    what is overwritten takes as long as reading the file."""
+    """The module that `build` returns, on the CPU, with uninitialized weights for `load_weights`.
+
+    Initializing them would take as long as reading the file.
+    """
     with torch.device("meta"):
         module = build()
     return module.to_empty(device="cpu")
@@ -97,9 +98,9 @@ def build_uninitialized(build: Callable[[], Module]) -> Module:
 def load_weights(
     module: nn.Module, weights: Mapping[str, Tensor], source: str, code: str = "corrupt_artifact"
 ) -> None:
-    """Give `module` these weights, every name and shape matching.
+    """Load `weights` into `module`.
 
-    Raises HplmError with `code`, naming `source` and what does not fit.
+    Raises HplmError with `code`, naming `source`, if a name or shape does not match.
     """
     try:
         module.load_state_dict(weights, strict=True)
@@ -109,18 +110,18 @@ def load_weights(
 
 
 def freeze(module: nn.Module) -> None:
-    """No gradients, no dropout."""
+    """Turn off gradients and dropout."""
     module.requires_grad_(False)
     module.eval()
 
 
 def select_prefix(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """The weights whose names begin with `prefix`, without it."""
+    """The weights whose names start with `prefix`, with the prefix removed."""
     return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
 
 
 def select_layers(weights: Mapping[str, Tensor], first: int, end: int) -> dict[str, Tensor]:
-    """The weights of layers `first` to `end` (exclusive), counted from 0."""
+    """The weights of layers `first` to `end` (exclusive), renumbered from 0."""
     return {
         f"layers.{index - first}.{name}": value
         for index in range(first, end)

@@ -7,7 +7,7 @@ from torch.nn import functional
 from inference.hplm.sequences import PackedSequences
 
 MAX_UNFUSED_TOKENS = 256
-"""Tokens of a text up to which attention is written out while training on a CPU."""
+"""Longest text for which training on a CPU uses unfused attention."""
 MASKED_SCORE = -1e4
 
 
@@ -21,11 +21,15 @@ def attention(
     """
     if isinstance(layout, PackedSequences):
         return _packed(query, key, value, layout, heads)
-    split = [states.unflatten(2, (heads, -1)).transpose(1, 2) for states in (query, key, value)]
+    batch, tokens = query.shape[:2]
+    query, key, value = (
+        states.view(batch, tokens, heads, -1).transpose(1, 2) for states in (query, key, value)
+    )
     if layout is None or _trains_on_cpu(query):
-        mixed = _unfused(*split, layout)
+        mixed = _unfused(query, key, value, layout)
     else:
-        mixed = functional.scaled_dot_product_attention(*split, attn_mask=layout[:, None, None, :])
+        mask = layout[:, None, None, :]
+        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
     return mixed.transpose(1, 2).flatten(2)
 
 
@@ -37,12 +41,12 @@ def _packed(query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequence
     mixed = torch.empty_like(query)
     for begin, count, length in sequences.runs():
         part = slice(begin, begin + count * length)
-        split = [
+        q, k, v = (
             states[part].view(count, length, heads, -1).transpose(1, 2) for states in (query, key, value)
-        ]
+        )
         # Without a mask the kernel takes a query that is not a number for one that attends to nothing.
         everything = torch.ones(1, 1, 1, length, dtype=torch.bool)
-        found = functional.scaled_dot_product_attention(*split, attn_mask=everything)
+        found = functional.scaled_dot_product_attention(q, k, v, attn_mask=everything)
         mixed[part].view(count, length, heads, -1).copy_(found.transpose(1, 2))
     return mixed
 
@@ -51,20 +55,24 @@ def _varlen(query: Tensor, key: Tensor, value: Tensor, sequences: PackedSequence
     from torch.nn.attention.varlen import varlen_attn
 
     ends, longest = sequences.cumulative(query.device), sequences.longest
-    split = [states.view(len(states), heads, -1) for states in (query, key, value)]
+    query, key, value = (states.view(len(states), heads, -1) for states in (query, key, value))
     # One split of keys: else the longest neighbour would decide in which order a row is summed up.
-    mixed: Tensor = varlen_attn(*split, ends, ends, longest, longest, num_splits=1)
+    mixed = varlen_attn(query, key, value, ends, ends, longest, longest, num_splits=1)
+    assert isinstance(mixed, Tensor)
     return mixed.flatten(1)
 
 
-def _trains_on_cpu(hidden: Tensor) -> bool:
-    """Whether [B, T, d] of sentences are to be differentiated where the fused kernel is slow at it."""
-    return torch.is_grad_enabled() and hidden.device.type == "cpu" and hidden.shape[1] <= MAX_UNFUSED_TOKENS
+def _trains_on_cpu(query: Tensor) -> bool:
+    """Whether gradients of short texts [B, heads, T, d_head] are needed on a CPU, where the fused kernel's
+    backward is slow."""
+    return torch.is_grad_enabled() and query.device.type == "cpu" and query.shape[2] <= MAX_UNFUSED_TOKENS
 
 
 def _unfused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention among few tokens [B, heads, T, d_head], written out. The fused kernel is made for long texts:
-    on a CPU this takes 40% of its time among a handful of tokens, and a training step of sentences 75%."""
+    """Attention [B, heads, T, d_head] of short sequences, without the fused kernel, which is for long ones.
+
+    On a CPU this takes 40% of the fused kernel's time for a few tokens, and 75% in training on sentences.
+    """
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2)).float()
     if mask is not None:
         scores = scores.masked_fill(~mask[:, None, None, :], MASKED_SCORE)

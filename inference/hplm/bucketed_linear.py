@@ -1,9 +1,8 @@
-"""Products of many tokens with shared weights, in shapes that come again.
+"""Linear layers in buckets: low-precision matmuls on a CPU are split into a few sizes.
 
-On a CPU PyTorch compiles a kernel for each number of rows that it meets in half precision, which takes some 5
-ms of a core, several times what the product of a short text does, and keeps a thousand of them, some MB each.
-Batches of texts hardly ever have the same number of tokens twice, so where nothing is learnt their products
-are taken in pieces.
+PyTorch compiles a CPU kernel for each number of rows in half precision. That takes about 5 ms, several times
+the matmul of a short text, and up to 1000 kernels of some MB stay in memory. Batches rarely have the same
+number of tokens twice, so inference splits their rows into buckets.
 """
 
 from collections.abc import Iterator
@@ -20,26 +19,26 @@ SMALL_BUCKET: Final = 32
 
 
 def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """[..., in] to [..., out], as `functional.linear`."""
+    """Outputs [..., out] of hidden [..., in], weight [out, in] and bias [out], as `functional.linear`."""
     if not _needs_buckets(hidden):
         return functional.linear(hidden, weight, bias)
     rows = hidden.reshape(-1, hidden.shape[-1])
     return addmm(bias, rows, weight.t()).view(*hidden.shape[:-1], len(weight))
 
 
-def addmm(to: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-    """``to`` [N, out] or [out] plus the product of rows [N, in] with a weight [in, out], as `torch.addmm`."""
+def addmm(bias: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    """``bias`` [N, out] or [out] plus rows [N, in] @ weight [in, out], as `torch.addmm`."""
     if not _needs_buckets(rows):
-        return torch.addmm(to, rows, weight)
-    found = rows.new_empty(len(rows), weight.shape[1])
+        return torch.addmm(bias, rows, weight)
+    result = rows.new_empty(len(rows), weight.shape[1])
     for piece in bucket_slices(len(rows)):
-        torch.addmm(to if to.dim() == 1 else to[piece], rows[piece], weight, out=found[piece])
-    return found
+        torch.addmm(bias if bias.dim() == 1 else bias[piece], rows[piece], weight, out=result[piece])
+    return result
 
 
 def bucket_slices(rows: int) -> Iterator[slice]:
-    """What covers so many rows, in few sizes: multiples of COARSE, LARGEST at most, then a multiple of FINE
-    that covers the rest and goes back over rows that are done. Fewer rows than FINE are one piece."""
+    """Slices of few sizes that cover `rows` rows: multiples of COARSE_BUCKET up to MAX_BUCKET, then one of
+    FINE_BUCKET for the rest, which may overlap rows before it. Fewer rows than FINE_BUCKET are one slice."""
     begin = 0
     while rows - begin >= COARSE_BUCKET:
         size = min(MAX_BUCKET, (rows - begin) // COARSE_BUCKET * COARSE_BUCKET)
@@ -59,8 +58,7 @@ def bucket_size(rows: int) -> int:
 
 
 def _needs_buckets(rows: Tensor) -> bool:
-    """Whether it would be, and whether the pieces would be the same: where types are cast on the way, they
-    would not."""
+    """Whether kernels are compiled by size, and nothing needs gradients or casts."""
     if rows.dtype == torch.float32 or rows.device.type != "cpu":
         return False
     return not (torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"))

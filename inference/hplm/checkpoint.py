@@ -1,5 +1,4 @@
-"""A pretrained checkpoint as published: a folder, or a hub id, of configuration, tokenizer and
-safetensors."""
+"""Reads pretrained checkpoints from a folder or the Hugging Face hub."""
 
 import hashlib
 import re
@@ -15,17 +14,15 @@ from inference.hplm.errors import HplmError
 from inference.hplm.families import Family, family_for
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
-
-
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint that was read and found usable.
+    """A checkpoint that was read and validated.
 
-    `weights` are fp32 by our own names, whatever the family: `embeddings.…`, `layers.0.…`, and `head.…` when
-    the checkpoint carries its language model head. `sha256` is of the weight files.
+    weights: float32, with the same names for all families: `embeddings.…`, `layers.0.…`, and `head.…` if it
+    has a language model head. sha256: of the weight files.
     """
 
     path: Path
@@ -38,7 +35,7 @@ class Checkpoint:
 
 
 def open_checkpoint(source: str | Path) -> Checkpoint:
-    """Read the checkpoint in folder `source`, or fetch it when `source` is a hub id.
+    """Read the checkpoint in the folder `source`, or download it if `source` is a hub id.
 
     Raises HplmError: checkpoint_not_found (no such folder or hub id, or no configuration in it),
     pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint
@@ -111,17 +108,15 @@ def _sha256(files: list[Path]) -> str:
 
 
 _ALLOW_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
-
-
 _IGNORE_PATTERNS = ["*/*"]
 
 
 def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
-    """The local folder of hub id `hub_id`: JSON and safetensors of its top level, downloaded when needed.
+    """The local folder of `hub_id`, with its JSON and safetensors files. Downloads what is not cached.
 
-    Raises HplmError(pickled_checkpoint) before anything is downloaded when the weights come only in files
-    with a suffix in `pickled`, and HplmError(checkpoint_not_found) when the hub has no such id, or cannot be
-    reached and the id was never fetched before.
+    Raises HplmError(pickled_checkpoint), before any download, if all weights are in files with a suffix in
+    `pickled`. Raises HplmError(checkpoint_not_found) if the id is unknown, or is not cached and the hub
+    cannot be reached.
     """
     from huggingface_hub import snapshot_download  # slow to import, and rarely needed
 
@@ -132,13 +127,13 @@ def download_checkpoint(hub_id: str, *, pickled: Collection[str]) -> Path:
         return Path(
             snapshot_download(hub_id, allow_patterns=_ALLOW_PATTERNS, ignore_patterns=_IGNORE_PATTERNS)
         )
-    except Exception as error:  # the client raises many types; each means it is not to be had
+    except Exception as error:  # the client raises many types
         message = f"there is no folder {hub_id!r}, and fetching it from the hub failed: {error}"
         raise HplmError("checkpoint_not_found", message) from error
 
 
 def _suffixes(hub_id: str) -> set[str]:
-    """The suffixes of the files at the hub; none when it cannot be asked, as a fetched copy may serve."""
+    """The suffixes of the files at the hub. Empty if it cannot be reached: a cached copy may exist."""
     from huggingface_hub import list_repo_files
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 

@@ -1,6 +1,6 @@
-"""From contributions of fragments to token states (paper, equation 2), and the correction by context."""
+"""Composes token states from the vectors of overlapping fragments (paper, equation 2)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -17,16 +17,16 @@ from inference.hplm.fragments import window_extent
 
 TENSOR_NAMES: Final = ("position_bias", "type_bias", "context_down", "context_up")
 CONTEXT_PARTS: Final = 4
-"""A token's own sum, that of the one before, of the one after, and the mean of the text."""
+"""Inputs of the context correction: the sums of the token and its two neighbours, and the mean."""
 
 
 @dataclass(frozen=True)
 class Composition:
-    """What enters after the sum. It belongs to a root and is the same for all tables below it.
+    """The terms that are added to the sum of fragment vectors.
 
-    position_bias [max_tokens, d] and type_bias [types, d]: absolute positions and token types (paper, section
-    3.3.1). context_down [4, d, r] and context_up [r, d]: a correction of low rank by what stands around,
-    which no window of a few tokens sees.
+    position_bias [max_tokens, d] and type_bias [types, d]: for absolute positions and token types (paper,
+    section 3.3.1). context_down [4, d, r] and context_up [r, d]: a low-rank correction by the context outside
+    the fragments. All are floating-point tensors.
     """
 
     position_bias: Tensor
@@ -48,24 +48,23 @@ class Composition:
 
     @property
     def hidden(self) -> int:
-        """The width d."""
+        """The hidden size d."""
         return self.position_bias.shape[1]
 
     @property
     def types(self) -> int:
-        """How many token types there are."""
+        """The number of token types."""
         return self.type_bias.shape[0]
 
     @cached_property
     def biases(self) -> Tensor:
-        """[types + max_tokens, d]: how token types differ from the first, then positions with what is the
-        first's."""
+        """[types + max_tokens, d]: the type biases minus the first one, then the position biases plus it."""
         first = self.type_bias[0]
         return torch.cat([self.type_bias - first, self.position_bias + first])
 
     @cached_property
-    def context_across(self) -> Tensor:
-        """`context_down` side by side [d, 4 r]."""
+    def context_down_flat(self) -> Tensor:
+        """`context_down` as one matrix [d, 4 r]."""
         return torch.cat([*self.context_down], 1)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -81,50 +80,49 @@ class Composition:
         return cls(**{name: tensors[name] for name in TENSOR_NAMES})
 
     def to(self, device: torch.device | str, dtype: torch.dtype | None = None) -> "Composition":
-        """A copy there, in that type (the same object's tensors where nothing changes)."""
+        """A copy on ``device`` in ``dtype``. Tensors that do not change are shared."""
         return Composition(**{name: value.to(device, dtype) for name, value in self.tensors().items()})
 
-    def with_context_in(self, dtype: torch.dtype) -> "Composition":
-        """A copy that computes the correction in that type, as the layers above compute; the sum stays as
-        exact as it is."""
+    def with_context_dtype(self, dtype: torch.dtype) -> "Composition":
+        """A copy that computes the context correction in ``dtype``. The biases keep their dtype."""
         down, up = self.context_down.to(dtype), self.context_up.to(dtype)
         return replace(self, context_down=down, context_up=up)
 
 
-def compose(slots: Tensor, lengths: Tensor, parts: Composition, types: Tensor | None = None) -> Tensor:
-    """Token states [B, T, d].
+def compose(slots: Tensor, lengths: Tensor, composition: Composition, types: Tensor | None = None) -> Tensor:
+    """Token states [B, T, d] of the vectors of fragments; differentiable.
 
-    First the sum of what a token's own fragment and its neighbours' say of it, `s_i = sum over k of
-    V_{i + n//2 - k}[k]` (for n = 3 `V_{i-1}[2] + V_i[1] + V_{i+1}[0]`), with the biases of its position and
-    type; then `h_i = s_i + (s_i D_0 + s_{i-1} D_1 + s_{i+1} D_2 + mean(s) D_3) U`.
+    A token's sum `s_i` adds the slots that its own and the neighbouring fragments have for it: `s_i = sum
+    over k of V_{i + n//2 - k}[k]` (for n = 3 `V_{i-1}[2] + V_i[1] + V_{i+1}[0]`), plus the biases of its
+    position and type. Its state is `h_i = s_i + (s_i D_0 + s_{i-1} D_1 + s_{i+1} D_2 + mean(s) D_3) U`.
 
-    `slots` V [B, T, n, d] holds one row per token's own fragment; what stands at or past `lengths` [B] is
-    ignored and comes out as zeros. types [B, T] int64 (default: zeros). The sum is in the wider type of
-    `slots` and `parts` (float16 rows with float32 parts: float32).
+    slots: V [B, T, n, d], the vectors of each token's fragment. lengths [B] int64: padding is ignored and
+    becomes zeros. types [B, T] int64 (default: zeros). The result has the wider dtype of ``slots`` and
+    ``composition`` (float16 with float32: float32).
     """
     tokens, n = slots.shape[1:3]
     left, right = window_extent(n)
-    dtype = torch.promote_types(slots.dtype, parts.position_bias.dtype)
+    dtype = torch.promote_types(slots.dtype, composition.position_bias.dtype)
     lengths = lengths.to(slots.device)
     valid = torch.arange(tokens, device=slots.device) < lengths[:, None]
     values = slots.to(dtype).masked_fill(~valid[:, :, None, None], 0)
-    states = values[:, :, left] + parts.position_bias[:tokens].to(dtype)
-    for away in range(1, left + 1):  # the fragment `away` tokens later speaks of this one in an earlier slot
+    states = values[:, :, left] + composition.position_bias[:tokens].to(dtype)
+    for away in range(1, left + 1):  # a later fragment has this token in an earlier slot
         states[:, :-away] += values[:, away:, left - away]
     for away in range(1, right + 1):
         states[:, away:] += values[:, :-away, left + away]
-    bias = parts.type_bias.to(dtype)
+    bias = composition.type_bias.to(dtype)
     states = states + (bias[0] if types is None else bias[types])
     states = states.masked_fill(~valid[:, :, None], 0)
-    if not len(parts.context_up):
+    if not len(composition.context_up):
         return states
-    corrected = states + _context_correction(states, lengths, parts)
+    corrected = states + _context_correction(states, lengths, composition)
     return corrected.masked_fill(~valid[:, :, None], 0)
 
 
-def _context_correction(states: Tensor, lengths: Tensor, parts: Composition) -> Tensor:
-    """The correction [B, T, d] of sums [B, T, d] that are zero past the end of each text."""
-    down, up = parts.context_down.to(states.dtype), parts.context_up.to(states.dtype)
+def _context_correction(states: Tensor, lengths: Tensor, composition: Composition) -> Tensor:
+    """The context correction [B, T, d] of sums [B, T, d], which are zero in the padding."""
+    down, up = composition.context_down.to(states.dtype), composition.context_up.to(states.dtype)
     mean = states.sum(1, keepdim=True) / lengths.to(states.dtype)[:, None, None]
     own, before, after = (states @ down[part] for part in range(3))
     before = functional.pad(before, (0, 0, 1, -1))
@@ -137,90 +135,110 @@ Ids = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedLayout:
-    """Texts end to end, N tokens of ``lengths`` [B] in all. speakers [N, n + 1, or n + 2 where there is more
-    than one token type]: which of `source_vectors` a token's state is the sum of. These are made of ``rows``
-    rows and the biases."""
+    """Packed texts: N tokens without padding, of texts of ``lengths`` [B] int64.
 
-    speakers: Ids
+    sources [N, n + 1] int64 ([N, n + 2] if a token has another type than 0): the indices in `source_vectors`
+    whose sum is a token's state. rows: the number of fragments that the source vectors start with.
+    """
+
+    sources: Ids
     lengths: Ids
     rows: int
 
     @property
     def starts(self) -> Ids:
-        """Where each text begins [B]."""
+        """The index of each text's first token [B] int64."""
         return np.cumsum(self.lengths) - self.lengths
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
+        """Tokens of the longest text."""
         return int(self.lengths.max())
 
 
-def pack_layout(place: Ids, lengths: Ids, types: Ids, *, n: int, rows: int, kinds: int) -> PackedLayout:
-    """place [N]: which of the rows is the token's own fragment's; types [N], of ``kinds`` that there are."""
-    # Behind the contributions stand the biases of types, the first of which is nothing, and of positions.
-    nothing = rows * n
-    of_text = np.repeat(np.arange(len(lengths)), lengths)
-    at = np.arange(len(place)) - (np.cumsum(lengths) - lengths)[of_text]
+def pack_layout(
+    row_index: Ids, lengths: Ids, types: Ids, *, n: int, rows: int, type_count: int
+) -> PackedLayout:
+    """The layout of packed texts of ``lengths`` [B] int64.
+
+    row_index [N] int64, below ``rows``: the row of each token's fragment. types [N] int64, below
+    ``type_count``.
+    """
+    # The slots of the rows come first, then the biases of types, of which the first is zero, then positions.
+    zero = rows * n
+    text_of = np.repeat(np.arange(len(lengths)), lengths)
+    position = np.arange(len(row_index)) - (np.cumsum(lengths) - lengths)[text_of]
     typed = bool(types.any())
-    speakers = np.empty((len(place), n + 1 + typed), dtype=np.int64)
+    sources = np.empty((len(row_index), n + 1 + typed), dtype=np.int64)
     for slot in range(n):
         away = window_extent(n)[0] - slot
-        there = (at + away >= 0) & (at + away < lengths[of_text])
-        speakers[:, slot] = np.where(there, np.roll(place, -away) * n + slot, nothing)
-    speakers[:, n] = nothing + kinds + at
+        exists = (position + away >= 0) & (position + away < lengths[text_of])
+        sources[:, slot] = np.where(exists, np.roll(row_index, -away) * n + slot, zero)
+    sources[:, n] = zero + type_count + position
     if typed:
-        speakers[:, n + 1] = nothing + types
-    return PackedLayout(speakers, lengths, rows)
+        sources[:, n + 1] = zero + types
+    return PackedLayout(sources, lengths, rows)
 
 
-def source_vectors(rows: Tensor, layout: PackedLayout, parts: Composition) -> Tensor:
-    """What the sums are made of [V, d]: the contributions ``rows`` [R, n, d], then those of types and of
-    positions. Where `rows` has room behind those R, they are written there instead of copying it all."""
+def source_vectors(rows: Tensor, layout: PackedLayout, composition: Composition) -> Tensor:
+    """The vectors [V, d] that states are sums of: ``rows`` [R, n, d], then the biases of types and positions.
+
+    The dtype is float16 if ``rows`` are and the context correction is not float32, else the wider one. Where
+    ``rows`` has room after its first ``layout.rows``, the biases are written there, without a copy.
+    """
     n, hidden = rows.shape[1:]
-    behind = parts.biases[: parts.types + layout.longest]
-    # The kernel adds up in single precision; where the layers above are rougher than half precision, so may
-    # be what it adds and gives.
-    if parts.context_down.dtype == torch.float32 or rows.dtype != torch.float16:
-        wide = torch.promote_types(rows.dtype, behind.dtype)
-        return torch.cat([rows[: layout.rows].reshape(-1, hidden).to(wide), behind.to(wide)])
+    biases = composition.biases[: composition.types + layout.max_length]
+    # embedding_bag accumulates in float32. Float16 sums suffice where the upper layers use lower precision.
+    if composition.context_down.dtype == torch.float32 or rows.dtype != torch.float16:
+        dtype = torch.promote_types(rows.dtype, biases.dtype)
+        return torch.cat([rows[: layout.rows].reshape(-1, hidden).to(dtype), biases.to(dtype)])
     flat, begin = rows.view(-1, hidden), layout.rows * n
-    if len(flat) < begin + len(behind):
-        return torch.cat([flat[:begin], behind.to(flat.dtype)])
-    flat[begin : begin + len(behind)] = behind
+    if len(flat) < begin + len(biases):
+        return concatenate([flat[:begin], biases.to(flat.dtype)])
+    flat[begin : begin + len(biases)] = biases
     return flat
 
 
-def bias_rows(longest: int, types: int, n: int) -> int:
-    """How many rows of n contributions the biases of texts of at most ``longest`` tokens take."""
-    return -(-(longest + types) // n)
+def concatenate(tensors: Sequence[Tensor]) -> Tensor:
+    """``torch.cat`` along the first dimension, also of float16 under CPU autocast, where ``torch.cat`` raises
+    ``Unexpected floating ScalarType``."""
+    with torch.autocast(tensors[0].device.type, enabled=False):
+        return torch.cat(list(tensors))
 
 
-def compose_packed(contributions: Tensor, layout: PackedLayout, parts: Composition) -> Tensor:
-    """Token states [N, d] of `source_vectors`, as `compose` makes them. Where `parts.context_down` is float32
-    they are as exact, else they have its type, and each sum is rounded once."""
-    device = contributions.device
-    speakers = torch.from_numpy(layout.speakers).to(device)
-    states = functional.embedding_bag(speakers, contributions, mode="sum")
-    if not len(parts.context_up):
+def bias_rows(max_length: int, types: int, n: int) -> int:
+    """The number of rows [n, d] that the biases take, for texts of at most ``max_length`` tokens."""
+    return -(-(max_length + types) // n)
+
+
+def compose_packed(vectors: Tensor, layout: PackedLayout, composition: Composition) -> Tensor:
+    """Token states [N, d] of `source_vectors` [V, d]: as `compose`, for packed texts.
+
+    They have the dtype of ``composition.context_down``; without a context correction that of ``vectors``.
+    """
+    device = vectors.device
+    sources = torch.from_numpy(layout.sources).to(device)
+    states = functional.embedding_bag(sources, vectors, mode="sum")
+    if not len(composition.context_up):
         return states
-    # From half precision straight to bfloat16 a CPU takes five times as long.
-    states = states.float().to(parts.context_down.dtype)
-    return addmm(states, _context_features(states, layout, parts), parts.context_up)
+    # A CPU converts float16 to bfloat16 five times as fast by way of float32.
+    states = states.float().to(composition.context_down.dtype)
+    return addmm(states, _context_features(states, layout, composition), composition.context_up)
 
 
-def _context_features(states: Tensor, layout: PackedLayout, parts: Composition) -> Tensor:
-    """What stands around each token, at low rank [N, r]."""
-    rank, device = parts.context_down.shape[2], states.device
+def _context_features(states: Tensor, layout: PackedLayout, composition: Composition) -> Tensor:
+    """The low-rank features [N, r] of each token's context."""
+    rank, device = composition.context_down.shape[2], states.device
     first = torch.from_numpy(layout.starts).to(device)
     last = torch.from_numpy(layout.starts + layout.lengths - 1).to(device)
-    across = addmm(states.new_zeros(4 * rank), states, parts.context_across)
-    own, before, after, everywhere = torch.split(across, rank, 1)
+    projected = addmm(states.new_zeros(4 * rank), states, composition.context_down_flat)
+    own, before, after, whole_text = torch.split(projected, rank, 1)
     summed = own.clone()
     summed[1:] += before.index_fill_(0, last, 0)[:-1]
     summed[:-1] += after.index_fill_(0, first, 0)[1:]
     mean = functional.embedding_bag(
-        torch.arange(len(states), device=device), everywhere.float(), first, mode="mean"
+        torch.arange(len(states), device=device), whole_text.float(), first, mode="mean"
     )
-    of_text = torch.from_numpy(np.repeat(np.arange(len(layout.lengths)), layout.lengths)).to(device)
-    summed += mean.to(summed.dtype).index_select(0, of_text)
+    text_of = torch.from_numpy(np.repeat(np.arange(len(layout.lengths)), layout.lengths)).to(device)
+    summed += mean.to(summed.dtype).index_select(0, text_of)
     return summed

@@ -1,4 +1,4 @@
-"""Which device and which precision to compute with."""
+"""Selects the device and the dtype."""
 
 import torch
 
@@ -15,9 +15,9 @@ _DTYPES = {
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called `name`: "auto" (CUDA when there is one, else the CPU), "cpu", "cuda", "cuda:1".
+    """The device `name`: "cpu", "cuda", "cuda:1", or "auto" (CUDA if available, else the CPU).
 
-    Raises HplmError(invalid_field) for a name PyTorch does not know or a GPU this machine lacks.
+    Raises HplmError(invalid_field) for an unknown name or a GPU that does not exist.
     """
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -28,15 +28,16 @@ def pick_device(name: str) -> torch.device:
     if device.type not in {"cpu", "cuda"}:
         raise HplmError("invalid_field", f"device {name!r} is neither a CPU nor a CUDA device")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise HplmError("invalid_field", f"device {name!r} was asked for, but PyTorch sees no such GPU here")
+        raise HplmError(
+            "invalid_field", f"device {name!r} does not exist: PyTorch finds {torch.cuda.device_count()} GPUs"
+        )
     return device
 
 
 def pick_dtype(name: str, device: torch.device) -> torch.dtype:
-    """The floating type called `name` ("auto", "float32", "bfloat16", "float16") for serving on `device`.
+    """The dtype `name` ("auto", "float32", "bfloat16", "float16") for `device`.
 
-    "auto" is bfloat16 where the hardware multiplies it natively; elsewhere float16 on an accelerator and
-    float32 on a CPU.
+    "auto" is bfloat16 where the hardware supports it natively, else float16 on a GPU and float32 on a CPU.
     """
     if name == "auto":
         if _native_bfloat16(device):
@@ -50,8 +51,7 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
 def _native_bfloat16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    # oneDNN also accepts bfloat16 where it must emulate it (plain AVX-512), slower than float32: ask for
-    # both.
-    accepted = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    # oneDNN also supports bfloat16 by emulation (plain AVX-512), slower than float32.
+    supported = bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     capabilities = torch.cpu.get_capabilities()
-    return accepted and any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    return supported and any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))

@@ -1,4 +1,4 @@
-"""The encoder: one transformer block for every family, its embeddings, and the lower and upper layers."""
+"""The encoder: embeddings and transformer blocks for all families, split into lower and upper layers."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -27,21 +27,21 @@ Layout = Tensor | PackedSequences
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention and feed-forward, each with a skip connection and then a normalisation."""
+    """A post-layer-norm transformer block: self-attention and feed-forward."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        hidden, inner = shape.hidden, shape.inner
-        self.heads = shape.heads
+        hidden, inner = architecture.hidden, architecture.inner
+        self.heads = architecture.heads
         self.query = nn.Linear(hidden, hidden)
         self.key = nn.Linear(hidden, hidden)
         self.value = nn.Linear(hidden, hidden)
         self.output = nn.Linear(hidden, hidden)
-        self.attention_norm = nn.LayerNorm(hidden, eps=shape.eps)
+        self.attention_norm = nn.LayerNorm(hidden, eps=architecture.eps)
         self.expand = nn.Linear(hidden, inner)
         self.contract = nn.Linear(inner, hidden)
-        self.output_norm = nn.LayerNorm(hidden, eps=shape.eps)
-        self.activation = make_activation(shape.activation)
+        self.output_norm = nn.LayerNorm(hidden, eps=architecture.eps)
+        self.activation = make_activation(architecture.activation)
 
     def forward(self, hidden: Tensor, layout: Layout | None, pets: LayerPets = NO_PETS) -> Tensor:
         """States of the shape of `hidden`: [N, d] of packed sequences, or [B, T, d] with a mask [B, T] (true:
@@ -58,21 +58,23 @@ class EncoderBlock(nn.Module):
         if layout is None and hidden.shape[1] == 1:  # a token alone attends to itself
             return pets.linear("value", self.value, hidden)
         maps = {"query": self.query, "key": self.key, "value": self.value}
-        return attention(*pets.linears(maps, hidden), layout, self.heads)
+        query, key, value = pets.linears(maps, hidden)
+        return attention(query, key, value, layout, self.heads)
 
 
 class Embeddings(nn.Module):
-    """Of words, positions and token types, normalised, and projected where they are narrower than the
-    layers."""
+    """Word, position and token type embeddings, layer norm, and a projection to the hidden size if they are
+    narrower."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        self.offset = shape.position_offset
-        self.words = nn.Embedding(shape.vocab, shape.embedding)
-        self.positions = nn.Embedding(shape.positions, shape.embedding)
-        self.types = nn.Embedding(shape.types, shape.embedding) if shape.types else None
-        self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
-        self.project = nn.Linear(shape.embedding, shape.hidden) if shape.embedding != shape.hidden else None
+        size, hidden = architecture.embedding, architecture.hidden
+        self.offset = architecture.position_offset
+        self.words = nn.Embedding(architecture.vocab, size)
+        self.positions = nn.Embedding(architecture.positions, size)
+        self.types = nn.Embedding(architecture.types, size) if architecture.types else None
+        self.norm = nn.LayerNorm(size, eps=architecture.eps)
+        self.project = nn.Linear(size, hidden) if size != hidden else None
 
     def forward(self, ids: Tensor, types: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
         """[..., d] of ids [...] int64; positions count from 0 along the last dimension unless they are given,
@@ -82,23 +84,23 @@ class Embeddings(nn.Module):
         total = self.words(ids) + self.positions(self.offset + positions)
         if self.types is not None:
             total = total + self.types(torch.zeros_like(ids) if types is None else types)
-        normal: Tensor = self.norm(total)
-        return normal if self.project is None else self.project(normal)
+        normed: Tensor = self.norm(total)
+        return normed if self.project is None else self.project(normed)
 
 
-def build_blocks(shape: Architecture, count: int) -> nn.ModuleList:
-    """`count` layers with untrained weights."""
-    return nn.ModuleList(EncoderBlock(shape) for _ in range(count))
+def build_blocks(architecture: Architecture, count: int) -> nn.ModuleList:
+    """`count` blocks with untrained weights."""
+    return nn.ModuleList(EncoderBlock(architecture) for _ in range(count))
 
 
 class FullLower(nn.Module):
-    """Embeddings and the first `count` layers, with full context."""
+    """The embeddings and the first `count` layers of a checkpoint, with full context."""
 
-    def __init__(self, shape: Architecture, count: int) -> None:
+    def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
-        self.shape = shape
-        self.embeddings = Embeddings(shape)
-        self.layers = build_blocks(shape, count)
+        self.architecture = architecture
+        self.embeddings = Embeddings(architecture)
+        self.layers = build_blocks(architecture, count)
 
     def forward(self, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Tensor:
         """Hidden states at the cut: [N, d] of packed `ids` [N] int64, or [B, T, d] of `ids` [B, T] with a
@@ -113,18 +115,20 @@ class FullLower(nn.Module):
 
     @property
     def word_embeddings(self) -> Tensor:
-        """The embedding of each token of the vocabulary, [V, e]."""
+        """The word embeddings [V, e]."""
         return self.embeddings.words.weight
 
     @classmethod
-    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor], count: int) -> "FullLower":
-        """The untouched lower layers of a checkpoint's weights, frozen, fp32."""
-        module = cls(shape, count)
+    def from_checkpoint(
+        cls, architecture: Architecture, weights: Mapping[str, Tensor], count: int
+    ) -> "FullLower":
+        """The lower layers of a checkpoint, frozen, float32."""
+        module = cls(architecture, count)
         embeddings = {
             f"embeddings.{name}": value for name, value in select_prefix(weights, "embeddings.").items()
         }
-        wanted = embeddings | select_layers(weights, 0, count)
-        load_weights(module, wanted, "the checkpoint", "unsupported_checkpoint")
+        lower = embeddings | select_layers(weights, 0, count)
+        load_weights(module, lower, "the checkpoint", "unsupported_checkpoint")
         freeze(module)
         return module
 
@@ -136,13 +140,13 @@ class FullLower(nn.Module):
     def load(
         cls,
         path: Path,
-        shape: Architecture,
+        architecture: Architecture,
         count: int,
         device: torch.device | str = "cpu",
         dtype: torch.dtype = torch.float32,
     ) -> "FullLower":
-        """Read what `save` wrote; frozen."""
-        module = build_uninitialized(lambda: cls(shape, count))
+        """Read what `save` wrote, frozen."""
+        module = build_uninitialized(lambda: cls(architecture, count))
         load_weights(module, to_float32(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)
@@ -151,9 +155,9 @@ class FullLower(nn.Module):
 class UpperLayers(nn.Module):
     """The last `count` layers of the root, frozen."""
 
-    def __init__(self, shape: Architecture, count: int) -> None:
+    def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
-        self.layers = build_blocks(shape, count)
+        self.layers = build_blocks(architecture, count)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -173,26 +177,31 @@ class UpperLayers(nn.Module):
         hidden: Tensor,
         layout: Layout,
         pets: Pets | None = None,
-        before: Callable[[int], None] = lambda _: None,
+        before_layer: Callable[[int], None] = lambda _: None,
     ) -> Tensor:
         """Final states of token states at the cut: [N, d] of packed sequences, or [B, T, d] with a mask
         [B, T] bool (true: a token).
 
-        `hidden` is cast to the layers' own type. What comes out where a mask is false means nothing. `before`
-        is called with the index of each layer before it is computed.
+        `hidden` is cast to the layers' own type. What comes out where a mask is false means nothing.
+        `before_layer` is called with the index of each layer before it is computed.
         """
         hidden = hidden.to(self.dtype)
         for index in range(len(self.layers)):
-            before(index)
+            before_layer(index)
             hidden = self.step(index, hidden, layout, pets)
         return hidden
 
     @classmethod
-    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor], lower: int) -> "UpperLayers":
-        """The layers above the first `lower` of a checkpoint's weights, fp32."""
-        module = cls(shape, shape.layers - lower)
+    def from_checkpoint(
+        cls, architecture: Architecture, weights: Mapping[str, Tensor], lower: int
+    ) -> "UpperLayers":
+        """The layers of a checkpoint above the first `lower`, frozen, float32."""
+        module = cls(architecture, architecture.layers - lower)
         load_weights(
-            module, select_layers(weights, lower, shape.layers), "the checkpoint", "unsupported_checkpoint"
+            module,
+            select_layers(weights, lower, architecture.layers),
+            "the checkpoint",
+            "unsupported_checkpoint",
         )
         freeze(module)
         return module
@@ -203,10 +212,10 @@ class UpperLayers(nn.Module):
 
     @classmethod
     def load(
-        cls, path: Path, shape: Architecture, count: int, device: torch.device, dtype: torch.dtype
+        cls, path: Path, architecture: Architecture, count: int, device: torch.device, dtype: torch.dtype
     ) -> "UpperLayers":
-        """Read what `save` wrote; frozen."""
-        module = build_uninitialized(lambda: cls(shape, count))
+        """Read what `save` wrote, frozen."""
+        module = build_uninitialized(lambda: cls(architecture, count))
         load_weights(module, to_float32(read_weights(path)), path.name)
         freeze(module)
         return module.to(device=device, dtype=dtype)

@@ -1,8 +1,8 @@
-"""The one exception of the science modules."""
+"""The exception of this package."""
 
 
 class HplmError(Exception):
-    """Input or artifact that cannot be used; `code` is a word of the product's error table."""
+    """An input or artifact that cannot be used. `code` is one of the product's error codes."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Families of pretrained checkpoints that can be read: BERT, RoBERTa, XLM-R, DistilBERT, ELECTRA."""
+"""Supported model families: BERT, RoBERTa, XLM-R, DistilBERT, ELECTRA."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from inference.hplm.errors import HplmError
 
 @dataclass(frozen=True, slots=True)
 class SpecialTokens:
-    """The spelling of the special tokens, and how many separators part two texts."""
+    """The special tokens, and the number of separators between two texts."""
 
     pad: str
     cls: str
@@ -28,12 +28,11 @@ BERT_SPECIAL_TOKENS = SpecialTokens("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A family of checkpoints.
+    """A family of checkpoints: how its tensors are named, and how its config.json is read.
 
-    prefix: what a task model's checkpoint puts before the encoder's names. layer: the name of a layer's
-    parts, with `{}` for its number. names: (ours, theirs) below a layer; embeddings, head: (ours, theirs) in
-    full. parse: the architecture of a config.json. pooler: what task models read texts by, where a checkpoint
-    carries that.
+    prefix: of the encoder in task models. layer: prefix of a layer, with `{}` for its index. layer_names,
+    embedding_names, head_names: from our names to the checkpoint's. parse: the architecture of a config.json.
+    pooler: the name of the pooler, "" if the family has none.
     """
 
     name: str
@@ -47,8 +46,7 @@ class Family:
     pooler: str = ""
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """The weights that a root uses, by our names: `embeddings.…`, `layers.<i>.…`, `head.…`,
-        `pooler.…`."""
+        """The weights that a root uses, renamed to `embeddings.…`, `layers.<i>.…`, `head.…`, `pooler.…`."""
         ours = {theirs: f"embeddings.{name}" for name, theirs in self.embedding_names.items()}
         ours |= {theirs: f"head.{name}" for name, theirs in self.head_names.items()}
         if self.pooler:
@@ -57,24 +55,24 @@ class Family:
         pattern = re.compile(re.escape(self.layer).replace(r"\{\}", r"(\d+)") + r"(.+)\.(weight|bias)")
         found: dict[str, Tensor] = {}
         for name, value in weights.items():
-            plain = _modern_name(name.removeprefix(self.prefix))
-            match = pattern.fullmatch(plain)
-            if plain in ours:
-                found[ours[plain]] = value
+            stripped = _modern_name(name.removeprefix(self.prefix))
+            match = pattern.fullmatch(stripped)
+            if stripped in ours:
+                found[ours[stripped]] = value
             elif match and match[2] in in_layer:
                 found[f"layers.{match[1]}.{in_layer[match[2]]}.{match[3]}"] = value
         return found
 
 
 def _modern_name(name: str) -> str:
-    """Very old checkpoints call a normalisation's weight gamma and its bias beta."""
+    """Replace the names gamma and beta that old checkpoints have for layer norm weight and bias."""
     return re.sub(
         r"LayerNorm\.gamma$", "LayerNorm.weight", re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
     )
 
 
 def config_int(raw: Mapping[str, Any], name: str, default: int | None = None) -> int:
-    """A whole number of a config.json; HplmError(unsupported_checkpoint) when it is none."""
+    """An integer of a config.json. Raises HplmError(unsupported_checkpoint) for another value."""
     value = raw.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int):
         raise HplmError("unsupported_checkpoint", f"config.json: {name} is {value!r}, not a whole number")
@@ -82,15 +80,15 @@ def config_int(raw: Mapping[str, Any], name: str, default: int | None = None) ->
 
 
 def parse_bert_like(raw: Mapping[str, Any], family: str, *, position_offset: int = 0) -> Architecture:
-    """The architecture of a config.json that uses BERT's words. HplmError(unsupported_checkpoint) for a
-    decoder and for relative positions."""
+    """The architecture of a config.json with BERT's fields. Raises HplmError(unsupported_checkpoint) for
+    decoders and relative positions."""
     if raw.get("is_decoder") or raw.get("add_cross_attention"):
         raise HplmError("unsupported_checkpoint", "config.json: a decoder is not supported")
     kind = raw.get("position_embedding_type") or "absolute"
     if kind != "absolute":
         raise HplmError(
             "unsupported_checkpoint",
-            f"config.json: {kind} positions mix into every layer; only absolute ones are supported",
+            f"config.json: {kind} positions are not supported, only absolute ones",
         )
     hidden = config_int(raw, "hidden_size")
     return Architecture(
@@ -230,7 +228,7 @@ ELECTRA = Family(
         "project.weight": "embeddings_project.weight",
         "project.bias": "embeddings_project.bias",
     },
-    # A discriminator was never asked for words; a head is fitted when one is needed.
+    # A discriminator has no language model head; one is fitted when needed.
     head_names={},
     parse=lambda raw: parse_bert_like(raw, "electra"),
 )
@@ -238,14 +236,13 @@ ELECTRA = Family(
 
 FAMILIES: Final = {family.name: family for family in (BERT, ROBERTA, XLM_ROBERTA, DISTILBERT, ELECTRA)}
 UNSUPPORTED_REASONS: Final = {
-    "deberta": "each of its layers weighs a token's content against the other's distance, with position "
-    "embeddings of its own, which the layers served here do not compute",
+    "deberta": "its disentangled attention uses relative positions in each layer",
 }
 UNSUPPORTED_ALIASES: Final = {"deberta-v2": "deberta"}
 
 
 def family_for(raw: Mapping[str, Any]) -> Family:
-    """The family of a config.json; HplmError(unsupported_checkpoint) with the reason when it has none."""
+    """The family of a config.json. Raises HplmError(unsupported_checkpoint) for other families."""
     kind = raw.get("model_type")
     if isinstance(kind, str) and kind in FAMILIES:
         return FAMILIES[kind]

@@ -1,4 +1,4 @@
-"""Output heads: one linear layer per hPLM, and those of a batch applied together."""
+"""Output heads of hPLMs, and the batched application of many heads."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,7 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
 
 @dataclass(frozen=True, slots=True)
 class HeadLayer:
-    """The layer that heads trained elsewhere have before their outputs: weight [d, d], bias [d], then an
-    activation."""
+    """A hidden layer, which imported heads have: weight [d, d], bias [d], and an activation."""
 
     weight: Tensor
     bias: Tensor
@@ -42,18 +41,16 @@ class HeadLayer:
             raise HplmError("corrupt_artifact", f"head: activation {self.activation!r} is not known")
 
     def apply(self, features: Tensor) -> Tensor:
-        """[..., d] to [..., d]."""
+        """Features [..., d] after the layer, of features [..., d]."""
         return ACTIVATIONS[self.activation](functional.linear(features, self.weight, self.bias))
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """weight [C, w], bias [C]; C outputs. Computed in fp32 whatever the layers use: it costs nothing and
-    ranks labels.
+    """A linear layer with C outputs: weight [C, w] and bias [C]. It always computes in float32.
 
-    pooling: what it reads. "cls": the state of the first token, w = d; "cls_mean": that and the mean over
-    all tokens, w = 2d; "token": the state of every token, w = d. inner: a layer between that and the
-    outputs, which heads trained here do not have.
+    pooling: its input. "cls": the state of the first token, w = d. "cls_mean": that and the mean over all
+    tokens, w = 2d. "token": the state of each token, w = d. inner: a hidden layer before the outputs.
     """
 
     weight: Tensor
@@ -73,28 +70,29 @@ class Head:
     @classmethod
     def initial(
         cls,
-        labels: int,
+        num_labels: int,
         hidden: int,
         *,
         pooling: Pooling = "cls",
         generator: torch.Generator | None = None,
     ) -> "Head":
-        """Small normal weights, no bias."""
+        """A head with small random weights and zero bias."""
         width = 2 * hidden if pooling == "cls_mean" else hidden
-        weight = torch.randn(labels, width, generator=generator) * 0.02
-        return cls(weight, torch.zeros(labels), pooling)
+        weight = torch.randn(num_labels, width, generator=generator) * 0.02
+        return cls(weight, torch.zeros(num_labels), pooling)
 
     @property
-    def labels(self) -> int:
+    def num_labels(self) -> int:
+        """The number of outputs."""
         return self.weight.shape[0]
 
     @property
     def hidden(self) -> int:
-        """The width d of the states it reads."""
+        """The hidden size d of its input."""
         return self.weight.shape[1] // (2 if self.pooling == "cls_mean" else 1)
 
     def tensors(self) -> dict[str, Tensor]:
-        """Its tensors by name; also what an optimiser is given."""
+        """The parameters by name."""
         inner = {"inner_weight": self.inner.weight, "inner_bias": self.inner.bias} if self.inner else {}
         return {"weight": self.weight, "bias": self.bias} | inner
 
@@ -102,8 +100,10 @@ class Head:
     def from_tensors(
         cls, tensors: Mapping[str, Tensor], pooling: Pooling = "cls", activation: Activation | None = None
     ) -> "Head":
-        """The inverse of `tensors`, `activation` being that of its inner layer; HplmError(corrupt_artifact)
-        when one is absent or misshapen."""
+        """The inverse of `tensors`. activation: that of the hidden layer, if there is one.
+
+        Raises HplmError(corrupt_artifact) if a tensor is missing or has a wrong shape.
+        """
         expected = {"weight", "bias"} | ({"inner_weight", "inner_bias"} if activation else set())
         if expected - tensors.keys():
             raise HplmError("corrupt_artifact", "the head lacks its weight or its bias")
@@ -112,23 +112,25 @@ class Head:
 
     @property
     def activation(self) -> Activation | None:
-        """That of its inner layer, if it has one."""
+        """The activation of the hidden layer, if there is one."""
         return self.inner.activation if self.inner else None
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Head":
-        """A copy there, fp32."""
+        """A copy on `device`, float32."""
         moved = {k: v.to(device, torch.float32, non_blocking=non_blocking) for k, v in self.tensors().items()}
         return Head.from_tensors(moved, self.pooling, self.activation)
 
     def apply(self, features: Tensor) -> Tensor:
-        """Outputs [..., C] fp32 of what it reads [..., w] (see `pool`)."""
-        read = self.inner.apply(features.float()) if self.inner else features.float()
-        return functional.linear(read, self.weight, self.bias)
+        """Logits [..., C] float32 of pooled features [..., w]; see `pool`."""
+        inputs = self.inner.apply(features.float()) if self.inner else features.float()
+        return functional.linear(inputs, self.weight, self.bias)
 
 
 def pool(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
-    """What a head reads of final states [B, T, d], fp32: [B, w], or for "token" the states as they are.
-    mask [B, T] bool says where a token is."""
+    """Pooled features [B, w] float32 of final states [B, T, d]; for "token" the states [B, T, d].
+
+    mask [B, T] bool: true for a token.
+    """
     if pooling == "token":
         return hidden.float()
     first = hidden[:, 0].float()
@@ -136,7 +138,7 @@ def pool(hidden: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
 
 
 def _token_mean(hidden: Tensor, mask: Tensor) -> Tensor:
-    # Where no token is, nothing is promised of a state, not even that it is finite.
+    # States of padding may be NaN.
     kept = hidden.masked_fill(~mask[:, :, None], 0)
     return kept.sum(1, dtype=torch.float32) / mask.sum(1, keepdim=True)
 
@@ -153,12 +155,12 @@ def apply_heads(
         count = 1 + len(others)
         features = [_features(hidden[begin:end], head.pooling) for begin, end in sequences.bounds(row, count)]
         together = head.to(hidden.device).apply(torch.cat(features))
-        outputs += together.split([len(part) for part in features])
+        outputs += torch.split(together, [len(part) for part in features])
         row += count
     flat = torch.cat([output.flatten() for output in outputs]).cpu()
-    found = [part.numpy() for part in flat.split([output.numel() for output in outputs])]
+    found = [part.numpy() for part in torch.split(flat, [output.numel() for output in outputs])]
     return [
-        part.reshape(-1, head.labels) if head.pooling == "token" else part
+        part.reshape(-1, head.num_labels) if head.pooling == "token" else part
         for head, part in zip(heads, found, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""One hPLM as it is stored: task, labels, PET and head (a few MB); and how large one may be."""
+"""An hPLM: task, labels, PET and head, with its files and its size limits."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,12 +37,11 @@ WEIGHTS_FILE = "hplm.safetensors"
 
 @dataclass(frozen=True, slots=True)
 class Hplm:
-    """`labels` name the head's outputs, in their order: classes; IOB2 tags ("O", "B-x", "I-x"); "value" of a
-    regression; "start" and "end" of question answering.
+    """What a fine-tuned model adds to its root.
 
-    pairs: inputs have two texts. threshold: from which probability a label of a multi-label hPLM holds.
-    `about` is whatever else its training recorded (metrics, seed, settings); it is stored with it and not
-    interpreted.
+    labels: names of the head's outputs: classes; IOB2 tags ("O", "B-x", "I-x"); "value" of a regression;
+    "start" and "end" of question answering. pairs: inputs have two texts. threshold: the probability from
+    which a label of a multi-label model is predicted. metadata: metadata of the training, stored unchanged.
     """
 
     task: Task
@@ -51,13 +50,15 @@ class Hplm:
     head: Head
     pairs: bool = False
     threshold: float = DEFAULT_THRESHOLD
-    about: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.task not in TASKS:
             raise HplmError("corrupt_artifact", f"unknown task {self.task!r}")
-        if len(self.labels) != self.head.labels or len(set(self.labels)) != len(self.labels):
-            raise HplmError("corrupt_artifact", f"{len(self.labels)} labels for a head of {self.head.labels}")
+        if len(self.labels) != self.head.num_labels or len(set(self.labels)) != len(self.labels):
+            raise HplmError(
+                "corrupt_artifact", f"{len(self.labels)} labels for a head of {self.head.num_labels}"
+            )
         if self.labels != FIXED_LABELS.get(self.task, self.labels):
             raise HplmError("corrupt_artifact", f"labels of {self.task} are not {', '.join(self.labels)}")
         if (self.head.pooling == "token") != (self.task in PER_TOKEN):
@@ -67,11 +68,11 @@ class Hplm:
 
     @property
     def bytes(self) -> int:
-        """Memory that its PET and head take."""
+        """The size of its PET and head in memory."""
         return self.pet.bytes + sum(value.nbytes for value in self.head.tensors().values())
 
     def to(self, device: torch.device | str, dtype: torch.dtype, *, non_blocking: bool = False) -> "Hplm":
-        """A copy there: PET in `dtype`, head in fp32."""
+        """A copy on `device`: the PET in `dtype`, the head in float32."""
         return Hplm(
             self.task,
             self.labels,
@@ -79,22 +80,22 @@ class Hplm:
             self.head.to(device, non_blocking=non_blocking),
             self.pairs,
             self.threshold,
-            self.about,
+            self.metadata,
         )
 
     def save(self, folder: Path, dtype: torch.dtype = torch.float16) -> None:
         """Write hplm.json and hplm.safetensors into `folder`, the PET in `dtype`.
 
-        Raises HplmError(training_diverged) for weights that are not finite in that type.
+        Raises HplmError(training_diverged) for weights that are not finite in `dtype`.
         """
         folder.mkdir(parents=True, exist_ok=True)
         pet = self.pet.to("cpu", dtype)
         for name, value in pet.weights.items():
             if not bool(torch.isfinite(value).all()):
-                raise HplmError("training_diverged", f"{name} holds numbers that {dtype} cannot")
+                raise HplmError("training_diverged", f"{name} has values that are not finite in {dtype}")
         spec = pet.spec.to_json()
-        about = {
-            **self.about,
+        metadata = {
+            **self.metadata,
             "format": FORMAT,
             "task": self.task,
             "labels": list(self.labels),
@@ -106,7 +107,7 @@ class Hplm:
             "shape": {"layers": pet.shape.layers, "hidden": pet.shape.hidden, "inner": pet.shape.inner},
             "dtype": str(dtype).removeprefix("torch."),
         }
-        write_json(folder / JSON_FILE, about)
+        write_json(folder / JSON_FILE, metadata)
         head = {f"head.{name}": value for name, value in self.head.tensors().items()}
         write_weights(folder / WEIGHTS_FILE, {f"pet.{k}": v for k, v in pet.weights.items()} | head)
 
@@ -114,31 +115,31 @@ class Hplm:
     def load(
         cls, folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
     ) -> "Hplm":
-        """Read what `save` wrote; HplmError(corrupt_artifact) when anything is absent, damaged or
-        contradictory."""
-        about = read_artifact_json(folder / JSON_FILE)
+        """Read what `save` wrote. Raises HplmError(corrupt_artifact) if a file is missing, damaged or
+        inconsistent."""
+        metadata = read_artifact_json(folder / JSON_FILE)
         weights = read_weights(folder / WEIGHTS_FILE)
-        labels, spec, shape = about.get("labels"), about.get("pet"), about.get("shape")
+        labels, spec, shape = metadata.get("labels"), metadata.get("pet"), metadata.get("shape")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: labels are not a list of strings")
         if not isinstance(spec, dict) or not isinstance(shape, dict):
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: pet and shape must be objects")
-        threshold = about.get("threshold")
+        threshold = metadata.get("threshold")
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
             raise HplmError("corrupt_artifact", f"{JSON_FILE}: threshold must be a number from 0 to 1")
         pet = PetWeights.from_json(spec, shape, select_prefix(weights, "pet."))
-        pooling, activation = about.get("pooling"), about.get("activation")
+        pooling, activation = metadata.get("pooling"), metadata.get("activation")
         head = Head.from_tensors(
             select_prefix(weights, "head."), cast("Pooling", pooling), cast("Activation | None", activation)
         )
         hplm = cls(
-            cast("Task", about.get("task")),
+            cast("Task", metadata.get("task")),
             tuple(labels),
             pet,
             head,
-            bool(about.get("pairs")),
+            bool(metadata.get("pairs")),
             float(threshold),
-            about,
+            metadata,
         )
         return hplm.to(device, dtype)
 
@@ -149,7 +150,7 @@ MAX_OUTPUTS: Final = 2048
 
 
 def check_output_count(outputs: int) -> None:
-    """Raise HplmError(corrupt_artifact) for a head of more outputs than are served."""
+    """Raise HplmError(corrupt_artifact) if a head has more than MAX_OUTPUTS outputs."""
     if outputs > MAX_OUTPUTS:
         raise HplmError(
             "corrupt_artifact", f"a head of {outputs:,} outputs; at most {MAX_OUTPUTS:,} are served"
@@ -157,8 +158,8 @@ def check_output_count(outputs: int) -> None:
 
 
 def check_sizes(hplm: Hplm) -> None:
-    """As `check_output_count`, and for wider adapters and higher ranks than are served."""
-    check_output_count(hplm.head.labels)
+    """Raise HplmError(corrupt_artifact) if the head, an adapter or a LoRA rank is too large."""
+    check_output_count(hplm.head.num_labels)
     spec = hplm.pet.spec
     if spec.lora > MAX_RANK:
         raise HplmError("corrupt_artifact", f"a rank of {spec.lora:,}; at most {MAX_RANK} is served")

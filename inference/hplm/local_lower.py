@@ -1,4 +1,4 @@
-"""The lower layers as a PLOT knows them: seeing one fragment at a time."""
+"""The local lower layers: they compute the vectors that a PLOT stores, from one fragment at a time."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,15 +30,15 @@ WEIGHTS_FILE = "lower.safetensors"
 
 
 class LocalLower(nn.Module):
-    """Embeddings, lower layers and the affine maps that turn their output into a PLOT's rows.
+    """Embeddings, lower layers and affine maps whose output are the rows of a PLOT.
 
-    Attributes: `level_maps` [levels, n, d, d] and `level_bias` [levels, n, d] (per level of the fragment, per
-    slot), and the tensors of `composition`, which enter after the sum of a token's contributions.
+    level_maps [levels, n, d, d] and level_bias [levels, n, d] are the maps by level and slot of a fragment.
+    The other parameters are those of `composition`.
     """
 
     def __init__(
         self,
-        shape: Architecture,
+        architecture: Architecture,
         count: int,
         *,
         max_tokens: int,
@@ -47,34 +47,36 @@ class LocalLower(nn.Module):
         context_rank: int = 0,
     ) -> None:
         super().__init__()
-        hidden = shape.hidden
-        self.shape = shape
+        hidden = architecture.hidden
+        self.architecture = architecture
         self.n = n
         self.max_tokens = max_tokens
         self.missing_id = missing_id
-        self.embeddings = Embeddings(shape)
-        self.layers = build_blocks(shape, count)
-        # A part of each slot's own state: the plain mean of the overlapping fragments (paper, eq. 2).
-        part = torch.eye(hidden) / n
+        self.embeddings = Embeddings(architecture)
+        self.layers = build_blocks(architecture, count)
+        # Initially the mean of the overlapping fragments (paper, equation 2).
+        scaled_identity = torch.eye(hidden) / n
         levels = level_count(n)
-        self.level_maps = nn.Parameter(part.expand(levels, n, hidden, hidden).clone())
+        self.level_maps = nn.Parameter(scaled_identity.expand(levels, n, hidden, hidden).clone())
         self.level_bias = nn.Parameter(torch.zeros(levels, n, hidden))
         self.position_bias = nn.Parameter(torch.zeros(max_tokens, hidden))
-        self.type_bias = nn.Parameter(torch.zeros(max(1, shape.types), hidden))
+        self.type_bias = nn.Parameter(torch.zeros(max(1, architecture.types), hidden))
         self.context_down = nn.Parameter(torch.zeros(CONTEXT_PARTS, hidden, context_rank))
         self.context_up = nn.Parameter(torch.zeros(context_rank, hidden))
 
     @property
     def composition(self) -> Composition:
-        """What enters after the sum, sharing memory with the parameters."""
+        """The composition. Its tensors are the parameters of this module."""
         return Composition(self.position_bias, self.type_bias, self.context_down, self.context_up)
 
     @classmethod
     def from_full(cls, full: FullLower, config: RootConfig, *, context_rank: int = 0) -> "LocalLower":
-        """Start from the checkpoint's own lower layers and the mean of overlapping fragments; a context of
-        that rank says nothing yet."""
+        """Untrained local lower layers: the checkpoint's own, averaged over overlapping fragments.
+
+        The context correction of rank `context_rank` is zero.
+        """
         module = cls(
-            full.shape,
+            full.architecture,
             len(full.layers),
             max_tokens=config.max_tokens,
             missing_id=config.missing_id,
@@ -88,19 +90,19 @@ class LocalLower(nn.Module):
     def states(self, fragments: Tensor) -> Tensor:
         """Hidden states H [F, n, d] of fragments [F, n] int64, before the maps.
 
-        Positions are 0..n-1 inside the fragment, and only the tokens that are there are computed; in place of
-        a missing neighbour's state stands the centre's.
+        Positions are 0..n-1 within the fragment. Only existing tokens are computed; the state of a missing
+        neighbour is that of the centre.
         """
         order, groups = self._by_level(fragments)
         return torch.cat([states for _, states in groups])[torch.argsort(order)]
 
     def forward(self, fragments: Tensor) -> Tensor:
-        """Contributions [F, n, d] of fragments [F, n] int64: slot s is for the token at offset s - n // 2.
+        """Vectors [F, n, d] of fragments [F, n] int64: slot s is for the token at offset s - n // 2.
 
-        A slot whose token is missing is mapped from the centre's state, so every row has all its slots.
+        The slot of a missing token is mapped from the centre's state.
         """
         if not len(fragments):
-            return self.level_bias.new_zeros(0, self.n, self.shape.hidden)
+            return self.level_bias.new_zeros(0, self.n, self.architecture.hidden)
         order, groups = self._by_level(fragments)
         mapped = [
             torch.einsum("fsd,sde->fse", states, self.level_maps[level]) + self.level_bias[level]
@@ -109,10 +111,10 @@ class LocalLower(nn.Module):
         return torch.cat(mapped)[torch.argsort(order)]
 
     def _by_level(self, fragments: Tensor) -> tuple[Tensor, list[tuple[int, Tensor]]]:
-        """(level, H [k, n, d]) of every level that occurs, and the order [F] in which its rows were taken."""
+        """The fragments' order [F] by level, and for each level that occurs the pair (level, H [k, n, d])."""
         left, right = window_extent(self.n)
-        absent = fragments == self.missing_id
-        level = absent[:, :left].sum(1) * (right + 1) + absent[:, left + 1 :].sum(1)
+        missing = fragments == self.missing_id
+        level = missing[:, :left].sum(1) * (right + 1) + missing[:, left + 1 :].sum(1)
         order = torch.argsort(level, stable=True)
         sizes = torch.bincount(level, minlength=len(self.level_maps)).tolist()
         parts = torch.split(fragments[order], sizes)
@@ -128,8 +130,8 @@ class LocalLower(nn.Module):
         for layer in self.layers:
             hidden = layer(hidden, None)
         own = hidden[:, before : before + 1]
-        missing = (own.expand(-1, first, -1), own.expand(-1, self.n - end, -1))
-        return torch.cat((missing[0], hidden, missing[1]), dim=1)
+        left, right = own.expand(-1, first, -1), own.expand(-1, self.n - end, -1)
+        return torch.cat((left, hidden, right), dim=1)
 
     def save(self, folder: Path, report: dict[str, Any] | None = None) -> None:
         """Write lower.json and lower.safetensors into `folder`."""
@@ -141,7 +143,7 @@ class LocalLower(nn.Module):
             "context_rank": len(self.context_up),
             "max_tokens": self.max_tokens,
             "missing_id": self.missing_id,
-            "architecture": self.shape.to_json(),
+            "architecture": self.architecture.to_json(),
             "report": report or {},
         }
         write_json(folder / JSON_FILE, about)
@@ -151,9 +153,9 @@ class LocalLower(nn.Module):
     def load(
         cls, folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
     ) -> "LocalLower":
-        """Read what `save` wrote; frozen (a further pretraining turns the gradients on again)."""
+        """Read what `save` wrote, frozen."""
         about = read_artifact_json(folder / JSON_FILE)
-        module = _built(
+        module = _build(
             lambda: cls(
                 Architecture.from_json(about["architecture"]),
                 int(about["lower"]),
@@ -168,8 +170,8 @@ class LocalLower(nn.Module):
         return module.to(device=device, dtype=dtype)
 
 
-def _built(build: Callable[[], LocalLower]) -> LocalLower:
+def _build(build: Callable[[], LocalLower]) -> LocalLower:
     try:
         return build_uninitialized(build)
     except (KeyError, TypeError, ValueError) as error:
-        raise HplmError("corrupt_artifact", f"{JSON_FILE} lacks or garbles {error}") from error
+        raise HplmError("corrupt_artifact", f"{JSON_FILE}: missing or invalid field: {error}") from error

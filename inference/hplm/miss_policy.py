@@ -1,24 +1,23 @@
-"""What is done about fragments that no table of a chain holds. Apart from the rest: settings name it, and
-those who read settings need no PyTorch."""
+"""How fragments that no table holds are handled. Imports no PyTorch, since Django's settings use it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class MissPolicy(StrEnum):
-    """What is done about fragments that no table of a chain holds."""
+    """How fragments that no table of a chain holds are handled."""
 
     FALLBACK = "fallback"
-    """Shorter fragments stand in for them (paper, section 5.1)."""
+    """Use shorter fragments (paper, section 5.1)."""
     COMPUTE = "compute"
-    """They are computed, each different one of a batch once."""
+    """Compute them, each distinct fragment of a batch once."""
     AUTO = "auto"
-    """The cheapest of both and of computing a text's lower layers whole that keeps the error tolerable."""
+    """Choose the cheapest within the tolerance: fallback, computed fragments, or the full lower layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissHandling:
-    """A policy, and the share of unexplained variance above which `auto` computes."""
+    """A policy, and the unexplained variance (0 to 1) above which AUTO computes."""
 
     policy: MissPolicy = MissPolicy.AUTO
     tolerance: float = 0.18

@@ -1,4 +1,4 @@
-"""What an hPLM changes in the upper layers: its PET (parameter-efficient transformer delta)."""
+"""PETs (parameter-efficient deltas of the upper layers): adapters, LoRA, biases and layer norms."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -12,15 +12,18 @@ from torch import Tensor
 from inference.hplm.errors import HplmError
 
 PLACES: Final = ("query", "key", "value", "output", "expand", "contract")
-"""The linear maps of a layer, in the order of the data."""
+"""The linear layers of a transformer block, in order of use."""
 NORMS: Final = ("attention", "output")
 ADAPTER_SCALE = 1e-2
 
 
 @dataclass(frozen=True, slots=True)
 class PetSpec:
-    """Which parts a PET has. adapter, output_adapter: width behind the attention and behind the feed-forward
-    block; lora: rank of the updates of `lora_places`; 0 is none."""
+    """The parts of a PET.
+
+    adapter, output_adapter: width of the adapters after attention and after the feed-forward block; 0: none.
+    lora: rank of LoRA in the linear layers `lora_places`; 0: none. biases, norms: deltas of those parameters.
+    """
 
     adapter: int = 0
     output_adapter: int = 0
@@ -33,10 +36,10 @@ class PetSpec:
         unknown = sorted(set(self.lora_places) - set(PLACES))
         if unknown:
             raise HplmError(
-                "invalid_field", f"LoRA has no place {unknown[0]!r}; places are {', '.join(PLACES)}"
+                "invalid_field", f"LoRA has no place {unknown[0]!r}; the places are {', '.join(PLACES)}"
             )
         if min(self.adapter, self.output_adapter, self.lora) < 0:
-            raise HplmError("invalid_field", "the sizes of a PET are not negative")
+            raise HplmError("invalid_field", "the sizes of a PET must not be negative")
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "lora_places": list(self.lora_places)}
@@ -44,14 +47,14 @@ class PetSpec:
 
 @dataclass(frozen=True, slots=True)
 class UpperShape:
-    """Of the upper layers: how many, their width, and that of their feed-forward block."""
+    """The number of upper layers, the hidden size, and the size of the feed-forward block."""
 
     layers: int
     hidden: int
     inner: int
 
-    def ends(self, place: str) -> tuple[int, int]:
-        """(input, output) width of a linear map."""
+    def sizes(self, place: str) -> tuple[int, int]:
+        """(input, output) size of a linear layer."""
         if place == "expand":
             return self.hidden, self.inner
         return (self.inner, self.hidden) if place == "contract" else (self.hidden, self.hidden)
@@ -59,11 +62,12 @@ class UpperShape:
 
 @dataclass(frozen=True, slots=True)
 class PetWeights:
-    """One hPLM's PET: tensors by name, each [L, ...] over the L upper layers.
+    """A PET: tensors by name, stacked over the L upper layers.
 
     `adapter.*` and `output_adapter.*`: down_w [L, r, d], down_b [L, r], up_w [L, d, r], up_b [L, d];
-    `lora.<place>.a` [L, r, in] and `lora.<place>.b` [L, out, r], any scaling folded into b;
-    `bias.<place>` [L, out]; `norm.attention.weight`, `.bias` and `norm.output.…` [L, d], added to the root's.
+    `lora.<place>.a` [L, r, in] and `lora.<place>.b` [L, out, r], with the scaling in b;
+    `bias.<place>` [L, out]; `norm.attention.weight`, `.bias` and `norm.output.…` [L, d]. Biases and norms are
+    added to the root's.
     """
 
     spec: PetSpec
@@ -84,7 +88,7 @@ class PetWeights:
     def initial(
         cls, spec: PetSpec, shape: UpperShape, *, generator: torch.Generator | None = None
     ) -> "PetWeights":
-        """The identity, ready to learn: one factor of every product is random, the other zero."""
+        """An untrained PET, which changes nothing: of each product one factor is random, the other zero."""
         weights = {}
         for name, size in tensor_shapes(spec, shape):
             if name.endswith("down_w"):
@@ -97,18 +101,18 @@ class PetWeights:
 
     @property
     def bytes(self) -> int:
-        """Memory that the tensors take."""
+        """The size of the tensors."""
         return sum(value.nbytes for value in self.weights.values())
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the tensors; float32 where there is none."""
+        """The dtype of the tensors; float32 if there are none."""
         return next((value.dtype for value in self.weights.values()), torch.float32)
 
     def to(
         self, device: torch.device | str, dtype: torch.dtype, *, non_blocking: bool = False
     ) -> "PetWeights":
-        """A copy there, in that type (the same object's tensors where nothing changes)."""
+        """A copy on `device` in `dtype`. Tensors that do not change are shared."""
         moved = {
             name: value.to(device=device, dtype=dtype, non_blocking=non_blocking)
             for name, value in self.weights.items()
@@ -119,7 +123,7 @@ class PetWeights:
     def from_json(
         cls, spec: Mapping[str, Any], shape: Mapping[str, Any], weights: dict[str, Tensor]
     ) -> "PetWeights":
-        """From what was stored; HplmError(corrupt_artifact) when it contradicts itself."""
+        """A PET from its stored parts. Raises HplmError(corrupt_artifact) if they do not match."""
         try:
             parts = {**spec, "lora_places": tuple(spec.get("lora_places", PLACES))}
             return cls(PetSpec(**parts), UpperShape(**shape), weights)
@@ -128,7 +132,7 @@ class PetWeights:
 
 
 def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The names of the tensors of such a PET, with their shapes [L, ...]."""
+    """The names and shapes [L, ...] of the tensors of a PET."""
     layers, hidden = shape.layers, shape.hidden
     for part, width in (("adapter", spec.adapter), ("output_adapter", spec.output_adapter)):
         if width:
@@ -138,12 +142,12 @@ def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple
             yield f"{part}.up_b", (layers, hidden)
     if spec.lora:
         for place in spec.lora_places:
-            into, out = shape.ends(place)
+            into, out = shape.sizes(place)
             yield f"lora.{place}.a", (layers, spec.lora, into)
             yield f"lora.{place}.b", (layers, out, spec.lora)
     if spec.biases:
         for place in PLACES:
-            yield f"bias.{place}", (layers, shape.ends(place)[1])
+            yield f"bias.{place}", (layers, shape.sizes(place)[1])
     if spec.norms:
         for norm in NORMS:
             yield f"norm.{norm}.weight", (layers, hidden)
@@ -159,8 +163,8 @@ class PetLayout:
     shape: UpperShape
 
     @cached_property
-    def places(self) -> dict[str, tuple[int, tuple[int, ...]]]:
-        """By name: the first element, and the shape in one layer."""
+    def offsets(self) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """By name: the index of the first element, and the shape in one layer."""
         found, start = {}, 0
         shapes = {name: size for name, (_, *size) in tensor_shapes(self.spec, self.shape)}
         down = [f"lora.{place}.a" for place in PLACES if f"lora.{place}.a" in shapes]
@@ -172,29 +176,29 @@ class PetLayout:
     @cached_property
     def width(self) -> int:
         """Elements of a layer's row."""
-        return sum(math.prod(shape) for _, shape in self.places.values())
+        return sum(math.prod(shape) for _, shape in self.offsets.values())
 
     def view(self, row: Tensor, name: str) -> Tensor | None:
         """The tensor of that name in a layer's row [width], without a copy; None where the PET has none."""
-        place = self.places.get(name)
+        place = self.offsets.get(name)
         return None if place is None else _view(row, *place)
 
     def shrink(self, row: Tensor, places: Collection[str]) -> tuple[Tensor, list[str]] | None:
         """The down-projections [k r, in] of the k maps among `places` that have a low-rank update, and which
         these are; None where there is none. `places` read one input and stand in the order of PLACES."""
-        changed = [place for place in places if f"lora.{place}.a" in self.places]
+        changed = [place for place in places if f"lora.{place}.a" in self.offsets]
         if not changed:
             return None
-        start, (rank, inputs) = self.places[f"lora.{changed[0]}.a"]
+        start, (rank, inputs) = self.offsets[f"lora.{changed[0]}.a"]
         return _view(row, start, (len(changed) * rank, inputs)), changed
 
     def to_json(self) -> dict[str, Any]:
-        """What `from_json` reads."""
+        """A JSON object for `from_json`."""
         return {"pet": self.spec.to_json(), "shape": asdict(self.shape)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "PetLayout":
-        """HplmError, TypeError or KeyError for what `to_json` has not given."""
+        """The inverse of `to_json`. Raises HplmError, TypeError or KeyError for other values."""
         spec = {**stored["pet"], "lora_places": tuple(stored["pet"]["lora_places"])}
         return _shared_layout(PetSpec(**spec), UpperShape(**stored["shape"]))
 
@@ -216,12 +220,12 @@ class PackedPet:
         """A copy of the PET in that type, on the host."""
         layout = _shared_layout(pet.spec, pet.shape)
         rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype)
-        for name, (start, shape) in layout.places.items():
+        for name, (start, shape) in layout.offsets.items():
             rows[:, start : start + math.prod(shape)] = pet.weights[name].flatten(1)
         return cls(layout, rows)
 
 
 @lru_cache(1024)
 def _shared_layout(spec: PetSpec, shape: UpperShape) -> PetLayout:
-    """One object for all PETs of a kind, since a machine holds thousands of each."""
+    """A layout, shared by all PETs of the same spec and shape: a worker has thousands of them."""
     return PetLayout(spec, shape)

@@ -1,4 +1,4 @@
-"""Looks up the fragments of a batch in PLOTs, and decides how missing ones are filled. Host only."""
+"""Looks up the fragments of a batch in PLOTs, and chooses how missing ones are filled. Runs on the CPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,17 +14,23 @@ from inference.hplm.fragments import extract_all
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_plan import CostModel, FillMethod, LevelErrors, choose_methods
 from inference.hplm.miss_policy import MissHandling
-from inference.hplm.plot import HIT_FULL, PlotChain
-from inference.hplm.row_cache import GatheredRows, Hot, SearchResult, gather_rows
+from inference.hplm.plot import HIT_EXACT, PlotChain
+from inference.hplm.row_cache import DeviceRows, GatheredRows, SearchResult, gather_rows
+
+Ids = NDArray[np.int64]
+Levels = NDArray[np.uint8]
+COMPUTED: Final = 3
+"""The level of a token whose fragment was computed, beside plot's HIT_*."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerLayers:
-    """All that can stand in for the lower layers of a text: a chain of tables, the local lower layers of its
-    nearest version, the root's own. Without the last two nothing can be computed and tables alone answer.
+    """Everything that can replace the lower layers for a text.
 
-    ``composition`` is the chain's where it lies on the device already; ``costs`` defaults to nominal ones;
-    ``hot`` has what is on the device of each of the chain's tables, or is empty.
+    chain: the lookup tables. local: the local lower layers of the nearest version, which compute a fragment.
+    full: the root's own lower layers. Without local and full nothing is computed. composition: that of the
+    chain, on the device (default: it is copied). costs: default to nominal ones. row_caches: for each table
+    of the chain the rows on the device; empty for none.
     """
 
     chain: PlotChain
@@ -34,36 +40,32 @@ class LowerLayers:
     costs: CostModel | None = None
     composition: Composition | None = None
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    hot: Sequence[Hot] = ()
+    row_caches: Sequence[DeviceRows] = ()
 
     @property
     def cost_model(self) -> CostModel:
-        """What was measured, or else that a fragment costs its tokens."""
+        """The measured costs, or the nominal ones."""
         return self.costs or CostModel.nominal(self.chain.n)
-
-
-Ids = NDArray[np.int64]
-Levels = NDArray[np.uint8]
-COMPUTED: Final = 3
-"""What a token was given where no table was asked or none was of use; otherwise it is one of plot's HIT_*."""
 
 
 @dataclass(frozen=True, slots=True)
 class HitCounts:
-    """How a text's fragments were answered: by themselves, by parts, by uni-grams, computed. All are 0 where
-    the text was computed whole."""
+    """How many fragments of a text were found themselves, by a shorter part, by their unigram, or computed.
 
-    full: int = 0
-    part: int = 0
-    single: int = 0
+    full_context: the root's own lower layers computed the text; then all counts are 0.
+    """
+
+    exact: int = 0
+    shorter: int = 0
+    unigram: int = 0
     computed: int = 0
-    whole: bool = False
+    full_context: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextBatch:
-    """The texts of a batch as `fill` takes them; explain: of which it is to be told what each token was
-    given."""
+    """Token ids and types [T] int64 of each text, its miss handling, and whether its token levels are
+    requested."""
 
     ids: tuple[Ids, ...]
     types: tuple[Ids, ...]
@@ -71,35 +73,36 @@ class TextBatch:
     explain: tuple[bool, ...]
 
     @property
-    def longest(self) -> int:
+    def max_length(self) -> int:
         """Tokens of the longest text."""
         return max(map(len, self.ids))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookupPart:
-    """The texts of a batch that share one lower half, as far as tables answer them.
+    """The texts of a batch that share lower layers, after the lookup.
 
-    looked_up, whole: numbers of the texts in the batch. rows: of the U different fragments that the tables
-    hold; computed [C, n]: the different fragments to be computed, whose rows come behind those; layout: of
-    the looked-up texts, None where there are none. counts, missed: of every text of the part. given [T]: of
-    the texts to be explained, what stands for the fragment around each token (a HIT_*, or COMPUTED).
+    looked_up, full_context: batch indices of the texts that are composed from fragments, and of those that
+    the root's own lower layers compute. rows: the U distinct fragments that the tables hold. computed [C, n]
+    int64: the distinct fragments to be computed, numbered from U. layout: of the looked-up texts, None if
+    there are none. counts, missed, token_levels: by batch index. missed [M, n] int64: fragments that no
+    table holds. token_levels [T] uint8, if requested: a HIT_* or COMPUTED for each token.
     """
 
-    half: LowerLayers
+    lower: LowerLayers
     looked_up: list[int]
-    whole: list[int]
+    full_context: list[int]
     rows: GatheredRows
     computed: Ids
     layout: PackedLayout | None
     counts: dict[int, HitCounts]
     missed: dict[int, Ids]
-    given: dict[int, Levels]
+    token_levels: dict[int, Levels]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LookupResult:
-    """A batch of which the tables have been asked."""
+    """The result of `lookup`: one part for each distinct `LowerLayers` of the batch."""
 
     texts: TextBatch
     parts: list[LookupPart]
@@ -107,12 +110,13 @@ class LookupResult:
 
 def lookup(
     ids: Sequence[Ids],
-    halves: Sequence[LowerLayers],
+    lowers: Sequence[LowerLayers],
     misses: Sequence[MissHandling],
     types: Sequence[Ids] | None = None,
     explain: Sequence[bool] | None = None,
 ) -> LookupResult:
-    """The first part of `misses.fill`; it may run in a thread while another batch is computed."""
+    """The first half of `compute_lower_states`, with the same arguments. It uses no device, so it may run in
+    a thread while another batch is computed."""
     batch = TextBatch(
         tuple(ids),
         tuple(types or [np.zeros_like(row) for row in ids]),
@@ -120,90 +124,95 @@ def lookup(
         tuple(explain or [False] * len(ids)),
     )
     parts = [
-        _lookup_part(batch, half, [at for at, own in enumerate(halves) if own is half])
-        for half in dict.fromkeys(halves)
+        _lookup_part(batch, lower, [at for at, own in enumerate(lowers) if own is lower])
+        for lower in dict.fromkeys(lowers)
     ]
     return LookupResult(batch, parts)
 
 
-def _lookup_part(batch: TextBatch, half: LowerLayers, texts: list[int]) -> LookupPart:
-    """Ask the tables for the fragments of these texts, and decide what is done about those they lack."""
+def _lookup_part(batch: TextBatch, lower: LowerLayers, texts: list[int]) -> LookupPart:
+    """Look up the fragments of these texts, and choose how the missing ones are filled."""
     own = [batch.ids[at] for at in texts]
-    fragments = extract_all(own, half.chain.missing_id, half.chain.n)
-    found = half.chain.search(fragments)
+    fragments = extract_all(own, lower.chain.missing_id, lower.chain.n)
+    found = lower.chain.search(fragments)
     level = found.level[found.inverse]
-    of_text = np.repeat(np.arange(len(texts)), [len(part) for part in own])
-    levels = np.bincount(3 * of_text + level, minlength=3 * len(texts)).reshape(-1, 3)
-    ways = choose_methods(
+    text_of = np.repeat(np.arange(len(texts)), [len(row) for row in own])
+    levels = np.bincount(3 * text_of + level, minlength=3 * len(texts)).reshape(-1, 3)
+    methods = choose_methods(
         levels,
         [batch.misses[at] for at in texts],
-        half.errors,
-        half.cost_model,
-        has_local=half.local is not None,
-        has_full=half.full is not None,
+        lower.errors,
+        lower.cost_model,
+        has_local=lower.local is not None,
+        has_full=lower.full is not None,
     )
-    absent, whole = level != HIT_FULL, ways == FillMethod.WHOLE
-    # Rows on the device are put together with the others there, and the biases with them.
-    spare = 0 if half.hot else bias_rows(batch.longest, half.chain.composition.types, half.chain.n)
-    rows = gather_rows(half.chain.tables, found, half.hot, pinned=half.device.type == "cuda", spare=spare)
-    place, computed = _computed_rows(fragments, found, rows, absent & (ways == FillMethod.FRAGMENTS)[of_text])
-    lacking = np.split(fragments[absent], np.cumsum(levels[:, 1:].sum(1))[:-1])
-    looked_up = _select(texts, ~whole)
+    missed, full_context = level != HIT_EXACT, methods == FillMethod.FULL_CONTEXT
+    # Cached rows are concatenated on the device, and the biases with them.
+    spare = (
+        0 if lower.row_caches else bias_rows(batch.max_length, lower.chain.composition.types, lower.chain.n)
+    )
+    rows = gather_rows(
+        lower.chain.tables, found, lower.row_caches, pinned=lower.device.type == "cuda", spare=spare
+    )
+    to_compute = missed & (methods == FillMethod.FRAGMENTS)[text_of]
+    row_index, computed = _add_computed(fragments, found, rows, to_compute)
+    missed_fragments = np.split(fragments[missed], np.cumsum(levels[:, 1:].sum(1))[:-1])
+    looked_up = _select(texts, ~full_context)
     return LookupPart(
-        half=half,
+        lower=lower,
         looked_up=looked_up,
-        whole=_select(texts, whole),
+        full_context=_select(texts, full_context),
         rows=rows,
         computed=computed,
-        layout=_layout(batch, looked_up, half, place[~whole[of_text]], len(rows) + len(computed)),
-        counts={at: _counts(levels[k], FillMethod(ways[k])) for k, at in enumerate(texts)},
-        missed=dict(zip(texts, lacking, strict=True)),
-        given={
-            at: _token_levels(level[of_text == k], FillMethod(ways[k]))
+        layout=_layout(batch, looked_up, lower, row_index[~full_context[text_of]], len(rows) + len(computed)),
+        counts={at: _counts(levels[k], FillMethod(methods[k])) for k, at in enumerate(texts)},
+        missed=dict(zip(texts, missed_fragments, strict=True)),
+        token_levels={
+            at: _token_levels(level[text_of == k], FillMethod(methods[k]))
             for k, at in enumerate(texts)
             if batch.explain[at]
         },
     )
 
 
-def _computed_rows(
-    fragments: Ids, found: SearchResult, rows: GatheredRows, wanted: NDArray[np.bool_]
+def _add_computed(
+    fragments: Ids, found: SearchResult, rows: GatheredRows, to_compute: NDArray[np.bool_]
 ) -> tuple[Ids, Ids]:
-    """The row of each fragment [N], and the different fragments [C, n] among the `wanted`, whose rows come
-    behind those that were found."""
-    place = rows.place[found.inverse]
-    if not wanted.any():
-        return place, fragments[:0]
-    unique, inverse = np.unique(fragments[wanted], axis=0, return_inverse=True)
-    place[wanted] = len(rows) + inverse.reshape(-1)
-    return place, unique
+    """The row index [N] of each fragment, and the distinct fragments [C, n] to compute, numbered after the
+    gathered rows."""
+    row_index = rows.position[found.inverse]
+    if not to_compute.any():
+        return row_index, fragments[:0]
+    unique, inverse = np.unique(fragments[to_compute], axis=0, return_inverse=True)
+    row_index[to_compute] = len(rows) + inverse.reshape(-1)
+    return row_index, unique
 
 
 def _layout(
-    batch: TextBatch, looked_up: list[int], half: LowerLayers, place: Ids, rows: int
+    batch: TextBatch, looked_up: list[int], lower: LowerLayers, row_index: Ids, rows: int
 ) -> PackedLayout | None:
     if not looked_up:
         return None
     lengths = np.array([len(batch.ids[at]) for at in looked_up])
     types = np.concatenate([batch.types[at] for at in looked_up])
-    kinds = half.chain.composition.types
-    return pack_layout(place, lengths, types, n=half.chain.n, rows=rows, kinds=kinds)
+    type_count = lower.chain.composition.types
+    return pack_layout(row_index, lengths, types, n=lower.chain.n, rows=rows, type_count=type_count)
 
 
 def _select(texts: list[int], which: NDArray[np.bool_]) -> list[int]:
     return [text for text, chosen in zip(texts, which.tolist(), strict=True) if chosen]
 
 
-def _token_levels(levels: Levels, way: FillMethod) -> Levels:
-    """What each token of a text was given, from what the tables said and what was made of it."""
-    computed = (levels != HIT_FULL) & (way == FillMethod.FRAGMENTS) | (way == FillMethod.WHOLE)
-    return np.where(computed, COMPUTED, levels).astype(np.uint8)
+def _token_levels(levels: Levels, method: FillMethod) -> Levels:
+    """The levels of a text's tokens, COMPUTED where the method computes."""
+    missed = (levels != HIT_EXACT) & (method == FillMethod.FRAGMENTS)
+    return np.where(missed | (method == FillMethod.FULL_CONTEXT), COMPUTED, levels).astype(np.uint8)
 
 
-def _counts(levels: Ids, way: FillMethod) -> HitCounts:
-    full, part, single = (int(count) for count in levels)
-    if way == FillMethod.WHOLE:
-        return HitCounts(whole=True)
-    if way == FillMethod.FRAGMENTS:
-        return HitCounts(full=full, computed=part + single)
-    return HitCounts(full, part, single)
+def _counts(levels: Ids, method: FillMethod) -> HitCounts:
+    exact, shorter, unigram = (int(count) for count in levels)
+    if method == FillMethod.FULL_CONTEXT:
+        return HitCounts(full_context=True)
+    if method == FillMethod.FRAGMENTS:
+        return HitCounts(exact=exact, computed=shorter + unigram)
+    return HitCounts(exact, shorter, unigram)

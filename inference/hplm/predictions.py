@@ -1,4 +1,4 @@
-"""From logits to predictions, and the IOB2 tags and spans among them."""
+"""Predictions from logits, and the decoding of IOB2 tags."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 from inference.hplm.hplm import DEFAULT_THRESHOLD, Task
 from inference.hplm.tokenization import Encoding
 
-# What an illegal step costs, in log-probability: more than any legal one, and still a number, for labels
-# among which there is no legal sequence.
 _ILLEGAL = -1e4
+"""Log-probability of an illegal transition; finite, since some sets of labels have no legal sequence."""
 
 
 def best_tags(labels: Sequence[str], log_probabilities: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
-    """The likeliest legal sequence, as indices [W] of `labels`, from log-probabilities [W, C] of each word's
-    tag (or logits: what a word's row adds to all its tags does not matter)."""
+    """The most probable legal sequence of tags (Viterbi), as indices [W] of `labels`.
+
+    log_probabilities [W, C]: of the tags of each word; logits will do.
+    """
     best: NDArray[np.int64] = log_probabilities.argmax(axis=-1)
-    # The best of all sequences is nearly always legal, and then the best of the legal ones.
+    # The argmax is nearly always legal.
     if _is_legal([labels[index] for index in best]):
         return best
     first, steps = _transition_costs(labels)
@@ -36,7 +37,7 @@ def best_tags(labels: Sequence[str], log_probabilities: NDArray[np.floating[Any]
 
 
 def iob2_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """(label, first, end) of each span in a sequence of tags; end is exclusive. An illegal I-x is nothing."""
+    """(label, first, end) of each span of IOB2 tags; end is exclusive. An illegal I-x is ignored."""
     spans: list[tuple[str, int, int]] = []
     label, first = "", 0
     for at, tag in enumerate([*tags, "O"]):
@@ -58,20 +59,20 @@ def _is_illegal(before: str, tag: str) -> bool:
 
 
 def _transition_costs(labels: Sequence[str]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """[C] of beginning with a tag, [C, C] of going from one to another."""
+    """The log-probabilities [C] of first tags and [C, C] of transitions: 0 or _ILLEGAL."""
     first = np.array([_ILLEGAL * _is_illegal("O", tag) for tag in labels])
     steps = np.array([[_ILLEGAL * _is_illegal(before, tag) for tag in labels] for before in labels])
     return first, steps
 
 
 MAX_ANSWER_TOKENS = 30
-"""Tokens of an answer at most; longer spans are never what was asked for."""
+"""Longest answer to a question."""
 _DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class ClassPrediction:
-    """The likeliest label, and the probability of each."""
+    """The most probable label, and the probability of each label."""
 
     label: str
     scores: dict[str, float]
@@ -82,8 +83,7 @@ class ClassPrediction:
 
 @dataclass(frozen=True, slots=True)
 class TagSpan:
-    """A labelled stretch of the text: characters start (inclusive) to end (exclusive), and the stretch
-    itself.
+    """A labelled span: characters start to end (exclusive), and their text.
 
     score: the mean probability of the tags of its words.
     """
@@ -106,7 +106,7 @@ class TagSpan:
 
 @dataclass(frozen=True, slots=True)
 class TagPrediction:
-    """The spans found, in the order of the text."""
+    """The spans, in the order of the text."""
 
     spans: tuple[TagSpan, ...]
 
@@ -116,7 +116,7 @@ class TagPrediction:
 
 @dataclass(frozen=True, slots=True)
 class LabelSetPrediction:
-    """The labels that hold, and the probability of each label."""
+    """The predicted labels, and the probability of each label."""
 
     labels: tuple[str, ...]
     scores: dict[str, float]
@@ -128,7 +128,7 @@ class LabelSetPrediction:
 
 @dataclass(frozen=True, slots=True)
 class ValuePrediction:
-    """A number, in the unit of the training data."""
+    """The predicted number of a regression."""
 
     value: float
 
@@ -138,8 +138,10 @@ class ValuePrediction:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPrediction:
-    """The stretch of the context that answers the question: characters start (inclusive) to end (exclusive);
-    empty, at 0, where the context holds no answer. score: its probability within its window."""
+    """The span of the context that answers a question: characters start to end (exclusive).
+
+    It is empty, at 0, if there is no answer. score: its probability within its window.
+    """
 
     answer: str
     start: int
@@ -169,8 +171,10 @@ def predict(
     *,
     threshold: float = DEFAULT_THRESHOLD,
 ) -> Prediction:
-    """What an hPLM's outputs say: [C] of a text, [T, C] of its tokens. Question answering has one of them,
-    and one encoding, for each window over the context `pair`; the others have one."""
+    """The prediction from logits [C] of a text or [T, C] of its tokens.
+
+    Question answering has logits and an encoding for each window of the context `pair`, other tasks one each.
+    """
     match task:
         case "tagging":
             return tag_prediction(labels, outputs[0], encodings[0], text)
@@ -187,17 +191,19 @@ def predict(
 def label_set_prediction(
     labels: Sequence[str], logits: Outputs, threshold: float = DEFAULT_THRESHOLD
 ) -> LabelSetPrediction:
-    """The logistic function of logits [C]; labels hold from `threshold` on."""
+    """Sigmoid of logits [C]; labels with a score of at least `threshold` are predicted."""
     scores = [float(score) for score in 1 / (1 + np.exp(-logits.astype(np.float64).clip(-500, 500)))]
-    holding = tuple(label for label, score in zip(labels, scores, strict=True) if score >= threshold)
-    return LabelSetPrediction(holding, dict(zip(labels, scores, strict=True)))
+    predicted = tuple(label for label, score in zip(labels, scores, strict=True) if score >= threshold)
+    return LabelSetPrediction(predicted, dict(zip(labels, scores, strict=True)))
 
 
 def answer_prediction(
     outputs: Sequence[Outputs], encodings: Sequence[Encoding], context: str
 ) -> AnswerPrediction:
-    """The best span over all windows, from their logits [T, 2] of starts and ends. No answer wins only where
-    every window prefers its first token, which stands for it."""
+    """The best span over all windows, from their logits [T, 2] of starts and ends.
+
+    There is no answer only if each window prefers its first token, which stands for no answer.
+    """
     found = [_best_span(logits, encoding) for logits, encoding in zip(outputs, encodings, strict=True)]
     gain, score, first, last, number = max((*span, number) for number, span in enumerate(found))
     if gain <= 0:
@@ -208,7 +214,7 @@ def answer_prediction(
 
 
 def _best_span(logits: Outputs, encoding: Encoding) -> tuple[float, float, int, int]:
-    """(how much better than no answer, probability, first token, last token) of the best span of a window."""
+    """(margin over no answer, probability, first token, last token) of the best span of a window."""
     inside = np.flatnonzero(encoding.sequence == 1)
     scores = logits.astype(np.float64)
     if not len(inside):
@@ -217,10 +223,10 @@ def _best_span(logits: Outputs, encoding: Encoding) -> tuple[float, float, int, 
     lengths = np.arange(len(inside))[None, :] - np.arange(len(inside))[:, None]
     sums[(lengths < 0) | (lengths >= MAX_ANSWER_TOKENS)] = -np.inf
     first, last = (int(at) for at in np.unravel_index(int(sums.argmax()), sums.shape))
-    nothing = scores[0, 0] + scores[0, 1]
-    every = np.append(sums[np.isfinite(sums)], nothing)
+    no_answer = scores[0, 0] + scores[0, 1]
+    every = np.append(sums[np.isfinite(sums)], no_answer)
     score = float(np.exp(sums[first, last] - every.max()) / np.exp(every - every.max()).sum())
-    return float(sums[first, last] - nothing), score, int(inside[first]), int(inside[last])
+    return float(sums[first, last] - no_answer), score, int(inside[first]), int(inside[last])
 
 
 def class_prediction(labels: Sequence[str], logits: NDArray[np.floating[Any]]) -> ClassPrediction:
@@ -233,8 +239,8 @@ def class_prediction(labels: Sequence[str], logits: NDArray[np.floating[Any]]) -
 def tag_prediction(
     labels: Sequence[str], logits: NDArray[np.floating[Any]], encoding: Encoding, text: str
 ) -> TagPrediction:
-    """The likeliest IOB2 tags of the words of `text`, each read off the first token of its word, from logits
-    [T, C]."""
+    """The most probable legal IOB2 tags of the words, from logits [T, C]. A word's tag is that of its first
+    token."""
     of_words = logits[encoding.word_starts]
     best = best_tags(labels, of_words)
     chosen = _softmax(of_words)[np.arange(len(best)), best]

@@ -1,4 +1,4 @@
-"""Vectors of a table in 8 bits, each with a scale of its own."""
+"""Quantization of table vectors: float16, or int8 with a scale for each vector."""
 
 from typing import Final
 
@@ -14,15 +14,15 @@ _INT8_MAX = 127
 
 
 def row_dtype(dtype: str, n: int, hidden: int) -> np.dtype[np.void]:
-    """How a row of n vectors lies in the file: fp16 numbers, or int8 ones and a float32 scale per vector."""
+    """The NumPy dtype of a stored row of n vectors: float16, or int8 with a float32 scale for each vector."""
     if dtype == FLOAT16:
         return np.dtype([("values", np.float16, (n, hidden))])
     return np.dtype([("scales", "<f4", (n,)), ("values", np.int8, (n, hidden))])
 
 
 def quantize(vectors: NDArray[np.floating], dtype: str) -> NDArray[np.void]:
-    """Rows [k] of `row_dtype`, of vectors [k, n, d]. HplmError(inference_failed) for numbers that are not
-    finite in that type."""
+    """Rows [k] of `row_dtype`, from vectors [k, n, d]. Raises HplmError(inference_failed) if a number is not
+    finite in ``dtype``."""
     count, n, hidden = vectors.shape
     rows = np.empty(count, dtype=row_dtype(dtype, n, hidden))
     if dtype == FLOAT16:
@@ -44,10 +44,10 @@ def quantize(vectors: NDArray[np.floating], dtype: str) -> NDArray[np.void]:
 
 
 def read_rows(rows: NDArray[np.void], at: NDArray[np.int64], out: NDArray[np.float16]) -> None:
-    """Write the vectors [k, n, d] of the stored rows `at` [k] of `rows` to `out`."""
+    """Dequantize the vectors of the rows ``at`` [k] int64 of ``rows`` [R] into ``out`` [k, n, d] float16."""
     if "scales" in (rows.dtype.names or ()):
-        some = rows.take(at)
-        np.multiply(some["values"], some["scales"][..., None], out=out, casting="unsafe")
+        taken = rows.take(at)
+        np.multiply(taken["values"], taken["scales"][..., None], out=out, casting="unsafe")
     else:
-        # Straight from the mapped file to where they are wanted; with another mode NumPy would buffer them.
+        # With another mode NumPy would buffer the rows instead of copying them straight to ``out``.
         np.take(rows["values"], at, axis=0, out=out, mode="clip")

@@ -1,7 +1,6 @@
-"""The same hPLM run alone, row by row, in plain PyTorch and fp32: what the serving machine must agree with.
+"""Reference implementation of an hPLM in plain PyTorch and float32, one text at a time, for tests.
 
-Written for being read, not for speed, and from the definitions rather than from the modules it is to check:
-one fragment at a time, attention and adapters spelled out.
+It is written from the definitions and shares no code with the modules that it checks.
 """
 
 from bisect import bisect_left
@@ -25,7 +24,7 @@ Tensors = dict[str, Tensor]
 def predict_reference(
     root: Root, chain: PlotChain, hplm: Hplm, text: str, pair: str | None = None
 ) -> Prediction:
-    """What `hplm` says about `text` when nothing else is in the batch."""
+    """The prediction for one text (or pair of texts)."""
     encoding = root.tokenizer.encode(text, pair)
     outputs = reference_outputs(root, chain, hplm, encoding.ids, encoding.types)
     return predict(hplm.task, hplm.labels, [outputs], [encoding], text, pair, threshold=hplm.threshold)
@@ -39,14 +38,14 @@ def reference_outputs(
     ids: NDArray[np.int64],
     types: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float32]:
-    """Outputs of one sequence of ids [T]: [C] of the text, or [T, C] of its tokens."""
-    given = np.zeros_like(ids) if types is None else types
-    return outputs_from_states(root, hplm, lookup_states(chain, ids, given))
+    """The logits [C] of the text, or [T, C] of its tokens, from ids and types [T] int64."""
+    token_types = np.zeros_like(ids) if types is None else types
+    return outputs_from_states(root, hplm, lookup_states(chain, ids, token_types))
 
 
 @torch.no_grad()
 def outputs_from_states(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.float32]:
-    """Outputs from token states [T, d] at the cut, however they were made."""
+    """The logits [C] or [T, C] from token states [T, d] float32 at the cut."""
     hidden = states
     for index, layer in enumerate(root.upper.layers):
         hidden = _layer(root, layer, hidden, hplm, index)
@@ -64,7 +63,7 @@ def outputs_from_states(root: Root, hplm: Hplm, states: Tensor) -> NDArray[np.fl
 
 @torch.no_grad()
 def lookup_states(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.int64]) -> Tensor:
-    """Token states [T, d] at the cut, of ids and types [T]."""
+    """Token states [T, d] float32 at the cut, from ids and types [T] int64."""
     n, missing = chain.n, chain.missing_id
     before = n // 2
     padded = [missing] * before + ids.tolist() + [missing] * (n - 1 - before)
@@ -74,22 +73,22 @@ def lookup_states(chain: PlotChain, ids: NDArray[np.int64], types: NDArray[np.in
     for at in range(len(ids)):
         state = parts.position_bias[at] + parts.type_bias[int(types[at])]
         for slot in range(n):
-            speaker = at - (slot - before)
-            if 0 <= speaker < len(rows):
-                state = state + rows[speaker][slot]
+            source = at - (slot - before)
+            if 0 <= source < len(rows):
+                state = state + rows[source][slot]
         sums.append(state)
-    nothing = torch.zeros_like(sums[0])
+    zero = torch.zeros_like(sums[0])
     states = []
     for at, own in enumerate(sums):
-        around = [own, sums[at - 1] if at else nothing, sums[at + 1] if at + 1 < len(sums) else nothing]
-        around.append(torch.stack(sums).mean(0))
-        correction = sum(state @ down for state, down in zip(around, parts.context_down, strict=True))
+        context = [own, sums[at - 1] if at else zero, sums[at + 1] if at + 1 < len(sums) else zero]
+        context.append(torch.stack(sums).mean(0))
+        correction = sum(state @ down for state, down in zip(context, parts.context_down, strict=True))
         states.append(own + correction @ parts.context_up)
     return torch.stack(states)
 
 
 def _row(chain: PlotChain, fragment: tuple[int, ...]) -> Tensor:
-    """The vectors [n, d] of one fragment, or of what stands in for it."""
+    """The vectors [n, d] of one fragment, or of the shorter part that is found."""
     for shown in _fallback_fragments(fragment, chain.missing_id):
         key = int(pack(np.array(shown, dtype=np.int64)))
         for table in chain.tables:

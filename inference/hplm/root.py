@@ -1,4 +1,4 @@
-"""A root: the shared upper layers, the tokenizer and the untouched lower layers of a checkpoint."""
+"""A root: the shared upper layers, the tokenizer and the original lower layers of a checkpoint."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -30,27 +30,27 @@ from inference.hplm.tokenization import TextTokenizer
 
 
 class LmHead(nn.Module):
-    """Transform, then a decoder tied to the word embeddings, as the families' own."""
+    """The masked language model head: a transform, then a decoder tied to the word embeddings."""
 
-    def __init__(self, shape: Architecture) -> None:
+    def __init__(self, architecture: Architecture) -> None:
         super().__init__()
-        self.dense = nn.Linear(shape.hidden, shape.embedding)
-        self.activation = make_activation(shape.activation)
-        self.norm = nn.LayerNorm(shape.embedding, eps=shape.eps)
-        self.bias = nn.Parameter(torch.zeros(shape.vocab))
+        self.dense = nn.Linear(architecture.hidden, architecture.embedding)
+        self.activation = make_activation(architecture.activation)
+        self.norm = nn.LayerNorm(architecture.embedding, eps=architecture.eps)
+        self.bias = nn.Parameter(torch.zeros(architecture.vocab))
 
     def forward(self, states: Tensor, word_embeddings: Tensor) -> Tensor:
-        """Logits [..., V] over the vocabulary of final states [..., d]; `word_embeddings` is [V, e]."""
+        """Logits [..., V] of final hidden states [..., d]; word_embeddings [V, e]."""
         transformed = self.norm(self.activation(self.dense(states)))
         return functional.linear(transformed, word_embeddings, self.bias)
 
     @classmethod
-    def from_checkpoint(cls, shape: Architecture, weights: Mapping[str, Tensor]) -> "LmHead | None":
-        """The checkpoint's own head, or None when its weights hold none."""
+    def from_checkpoint(cls, architecture: Architecture, weights: Mapping[str, Tensor]) -> "LmHead | None":
+        """The head of a checkpoint, or None if it has none."""
         found = select_prefix(weights, "head.")
         if "dense.weight" not in found:
             return None
-        module = cls(shape)
+        module = cls(architecture)
         load_weights(module, found, "the checkpoint's language model head", "unsupported_checkpoint")
         return module
 
@@ -59,36 +59,27 @@ class LmHead(nn.Module):
         write_weights(path, self.state_dict())
 
     @classmethod
-    def load(cls, path: Path, shape: Architecture, device: torch.device | str = "cpu") -> "LmHead":
-        """Read what `save` wrote, fp32."""
-        module = cls(shape)
+    def load(cls, path: Path, architecture: Architecture, device: torch.device | str = "cpu") -> "LmHead":
+        """Read what `save` wrote, float32."""
+        module = cls(architecture)
         load_weights(module, to_float32(read_weights(path)), path.name)
         return module.to(device)
 
 
 ROOT_FILE = "root.json"
-
-
 TOKENIZER_FILE = "tokenizer.json"
-
-
 UPPER_FILE = "upper.safetensors"
-
-
 LOWER_FILE = "checkpoint_lower.safetensors"
-
-
 LM_HEAD_FILE = "lm_head.safetensors"
-
-
+GENERAL_TEXT_FILE = "general_text.safetensors"
+"""Held-out text of a converted root as token ids. Domains are evaluated on it."""
 POOLER_FILE = "pooler.safetensors"
-"""Of a BERT that carries one: no layer here reads it, but classifiers trained elsewhere do."""
+"""The pooler of a BERT checkpoint. Only imported classifiers use it."""
 
 
 @dataclass(slots=True)
 class Root:
-    """A registered root in memory. The lower layers and the language model head are read when first asked
-    for."""
+    """A root in memory. The lower layers, the language model head and the pooler are loaded on first use."""
 
     config: RootConfig
     upper: UpperLayers
@@ -108,18 +99,18 @@ class Root:
         n: int = DEFAULT_N,
         name: str | None = None,
     ) -> "Root":
-        """Split `checkpoint` after `lower` layers (default: half), for texts of at most `max_tokens` tokens
-        (default, and at most: its position embeddings) and fragments of `n`. fp32, on the CPU.
+        """Split a checkpoint after `lower` layers (default: half of them); float32, on the CPU.
 
-        Raises HplmError(unsupported_checkpoint) when it cannot be split so or its weights do not fit.
+        max_tokens: of a text (default and maximum: the checkpoint's). n: tokens of a fragment. Raises
+        HplmError(unsupported_checkpoint) if it cannot be split like that or its weights do not fit.
         """
-        shape, weights = checkpoint.architecture, checkpoint.weights
-        count = shape.layers // 2 if lower is None else lower
+        architecture, weights = checkpoint.architecture, checkpoint.weights
+        count = architecture.layers // 2 if lower is None else lower
         tokenizer = _checkpoint_tokenizer(checkpoint, max_tokens)
         specials = checkpoint.family.specials
         config = RootConfig(
             name=name or checkpoint.name,
-            architecture=shape,
+            architecture=architecture,
             lower=count,
             max_tokens=tokenizer.max_tokens,
             pad_id=tokenizer.id_of(specials.pad),
@@ -132,15 +123,15 @@ class Root:
         )
         return cls(
             config,
-            UpperLayers.from_checkpoint(shape, weights, count),
+            UpperLayers.from_checkpoint(architecture, weights, count),
             tokenizer,
-            _lower=FullLower.from_checkpoint(shape, weights, count),
-            _lm_head=LmHead.from_checkpoint(shape, weights),
-            _pooler=_pooler(shape, select_prefix(weights, "pooler.")),
+            _lower=FullLower.from_checkpoint(architecture, weights, count),
+            _lm_head=LmHead.from_checkpoint(architecture, weights),
+            _pooler=_pooler(architecture, select_prefix(weights, "pooler.")),
         )
 
     def checkpoint_lower(self) -> FullLower:
-        """The checkpoint's own lower layers with full context, fp32, on the upper layers' device."""
+        """The checkpoint's own lower layers, with full context, float32, on the upper layers' device."""
         if self._lower is None:
             if self.folder is None:
                 raise ValueError("this root came neither from a checkpoint nor from a folder")
@@ -150,7 +141,7 @@ class Root:
         return self._lower
 
     def lm_head(self) -> LmHead | None:
-        """The language model head, fp32, or None when this root has none."""
+        """The language model head, float32, or None if the root has none."""
         if self._lm_head is None and self.folder is not None and (self.folder / LM_HEAD_FILE).is_file():
             self._lm_head = LmHead.load(
                 self.folder / LM_HEAD_FILE, self.config.architecture, self.upper.device
@@ -158,14 +149,14 @@ class Root:
         return self._lm_head
 
     def pooler(self) -> dict[str, Tensor] | None:
-        """The checkpoint's pooler, weight [d, d] and bias [d], or None when this root has none."""
+        """The checkpoint's pooler, weight [d, d] and bias [d], or None if the root has none."""
         if self._pooler is None and self.folder is not None and (self.folder / POOLER_FILE).is_file():
             stored = read_weights(self.folder / POOLER_FILE)
             self._pooler = _pooler(self.config.architecture, stored)
         return self._pooler
 
     def save(self, folder: Path, report: dict[str, Any] | None = None) -> None:
-        """Write the root's files into `folder`, with `report` of its conversion in root.json."""
+        """Write the root's files into `folder`. ``report``: of its conversion, for root.json."""
         folder.mkdir(parents=True, exist_ok=True)
         config = self.config if report is None else dataclasses.replace(self.config, report=report)
         write_json(folder / ROOT_FILE, config.to_json())
@@ -183,35 +174,38 @@ class Root:
     def load(
         cls, folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
     ) -> "Root":
-        """Read what `save` wrote, the upper layers to `device` in `dtype`.
+        """Read what `save` wrote. The upper layers are on `device` in `dtype`.
 
-        Raises HplmError(corrupt_artifact) when a file is absent, damaged or of another format.
+        Raises HplmError(corrupt_artifact) if a file is missing, damaged or has another format.
         """
         config = RootConfig.from_json(read_artifact_json(folder / ROOT_FILE))
-        shape = config.architecture
+        architecture = config.architecture
         tokenizer = load_tokenizer(folder, config)
-        upper = UpperLayers.load(folder / UPPER_FILE, shape, config.upper, torch.device(device), dtype)
+        upper = UpperLayers.load(folder / UPPER_FILE, architecture, config.upper, torch.device(device), dtype)
         return cls(config, upper, tokenizer, folder)
 
 
-def _pooler(shape: Architecture, found: dict[str, Tensor]) -> dict[str, Tensor] | None:
-    """A pooler by its two tensors, if there are any; HplmError(unsupported_checkpoint) for misshapen ones."""
+def _pooler(architecture: Architecture, found: dict[str, Tensor]) -> dict[str, Tensor] | None:
+    """The tensors of a pooler, or None. Raises HplmError(unsupported_checkpoint) for wrong shapes."""
     shapes = {name: tuple(value.shape) for name, value in found.items()}
-    if found and shapes != {"weight": (shape.hidden, shape.hidden), "bias": (shape.hidden,)}:
+    if found and shapes != {
+        "weight": (architecture.hidden, architecture.hidden),
+        "bias": (architecture.hidden,),
+    }:
         raise HplmError("unsupported_checkpoint", f"the pooler has tensors of shapes {shapes}")
     return found or None
 
 
 def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> TextTokenizer:
-    """Its tokenizer, bounded to `max_tokens` or to what its position embeddings allow."""
-    shape = checkpoint.architecture
-    limit = shape.longest if max_tokens is None else max_tokens
-    if limit > shape.longest:
-        raise HplmError("unsupported_checkpoint", f"max_tokens {limit} exceeds {shape.longest}")
+    """The tokenizer of a checkpoint, truncating to `max_tokens` or to its position embeddings."""
+    architecture = checkpoint.architecture
+    limit = architecture.max_length if max_tokens is None else max_tokens
+    if limit > architecture.max_length:
+        raise HplmError("unsupported_checkpoint", f"max_tokens {limit} exceeds {architecture.max_length}")
     tokenizer = TextTokenizer.from_file(
-        checkpoint.tokenizer_file, limit, specials=checkpoint.family.specials, types=shape.types > 1
+        checkpoint.tokenizer_file, limit, specials=checkpoint.family.specials, types=architecture.types > 1
     )
-    if tokenizer.size > shape.vocab:
+    if tokenizer.size > architecture.vocab:
         raise HplmError(
             "unsupported_checkpoint", "tokenizer.json has more tokens than the model has embeddings"
         )
@@ -219,7 +213,7 @@ def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> Tex
 
 
 def load_tokenizer(folder: Path, config: RootConfig) -> TextTokenizer:
-    """The tokenizer of the stored root in `folder`; HplmError(corrupt_artifact) when it is gone."""
+    """The tokenizer of the root in `folder`. Raises HplmError(corrupt_artifact) if it is missing."""
     if not (folder / TOKENIZER_FILE).is_file():
         raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")
     return TextTokenizer.from_file(

@@ -1,4 +1,4 @@
-"""What a root is, in numbers: the content of root.json."""
+"""The configuration of a root: the content of root.json."""
 
 import dataclasses
 from dataclasses import dataclass, field
@@ -12,8 +12,11 @@ from inference.hplm.fragments import DEFAULT_N, MAX_ID, MAX_N, MIN_N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RootConfig:
-    """Shape and special ids of a root. `lower` of its `layers` are looked up; `missing_id` is `vocab`; n is
-    the size of its fragments."""
+    """The configuration of a root.
+
+    lower: the number of layers that lookup tables replace. n: tokens of a fragment. source_sha256: of the
+    checkpoint's weight files. report: of the conversion.
+    """
 
     name: str
     architecture: Architecture
@@ -66,17 +69,17 @@ class RootConfig:
 
     @property
     def missing_id(self) -> int:
-        """What stands in a fragment where there is no token."""
+        """The id that stands for a missing neighbour in a fragment."""
         return self.vocab
 
     @property
     def type_count(self) -> int:
-        """How many token types there are to tell apart; 1 where two texts look like one."""
+        """The number of token types, at least 1."""
         return max(1, self.architecture.types)
 
     @property
     def upper(self) -> int:
-        """How many layers are computed."""
+        """The number of upper layers, which are computed."""
         return self.layers - self.lower
 
     def to_json(self) -> dict[str, Any]:
@@ -84,7 +87,7 @@ class RootConfig:
 
     @classmethod
     def from_json(cls, raw: dict[str, Any]) -> "RootConfig":
-        """Raises HplmError(corrupt_artifact) for absent or unknown fields."""
+        """The inverse of `to_json`. Raises HplmError(corrupt_artifact) for missing or unknown fields."""
         architecture = raw.get("architecture")
         if not isinstance(architecture, dict):
             raise HplmError("corrupt_artifact", "root.json: architecture is missing")

@@ -1,4 +1,4 @@
-"""Rows of tables that a batch needs: gathered from mapped files, or taken from a cache on the device."""
+"""Gathers the table rows of a batch from memory-mapped files, and caches rows on the device."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 class RowSource(Protocol):
-    """What a table is read by; see `PlotTable`."""
+    """A table whose rows can be read, such as `PlotTable`."""
 
     n: int
     hidden: int
@@ -26,26 +26,32 @@ class RowSource(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class CachedRows:
-    """Which of the rows asked for are on the device. here [k] bool; slots [h]: of those that are, where they
-    lie in ``rows`` [H, n, d], which stays so as long as somebody holds this."""
+    """Which of k requested rows are cached.
 
-    here: NDArray[np.bool_]
+    cached [k] bool. slots [h] int64: the slots of those rows in ``rows`` [H, n, d] float16, on the device.
+    They keep their content while this object exists.
+    """
+
+    cached: NDArray[np.bool_]
     slots: NDArray[np.int64]
     rows: Tensor
 
 
-class Hot(Protocol):
-    """The rows of one table that are on the device; see `RowCache`."""
+class DeviceRows(Protocol):
+    """The rows of one table that are on the device, such as `RowCache`."""
 
     def find(self, at: NDArray[np.int64]) -> CachedRows:
-        """Which of the different rows ``at`` [k] are."""
+        """Which of the distinct rows ``at`` [k] are on the device."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchResult:
-    """Where a chain holds U different fragments: the place of the table [U] uint8, the row there [U], the
-    level [U] uint8 (0 the fragment itself, 1 a shorter part of it, 2 its uni-gram). inverse [N]: which of
-    them each of the N fragments asked for is."""
+    """Where a chain has U distinct fragments.
+
+    table [U] uint8: the index of the table in the chain. row [U] int64: the row of that table. level [U]
+    uint8: HIT_EXACT, HIT_SHORTER or HIT_UNIGRAM. inverse [N] int64: the distinct fragment of each of the N
+    requested ones.
+    """
 
     table: NDArray[np.uint8]
     row: NDArray[np.int64]
@@ -55,60 +61,64 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatheredRows:
-    """The rows of U different fragments: first the ``copied`` ones of ``rows`` [copied + spare, n, d] fp16 on
-    the host, pinned where that was wanted, then the ``resident`` ones of one table after the other. place
-    [U]: where among all of them each lies."""
+    """The rows of U distinct fragments: ``copied`` ones on the CPU, followed by those cached on the device.
+
+    rows [copied + spare, n, d] float16: the copied rows, pinned if requested. resident: the cached rows, a
+    table after the other. position [U] int64: the position of each fragment among the copied and cached rows.
+    """
 
     rows: Tensor
     copied: int
     resident: list[CachedRows]
-    place: NDArray[np.int64]
+    position: NDArray[np.int64]
 
     def __len__(self) -> int:
-        """How many rows there are in all."""
-        return len(self.place)
+        """The number of copied and cached rows."""
+        return len(self.position)
 
 
 def gather_rows(
     tables: Sequence[RowSource],
     found: SearchResult,
-    hot: Sequence[Hot] = (),
+    caches: Sequence[DeviceRows] = (),
     *,
     pinned: bool = False,
     spare: int = 0,
 ) -> GatheredRows:
-    """Copy the rows that were found straight from the mapped files into one buffer with room for ``spare``
-    more, except those that are among ``hot``, one for each table or none at all."""
+    """Copy the found rows from the mapped files into one buffer with room for ``spare`` more.
+
+    Rows in ``caches`` (one for each table, or none) are not copied.
+    """
     ats = [np.flatnonzero(found.table == number) for number in range(len(tables))]
-    resident = [some.find(found.row[at]) for some, at in zip(hot, ats, strict=True)] if hot else []
-    cold = [at[~some.here] for at, some in zip(ats, resident, strict=True)] if hot else ats
-    warm = [at[some.here] for at, some in zip(ats, resident, strict=True)] if hot else []
-    place = np.empty(len(found.row), dtype=np.int64)
-    place[np.concatenate([*cold, *warm])] = np.arange(len(place))
-    shape = (sum(map(len, cold)) + spare, tables[0].n, tables[0].hidden)
+    resident = [cache.find(found.row[at]) for cache, at in zip(caches, ats, strict=True)] if caches else []
+    misses = [at[~rows.cached] for at, rows in zip(ats, resident, strict=True)] if caches else ats
+    hits = [at[rows.cached] for at, rows in zip(ats, resident, strict=True)] if caches else []
+    position = np.empty(len(found.row), dtype=np.int64)
+    position[np.concatenate([*misses, *hits])] = np.arange(len(position))
+    shape = (sum(map(len, misses)) + spare, tables[0].n, tables[0].hidden)
     rows = torch.empty(shape, dtype=torch.float16, pin_memory=pinned)
     start, buffer = 0, rows.numpy()
-    for table, at in zip(tables, cold, strict=True):
+    for table, at in zip(tables, misses, strict=True):
         table.read(found.row[at], buffer[start : start + len(at)])
         start += len(at)
-    return GatheredRows(rows, start, [some for some in resident if len(some.slots)], place)
+    return GatheredRows(rows, start, [cached for cached in resident if len(cached.slots)], position)
 
 
 REFRESH_INTERVAL: Final = 32
-"""Lookups between two exchanges of rows."""
+"""Lookups between two refreshes."""
 MAX_EVICTED_SHARE: Final = 1 / 16
-"""At most this share of the slots gets other rows in one exchange."""
+"""At most this share of the slots is evicted in one refresh."""
 MIN_COUNT: Final = 2
+"""Requests that a row needs to enter the cache."""
 COPY_BATCH: Final = 1 << 14
 
 
 class RowCache:
-    """Up to ``capacity`` rows of one table in fp16 on ``device``: all of them where they fit, else those that
-    were asked for most of late.
+    """Up to ``capacity`` rows of one table, float16 on ``device``: all if they fit, else the most requested.
 
-    What was named to a batch stays as it is while the batch is under way: a slot is given up at one exchange
-    and filled anew at a later one, when nobody holds what was named before. Safe between the thread that asks
-    and the one that changes the capacity.
+    Request counts decay: they are halved at each refresh. Rows that a running batch uses keep their slots: a
+    refresh evicts slots, and a later one fills them, once no `CachedRows` from before the eviction exists.
+    One thread may call ``find`` while another calls ``resize``.
     """
 
     def __init__(self, table: RowSource, capacity: int, device: torch.device) -> None:
@@ -118,82 +128,81 @@ class RowCache:
 
     @property
     def bytes(self) -> int:
-        """What its slots take of the device."""
+        """Device memory of the slots."""
         return self._rows.nbytes
 
     @property
     def capacity(self) -> int:
-        """How many rows it has room for."""
+        """The number of slots."""
         return len(self._row_of)
 
     def resize(self, capacity: int) -> None:
-        """Have room for so many rows from now on, and begin anew where that changes anything."""
+        """Change the number of slots. If that changes anything, the cache starts empty."""
         with self._lock:
             if min(capacity, len(self._table)) != self.capacity:
                 self._resize(capacity)
 
     def find(self, at: NDArray[np.int64]) -> CachedRows:
-        """Which of the different rows ``at`` [k] are here; counts them."""
+        """Which of the distinct rows ``at`` [k] int64 are cached. Counts the requests."""
         with self._lock:
             if self.capacity == len(self._table):
                 return CachedRows(np.ones(len(at), dtype=np.bool_), at, self._rows)
             slots = self._slot_of[at]
-            here = slots >= 0
-            named = CachedRows(here, slots[here].astype(np.int64), self._rows)
-            self._named.add(named)
+            cached = slots >= 0
+            found = CachedRows(cached, slots[cached].astype(np.int64), self._rows)
+            self._in_use.add(found)
             self._counts[at] += 1
-            self._until_renewal -= 1
-            if self._until_renewal <= 0 and not self._named_before:
-                self._renew()
-            return named
+            self._until_refresh -= 1
+            if self._until_refresh <= 0 and not self._in_use_before:
+                self._refresh()
+            return found
 
     def _resize(self, capacity: int) -> None:
         count = len(self._table)
         capacity = min(capacity, count)
         shape = (capacity, self._table.n, self._table.hidden)
-        self._rows = torch.empty(0)  # what is given up is free before more is taken
+        self._rows = torch.empty(0)  # free the old slots before allocating
         self._rows = torch.empty(shape, dtype=torch.float16, device=self._device)
         self._row_of = np.full(capacity, -1, dtype=np.int64)
         self._slot_of = np.full(0 if capacity == count else count, -1, dtype=np.int32)
         self._counts = np.zeros(len(self._slot_of), dtype=np.uint32)
         self._free = np.arange(capacity)
-        self._named = WeakSet[CachedRows]()
-        self._named_before = WeakSet[CachedRows]()
-        self._until_renewal = REFRESH_INTERVAL
+        self._in_use = WeakSet[CachedRows]()
+        self._in_use_before = WeakSet[CachedRows]()
+        self._until_refresh = REFRESH_INTERVAL
         if capacity == count:
             self._fill(self._free, np.arange(count))
 
-    def _renew(self) -> None:
-        """Fill the slots that were given up last time, and give up those asked for less than what is left
-        outside."""
-        outside = np.flatnonzero((self._slot_of < 0) & (self._counts >= MIN_COUNT))
-        outside = outside[np.argsort(self._counts[outside], kind="stable")[::-1]]
-        entering, left = np.split(outside, [len(self._free)])
+    def _refresh(self) -> None:
+        """Fill the slots that the last refresh evicted, and evict those requested less than uncached rows."""
+        uncached = np.flatnonzero((self._slot_of < 0) & (self._counts >= MIN_COUNT))
+        uncached = uncached[np.argsort(self._counts[uncached], kind="stable")[::-1]]
+        entering, waiting = np.split(uncached, [len(self._free)])
         slots, self._free = np.split(self._free, [len(entering)])
         self._fill(slots, entering)
         self._slot_of[entering] = slots
-        self._free = np.concatenate([self._free, self._give_up(left)])
-        self._named_before, self._named = self._named, WeakSet()
+        self._free = np.concatenate([self._free, self._evict(waiting)])
+        self._in_use_before, self._in_use = self._in_use, WeakSet()
         self._counts >>= 1
-        self._until_renewal = REFRESH_INTERVAL
+        self._until_refresh = REFRESH_INTERVAL
 
-    def _give_up(self, better: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The slots whose rows were asked for less than one of those rows each, which could have them."""
+    def _evict(self, waiting: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Free the slots of rows that were requested less than one of the waiting rows each. Returns them."""
         taken = np.flatnonzero(self._row_of >= 0)
-        most = min(len(better), int(np.ceil(MAX_EVICTED_SHARE * self.capacity)), len(taken))
-        coldest = taken[np.argsort(self._counts[self._row_of[taken]], kind="stable")[:most]]
-        given = coldest[self._counts[self._row_of[coldest]] < self._counts[better[:most]]]
-        self._slot_of[self._row_of[given]] = -1
-        self._row_of[given] = -1
-        return given
+        limit = min(len(waiting), int(np.ceil(MAX_EVICTED_SHARE * self.capacity)), len(taken))
+        coldest = taken[np.argsort(self._counts[self._row_of[taken]], kind="stable")[:limit]]
+        evicted = coldest[self._counts[self._row_of[coldest]] < self._counts[waiting[:limit]]]
+        self._slot_of[self._row_of[evicted]] = -1
+        self._row_of[evicted] = -1
+        return evicted
 
     def _fill(self, slots: NDArray[np.int64], at: NDArray[np.int64]) -> None:
-        """Copy rows of the table into slots."""
+        """Copy the rows ``at`` of the table into slots."""
         for start in range(0, len(at), COPY_BATCH):
-            some = slice(start, start + COPY_BATCH)
-            read = np.empty((len(at[some]), self._table.n, self._table.hidden), dtype=np.float16)
-            self._table.read(at[some], read)
-            self._rows[torch.from_numpy(slots[some]).to(self._device)] = torch.from_numpy(read).to(
+            batch = slice(start, start + COPY_BATCH)
+            read = np.empty((len(at[batch]), self._table.n, self._table.hidden), dtype=np.float16)
+            self._table.read(at[batch], read)
+            self._rows[torch.from_numpy(slots[batch]).to(self._device)] = torch.from_numpy(read).to(
                 self._device
             )
         self._row_of[slots] = at

@@ -70,4 +70,4 @@ class PackedSequences:
 
     def split(self, values: Tensor) -> tuple[Tensor, ...]:
         """The part [T, ...] of each sequence of values [N, ...]."""
-        return values.split(list(self.lengths))
+        return torch.split(values, list(self.lengths))

@@ -1,4 +1,4 @@
-"""Text to token ids and back to character offsets."""
+"""Tokenizes texts into token ids with character offsets."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,20 @@ from inference.hplm.errors import HplmError
 from inference.hplm.families import BERT_SPECIAL_TOKENS, SpecialTokens
 from inference.hplm.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 
-# Characters read for each token that fits, before it is known whether the rest of a long text matters.
 _CHARS_PER_TOKEN = 16
-# Tokens that two windows share: an answer that has no more of them is whole in one of the two.
+"""Of a long text, this many characters are tokenized first for each token that fits."""
 _OVERLAP = 128
+"""Tokens that two windows share. A shorter answer is whole in one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """One text, or two, as the root sees it: [CLS], tokens, [SEP]; T tokens in all.
+    """A tokenized text or pair of texts with special tokens; T tokens.
 
-    ids [T] int64; offsets [T, 2] int64: (start, end) characters of each token in its own text, (0, 0) for
-    special tokens; truncated: tokens of a text were left out; word_index [T] int64: the word a token belongs
-    to, counted from 0 in its text, or -1; sequence [T] int64: 0 for a token of the first text, 1 of the
-    second, -1 for special ones; types [T] int64: the token types that the model is given. word_starts [T]
-    bool: the first token of a word, the one that carries the word's tag.
+    ids [T] int64. offsets [T, 2] int64: start and end characters in the token's text, (0, 0) for special
+    tokens. truncated: whether a text was truncated. word_index [T] int64: the token's word in its text, -1
+    for special tokens. sequence [T] int64: 0 for the first text, 1 for the second, -1 for special tokens.
+    types [T] int64: token types.
     """
 
     ids: NDArray[np.int64]
@@ -41,12 +40,13 @@ class Encoding:
 
     @property
     def word_starts(self) -> NDArray[np.bool_]:
+        """[T] bool: the first token of each word, which has the word's tag."""
         previous = np.concatenate([[-1], self.word_index[:-1]])
         starts: NDArray[np.bool_] = (self.word_index >= 0) & (self.word_index != previous)
         return starts
 
     def word_spans(self) -> list[tuple[int, int]]:
-        """(start, end) characters of each word, in the order of `word_starts`."""
+        """The start and end characters of each word, in the order of `word_starts`."""
         starts = np.flatnonzero(self.word_starts)
         ends = np.append(starts[1:], len(self) - 1)[: len(starts)]
         firsts, lasts = self.offsets[starts, 0].tolist(), self.offsets[ends - 1, 1].tolist()
@@ -55,7 +55,7 @@ class Encoding:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Segment:
-    """The tokens of one text that are taken."""
+    """The kept tokens of one text."""
 
     tokens: Tokens
     truncated: bool = False
@@ -63,14 +63,14 @@ class _Segment:
     def __len__(self) -> int:
         return len(self.tokens.ids)
 
-    def first(self, count: int) -> "_Segment":
+    def truncate(self, count: int) -> "_Segment":
         return _Segment(self.tokens.part(0, count), self.truncated or count < len(self))
 
 
 class TextTokenizer:
-    """A tokenizer bounded to what the root can take. Safe to share between threads.
+    """A tokenizer that truncates to `max_tokens`. Thread-safe.
 
-    specials: how the family spells its special tokens. types: whether a second text is of another type.
+    specials: the special tokens of the family. types: whether the second text of a pair has token type 1.
     """
 
     def __init__(
@@ -81,10 +81,10 @@ class TextTokenizer:
         specials: SpecialTokens = BERT_SPECIAL_TOKENS,
         types: bool = True,
     ) -> None:
-        # Checkpoints bake in truncation and padding of their own.
+        # tokenizer.json may have truncation and padding of its own.
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        # "[SEP]" typed by a user is text like any other.
+        # "[SEP]" in a text is text.
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
@@ -94,13 +94,15 @@ class TextTokenizer:
         self._begin, self._end = _special([self.cls_id]), _special([self.sep_id])
         self._between = _special([self.sep_id] * specials.separators)
         self._types = types
-        self._memory = WordTokenCache(self._read_together) if encodes_words_independently(tokenizer) else None
+        self._word_cache = (
+            WordTokenCache(self._read_together) if encodes_words_independently(tokenizer) else None
+        )
 
     @classmethod
     def from_file(
         cls, path: Path, max_tokens: int, *, specials: SpecialTokens = BERT_SPECIAL_TOKENS, types: bool = True
     ) -> "TextTokenizer":
-        """Read a tokenizer.json; HplmError(unsupported_checkpoint) when it is none."""
+        """Read a tokenizer.json. Raises HplmError(unsupported_checkpoint)."""
         try:
             tokenizer = tokenizers.Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises bare Exception
@@ -113,65 +115,73 @@ class TextTokenizer:
 
     @property
     def size(self) -> int:
-        """One more than the largest id it can give."""
+        """The largest token id plus one."""
         return max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
 
     def id_of(self, token: str) -> int:
-        """The id of a special token; HplmError(unsupported_checkpoint) when the vocabulary lacks it."""
+        """The id of a special token. Raises HplmError(unsupported_checkpoint) if there is none."""
         found = self._tokenizer.token_to_id(token)
         if found is None:
             raise HplmError("unsupported_checkpoint", f"the tokenizer has no {token} token")
         return found
 
     def encode(self, text: str, pair: str | None = None) -> Encoding:
-        """Encode one text, or two. Any string is taken, also an empty one ([CLS] and [SEP] alone); only lone
-        surrogates, which no UTF-8 text has, are HplmError(invalid_encoding). Of two texts that do not fit,
-        the longer is cut first."""
-        room = self.max_tokens - 2
+        """Encode a text or a pair of texts. Of a pair that is too long, the longer text is truncated first.
+
+        Raises HplmError(invalid_encoding) for lone surrogates.
+        """
+        limit = self.max_tokens - 2
         if pair is None:
-            return self._framed([self._piece(text, room)])
-        room -= len(self._between)
-        first, second = self._piece(text, room), self._piece(pair, room)
-        sizes = _truncated_lengths(len(first), len(second), room)
-        return self._framed([first.first(sizes[0]), second.first(sizes[1])])
+            return self._with_special_tokens([self._truncated_segment(text, limit)])
+        limit -= len(self._between)
+        first, second = self._truncated_segment(text, limit), self._truncated_segment(pair, limit)
+        sizes = _truncated_lengths(len(first), len(second), limit)
+        return self._with_special_tokens([first.truncate(sizes[0]), second.truncate(sizes[1])])
 
     def encode_all(self, texts: Sequence[str]) -> list[Encoding]:
-        """What `encode` gives of each text, in less time: by all processors at once, and where words are read
-        apart only those that were not met before."""
+        """Encode many texts: as `encode`, in parallel, and with a cache of words where possible."""
         short = [text for text in texts if len(text) <= self._window]
-        read = self._read_together if self._memory is None else self._memory.tokens
+        read = self._read_together if self._word_cache is None else self._word_cache.tokens
         found = iter(read(short) if short else ())
-        room = self.max_tokens - 2
+        limit = self.max_tokens - 2
         return [
-            self._framed(
-                [_Segment(next(found)).first(room) if len(text) <= self._window else self._piece(text, room)]
+            self._with_special_tokens(
+                [
+                    _Segment(next(found)).truncate(limit)
+                    if len(text) <= self._window
+                    else self._truncated_segment(text, limit)
+                ]
             )
             for text in texts
         ]
 
     def windows(self, text: str, pair: str) -> list[Encoding]:
-        """Encode two texts of which the second may be too long: as many encodings as it takes, each with the
-        whole first text (cut to half the room where it is longer) and a stretch of the second. Neighbours
-        share tokens, so that an answer is whole in one of them."""
-        room = self.max_tokens - 2 - len(self._between)
-        overlap = min(_OVERLAP, self.max_tokens // 4)
-        first = self._piece(text, room // 2)
-        whole = self._whole(pair)
-        width = max(1, room - len(first))
-        step = max(1, width - overlap)
-        starts = range(0, max(1, len(whole) - overlap), step) if len(whole) > width else [0]
-        return [self._framed([first, _Segment(whole.part(at, at + width), first.truncated)]) for at in starts]
+        """Encode a pair whose second text may be too long, as overlapping windows over the second text.
 
-    def _piece(self, text: str, room: int) -> _Segment:
+        Each has the first text, truncated to half of `max_tokens`. Windows share `_OVERLAP` tokens at most.
+        """
+        limit = self.max_tokens - 2 - len(self._between)
+        overlap = min(_OVERLAP, self.max_tokens // 4)
+        first = self._truncated_segment(text, limit // 2)
+        tokens = self._all_tokens(pair)
+        width = max(1, limit - len(first))
+        step = max(1, width - overlap)
+        starts = range(0, max(1, len(tokens) - overlap), step) if len(tokens) > width else [0]
+        return [
+            self._with_special_tokens([first, _Segment(tokens.part(at, at + width), first.truncated)])
+            for at in starts
+        ]
+
+    def _truncated_segment(self, text: str, limit: int) -> _Segment:
         window = self._window
         encoded = self._tokens(text[:window])
-        # The end of a cut text may be half a word: only what stands before its last word is known for good.
-        while window < len(text) and _stable_token_count(encoded.word_ids) <= room:
+        # The prefix of a text may end within a word: the tokens of its last word may still change.
+        while window < len(text) and _stable_token_count(encoded.word_ids) <= limit:
             window *= 4
             encoded = self._tokens(text[:window])
-        return _Segment(_to_tokens(text, encoded)).first(room)
+        return _Segment(_to_tokens(text, encoded)).truncate(limit)
 
-    def _whole(self, text: str) -> Tokens:
+    def _all_tokens(self, text: str) -> Tokens:
         return _to_tokens(text, self._tokens(text))
 
     def _read_together(self, texts: Sequence[str]) -> list[Tokens]:
@@ -182,22 +192,22 @@ class TextTokenizer:
         return [_to_tokens(text, each) for text, each in zip(texts, encoded, strict=True)]
 
     def encode_words(self, words: Sequence[str]) -> Encoding:
-        """Encode text that is already cut into words, as tagged data is.
+        """Encode a text that is given as words, as in tagged data.
 
-        `word_index` counts in `words`; a word the tokenizer drops (control characters) has no token.
-        Offsets are those of " ".join(words).
+        `word_index` is the index in `words`; a word of control characters has no token. Offsets are those in
+        " ".join(words).
         """
         try:
             encoded = self._tokenizer.encode(list(words), is_pretokenized=True, add_special_tokens=False)
         except TypeError as error:
             raise _not_unicode() from error
-        room = self.max_tokens - 2
+        limit = self.max_tokens - 2
         starts = np.cumsum([0, *(len(word) + 1 for word in words)])
         index = [word for word in encoded.word_ids if word is not None]
         offsets = [
             (int(starts[w]) + s, int(starts[w]) + e) for w, (s, e) in zip(index, encoded.offsets, strict=True)
         ]
-        return self._framed([_Segment(_arrays(encoded.ids, offsets, index)).first(room)])
+        return self._with_special_tokens([_Segment(_arrays(encoded.ids, offsets, index)).truncate(limit)])
 
     def _tokens(self, text: str) -> tokenizers.Encoding:
         try:
@@ -205,19 +215,19 @@ class TextTokenizer:
         except TypeError as error:
             raise _not_unicode() from error
 
-    def _framed(self, pieces: Sequence[_Segment]) -> Encoding:
-        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; some families part the texts by two."""
+    def _with_special_tokens(self, segments: Sequence[_Segment]) -> Encoding:
+        """[CLS] first [SEP], or [CLS] first [SEP] second [SEP]; some families have two [SEP] between."""
         parts, numbers = [self._begin], [-1]
-        for number, piece in enumerate(pieces):
-            after = self._end if number == len(pieces) - 1 else self._between
-            parts += [piece.tokens, after]
+        for number, segment in enumerate(segments):
+            after = self._end if number == len(segments) - 1 else self._between
+            parts += [segment.tokens, after]
             numbers += [number, -1]
         sizes = [len(part) for part in parts]
         types = [0, *(at // 2 if self._types else 0 for at in range(len(sizes) - 1))]
         return Encoding(
             ids=np.concatenate([part.ids for part in parts]),
             offsets=np.concatenate([part.offsets for part in parts]),
-            truncated=any(piece.truncated for piece in pieces),
+            truncated=any(segment.truncated for segment in segments),
             word_index=np.concatenate([part.words for part in parts]),
             sequence=np.repeat(np.array(numbers, dtype=np.int64), sizes),
             types=np.repeat(np.array(types, dtype=np.int64), sizes),
@@ -225,12 +235,12 @@ class TextTokenizer:
 
 
 def _arrays(ids: list[int], offsets: list[tuple[int, int]], words: list[int]) -> Tokens:
-    places = np.array(offsets, dtype=np.int64).reshape(-1, 2)
-    return Tokens(np.array(ids, dtype=np.int64), places, np.array(words, dtype=np.int64))
+    pairs = np.array(offsets, dtype=np.int64).reshape(-1, 2)
+    return Tokens(np.array(ids, dtype=np.int64), pairs, np.array(words, dtype=np.int64))
 
 
 def _special(ids: list[int]) -> Tokens:
-    """Tokens that are no part of a text."""
+    """Special tokens, without offsets."""
     return _arrays(ids, [(0, 0)] * len(ids), [-1] * len(ids))
 
 
@@ -238,9 +248,9 @@ def _to_tokens(text: str, encoded: tokenizers.Encoding) -> Tokens:
     return _arrays(encoded.ids, encoded.offsets, _joined_words(text, encoded.offsets, encoded.word_ids))
 
 
-def _truncated_lengths(first: int, second: int, room: int) -> tuple[int, int]:
-    """How much of two texts fits: the longer gives way until both are of one length."""
-    over = max(0, first + second - room)
+def _truncated_lengths(first: int, second: int, limit: int) -> tuple[int, int]:
+    """The truncated lengths of two texts: the longer is truncated first, then both."""
+    over = max(0, first + second - limit)
     longer_gives = min(over, abs(first - second))
     if first >= second:
         first -= longer_gives
@@ -255,13 +265,12 @@ def _not_unicode() -> HplmError:
 
 
 def _stable_token_count(word_ids: list[int | None]) -> int:
-    """How many leading tokens stand before the last word."""
+    """The number of tokens before the last word."""
     return word_ids.index(word_ids[-1]) if word_ids else 0
 
 
 def _joined_words(text: str, offsets: list[tuple[int, int]], word_ids: list[int | None]) -> list[int]:
-    """Each token's word: the tokenizer's own words, but identifiers kept whole across underscores
-    (`max_tokens`)."""
+    """The word index of each token. An identifier with underscores (`max_tokens`) is one word."""
     words: list[int] = []
     for at, (start, _) in enumerate(offsets):
         if at == 0:

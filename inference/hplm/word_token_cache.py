@@ -1,4 +1,4 @@
-"""Tokens of words that were met before: most words of a text were, and need not be read again."""
+"""Caches the tokens of words, for tokenizers that encode words independently."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,8 +21,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tokens:
-    """Of one text, without special ones. ids [T]; offsets [T, 2]: (start, end) characters; words [T]: to
-    which word each belongs, counted from 0."""
+    """The tokens of a text, without special tokens; int64 arrays.
+
+    ids [T]. offsets [T, 2]: start and end characters. words [T]: the index of each token's word.
+    """
 
     ids: Ints
     offsets: Ints
@@ -32,7 +34,7 @@ class Tokens:
         return len(self.ids)
 
     def part(self, start: int, end: int) -> "Tokens":
-        """From the token ``start`` to before ``end``."""
+        """The tokens from ``start`` to ``end`` (exclusive)."""
         return Tokens(self.ids[start:end], self.offsets[start:end], self.words[start:end])
 
 
@@ -40,8 +42,7 @@ EncodeTexts = Callable[[Sequence[str]], Sequence[Tokens]]
 
 
 def encodes_words_independently(tokenizer: tokenizers.Tokenizer) -> bool:
-    """Whether what it makes of a word between blanks depends on nothing around it, as BERT's does. Special
-    tokens are taken for text."""
+    """Whether the tokens of a word do not depend on the words around it, as in BERT's tokenizer."""
     return (
         isinstance(tokenizer.normalizer, normalizers.BertNormalizer)
         and isinstance(tokenizer.pre_tokenizer, pre_tokenizers.BertPreTokenizer)
@@ -51,41 +52,40 @@ def encodes_words_independently(tokenizer: tokenizers.Tokenizer) -> bool:
 
 
 class WordTokenCache:
-    """What a tokenizer that reads words apart makes of texts; ``read`` asks it. Safe to share between
-    threads; when it is full it begins anew."""
+    """Tokenizes texts by ``encode`` with a cache of words. Thread-safe. When full, it is cleared."""
 
-    def __init__(self, read: EncodeTexts) -> None:
-        self._read = read
+    def __init__(self, encode: EncodeTexts) -> None:
+        self._encode = encode
         self._table = _Table()
         self._lock = Lock()
 
     def tokens(self, texts: Sequence[str]) -> Sequence[Tokens]:
-        """What ``read`` says of the texts, at least one; what it raises."""
-        parted = [text.translate(_BLANKS).split(" ") for text in texts]
-        words = [word for parts in parted for word in parts]
+        """The tokens of the texts, at least one. Raises what ``encode`` raises."""
+        words_of = [text.translate(_BLANKS).split(" ") for text in texts]
+        words = [word for parts in words_of for word in parts]
         table = self._table
         numbers = table.numbers(words)
         if not numbers.all():
-            found = self._learn(words)
+            found = self._add(words)
             if found is None:
-                return self._read(texts)
+                return self._encode(texts)
             table, numbers = found, found.numbers(words)
-        return table.tokens(numbers, words, [len(parts) for parts in parted])
+        return table.tokens(numbers, words, [len(parts) for parts in words_of])
 
-    def _learn(self, words: Sequence[str]) -> "_Table | None":
-        """The table with all these words; None where they are more than one holds."""
+    def _add(self, words: Sequence[str]) -> "_Table | None":
+        """A table with all these words. None if they are too many for one."""
         with self._lock:
             for table in (self._table, _Table()):
                 unknown = sorted({word for word in words if word not in table.known})
-                if table.learn(unknown, self._read):
+                if table.add(unknown, self._encode):
                     self._table = table
                     return table
         return None
 
 
 class _Table:
-    """Words by number, from 1, and their tokens behind each other. It only grows: whoever has a number may
-    look it up while another thread learns."""
+    """Words by number, from 1, and their concatenated tokens. It only grows, so that threads can read it
+    while another adds words."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
@@ -95,15 +95,15 @@ class _Table:
         self._tokens = self._characters = 0
 
     def numbers(self, words: Sequence[str]) -> Ints:
-        """Of each word its number, or 0."""
+        """The number of each word, or 0."""
         return np.fromiter(map(self.known.get, words, repeat(0)), np.int64, len(words))
 
-    def learn(self, words: Sequence[str], read: EncodeTexts) -> bool:
-        """Add words; False, with nothing added, where there is no room."""
+    def add(self, words: Sequence[str], encode: EncodeTexts) -> bool:
+        """Add words. False, and nothing is added, if there is no room."""
         characters = self._characters + sum(map(len, words))
         if len(self.known) + len(words) > MAX_WORDS or characters > MAX_CHARACTERS:
             return False
-        (found,) = read([" ".join(words)])  # in one piece: a text of one word takes as long as one of three
+        (found,) = encode([" ".join(words)])  # one long text is faster than many short ones
         if self._tokens + len(found) > MAX_TOKENS:
             return False
         starts = _exclusive_cumsum(_lengths(words) + 1)
@@ -122,7 +122,7 @@ class _Table:
         return True
 
     def tokens(self, numbers: Ints, words: Sequence[str], parts: Sequence[int]) -> list[Tokens]:
-        """Of texts that have so many words each, by the words' numbers; one blank parts two words."""
+        """The tokens of texts with ``parts`` words each, from the numbers of all words."""
         counts, joined = self._count[numbers], self._joined[numbers]
         firsts = np.cumsum([0, *parts[:-1]])
         word_of = np.repeat(np.arange(len(numbers)), counts)
@@ -146,6 +146,6 @@ def _lengths(words: Sequence[str]) -> Ints:
 
 
 def _exclusive_cumsum(sizes: Ints) -> Ints:
-    """The sum of all that stand before each."""
+    """The exclusive cumulative sum."""
     sums: Ints = np.cumsum(sizes) - sizes
     return sums

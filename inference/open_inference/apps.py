@@ -10,6 +10,6 @@ class OpenInferenceConfig(AppConfig):
 
     def ready(self) -> None:
         from inference.api.errors import ErrorFormat, register_errors
-        from inference.open_inference.bodies import PREFIX, oip_error, oip_status
+        from inference.open_inference.errors import PREFIX, oip_error, oip_status
 
         register_errors(ErrorFormat(PREFIX, oip_status, oip_error))

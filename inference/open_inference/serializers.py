@@ -1,6 +1,6 @@
-"""The shapes of the Open Inference Protocol, for the schema; `calls` does the checking."""
+"""Serializers for the OpenAPI schema. `requests.parse_request` validates."""
 
-from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -17,39 +17,36 @@ class TextsField(serializers.JSONField):
 
 @extend_schema_field(VALUES)
 class ValuesField(serializers.JSONField):
-    """The values of a tensor, row after row."""
+    """The values of a tensor, flat in row-major order."""
 
 
 class OipTensorSerializer(serializers.Serializer[object]):
-    """What every tensor says."""
+    """Name, shape and datatype of a tensor."""
 
     name = serializers.CharField()
     shape = serializers.ListField(child=serializers.IntegerField())
     datatype = serializers.CharField()
 
 
-@extend_schema_serializer(component_name="OipInput")
 class OipInputSerializer(OipTensorSerializer):
     """`TEXT`, or `TEXT` and `TEXT_PAIR`, or `QUESTION` and `CONTEXT`: BYTES of shape `[n]` or `[n, 1]`."""
 
-    parameters = serializers.DictField(required=False, help_text="`binary_data_size` in the place of `data`.")
+    parameters = serializers.DictField(required=False, help_text="`binary_data_size` instead of `data`.")
     data = TextsField(required=False)  # type: ignore[assignment]
 
 
-@extend_schema_serializer(component_name="OipWanted")
 class OipRequestedOutputSerializer(serializers.Serializer[object]):
-    """An output that is asked for."""
+    """A requested output."""
 
     name = serializers.CharField()
-    parameters = serializers.DictField(required=False, help_text="`binary_data`: as bytes behind the JSON.")
+    parameters = serializers.DictField(required=False, help_text="`binary_data`: send it as binary data.")
 
 
-@extend_schema_serializer(component_name="OipInfer")
-class OipRequestSerializer(serializers.Serializer[object]):
-    """What a client sends."""
+class OipInferRequestSerializer(serializers.Serializer[object]):
+    """The body of an infer request."""
 
-    id = serializers.CharField(required=False, help_text="Comes back in the answer.")
-    model_name = serializers.CharField(required=False, help_text="The same as in the address.")
+    id = serializers.CharField(required=False, help_text="Is returned in the response.")
+    model_name = serializers.CharField(required=False, help_text="The same as in the URL.")
     inputs = OipInputSerializer(many=True)
     outputs = OipRequestedOutputSerializer(many=True, required=False, help_text="All, if none are named.")
     parameters = serializers.DictField(
@@ -58,17 +55,15 @@ class OipRequestSerializer(serializers.Serializer[object]):
     )
 
 
-@extend_schema_serializer(component_name="OipOutput")
 class OipOutputSerializer(OipTensorSerializer):
-    """One output."""
+    """An output tensor."""
 
     parameters = serializers.DictField(required=False)
     data = ValuesField(required=False)  # type: ignore[assignment]
 
 
-@extend_schema_serializer(component_name="OipAnswer")
-class OipAnswerSerializer(serializers.Serializer[object]):
-    """What a client gets back, and what was learnt on the way."""
+class OipInferResponseSerializer(serializers.Serializer[object]):
+    """The body of a response to an infer request."""
 
     model_name = serializers.CharField()
     model_version = serializers.CharField()
@@ -77,18 +72,16 @@ class OipAnswerSerializer(serializers.Serializer[object]):
     outputs = OipOutputSerializer(many=True)
 
 
-@extend_schema_serializer(component_name="OipServer")
 class OipServerSerializer(serializers.Serializer[object]):
-    """The server, and which extensions of the protocol it knows."""
+    """The server, and the extensions of the protocol that it supports."""
 
     name = serializers.CharField()
     version = serializers.CharField()
     extensions = serializers.ListField(child=serializers.CharField())
 
 
-@extend_schema_serializer(component_name="OipModel")
 class OipModelSerializer(serializers.Serializer[object]):
-    """A model: its versions that can be asked, and its tensors. In a shape, -1 is as many as there are."""
+    """A model: its ready versions and its tensors. A dimension of -1 has a variable size."""
 
     name = serializers.CharField()
     versions = serializers.ListField(child=serializers.CharField())
@@ -97,16 +90,14 @@ class OipModelSerializer(serializers.Serializer[object]):
     outputs = OipTensorSerializer(many=True)
 
 
-@extend_schema_serializer(component_name="OipReady")
 class OipReadySerializer(serializers.Serializer[object]):
-    """Whether the model would answer now."""
+    """Whether the model is ready for inference."""
 
     name = serializers.CharField()
     ready = serializers.BooleanField()
 
 
-@extend_schema_serializer(component_name="OipError")
 class OipErrorSerializer(serializers.Serializer[object]):
-    """What went wrong, in words."""
+    """An error message."""
 
     error = serializers.CharField()

@@ -1,4 +1,4 @@
-"""Which tensors a model takes and gives, by its task."""
+"""The input and output tensors of a model, by its task."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -9,13 +9,13 @@ from inference.api.inputs import QUESTION, QUESTION_ANSWERING, TEXTS
 from inference.open_inference.tensors import Datatype, Tensor
 
 Results = Sequence[Mapping[str, Any]]
-ANY: Final = -1
-"""In a shape: as many as there are."""
+VARIABLE: Final = -1
+"""A dimension of variable size."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What becomes of the results of a request, one for each input, as one tensor."""
+    """An output tensor: its name and type, and how to get its values from the results."""
 
     name: str
     datatype: Datatype
@@ -23,7 +23,7 @@ class Output:
     dimensions: int = 1
 
     def tensor(self, results: Results) -> Tensor:
-        """It, of these results, of which there is at least one."""
+        """The tensor of these results, at least one."""
         values = self.values(results)
         rows = len(results)
         shape = (rows, len(values) // rows) if self.dimensions > 1 else (len(values),)
@@ -32,7 +32,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The tensors of a model. Each input is the field of the same name, in capitals, of the infer API."""
+    """The tensors of a model. The inputs are the fields of the infer API in upper case."""
 
     fields: tuple[str, ...]
     outputs: tuple[Output, ...]
@@ -43,17 +43,17 @@ class Signature:
         return tuple(field.upper() for field in self.fields)
 
     def to_json(self) -> dict[str, Any]:
-        """As metadata of a model say it."""
-        inputs = [{"name": name, "datatype": "BYTES", "shape": [ANY]} for name in self.inputs]
+        """The inputs and outputs as in the metadata of a model."""
+        inputs = [{"name": name, "datatype": "BYTES", "shape": [VARIABLE]} for name in self.inputs]
         outputs = [
-            {"name": output.name, "datatype": output.datatype, "shape": [ANY] * output.dimensions}
+            {"name": output.name, "datatype": output.datatype, "shape": [VARIABLE] * output.dimensions}
             for output in self.outputs
         ]
         return {"inputs": inputs, "outputs": outputs}
 
 
 def signature_of(task: str, *, pairs: bool) -> Signature:
-    """The tensors of a model of the task; ``pairs``: that takes two texts."""
+    """The signature of a model of this task. ``pairs``: its inputs have two texts."""
     if task == QUESTION_ANSWERING:
         return Signature(QUESTION, _OUTPUTS[task])
     return Signature(TEXTS if pairs else TEXTS[:1], _OUTPUTS[task])

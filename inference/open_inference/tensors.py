@@ -1,7 +1,6 @@
-"""Tensors of the Open Inference Protocol, as JSON and as the bytes of its binary data extension.
+"""Tensors as JSON and in the binary data extension of the protocol.
 
-As bytes, numbers are little-endian one after the other; a BYTES element is its length, in four bytes, and its
-content.
+The binary format of numbers is packed little-endian. A BYTES element is a four-byte length and the content.
 """
 
 import struct
@@ -13,17 +12,13 @@ from inference.api.inputs import refusal
 from tenants.base.errors import ErrorCode, HmiError
 
 Datatype = Literal["BYTES", "BOOL", "INT64", "FP32", "FP64"]
-
-
-NUMBERS: Final[dict[Datatype, str]] = {"BOOL": "?", "INT64": "q", "FP32": "f", "FP64": "d"}
-
-
+STRUCT_FORMATS: Final[dict[Datatype, str]] = {"BOOL": "?", "INT64": "q", "FP32": "f", "FP64": "d"}
 LENGTH: Final = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An output: ``values`` row after row, as many as the shape has places."""
+    """An output tensor. ``values`` are flat, in row-major order."""
 
     name: str
     datatype: Datatype
@@ -31,47 +26,49 @@ class Tensor:
     values: Sequence[Any]
 
     @property
-    def about(self) -> dict[str, Any]:
-        """What JSON says of it beside the values."""
+    def metadata(self) -> dict[str, Any]:
+        """The JSON object of the tensor, without its data."""
         return {"name": self.name, "datatype": self.datatype, "shape": list(self.shape)}
 
     def to_bytes(self) -> bytes:
-        """The values as the binary data extension writes them."""
+        """The values in the binary format."""
         if self.datatype != "BYTES":
-            return struct.pack(f"<{len(self.values)}{NUMBERS[self.datatype]}", *self.values)
+            return struct.pack(f"<{len(self.values)}{STRUCT_FORMATS[self.datatype]}", *self.values)
         texts = [text.encode() for text in self.values]
         return b"".join(part for text in texts for part in (LENGTH.pack(len(text)), text))
 
 
-def read_texts(raw: memoryview, *, name: str, count: int) -> list[str]:
-    """The ``count`` texts that a BYTES tensor holds and nothing else, or `invalid_field`; `invalid_encoding`
-    where one is not UTF-8."""
-    texts = [_decoded(element, name, index) for index, element in enumerate(_elements(raw, name))]
+def decode_texts(raw: memoryview, *, name: str, count: int) -> list[str]:
+    """The texts of a binary BYTES tensor of ``count`` elements. Raises `invalid_field`, and
+    `invalid_encoding` if one is not UTF-8."""
+    texts = [_decode(element, name, index) for index, element in enumerate(_elements(raw, name))]
     if len(texts) != count:
-        raise wrong(name, f"has {len(texts)} elements, and its shape has {count}")
+        raise tensor_error(name, f"has {len(texts)} elements, and its shape has {count}")
     return texts
 
 
-def wrong(name: str, what: str) -> HmiError:
-    """An `invalid_field` of the tensor."""
-    return refusal(ErrorCode.INVALID_FIELD, name, f"The tensor {name} {what}.")
+def tensor_error(name: str, problem: str) -> HmiError:
+    """The error `invalid_field` of a tensor."""
+    return refusal(ErrorCode.INVALID_FIELD, name, f"The tensor {name} {problem}.")
 
 
 def _elements(raw: memoryview, name: str) -> Iterator[memoryview]:
-    place = 0
-    while place < len(raw):
-        begin = place + LENGTH.size
+    offset = 0
+    while offset < len(raw):
+        begin = offset + LENGTH.size
         if begin > len(raw):
-            raise wrong(name, f"ends within the length of an element (byte {place})")
-        (length,) = LENGTH.unpack_from(raw, place)
-        place = begin + length
-        if place > len(raw):
+            raise tensor_error(name, f"ends within the length of an element (byte {offset})")
+        (length,) = LENGTH.unpack_from(raw, offset)
+        offset = begin + length
+        if offset > len(raw):
             left = len(raw) - begin
-            raise wrong(name, f"has an element of {length:,} bytes where {left:,} are left (byte {begin})")
-        yield raw[begin:place]
+            raise tensor_error(
+                name, f"has an element of {length:,} bytes where {left:,} are left (byte {begin})"
+            )
+        yield raw[begin:offset]
 
 
-def _decoded(element: memoryview, name: str, index: int) -> str:
+def _decode(element: memoryview, name: str, index: int) -> str:
     try:
         return str(element, "utf-8")
     except UnicodeDecodeError as error:

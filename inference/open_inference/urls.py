@@ -1,6 +1,6 @@
-"""URLs below /v2/, as the Open Inference Protocol has them.
+"""URLs of the Open Inference Protocol, below ``/v2/``.
 
-A model is named by its name, with its tenant or an alias, if need be: `mood`, `acme/mood`, `acme/mood@beta`.
+A model is named `mood`, `acme/mood` (with its tenant) or `acme/mood@beta` (with an alias).
 """
 
 from django.urls import path, register_converter
@@ -16,22 +16,22 @@ from inference.open_inference.views import (
 )
 
 
-class ModelName(StringConverter):
-    """A name, or two with a slash between them; whether they name anything is decided later."""
+class ModelNameConverter(StringConverter):
+    """A name, or a tenant and a name with a slash between them."""
 
     regex = "[^/]+(?:/[^/]+)?"
 
 
-register_converter(ModelName, "model")
+register_converter(ModelNameConverter, "model")
 
 app_name = "oip"
-MODEL, OF_VERSION = "models/<model:model>", "/versions/<int:version>"
+MODEL, VERSION = "models/<model:model>", "/versions/<int:version>"
 urlpatterns = [
-    # What the protocol says comes first: a model called `ready` is asked by its name alone.
+    # The actions come first: a model of the tenant that is called `ready` has no tenant in its URL.
     path(f"{MODEL}/infer", ModelInferView.as_view(), name="infer"),
     path(f"{MODEL}/ready", ModelReadyView.as_view(), name="ready"),
-    path(f"{MODEL}{OF_VERSION}/infer", VersionInferView.as_view(), name="version-infer"),
-    path(f"{MODEL}{OF_VERSION}/ready", VersionReadyView.as_view(), name="version-ready"),
-    path(f"{MODEL}{OF_VERSION}", VersionView.as_view(), name="version"),
+    path(f"{MODEL}{VERSION}/infer", VersionInferView.as_view(), name="version-infer"),
+    path(f"{MODEL}{VERSION}/ready", VersionReadyView.as_view(), name="version-ready"),
+    path(f"{MODEL}{VERSION}", VersionView.as_view(), name="version"),
     path(MODEL, ModelView.as_view(), name="model"),
 ]

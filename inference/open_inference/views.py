@@ -1,4 +1,4 @@
-"""The Open Inference Protocol: the server, its models, and asking them, which the infer API does."""
+"""Views of the Open Inference Protocol: server and model metadata, readiness, inference."""
 
 from typing import Any, Final
 
@@ -18,15 +18,15 @@ from inference.api.asks_a_model import AsksAModel
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.client import gateway, reaching_the_queue
 from inference.api.validation import tenant_in
-from inference.open_inference.answers import BYTES, JSON, oip_answer
-from inference.open_inference.bodies import JSON_LENGTH, Body, OipBodyParser
-from inference.open_inference.calls import read_call
+from inference.open_inference.parsers import JSON_LENGTH, Body, OipBodyParser
+from inference.open_inference.requests import parse_request
+from inference.open_inference.responses import BINARY_TYPE, JSON_TYPE, oip_response
 from inference.open_inference.serializers import (
-    OipAnswerSerializer,
     OipErrorSerializer,
+    OipInferRequestSerializer,
+    OipInferResponseSerializer,
     OipModelSerializer,
     OipReadySerializer,
-    OipRequestSerializer,
     OipServerSerializer,
 )
 from inference.open_inference.signatures import signature_of
@@ -38,9 +38,9 @@ from versiontree.tree.selectors.versions import hplm_of, versions_of
 
 EXTENSIONS: Final = ["binary_tensor_data"]
 SERVER: Final = "hmi"
-READY_NOT: Final = {ErrorCode.MODEL_NOT_READY, ErrorCode.WORKER_UNAVAILABLE}
-ABOUT_A_MODEL: Final = (400, 401, 403, 404, 409, 429, 503)
-ABOUT_AN_ANSWER: Final = (*ABOUT_A_MODEL, 408, 413, 415, 500, 504)
+NOT_READY_CODES: Final = {ErrorCode.MODEL_NOT_READY, ErrorCode.WORKER_UNAVAILABLE}
+MODEL_ERRORS: Final = (400, 401, 403, 404, 409, 429, 503)
+INFER_ERRORS: Final = (*MODEL_ERRORS, 408, 413, 415, 500, 504)
 
 
 def _errors(*statuses: int) -> dict[int, Any]:
@@ -48,7 +48,7 @@ def _errors(*statuses: int) -> dict[int, Any]:
 
 
 class OipView(APIView):
-    """Whom those answer that only tell something."""
+    """Base of the read-only views."""
 
     authentication_classes = (CachedApiKeyAuthentication, SessionAuthentication)
     permission_classes: Any = (IsIdentified,)
@@ -61,7 +61,7 @@ class ServerView(OipView):
 
     @extend_schema(operation_id="oip_server", responses={200: OipServerSerializer}, auth=[])
     def get(self, request: Request) -> Response:
-        """What answers here."""
+        """Get the server metadata."""
         return Response(
             {"name": SERVER, "version": settings.SPECTACULAR_SETTINGS["VERSION"], "extensions": EXTENSIONS}
         )
@@ -70,20 +70,20 @@ class ServerView(OipView):
 class ModelView(OipView):
     """`GET /v2/models/<model>`."""
 
-    @extend_schema(operation_id="oip_model", responses={200: OipModelSerializer, **_errors(*ABOUT_A_MODEL)})
+    @extend_schema(operation_id="oip_model", responses={200: OipModelSerializer, **_errors(*MODEL_ERRORS)})
     def get(self, request: Request, model: str, version: int | None = None) -> Response:
-        """Which tensors a model takes and gives, and which of its versions can be asked."""
+        """Get the model metadata: its ready versions and its tensors."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
         found = resolve_model_cached(tenant, reference)
         versions = versions_of(hplm_of(tenant, found.model_name)).filter(state=VersionState.READY)
         numbers = [str(number) for number in versions.order_by("number").values_list("number", flat=True)]
-        about = {
+        metadata = {
             "name": f"{found.tenant_slug}/{found.model_name}",
             "versions": numbers if version is None else [str(version)],
             "platform": f"{SERVER}_{found.task}",
         }
-        return Response({**about, **signature_of(found.task, pairs=found.pairs).to_json()})
+        return Response({**metadata, **signature_of(found.task, pairs=found.pairs).to_json()})
 
 
 class ModelReadyView(OipView):
@@ -93,12 +93,12 @@ class ModelReadyView(OipView):
         operation_id="oip_model_ready",
         responses={
             200: OipReadySerializer,
-            **_errors(*ABOUT_A_MODEL),
+            **_errors(*MODEL_ERRORS),
             503: OipReadySerializer,
         },
     )
     def get(self, request: Request, model: str, version: int | None = None) -> Response:
-        """Whether a model would answer now: 200, or 503 while it is being made or nobody serves its root."""
+        """Whether a model is ready: 200, or 503 if its version is not ready or no worker serves its root."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
         try:
@@ -106,7 +106,7 @@ class ModelReadyView(OipView):
             with reaching_the_queue():
                 ready = bool(serving_root(found.root_digest, gateway().standing.workers))
         except HmiError as error:
-            if error.code not in READY_NOT:
+            if error.code not in NOT_READY_CODES:
                 raise
             ready = False
         return Response({"name": model, "ready": ready}, status=200 if ready else 503)
@@ -119,18 +119,18 @@ class ModelInferView(AsksAModel):
 
     @extend_schema(
         operation_id="oip_infer",
-        request={JSON: OipRequestSerializer, BYTES: OpenApiTypes.BINARY},
+        request={JSON_TYPE: OipInferRequestSerializer, BINARY_TYPE: OpenApiTypes.BINARY},
         responses={
-            (200, JSON): OipAnswerSerializer,
-            (200, BYTES): OpenApiTypes.BINARY,
-            **_errors(*ABOUT_AN_ANSWER),
+            (200, JSON_TYPE): OipInferResponseSerializer,
+            (200, BINARY_TYPE): OpenApiTypes.BINARY,
+            **_errors(*INFER_ERRORS),
         },
         parameters=[
             OpenApiParameter(
                 JSON_LENGTH,
                 OpenApiTypes.INT,
                 OpenApiParameter.HEADER,
-                description="How many bytes of the body are JSON; behind it are tensors as bytes.",
+                description="Number of JSON bytes at the start of the body. Binary tensors follow.",
             ),
             *IN_THE_SCHEMA,
         ],
@@ -147,24 +147,24 @@ class ModelInferView(AsksAModel):
         ],
     )
     def post(self, request: Request, model: str, version: int | None = None) -> HttpResponse:
-        """Ask a model."""
+        """Run inference on a model."""
         reference = _reference(model, version)
         tenant = self.enter_tenant_of(request, reference)
-        sent: object = request.data
-        body = sent if isinstance(sent, Body) else Body({}, memoryview(b""))
+        data: object = request.data
+        body = data if isinstance(data, Body) else Body({}, memoryview(b""))
         found = resolve_model_cached(tenant, reference)
         signature = signature_of(found.task, pairs=found.pairs)
-        call = read_call(body, signature, model=model)
-        require_choice_of_policy(request, call.miss_policy)
+        parsed = parse_request(body, signature, model=model)
+        require_choice_of_policy(request, parsed.miss_policy)
         answer = self.ask(
             request,
             tenant=tenant,
             reference=reference,
-            inputs=call.inputs,
-            timeout_s=call.timeout_s,
-            miss_policy=call.miss_policy,
+            inputs=parsed.inputs,
+            timeout_s=parsed.timeout_s,
+            miss_policy=parsed.miss_policy,
         )
-        return oip_answer(answer, call, signature)
+        return oip_response(answer, parsed, signature)
 
 
 @extend_schema_view(get=extend_schema(operation_id="oip_version"))

@@ -6,7 +6,7 @@ class OpenAiConfig(AppConfig):
 
     name = "inference.openai"
     label = "openai"
-    verbose_name = "OpenAI conventions"
+    verbose_name = "OpenAI API"
 
     def ready(self) -> None:
         from inference.api.errors import ErrorFormat, register_errors

@@ -1,5 +1,6 @@
-"""`/v1/batches`: a request a line, answered when nothing else waits."""
+"""`/v1/batches`: files of requests, one a line, that are answered in the background."""
 
+from functools import partial
 from typing import Any
 
 from drf_spectacular.utils import OpenApiExample, extend_schema
@@ -10,47 +11,35 @@ from rest_framework.response import Response
 from inference.batches.models import ENDPOINTS, Batch, BatchFormat, BatchState
 from inference.batches.selectors import batch_of, batches_of
 from inference.batches.services.batches import batch_cancel, batch_create
-from inference.openai.errors import OpenAiView, errors
-from inference.openai.lists import (
-    BATCH,
-    FILE,
-    ListQuerySerializer,
-    list_of,
-    listed,
-    read_id,
-    unix,
-    written_id,
-)
+from inference.openai.errors import OpenAiView, error_responses
+from inference.openai.ids import BATCH, FILE, format_id, parse_id, unix_time
+from inference.openai.pagination import ListQuerySerializer, list_schema, paginated_list
 from inference.openai.serializers import MetadataField
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import StrictSerializer, validated_body
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
-from versiontree.jobs.api.jobs import validated_body as body_of
 
-WINDOW = "24h"
+COMPLETION_WINDOW = "24h"
 EXAMPLE = {
     "input_file_id": "file-7bd7a7a4ab6c4d7f9a9f6fd4f9d6f2c1",
     "endpoint": ENDPOINTS[0],
-    "completion_window": WINDOW,
+    "completion_window": COMPLETION_WINDOW,
 }
 
 
-class BatchRequestSerializer(StrictSerializer):
-    """A file of requests, all to one address and for one model."""
+class OpenAiBatchRequestSerializer(StrictSerializer):
+    """A file of requests, all for one endpoint and one model."""
 
-    input_file_id = serializers.CharField(help_text="Of a file that was sent with the purpose `batch`.")
+    input_file_id = serializers.CharField(help_text="A file with the purpose `batch`.")
     endpoint = serializers.ChoiceField(ENDPOINTS)
-    completion_window = serializers.ChoiceField([WINDOW])
+    completion_window = serializers.ChoiceField([COMPLETION_WINDOW])
     metadata = MetadataField()
 
-    class Meta:
-        ref_name = "OpenAiBatchAsked"
 
-
-class BatchCountsSerializer(serializers.Serializer[Any]):
-    """How many of the requests are done."""
+class OpenAiBatchCountsSerializer(serializers.Serializer[Any]):
+    """How many requests the batch has, and how many are done."""
 
     total = serializers.IntegerField()
     completed = serializers.IntegerField()
@@ -78,104 +67,106 @@ class OpenAiBatchSerializer(serializers.Serializer[Any]):
     expired_at = serializers.IntegerField(allow_null=True)
     cancelling_at = serializers.IntegerField(allow_null=True)
     cancelled_at = serializers.IntegerField(allow_null=True)
-    request_counts = BatchCountsSerializer()
+    request_counts = OpenAiBatchCountsSerializer()
     metadata = serializers.DictField(allow_null=True)
 
     def get_fields(self) -> dict[str, Any]:
-        """With one whose name is taken here."""
+        """Add the field ``errors``, whose name is a property of a serializer."""
         return super().get_fields() | {"errors": serializers.DictField(allow_null=True)}
 
 
 class OpenAiBatchView(OpenAiView):
-    """A key needs the scope `infer`: a batch asks a model."""
+    """Base of the views of batches. A key needs the scope ``infer``."""
 
     serializer_class = OpenAiBatchSerializer
     queryset = Batch.unscoped.none()
     scope = Scope.INFER
 
-    def batch(self, given: str) -> Batch:
+    def batch(self, batch_key: str) -> Batch:
         """The batch with this id, or ``not_found``."""
-        return batch_of(self.tenant, read_id(BATCH, given, param="batch_id"))
+        return batch_of(self.tenant, parse_id(BATCH, batch_key, param="batch_id"))
 
 
 class OpenAiBatchesView(OpenAiBatchView):
-    """The tenant's batches of requests."""
+    """The tenant's batches of requests, newest first."""
 
     @extend_schema(
         operation_id="openai_batches_list",
         parameters=[ListQuerySerializer],
-        responses={200: list_of(OpenAiBatchSerializer, "OpenAiBatches"), **errors(400)},
+        responses={200: list_schema(OpenAiBatchSerializer, "OpenAiBatches"), **error_responses(400)},
     )
     def get(self, request: Request, **_: Any) -> Response:
         """List batches."""
-        rows = batches_of(self.tenant).filter(form=BatchFormat.REQUESTS)
-        read = lambda given: read_id(BATCH, given, param="after")  # noqa: E731
-        return Response(listed(rows, request, shown_batch, read=read))
+        rows = batches_of(self.tenant).filter(line_format=BatchFormat.REQUESTS)
+        after = partial(parse_id, BATCH, param="after")
+        return Response(paginated_list(rows, request, batch_json, parse_id=after))
 
     @extend_schema(
         operation_id="openai_batches_create",
-        request=BatchRequestSerializer,
-        responses={200: OpenAiBatchSerializer, **errors(400, 408, 409, 413)},
+        request=OpenAiBatchRequestSerializer,
+        responses={200: OpenAiBatchSerializer, **error_responses(400, 408, 409, 413)},
         examples=[OpenApiExample("Requests to a model", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Begin a batch."""
-        asked = body_of(BatchRequestSerializer, request)
-        file_id = read_id(FILE, asked["input_file_id"], param="input_file_id")
+        """Create a batch."""
+        data = validated_body(OpenAiBatchRequestSerializer, request)
+        file_id = parse_id(FILE, data["input_file_id"], param="input_file_id")
         batch = batch_create(
             tenant=self.tenant,
             file=file_of(self.tenant, file_id, param="input_file_id"),
             line_format=BatchFormat.REQUESTS,
-            endpoint=asked["endpoint"],
-            metadata=asked.get("metadata"),
+            endpoint=data["endpoint"],
+            metadata=data.get("metadata"),
             actor=request_actor(request),
         )
-        return Response(shown_batch(batch))
+        return Response(batch_json(batch))
 
 
 class OpenAiBatchDetailView(OpenAiBatchView):
     """One batch."""
 
-    @extend_schema(operation_id="openai_batches_retrieve", responses={200: OpenAiBatchSerializer, **errors()})
+    @extend_schema(
+        operation_id="openai_batches_retrieve", responses={200: OpenAiBatchSerializer, **error_responses()}
+    )
     def get(self, request: Request, batch_key: str, **_: Any) -> Response:
-        """Where a batch stands."""
-        return Response(shown_batch(self.batch(batch_key)))
+        """Get a batch and its progress."""
+        return Response(batch_json(self.batch(batch_key)))
 
 
 class OpenAiBatchCancelView(OpenAiBatchView):
-    """Stop one."""
+    """Cancel a batch."""
 
     @extend_schema(
         operation_id="openai_batches_cancel",
         request=None,
-        responses={200: OpenAiBatchSerializer, **errors(409)},
+        responses={200: OpenAiBatchSerializer, **error_responses(409)},
     )
     def post(self, request: Request, batch_key: str, **_: Any) -> Response:
-        """Cancel a batch; what is answered by then can be fetched."""
+        """Cancel a batch. Its results until then stay."""
         batch = self.batch(batch_key)
-        return Response(shown_batch(batch_cancel(batch=batch, actor=request_actor(request))))
+        return Response(batch_json(batch_cancel(batch=batch, actor=request_actor(request))))
 
 
-def shown_batch(batch: Batch) -> dict[str, Any]:
-    """A batch as JSON."""
-    ended, status = unix(batch.finished_at), _status(batch)
-    problem = {"code": batch.error_code, "message": batch.error_message, "param": None, "line": None}
+def batch_json(batch: Batch) -> dict[str, Any]:
+    """The JSON object of a batch."""
+    ended, status = unix_time(batch.finished_at), _status(batch)
+    error = {"code": batch.error_code, "message": batch.error_message, "param": None, "line": None}
     return {
-        "id": written_id(BATCH, batch.pk),
+        "id": format_id(BATCH, batch.pk),
         "object": "batch",
         "endpoint": batch.endpoint,
         "model": batch.model or None,
-        "errors": {"object": "list", "data": [problem]} if batch.error_code else None,
-        "input_file_id": _file(batch.input),
-        "completion_window": WINDOW,
+        "errors": {"object": "list", "data": [error]} if batch.error_code else None,
+        "input_file_id": _file_id(batch.input),
+        "completion_window": COMPLETION_WINDOW,
         "status": status,
-        "output_file_id": _file(batch.results),
-        "error_file_id": _file(batch.errors),
-        "created_at": unix(batch.created_at),
-        "in_progress_at": unix(batch.started_at),
-        "expires_at": unix(batch.expires_at),
+        "output_file_id": _file_id(batch.results),
+        "error_file_id": _file_id(batch.errors),
+        "created_at": unix_time(batch.created_at),
+        "in_progress_at": unix_time(batch.started_at),
+        "expires_at": unix_time(batch.expires_at),
         "finalizing_at": ended if batch.state == BatchState.COMPLETED else None,
-        **{f"{word}_at": ended if status == word else None for word in ("completed", "failed", "expired")},
+        **{f"{name}_at": ended if status == name else None for name in ("completed", "failed", "expired")},
         "cancelling_at": ended if batch.state == BatchState.CANCELLED else None,
         "cancelled_at": ended if status == "cancelled" else None,
         "request_counts": {
@@ -188,7 +179,7 @@ def shown_batch(batch: Batch) -> dict[str, Any]:
 
 
 def _status(batch: Batch) -> str:
-    """Their word for its state."""
+    """OpenAI's name of the state."""
     if batch.is_active:
         return "validating" if batch.total_lines is None else "in_progress"
     if batch.files_ready:
@@ -196,5 +187,5 @@ def _status(batch: Batch) -> str:
     return "cancelling" if batch.state == BatchState.CANCELLED else "finalizing"
 
 
-def _file(file: File | None) -> str | None:
-    return None if file is None else written_id(FILE, file.pk)
+def _file_id(file: File | None) -> str | None:
+    return None if file is None else format_id(FILE, file.pk)

@@ -17,7 +17,7 @@ from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
 from inference.api.asks_a_model import AsksAModel
 from inference.api.inputs import check_inputs, invalid
 from inference.api.validation import check_reference
-from inference.openai.errors import PermissiveNegotiation, errors
+from inference.openai.errors import PermissiveNegotiation, error_responses
 from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
@@ -48,7 +48,7 @@ class EmbeddingsSerializer(serializers.Serializer[Any]):
     """One vector for each text, in their order."""
 
     object = serializers.CharField(help_text="`list`.")
-    data = EmbeddingSerializer(many=True)  # type: ignore[assignment]  # their name
+    data = EmbeddingSerializer(many=True)  # type: ignore[assignment]  # the name of the field in OpenAI's API
     model = serializers.CharField()
     usage = inline_serializer(
         "EmbeddingsUsage",
@@ -58,7 +58,7 @@ class EmbeddingsSerializer(serializers.Serializer[Any]):
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingOptions:
-    """How a client wants its vectors."""
+    """How the vectors are formatted: the encoding, and how many dimensions are kept."""
 
     encoding: str
     dimensions: int | None
@@ -66,7 +66,7 @@ class EmbeddingOptions:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingsRequest:
-    """A validated request."""
+    """A validated request for embeddings."""
 
     model: str
     texts: tuple[str, ...]
@@ -81,7 +81,7 @@ class EmbeddingsView(AsksAModel):
     @extend_schema(
         operation_id="openai_embeddings",
         request={"application/json": EmbeddingsRequestSerializer},
-        responses={200: EmbeddingsSerializer, **errors(400, 408, 409, 413, 504)},
+        responses={200: EmbeddingsSerializer, **error_responses(400, 408, 409, 413, 504)},
         parameters=IN_THE_SCHEMA,
         examples=[
             OpenApiExample("Two texts", {"model": "acme/tickets", "input": ["One", "Two"]}, request_only=True)
@@ -89,13 +89,13 @@ class EmbeddingsView(AsksAModel):
     )
     def post(self, request: Request) -> Response:
         """Turn texts into vectors."""
-        wanted = parse_embeddings_request(request.data)
-        tenant = self.enter_tenant_of(request, wanted.model)
-        answer = self.ask(request, tenant=tenant, reference=wanted.model, inputs=wanted.texts, embed=True)
+        body = parse_embeddings_request(request.data)
+        tenant = self.enter_tenant_of(request, body.model)
+        answer = self.ask(request, tenant=tenant, reference=body.model, inputs=body.texts, embed=True)
         model, tokens = answer["model"], answer["usage"]["tokens"]
-        body = _embeddings_json(answer["results"], f"{model['name']}:{model['version']}", wanted.options)
+        vectors = _embeddings_json(answer["results"], f"{model['name']}:{model['version']}", body.options)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return Response(body | {"usage": usage}, headers=answer_headers(answer))
+        return Response(vectors | {"usage": usage}, headers=answer_headers(answer))
 
 
 class EmbeddingsEndpoint:
@@ -132,8 +132,8 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
     return EmbeddingsRequest(check_reference(body["model"]), _texts(body["input"]), options)
 
 
-def _texts(given: object) -> tuple[str, ...]:
-    texts = given if isinstance(given, list) else [given]
+def _texts(value: object) -> tuple[str, ...]:
+    texts = value if isinstance(value, list) else [value]
     if texts and all(isinstance(part, int | list) and not isinstance(part, bool) for part in texts):
         raise invalid("input", "Send texts: tokens of another tokenizer mean nothing to this model.")
     for index, text in enumerate(texts):
@@ -162,7 +162,7 @@ def _embeddings_json(
 
 
 def _truncate(vector: str, dimensions: int | None) -> str:
-    """The first dimensions of a vector, scaled to length 1. `invalid_field` if it has fewer."""
+    """The first dimensions of a base64 vector, scaled to length 1. Raises `invalid_field` if it has fewer."""
     if dimensions is None:
         return vector
     numbers = _decode(vector)

@@ -1,5 +1,6 @@
-"""`/v1/files`: sent whole, fetched, listed, deleted."""
+"""`/v1/files`: list, upload, fetch and delete files."""
 
+from functools import partial
 from typing import Any
 
 from django.http import FileResponse
@@ -8,14 +9,15 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.openai.errors import OpenAiView, errors
-from inference.openai.lists import FILE, ListQuerySerializer, list_of, listed, read_id, written_id
+from inference.openai.errors import OpenAiView, error_responses
+from inference.openai.ids import FILE, format_id, parse_id
+from inference.openai.pagination import ListQuerySerializer, list_schema, paginated_list
 from inference.openai.serializers import (
     DeletedSerializer,
     FileUploadSerializer,
     OpenAiFileSerializer,
-    life_of,
-    shown_file,
+    file_json,
+    lifetime_of,
 )
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import UploadFormParser
@@ -26,7 +28,8 @@ from tenants.datasets.selectors.files import file_of, files_of
 from tenants.datasets.services.files import file_create, file_delete
 from tenants.datasets.storage import stored_path
 
-MAX_CONCURRENT = 10_000
+MAX_FILES_LIMIT = 10_000
+"""The list of files has this many rows by default and at most, as OpenAI's has."""
 
 
 class OpenAiFilesView(OpenAiView):
@@ -40,36 +43,42 @@ class OpenAiFilesView(OpenAiView):
     @extend_schema(
         operation_id="openai_files_list",
         parameters=[ListQuerySerializer, OpenApiParameter("purpose", enum=FilePurpose.values)],
-        responses={200: list_of(OpenAiFileSerializer, "OpenAiFiles"), **errors(400)},
+        responses={200: list_schema(OpenAiFileSerializer, "OpenAiFiles"), **error_responses(400)},
     )
     def get(self, request: Request, **_: Any) -> Response:
         """List files."""
         rows = files_of(self.tenant)
         if (purpose := request.query_params.get("purpose")) is not None:
-            rows = rows.filter(purpose=_known(purpose))
-        read = lambda given: read_id(FILE, given, param="after")  # noqa: E731
-        shown = listed(rows, request, shown_file, read=read, most=MAX_CONCURRENT, default=MAX_CONCURRENT)
-        return Response(shown)
+            rows = rows.filter(purpose=_parse_purpose(purpose))
+        page = paginated_list(
+            rows,
+            request,
+            file_json,
+            parse_id=partial(parse_id, FILE, param="after"),
+            max_limit=MAX_FILES_LIMIT,
+            default_limit=MAX_FILES_LIMIT,
+        )
+        return Response(page)
 
     @extend_schema(
         operation_id="openai_files_create",
         request={"multipart/form-data": FileUploadSerializer},
-        responses={200: OpenAiFileSerializer, **errors(400, 408, 409, 413)},
+        responses={200: OpenAiFileSerializer, **error_responses(400, 408, 409, 413)},
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Keep a file."""
+        """Upload a file."""
         form = FileUploadSerializer(data=request.data)
         form.is_valid(raise_exception=True)
-        asked = form.validated_data
+        data = form.validated_data
         file = file_create(
             tenant=self.tenant,
-            purpose=asked["purpose"],
-            filename=asked["file"].name,
-            stream=asked["file"],
+            purpose=data["purpose"],
+            filename=data["file"].name,
+            stream=data["file"],
             actor=request_actor(request),
-            life=life_of(asked),
+            expires_after=lifetime_of(data),
         )
-        return Response(shown_file(file))
+        return Response(file_json(file))
 
 
 class OpenAiFileView(OpenAiView):
@@ -78,18 +87,22 @@ class OpenAiFileView(OpenAiView):
     serializer_class = OpenAiFileSerializer
     queryset = File.unscoped.none()
 
-    @extend_schema(operation_id="openai_files_retrieve", responses={200: OpenAiFileSerializer, **errors()})
+    @extend_schema(
+        operation_id="openai_files_retrieve", responses={200: OpenAiFileSerializer, **error_responses()}
+    )
     def get(self, request: Request, file_id: str, **_: Any) -> Response:
-        """About a file."""
-        return Response(shown_file(_file(self, file_id)))
+        """Get a file's metadata."""
+        return Response(file_json(_file(self, file_id)))
 
-    @extend_schema(operation_id="openai_files_delete", responses={200: DeletedSerializer, **errors(409)})
+    @extend_schema(
+        operation_id="openai_files_delete", responses={200: DeletedSerializer, **error_responses(409)}
+    )
     def delete(self, request: Request, file_id: str, **_: Any) -> Response:
         """Delete a file."""
         file = _file(self, file_id)
-        gone = written_id(FILE, file.pk)
+        deleted_id = format_id(FILE, file.pk)
         file_delete(file=file, actor=request_actor(request))
-        return Response({"id": gone, "object": "file", "deleted": True})
+        return Response({"id": deleted_id, "object": "file", "deleted": True})
 
 
 class OpenAiFileContentView(OpenAiView):
@@ -100,26 +113,26 @@ class OpenAiFileContentView(OpenAiView):
 
     @extend_schema(
         operation_id="openai_files_content",
-        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY, **errors()},
+        responses={(200, "application/octet-stream"): OpenApiTypes.BINARY, **error_responses()},
     )
     def get(self, request: Request, file_id: str, **_: Any) -> FileResponse:
-        """Fetch a file."""
+        """Get a file's content."""
         file = _file(self, file_id)
         try:
             stream = stored_path(file.sha256).open("rb")
         except FileNotFoundError as error:
-            message = "The file is missing on this server; an administrator must look."
+            message = "The file is missing on this server. Contact an administrator."
             raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
         return FileResponse(
             stream, as_attachment=True, filename=file.filename, content_type="application/octet-stream"
         )
 
 
-def _file(view: OpenAiView, given: str) -> File:
-    return file_of(view.tenant, read_id(FILE, given, param="file_id"))
+def _file(view: OpenAiView, file_id: str) -> File:
+    return file_of(view.tenant, parse_id(FILE, file_id, param="file_id"))
 
 
-def _known(purpose: str) -> FilePurpose:
+def _parse_purpose(purpose: str) -> FilePurpose:
     try:
         return FilePurpose(purpose)
     except ValueError:

@@ -1,5 +1,6 @@
-"""`/v1/fine_tuning/jobs`, and the files with their results."""
+"""`/v1/fine_tuning/jobs`, and the result files of the jobs."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -10,24 +11,29 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
-from inference.openai.errors import OpenAiView, errors
-from inference.openai.fine_tuning_requests import FineTuningRequestSerializer, hyperparameters_of, settings_of
-from inference.openai.fine_tuning_shapes import (
+from inference.openai.errors import OpenAiView, error_responses
+from inference.openai.fine_tuning_requests import (
+    FineTuningRequestSerializer,
+    hyperparameters_of,
+    training_settings,
+)
+from inference.openai.fine_tuning_serializers import (
     EVENT,
     CheckpointSerializer,
     FineTuningEventSerializer,
     FineTuningJobSerializer,
+    checkpoints_json,
+    event_json,
+    job_json,
     results_csv,
-    shown_checkpoints,
-    shown_event,
-    shown_job,
-    shown_results,
+    results_file_json,
 )
-from inference.openai.lists import FILE, FINE_TUNING, ListQuerySerializer, as_list, list_of, listed, read_id
+from inference.openai.ids import FILE, FINE_TUNING, parse_id
+from inference.openai.pagination import ListQuerySerializer, list_json, list_schema, paginated_list
 from inference.openai.serializers import OpenAiFileSerializer
 from tenants.accounts.permissions import request_actor
+from tenants.base.api.inputs import validated_body
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.jobs.api.jobs import validated_body as body_of
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.fine_tunings import (
     SUCCEEDED,
@@ -48,14 +54,14 @@ EXAMPLE = {
 
 
 class FineTuningView(OpenAiView):
-    """What these have in common."""
+    """Base of the views of fine-tuning jobs."""
 
     serializer_class: type[Serializer[Any]] = FineTuningJobSerializer
     queryset = FineTuning.unscoped.none()
 
-    def job(self, given: str) -> FineTuning:
+    def job(self, job_id: str) -> FineTuning:
         """The fine-tuning with this id, or ``not_found``."""
-        return fine_tuning_of(self.tenant, read_id(FINE_TUNING, given, param="fine_tuning_job_id"))
+        return fine_tuning_of(self.tenant, parse_id(FINE_TUNING, job_id, param="fine_tuning_job_id"))
 
 
 class FineTuningJobsView(FineTuningView):
@@ -64,108 +70,111 @@ class FineTuningJobsView(FineTuningView):
     @extend_schema(
         operation_id="openai_fine_tuning_list",
         parameters=[ListQuerySerializer],
-        responses={200: list_of(FineTuningJobSerializer, "FineTuningJobs"), **errors(400)},
+        responses={200: list_schema(FineTuningJobSerializer, "FineTuningJobs"), **error_responses(400)},
     )
     def get(self, request: Request, **_: Any) -> Response:
         """List fine-tuning jobs."""
-        read = lambda given: read_id(FINE_TUNING, given, param="after")  # noqa: E731
-        return Response(listed(fine_tunings_of(self.tenant), request, shown_job, read=read))
+        after = partial(parse_id, FINE_TUNING, param="after")
+        return Response(paginated_list(fine_tunings_of(self.tenant), request, job_json, parse_id=after))
 
     @extend_schema(
         operation_id="openai_fine_tuning_create",
         request=FineTuningRequestSerializer,
-        responses={200: FineTuningJobSerializer, **errors(400, 408, 409, 413)},
+        responses={200: FineTuningJobSerializer, **error_responses(400, 408, 409, 413)},
         examples=[OpenApiExample("Below a domain", EXAMPLE, request_only=True)],
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Make a model of a file, or a further version of one."""
-        asked = body_of(FineTuningRequestSerializer, request)
-        validation = asked.get("validation_file")
-        own = asked.get("hmi", {})
-        made = fine_tuning_create(
+        """Fine-tune a model on a file: a new model, or a new version of one."""
+        data = validated_body(FineTuningRequestSerializer, request)
+        validation = data.get("validation_file")
+        extra = data.get("hmi", {})
+        job = fine_tuning_create(
             tenant=self.tenant,
-            model=asked["model"],
-            training_file=read_id(FILE, asked["training_file"], param="training_file"),
-            validation_file=read_id(FILE, validation, param="validation_file") if validation else None,
-            name=asked.get("suffix") or "",
-            options={name: own[name] for name in OPTIONS if name in own},
-            settings=settings_of(asked),
-            asked={
-                "hyperparameters": hyperparameters_of(asked),
-                "suffix": asked.get("suffix"),
-                "metadata": asked.get("metadata"),
+            model=data["model"],
+            training_file=parse_id(FILE, data["training_file"], param="training_file"),
+            validation_file=parse_id(FILE, validation, param="validation_file") if validation else None,
+            name=data.get("suffix") or "",
+            options={name: extra[name] for name in OPTIONS if name in extra},
+            settings=training_settings(data),
+            request_fields={
+                "hyperparameters": hyperparameters_of(data),
+                "suffix": data.get("suffix"),
+                "metadata": data.get("metadata"),
             },
             actor=request_actor(request),
         )
-        return Response(shown_job(fine_tuning_of(self.tenant, made.pk)))
+        return Response(job_json(fine_tuning_of(self.tenant, job.pk)))
 
 
 class FineTuningJobView(FineTuningView):
     """One fine-tuning job."""
 
     @extend_schema(
-        operation_id="openai_fine_tuning_retrieve", responses={200: FineTuningJobSerializer, **errors()}
+        operation_id="openai_fine_tuning_retrieve",
+        responses={200: FineTuningJobSerializer, **error_responses()},
     )
     def get(self, request: Request, fine_tuning_id: str, **_: Any) -> Response:
-        """Where a fine-tuning job stands."""
-        return Response(shown_job(self.job(fine_tuning_id)))
+        """Get a fine-tuning job and its status."""
+        return Response(job_json(self.job(fine_tuning_id)))
 
 
 class FineTuningCancelView(FineTuningView):
-    """Stop one."""
+    """Cancel a fine-tuning job."""
 
     @extend_schema(
         operation_id="openai_fine_tuning_cancel",
         request=None,
-        responses={200: FineTuningJobSerializer, **errors(400, 408, 409, 413)},
+        responses={200: FineTuningJobSerializer, **error_responses(400, 408, 409, 413)},
     )
     def post(self, request: Request, fine_tuning_id: str, **_: Any) -> Response:
-        """Cancel a fine-tuning job; one that runs stops within seconds."""
+        """Cancel a fine-tuning job. A running one stops within seconds."""
         job = self.job(fine_tuning_id)
         fine_tuning_cancel(fine_tuning=job, actor=request_actor(request))
-        return Response(shown_job(self.job(fine_tuning_id)))
+        return Response(job_json(self.job(fine_tuning_id)))
 
 
 class FineTuningEventsView(FineTuningView):
-    """What happened to one."""
+    """The events of a fine-tuning job."""
 
     @extend_schema(
         operation_id="openai_fine_tuning_events",
         parameters=[ListQuerySerializer],
-        responses={200: list_of(FineTuningEventSerializer, "FineTuningEvents"), **errors(400)},
+        responses={200: list_schema(FineTuningEventSerializer, "FineTuningEvents"), **error_responses(400)},
     )
     def get(self, request: Request, fine_tuning_id: str, **_: Any) -> Response:
-        """List events of a fine-tuning job, the newest first."""
+        """List the events of a fine-tuning job, newest first."""
         rows = training_events(self.job(fine_tuning_id))
-        return Response(listed(rows, request, shown_event, read=_event, made="at"))
+        return Response(
+            paginated_list(rows, request, event_json, parse_id=_parse_event_id, created_field="at")
+        )
 
 
 class FineTuningCheckpointsView(FineTuningView):
-    """What came of one."""
+    """The checkpoints of a fine-tuning job."""
 
     @extend_schema(
         operation_id="openai_fine_tuning_checkpoints",
-        responses={200: list_of(CheckpointSerializer, "FineTuningCheckpoints"), **errors()},
+        responses={200: list_schema(CheckpointSerializer, "FineTuningCheckpoints"), **error_responses()},
     )
     def get(self, request: Request, fine_tuning_id: str, **_: Any) -> Response:
-        """List checkpoints of a fine-tuning job: the version that it made."""
-        return Response(as_list(shown_checkpoints(self.job(fine_tuning_id))))
+        """List the checkpoints of a fine-tuning job: the version that it created."""
+        return Response(list_json(checkpoints_json(self.job(fine_tuning_id))))
 
 
 class ResultsView(FineTuningView):
-    """The file with the results of one."""
+    """The result file of a fine-tuning job."""
 
     serializer_class = OpenAiFileSerializer
 
     @extend_schema(
-        operation_id="openai_fine_tuning_results", responses={200: OpenAiFileSerializer, **errors()}
+        operation_id="openai_fine_tuning_results", responses={200: OpenAiFileSerializer, **error_responses()}
     )
     def get(self, request: Request, fine_tuning_key: UUID, **_: Any) -> Response:
-        """About the results of a fine-tuning job."""
-        return Response(shown_results(self.finished(fine_tuning_key)))
+        """Get the metadata of a result file."""
+        return Response(results_file_json(self.finished(fine_tuning_key)))
 
     def finished(self, key: UUID) -> FineTuning:
-        """The fine-tuning, if it has results; else ``not_found``."""
+        """The fine-tuning. Raises ``not_found`` if it has no results."""
         found = fine_tuning_of(self.tenant, key)
         if fine_tuning_status(found).status != SUCCEEDED:
             raise HmiError(ErrorCode.NOT_FOUND, "This fine-tuning has no results yet.", param="file_id")
@@ -173,19 +182,19 @@ class ResultsView(FineTuningView):
 
 
 class ResultsContentView(ResultsView):
-    """Their bytes."""
+    """The content of a result file."""
 
     @extend_schema(
         operation_id="openai_fine_tuning_results_content",
-        responses={(200, "text/csv"): OpenApiTypes.BINARY, **errors()},
+        responses={(200, "text/csv"): OpenApiTypes.BINARY, **error_responses()},
     )
     def get(self, request: Request, fine_tuning_key: UUID, **_: Any) -> HttpResponse:  # type: ignore[override]
-        """Fetch the results of a fine-tuning job."""
+        """Get the results of a fine-tuning job as CSV."""
         return HttpResponse(results_csv(self.finished(fine_tuning_key)), content_type="text/csv")
 
 
-def _event(given: str) -> int:
-    found, _, number = given.partition("-")
+def _parse_event_id(value: str) -> int:
+    found, _, number = value.partition("-")
     if found != EVENT or not (number.isascii() and number.isdecimal() and len(number) < 19):
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such event.", param="after")
     return int(number)

@@ -1,4 +1,4 @@
-"""What a client asks for when it creates a fine-tuning job, in the words of the OpenAI conventions."""
+"""The body of `POST /v1/fine_tuning/jobs`, and the training settings that it stands for."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,115 +22,114 @@ HYPERPARAMETERS: Final = ("n_epochs", "batch_size", "learning_rate_multiplier")
 
 @extend_schema_field({"oneOf": [{"const": AUTO}, {"type": "number"}]})
 class AutoField(serializers.Field[Any, Any, Any, Any]):
-    """A number, or that the training chooses."""
+    """A positive number, or `auto`: the training chooses."""
 
-    def __init__(self, *, whole: bool) -> None:
+    def __init__(self, *, integer: bool) -> None:
         super().__init__(required=False, default=AUTO)
-        self.whole = whole
+        self.integer = integer
 
     def to_internal_value(self, data: Any) -> Any:
         """The number, or `auto`."""
-        kinds = (int,) if self.whole else (int, float)
+        kinds = (int,) if self.integer else (int, float)
         if data == AUTO or (isinstance(data, kinds) and not isinstance(data, bool) and 0 < data < 10**6):
             return data
-        raise serializers.ValidationError(f"This is {AUTO!r} or a {'whole ' * self.whole}number above 0.")
+        raise serializers.ValidationError(f"This is {AUTO!r} or a {'whole ' * self.integer}number above 0.")
 
     def to_representation(self, value: Any) -> Any:
-        """As it was."""
+        """The value, unchanged."""
         return value
 
 
 class HyperparametersSerializer(StrictSerializer):
-    """How it is trained."""
+    """Hyperparameters of the training."""
 
-    n_epochs = AutoField(whole=True)
-    batch_size = AutoField(whole=True)
-    learning_rate_multiplier = AutoField(whole=False)
+    n_epochs = AutoField(integer=True)
+    batch_size = AutoField(integer=True)
+    learning_rate_multiplier = AutoField(integer=False)
 
 
 class SupervisedSerializer(StrictSerializer):
-    """Of the method that there is."""
+    """Parameters of the method `supervised`."""
 
     hyperparameters = HyperparametersSerializer(required=False)
 
 
 class MethodSerializer(StrictSerializer):
-    """Learning from examples is the one method."""
+    """The method of the training: only `supervised`."""
 
     type = serializers.ChoiceField([SUPERVISED])
     supervised = SupervisedSerializer(required=False)
 
 
 class HmiOptionsSerializer(StrictSerializer):
-    """What the product takes besides."""
+    """Options of the product that OpenAI's API does not have."""
 
     task = serializers.ChoiceField(Task.choices, required=False)
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)
-    settings = serializers.DictField(required=False, help_text="Those of POST models; they go before.")
+    settings = serializers.DictField(required=False, help_text="As in POST models; override hyperparameters.")
 
 
 class FineTuningRequestSerializer(StrictSerializer):
-    """A fine-tuning job to be."""
+    """The body of a request for a fine-tuning job."""
 
     model = serializers.CharField(max_length=200, help_text="root, root/domain, tenant/domain or a model.")
     training_file = serializers.CharField(max_length=100)
     validation_file = serializers.CharField(max_length=100, required=False, allow_null=True)
     suffix = serializers.CharField(
-        max_length=63, required=False, allow_null=True, help_text="What the new model is called."
+        max_length=63, required=False, allow_null=True, help_text="The name of the new model."
     )
     seed = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=2**31 - 1)
     hyperparameters = HyperparametersSerializer(required=False)
     method = MethodSerializer(required=False)
     metadata = MetadataField()
-    integrations = serializers.ListField(required=False, allow_null=True, help_text="There are none.")
+    integrations = serializers.ListField(required=False, allow_null=True, help_text="Not supported.")
     hmi = HmiOptionsSerializer(required=False)
 
-    def validate_integrations(self, given: list[Any] | None) -> list[Any] | None:
-        """None of theirs is here."""
-        if given:
-            raise serializers.ValidationError("No integrations are known here.")
-        return given
+    def validate_integrations(self, value: list[Any] | None) -> list[Any] | None:
+        """Refuse integrations."""
+        if value:
+            raise serializers.ValidationError("Integrations are not supported.")
+        return value
 
 
-def hyperparameters_of(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the method, else those that stand for themselves."""
-    method = asked.get("method", {}).get(SUPERVISED, {}).get("hyperparameters")
-    given = method or asked.get("hyperparameters") or {}
-    return {name: given.get(name, AUTO) for name in HYPERPARAMETERS}
+def hyperparameters_of(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The hyperparameters of the method, or the deprecated top-level ones."""
+    method = data.get("method", {}).get(SUPERVISED, {}).get("hyperparameters")
+    values = method or data.get("hyperparameters") or {}
+    return {name: values.get(name, AUTO) for name in HYPERPARAMETERS}
 
 
-def settings_of(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the training that this stands for. A number of epochs is kept to exactly. Raises
-    `invalid_field`."""
-    knobs, chosen = SETTING_SPECS[JobKind.FINE_TUNE], hyperparameters_of(asked)
+def training_settings(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The training settings that the request stands for. Raises `invalid_field`."""
+    specs, chosen = SETTING_SPECS[JobKind.FINE_TUNE], hyperparameters_of(data)
     settings: dict[str, SettingValue] = {}
     if (epochs := chosen["n_epochs"]) != AUTO:
-        settings["epochs"] = knobs["epochs"].validate(epochs, "hyperparameters.n_epochs")
+        settings["epochs"] = specs["epochs"].validate(epochs, "hyperparameters.n_epochs")
     if (batch := chosen["batch_size"]) != AUTO:
-        settings["batch"] = knobs["batch"].validate(batch, "hyperparameters.batch_size")
+        settings["batch_size"] = specs["batch_size"].validate(batch, "hyperparameters.batch_size")
     if (factor := chosen["learning_rate_multiplier"]) != AUTO:
-        rate, usual = knobs["learning_rate"], float(knobs["learning_rate"].default or 0)
-        settings["learning_rate"] = _rate(rate.min_value / usual, rate.max_value / usual, factor) * usual
-    if asked.get("seed") is not None:
-        settings["seed"] = asked["seed"]
-    return settings | _own_settings(asked.get("hmi", {}).get("settings"))
+        rate, default = specs["learning_rate"], float(specs["learning_rate"].default or 0)
+        _check_factor(factor, rate.min_value / default, rate.max_value / default)
+        settings["learning_rate"] = factor * default
+    if data.get("seed") is not None:
+        settings["seed"] = data["seed"]
+    return settings | _explicit_settings(data.get("hmi", {}).get("settings"))
 
 
-def _own_settings(given: Mapping[str, Any] | None) -> dict[str, SettingValue]:
+def _explicit_settings(values: Mapping[str, Any] | None) -> dict[str, SettingValue]:
     try:
-        return settings_check(JobKind.FINE_TUNE, given)
+        return settings_check(JobKind.FINE_TUNE, values)
     except HmiError as error:
         error.param = f"hmi.{error.param}"
         raise
 
 
-def _rate(least: float, most: float, factor: float) -> float:
-    if not least <= factor <= most:
+def _check_factor(factor: float, minimum: float, maximum: float) -> None:
+    if not minimum <= factor <= maximum:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"This is a number from {least:g} to {most:g}.",
+            f"This is a number from {minimum:g} to {maximum:g}.",
             param="hyperparameters.learning_rate_multiplier",
         )
-    return factor

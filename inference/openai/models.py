@@ -1,4 +1,4 @@
-"""`/v1/models`: what can be asked, and what can be fine-tuned."""
+"""`/v1/models`: the models, and the roots and domains that can be fine-tuned."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +8,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.openai.errors import OpenAiView, errors
-from inference.openai.lists import as_list, list_of, unix
+from inference.openai.errors import OpenAiView, error_responses
+from inference.openai.ids import unix_time
+from inference.openai.pagination import list_json, list_schema
 from inference.openai.serializers import DeletedSerializer
 from tenants.accounts.models import ApiKey, Scope
 from tenants.accounts.permissions import request_actor, require_scope
@@ -30,8 +31,8 @@ EXAMPLE = {
 }
 
 
-class AboutModelSerializer(serializers.Serializer[Any]):
-    """What the product says of a model besides."""
+class ModelDetailsSerializer(serializers.Serializer[Any]):
+    """Fields of a model that OpenAI's API does not have."""
 
     kind = serializers.ChoiceField(["root", "domain", "model"])
     task = serializers.CharField(required=False)
@@ -47,54 +48,54 @@ class OpenAiModelSerializer(serializers.Serializer[Any]):
     object = serializers.CharField(help_text="`model`.")
     created = serializers.IntegerField()
     owned_by = serializers.CharField()
-    hmi = AboutModelSerializer()
+    hmi = ModelDetailsSerializer()
 
 
-class ModelsAccess(OpenAiView):
-    """Keys of either scope may look."""
+class OpenAiModelsBaseView(OpenAiView):
+    """Base of the views of models. Keys of either scope may read."""
 
     serializer_class = OpenAiModelSerializer
     queryset = Version.unscoped.none()
 
     @property
     def scope(self) -> str:  # type: ignore[override]
-        """That of the two which the key has."""
+        """The scope that the key has."""
         key = self.request.auth
         return Scope.INFER if isinstance(key, ApiKey) and not key.allows(Scope.MANAGE) else Scope.MANAGE
 
 
-class OpenAiModelsView(ModelsAccess):
-    """The models that the tenant sees."""
+class OpenAiModelsView(OpenAiModelsBaseView):
+    """The models, domains and roots that the tenant sees."""
 
     @extend_schema(
         operation_id="openai_models_list",
-        responses={200: list_of(OpenAiModelSerializer, "OpenAiModels"), **errors()},
+        responses={200: list_schema(OpenAiModelSerializer, "OpenAiModels"), **error_responses()},
     )
     def get(self, request: Request, **_: Any) -> Response:
         """List models, and the domains and roots that they can be fine-tuned from."""
-        return Response(as_list([_shown(base) for base in bases_visible_to(self.tenant)]))
+        return Response(list_json([_model_json(base) for base in bases_visible_to(self.tenant)]))
 
 
-class OpenAiModelView(ModelsAccess):
+class OpenAiModelView(OpenAiModelsBaseView):
     """One model."""
 
     @extend_schema(
         operation_id="openai_models_retrieve",
-        responses={200: OpenAiModelSerializer, **errors()},
+        responses={200: OpenAiModelSerializer, **error_responses()},
         examples=[OpenApiExample("A model", EXAMPLE, response_only=True, status_codes=["200"])],
     )
     def get(self, request: Request, model: str, **_: Any) -> Response:
-        """About a model, or about the version of it that is named."""
+        """Get a model, or one version of it."""
         base, number = base_by_name(self.tenant, model)
         version = _version(base, number)
-        about = {"version": version.number, "state": version.state, "digest": version.digest}
-        shown = _shown(base)
+        details = {"version": version.number, "state": version.state, "digest": version.digest}
+        value = _model_json(base)
         if number is not None:
-            shown |= {"id": f"{shown['id']}:{number}", "created": unix(version.created_at)}
-        return Response(shown | {"hmi": shown["hmi"] | about})
+            value |= {"id": f"{value['id']}:{number}", "created": unix_time(version.created_at)}
+        return Response(value | {"hmi": value["hmi"] | details})
 
     @extend_schema(
-        operation_id="openai_models_delete", responses={200: DeletedSerializer, **errors(400, 409)}
+        operation_id="openai_models_delete", responses={200: DeletedSerializer, **error_responses(400, 409)}
     )
     def delete(self, request: Request, model: str, **_: Any) -> Response:
         """Delete a model with all its versions."""
@@ -104,17 +105,17 @@ class OpenAiModelView(ModelsAccess):
         if not isinstance(base, Hplm):
             raise HmiError(ErrorCode.FORBIDDEN, "Only models are deleted here.", param="model")
         if number is not None:
-            message = f"A model is deleted whole: {base_name(base)}."
+            message = f"Versions cannot be deleted alone. Delete the model: {base_name(base)}."
             raise HmiError(ErrorCode.INVALID_FIELD, message, param="model")
-        if at_work := fine_tunings_running(base):
+        if running := fine_tunings_running(base):
             message = f"{base_name(base)} is still being fine-tuned; cancel that first, or wait"
-            raise has_dependents(message, at_work, param="model")
+            raise has_dependents(message, running, param="model")
         hplm_delete(hplm=base, actor=request_actor(request))
         return Response({"id": base_name(base), "object": "model", "deleted": True})
 
 
 def _version(base: Base, number: int | None) -> Version:
-    """Of a model without a number that which answers."""
+    """The version with this number. Without one, the version of the default alias, or the newest."""
     if isinstance(base, Hplm) and number is None:
         for alias in base.aliases.all():
             if alias.name == DEFAULT_ALIAS:
@@ -122,17 +123,17 @@ def _version(base: Base, number: int | None) -> Version:
     return base_version(base, number)
 
 
-def _shown(base: Base) -> dict[str, Any]:
+def _model_json(base: Base) -> dict[str, Any]:
     owner = base.tenant.slug if isinstance(base, Hplm | Domain) and base.tenant else PLATFORM
     return {
         "id": base_name(base),
         "object": "model",
-        "created": unix(base.created_at),
+        "created": unix_time(base.created_at),
         "owned_by": owner,
-        "hmi": _about(base),
+        "hmi": _details(base),
     }
 
 
-def _about(base: Base) -> Mapping[str, Any]:
+def _details(base: Base) -> Mapping[str, Any]:
     kind = str(base._meta.verbose_name)
     return {"kind": kind, "task": base.task} if isinstance(base, Hplm) else {"kind": kind}

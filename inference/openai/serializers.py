@@ -1,17 +1,17 @@
-"""Files and errors in the shapes of the OpenAI conventions."""
+"""Serializers of files, uploads, errors and metadata, and the JSON objects of files and uploads."""
 
 from datetime import timedelta
 from typing import Any, Final
 
 from rest_framework import serializers
 
-from inference.openai.lists import FILE, UPLOAD, unix, written_id
+from inference.openai.ids import FILE, UPLOAD, format_id, unix_time
 from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, PartedFile
+from tenants.datasets.models import File, MultipartUpload
 from tenants.datasets.models.file import UPLOADABLE_PURPOSES
 
-SHORTEST_LIFE_S: Final = 3600
+MIN_LIFETIME_S: Final = 3600
 MAX_LIFETIME_S: Final = 30 * 24 * 3600
 
 
@@ -19,7 +19,7 @@ class OpenAiErrorSerializer(serializers.Serializer[Any]):
     """An error."""
 
     class Inner(serializers.Serializer[Any]):
-        """What was wrong, where, and what it is called."""
+        """The message, the field that is wrong, and the code."""
 
         message = serializers.CharField()
         type = serializers.CharField()
@@ -47,30 +47,28 @@ class OpenAiFileSerializer(serializers.Serializer[Any]):
 
 
 class FileUploadSerializer(StrictSerializer):
-    """A file and what it is for."""
+    """A file and its purpose."""
 
     file = serializers.FileField(allow_empty_file=True)
     purpose = serializers.ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
 
     def get_fields(self) -> dict[str, Any]:
-        """With two whose names are how the conventions write an object in a form."""
+        """Add the two fields of ``expires_after``, an object in a form."""
         anchor = serializers.ChoiceField(["created_at"], required=False)
-        seconds = serializers.IntegerField(
-            required=False, min_value=SHORTEST_LIFE_S, max_value=MAX_LIFETIME_S
-        )
-        life = {"expires_after[anchor]": anchor, "expires_after[seconds]": seconds}
-        return super().get_fields() | life
+        seconds = serializers.IntegerField(required=False, min_value=MIN_LIFETIME_S, max_value=MAX_LIFETIME_S)
+        lifetime = {"expires_after[anchor]": anchor, "expires_after[seconds]": seconds}
+        return super().get_fields() | lifetime
 
 
 class ExpiresAfterSerializer(StrictSerializer):
-    """How long a file is kept."""
+    """When the file expires: ``seconds`` after its creation."""
 
     anchor = serializers.ChoiceField(["created_at"])
-    seconds = serializers.IntegerField(min_value=SHORTEST_LIFE_S, max_value=MAX_LIFETIME_S)
+    seconds = serializers.IntegerField(min_value=MIN_LIFETIME_S, max_value=MAX_LIFETIME_S)
 
 
 class UploadRequestSerializer(StrictSerializer):
-    """A file that will come in parts."""
+    """A file that will be uploaded in parts."""
 
     bytes = serializers.IntegerField(min_value=1, max_value=2**53)
     filename = serializers.CharField(max_length=500)
@@ -79,21 +77,21 @@ class UploadRequestSerializer(StrictSerializer):
     expires_after = ExpiresAfterSerializer(required=False)
 
 
-class OpenAiPartSerializer(StrictSerializer):
+class UploadPartSerializer(StrictSerializer):
     """A part of a file."""
 
-    data = serializers.FileField(allow_empty_file=True)  # type: ignore[assignment]  # their name
+    data = serializers.FileField(allow_empty_file=True)  # type: ignore[assignment]  # the name of the field in OpenAI's API
 
 
-class CompletedSerializer(StrictSerializer):
-    """Which parts, in their order, and what they should have together."""
+class UploadCompleteSerializer(StrictSerializer):
+    """The ids of the parts, in order, and the expected MD5 of the file."""
 
     part_ids = serializers.ListField(child=serializers.CharField(max_length=100), max_length=100)
     md5 = serializers.RegexField("^[0-9A-Fa-f]{32}$", required=False, allow_null=True)
 
 
 class OpenAiUploadSerializer(serializers.Serializer[Any]):
-    """A file that comes in parts; ``file`` once it is completed."""
+    """An upload in parts. It has a ``file`` once it is completed."""
 
     id = serializers.CharField()
     object = serializers.CharField(help_text="`upload`.")
@@ -106,8 +104,8 @@ class OpenAiUploadSerializer(serializers.Serializer[Any]):
     file = OpenAiFileSerializer(allow_null=True)
 
 
-class ShownPartSerializer(serializers.Serializer[Any]):
-    """A part that has come in."""
+class OpenAiUploadPartSerializer(serializers.Serializer[Any]):
+    """A part that was uploaded."""
 
     id = serializers.CharField()
     object = serializers.CharField(help_text="`upload.part`.")
@@ -116,66 +114,70 @@ class ShownPartSerializer(serializers.Serializer[Any]):
 
 
 class DeletedSerializer(serializers.Serializer[Any]):
-    """What was deleted."""
+    """The id of a deleted object."""
 
     id = serializers.CharField()
     object = serializers.CharField()
     deleted = serializers.BooleanField()
 
 
-def shown_file(file: File) -> dict[str, Any]:
-    """A file as JSON."""
+def file_json(file: File) -> dict[str, Any]:
+    """The JSON object of a file."""
     return {
-        "id": written_id(FILE, file.pk),
+        "id": format_id(FILE, file.pk),
         "object": "file",
         "bytes": file.size_bytes,
-        "created_at": unix(file.created_at),
-        "expires_at": unix(file.expires_at),
+        "created_at": unix_time(file.created_at),
+        "expires_at": unix_time(file.expires_at),
         "filename": file.filename,
         "purpose": str(file.purpose),
         "status": "processed",
     }
 
 
-def shown_upload(parted: PartedFile) -> dict[str, Any]:
-    """A file in parts as JSON."""
+def upload_json(upload: MultipartUpload) -> dict[str, Any]:
+    """The JSON object of an upload."""
     return {
-        "id": written_id(UPLOAD, parted.pk),
+        "id": format_id(UPLOAD, upload.pk),
         "object": "upload",
-        "bytes": parted.size_bytes,
-        "created_at": unix(parted.created_at),
-        "expires_at": unix(parted.expires_at),
-        "filename": parted.filename,
-        "purpose": str(parted.purpose),
-        "status": str(parted.state),
-        "file": shown_file(parted.file) if parted.file else None,
+        "bytes": upload.size_bytes,
+        "created_at": unix_time(upload.created_at),
+        "expires_at": unix_time(upload.expires_at),
+        "filename": upload.filename,
+        "purpose": str(upload.purpose),
+        "status": str(upload.state),
+        "file": file_json(upload.file) if upload.file else None,
     }
 
 
-def life_of(asked: dict[str, Any]) -> timedelta | None:
-    """How long the form wants the file kept."""
-    seconds = asked.get("expires_after[seconds]")
-    if seconds is None and "expires_after[anchor]" in asked:
-        raise HmiError(ErrorCode.MISSING_FIELD, "Say after how many seconds.", param="expires_after[seconds]")
+def lifetime_of(data: dict[str, Any]) -> timedelta | None:
+    """The lifetime that the form asks for, or None."""
+    seconds = data.get("expires_after[seconds]")
+    if seconds is None and "expires_after[anchor]" in data:
+        raise HmiError(
+            ErrorCode.MISSING_FIELD,
+            "The field expires_after[seconds] is missing.",
+            param="expires_after[seconds]",
+        )
     return None if seconds is None else timedelta(seconds=seconds)
 
 
 MAX_METADATA: Final = 16
-MAX_KEY_LENGTH, LONGEST_VALUE = 64, 512
+MAX_KEY_LENGTH, MAX_VALUE_LENGTH = 64, 512
 
 
 class MetadataField(serializers.DictField):
-    """Texts by names, as many and as long as the OpenAI conventions allow."""
+    """A mapping of strings, with OpenAI's limits."""
 
     def __init__(self) -> None:
-        child = serializers.CharField(max_length=LONGEST_VALUE, allow_blank=True)
+        child = serializers.CharField(max_length=MAX_VALUE_LENGTH, allow_blank=True)
         super().__init__(child=child, required=False, allow_null=True)
 
     def to_internal_value(self, data: Any) -> Any:
-        """The texts. Raises ValidationError."""
-        given = super().to_internal_value(data)
-        if len(given) > MAX_METADATA or any(len(key) > MAX_KEY_LENGTH for key in given):
+        """The mapping. Raises ValidationError beyond the limits."""
+        metadata = super().to_internal_value(data)
+        if len(metadata) > MAX_METADATA or any(len(key) > MAX_KEY_LENGTH for key in metadata):
             raise serializers.ValidationError(
                 f"At most {MAX_METADATA} keys of at most {MAX_KEY_LENGTH} characters."
             )
-        return given
+        return metadata

@@ -1,4 +1,4 @@
-"""`/v1/uploads`: files that come in parts, several at a time if one likes."""
+"""`/v1/uploads`: uploads in parts, which may be sent in parallel."""
 
 from datetime import timedelta
 from typing import Any
@@ -8,20 +8,20 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.serializers import Serializer
 
-from inference.openai.errors import OpenAiView, errors
-from inference.openai.lists import PART, UPLOAD, read_id, unix, written_id
+from inference.openai.errors import OpenAiView, error_responses
+from inference.openai.ids import PART, UPLOAD, format_id, parse_id, unix_time
 from inference.openai.serializers import (
-    CompletedSerializer,
-    OpenAiPartSerializer,
+    OpenAiUploadPartSerializer,
     OpenAiUploadSerializer,
-    ShownPartSerializer,
+    UploadCompleteSerializer,
+    UploadPartSerializer,
     UploadRequestSerializer,
-    shown_upload,
+    upload_json,
 )
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import UploadFormParser
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
-from tenants.datasets.models import PartedFile
+from tenants.datasets.models import MultipartUpload
 from tenants.datasets.selectors.files import multipart_upload_of
 from tenants.datasets.services.multipart_uploads import (
     multipart_upload_cancel,
@@ -33,54 +33,54 @@ from tenants.datasets.services.multipart_uploads import (
 
 class _UploadView(OpenAiView):
     serializer_class: type[Serializer[Any]] = OpenAiUploadSerializer
-    queryset = PartedFile.unscoped.none()
+    queryset = MultipartUpload.unscoped.none()
 
-    def upload(self, given: str) -> PartedFile:
-        """The file in parts with this id, or ``not_found``."""
-        return multipart_upload_of(self.tenant, read_id(UPLOAD, given, param="upload_id"))
+    def upload(self, upload_id: str) -> MultipartUpload:
+        """The upload with this id, or ``not_found``."""
+        return multipart_upload_of(self.tenant, parse_id(UPLOAD, upload_id, param="upload_id"))
 
 
 class OpenAiUploadsView(_UploadView):
-    """Files in parts."""
+    """Create an upload."""
 
     @extend_schema(
         operation_id="openai_uploads_create",
         request=UploadRequestSerializer,
-        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
+        responses={200: OpenAiUploadSerializer, **error_responses(400, 408, 409, 413)},
     )
     def post(self, request: Request, **_: Any) -> Response:
-        """Announce a file."""
+        """Create an upload of a file in parts."""
         body = UploadRequestSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        asked = body.validated_data
-        after = asked.get("expires_after")
+        data = body.validated_data
+        after = data.get("expires_after")
         multipart_upload = multipart_upload_create(
             tenant=self.tenant,
-            purpose=asked["purpose"],
-            filename=asked["filename"],
-            size=asked["bytes"],
+            purpose=data["purpose"],
+            filename=data["filename"],
+            size=data["bytes"],
             actor=request_actor(request),
-            life=timedelta(seconds=after["seconds"]) if after else None,
+            expires_after=timedelta(seconds=after["seconds"]) if after else None,
         )
-        return Response(shown_upload(multipart_upload))
+        return Response(upload_json(multipart_upload))
 
 
 class OpenAiPartsView(_UploadView):
-    """The parts of one."""
+    """Add parts to an upload."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     parser_classes = (UploadFormParser,)
-    serializer_class = ShownPartSerializer
+    serializer_class = OpenAiUploadPartSerializer
 
     @extend_schema(
         operation_id="openai_uploads_parts_create",
-        request={"multipart/form-data": OpenAiPartSerializer},
-        responses={200: ShownPartSerializer, **errors(400, 408, 409, 413)},
+        request={"multipart/form-data": UploadPartSerializer},
+        responses={200: OpenAiUploadPartSerializer, **error_responses(400, 408, 409, 413)},
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
-        """Add a part."""
+        """Add a part to an upload."""
         multipart_upload = self.upload(openai_upload_id)
-        form = OpenAiPartSerializer(data=request.data)
+        form = UploadPartSerializer(data=request.data)
         form.is_valid(raise_exception=True)
         data = form.validated_data["data"]
         part = part_create(
@@ -88,46 +88,46 @@ class OpenAiPartsView(_UploadView):
         )
         return Response(
             {
-                "id": written_id(PART, part.pk),
+                "id": format_id(PART, part.pk),
                 "object": "upload.part",
-                "created_at": unix(part.created_at),
-                "upload_id": written_id(UPLOAD, multipart_upload.pk),
+                "created_at": unix_time(part.created_at),
+                "upload_id": format_id(UPLOAD, multipart_upload.pk),
             }
         )
 
 
 class OpenAiUploadCompleteView(_UploadView):
-    """The end of one."""
+    """Complete an upload."""
 
     @extend_schema(
         operation_id="openai_uploads_complete",
-        request=CompletedSerializer,
-        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
+        request=UploadCompleteSerializer,
+        responses={200: OpenAiUploadSerializer, **error_responses(400, 408, 409, 413)},
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
-        """Make a file of the parts."""
+        """Complete an upload: create a file from its parts."""
         multipart_upload = self.upload(openai_upload_id)
-        body = CompletedSerializer(data=request.data)
+        body = UploadCompleteSerializer(data=request.data)
         body.is_valid(raise_exception=True)
-        asked = body.validated_data
+        data = body.validated_data
         multipart_upload_complete(
             multipart_upload=multipart_upload,
-            part_ids=[read_id(PART, part, param="part_ids") for part in asked["part_ids"]],
+            part_ids=[parse_id(PART, part, param="part_ids") for part in data["part_ids"]],
             actor=request_actor(request),
-            md5=asked.get("md5") or "",
+            md5=data.get("md5") or "",
         )
-        return Response(shown_upload(self.upload(openai_upload_id)))
+        return Response(upload_json(self.upload(openai_upload_id)))
 
 
 class OpenAiUploadCancelView(_UploadView):
-    """The other end of one."""
+    """Cancel an upload."""
 
     @extend_schema(
         operation_id="openai_uploads_cancel",
         request=None,
-        responses={200: OpenAiUploadSerializer, **errors(400, 408, 409, 413)},
+        responses={200: OpenAiUploadSerializer, **error_responses(400, 408, 409, 413)},
     )
     def post(self, request: Request, openai_upload_id: str, **_: Any) -> Response:
-        """Throw the parts away."""
+        """Cancel an upload and delete its parts."""
         multipart_upload_cancel(multipart_upload=self.upload(openai_upload_id))
-        return Response(shown_upload(self.upload(openai_upload_id)))
+        return Response(upload_json(self.upload(openai_upload_id)))

@@ -1,4 +1,4 @@
-"""``/v1/``, as the OpenAI conventions have it. A key says whose rows they are; people name ``?tenant=``."""
+"""URLs of the OpenAI-compatible API. The API key decides the tenant; signed-in users add ``?tenant=``."""
 
 from uuid import UUID
 
@@ -7,21 +7,21 @@ from django.urls import path, register_converter
 from inference.openai import batches, embeddings, files, fine_tuning, models, uploads
 
 
-class Hex:
-    """A key in 32 hexadecimal digits."""
+class HexUuidConverter:
+    """A UUID as 32 hexadecimal digits."""
 
     regex = "[0-9a-f]{32}"
 
     def to_python(self, value: str) -> UUID:
-        """The key."""
+        """The UUID."""
         return UUID(value)
 
     def to_url(self, value: UUID | str) -> str:
-        """Its digits."""
+        """The digits of the UUID."""
         return UUID(str(value)).hex
 
 
-register_converter(Hex, "hex")
+register_converter(HexUuidConverter, "hex")
 
 JOB = "fine_tuning/jobs/<str:fine_tuning_id>"
 urlpatterns = [

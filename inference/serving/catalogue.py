@@ -139,17 +139,17 @@ class Catalogue:
     @property
     def pinned_resident(self) -> int:
         """How many of the pinned models are in memory."""
-        return sum(self.cache.holds(hplm.digest) for hplm in self.manifest.to_stay())
+        return sum(self.cache.holds(hplm.digest) for hplm in self.manifest.pinned_hplms())
 
     def reread(self) -> None:
         """Take the manifest for new, and try again what could not be loaded. Any thread may ask for it."""
         self._refusals.forget()
-        self._watcher.forget()
+        self._watcher.invalidate()
 
     @property
     def is_behind(self) -> bool:
         """Whether there is a newer manifest than the one that is served."""
-        return self._next.under_way or self._watcher.is_new()
+        return self._next.under_way or self._watcher.has_changed()
 
     def refresh(self) -> bool:
         """Follow the manifest to its current revision, however long that takes; True when it had changed."""
@@ -162,7 +162,7 @@ class Catalogue:
         """Serve the next revision if it is prepared, and begin to prepare one if the manifest is newer still:
         microseconds, unless it is to be waited for. True when another revision is served from now on."""
         swapped = self._swap(wait)
-        if not self._next.under_way and (self._watcher.is_new() or time.monotonic() >= self._again_at):
+        if not self._next.under_way and (self._watcher.has_changed() or time.monotonic() >= self._again_at):
             self._again_at = math.inf
             self._next.begin(self._prepare)
         self._bring()
@@ -213,7 +213,7 @@ class Catalogue:
     def _load_ahead(self) -> None:
         """The pinned models; then the lower layers and the other models that nobody has to make room for."""
         until = time.monotonic() + self._ahead_s
-        for hplm in self.manifest.to_stay():
+        for hplm in self.manifest.pinned_hplms():
             self._load_unless_held(hplm)
         if self.misses.policy is not MissPolicy.FALLBACK:
             self.halves.bring(until)

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inference.hplm.hplm import QUESTION_ANSWERING
-from inference.hplm.plot import HIT_FULL, HIT_PART, HIT_UNIGRAM
+from inference.hplm.plot import HIT_EXACT, HIT_SHORTER, HIT_UNIGRAM
 from inference.hplm.plot_lookup import COMPUTED
 from inference.hplm.tokenization import Encoding
 
-LEVELS: Final = {HIT_FULL: "trigram", HIT_PART: "bigram", HIT_UNIGRAM: "unigram", COMPUTED: "computed"}
+LEVELS: Final = {HIT_EXACT: "trigram", HIT_SHORTER: "bigram", HIT_UNIGRAM: "unigram", COMPUTED: "computed"}
 """By the names that the counts of an answer have."""
 TEXTS: Final = ("text", "text_pair")
 QUESTION: Final = ("question", "context")

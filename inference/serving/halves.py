@@ -131,7 +131,7 @@ class Halves:
         link = now.links[chain]
         hot = self.hot.of(link.tables)
         if not computing:
-            return LowerLayers(link.chain, composition=link.composition, device=self._device, hot=hot)
+            return LowerLayers(link.chain, composition=link.composition, device=self._device, row_caches=hot)
         use = Use()
         local, full = self._local(now, link.lower, use), self._full(now, link.root, use)
         costs = now.costs.get(link.root)
@@ -185,7 +185,7 @@ class Halves:
                 "corrupt_artifact", f"a table of the chain of {hplm.tenant}/{hplm.hplm} is absent"
             )
         chain = PlotChain([tables[digest] for digest in hplm.plots])
-        composition = chain.composition.to(self._device).with_context_in(self._dtype)
+        composition = chain.composition.to(self._device).with_context_dtype(self._dtype)
         errors = _errors(manifest, hplm)
         return _Link(chain, tuple(hplm.plots), composition, hplm.root, hplm.lower, errors)
 

@@ -3,10 +3,10 @@
 import logging
 from dataclasses import replace
 
-from inference.decimals import seconds_in_words
 from inference.engine.rows import ModelIdentity
 from inference.hplm.errors import HplmError
 from inference.hplm.miss_policy import MissPolicy
+from inference.number_format import format_seconds
 from inference.queueing.consumer import Entry
 from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply
@@ -40,7 +40,7 @@ def expiry(entry: Entry) -> InferReply:
     """The reply to a request that came too late to be computed in time."""
     request = entry.request
     allowed = request.deadline - request.enqueued_at
-    message = f"the request was not served within {seconds_in_words(allowed)}"
+    message = f"the request was not served within {format_seconds(allowed)}"
     return InferReply.failure(request.id, request.model, "deadline_exceeded", message)
 
 

@@ -29,8 +29,8 @@ class TenantRequest(Request):
 class ApiKeyAuthentication(BaseAuthentication):
     """Sets ``request.auth`` to the key and ``request.tenant`` to its tenant; the user stays anonymous.
 
-    A key acts for its tenant, never for the person who made it. A key that is unknown, revoked or
-    expired is refused (401) in the same words, whichever it is.
+    A key acts for its tenant, not for the person who created it. Unknown, revoked and expired keys get the
+    same response (401).
     """
 
     def authenticate(self, request: Request) -> tuple[Any, ApiKey] | None:
@@ -54,9 +54,9 @@ class ApiKeyAuthentication(BaseAuthentication):
 
 
 class CachedApiKeyAuthentication(ApiKeyAuthentication):
-    """Caches keys and their tenants for HMI_KEY_CACHE_S, for endpoints with many requests a second.
+    """Caches keys and their tenants, for endpoints with many requests a second.
 
-    A revoked key or a suspended tenant is refused that much later.
+    Revocation and suspension take effect after at most HMI_KEY_CACHE_S.
     """
 
     def find(self, plaintext: str) -> ApiKey | None:
@@ -64,7 +64,7 @@ class CachedApiKeyAuthentication(ApiKeyAuthentication):
 
 
 def api_key_cached(plaintext: str) -> ApiKey | None:
-    """`api_key_authenticate`, as it was at most HMI_KEY_CACHE_S ago."""
+    """`api_key_authenticate`, with a result that may be HMI_KEY_CACHE_S old."""
     # The cache has a digest, so that a memory dump reveals no key.
     name = f"api-key:{sha256(plaintext.encode()).hexdigest()}"
     key = cached(name, lambda: api_key_authenticate(plaintext), settings.HMI_KEY_CACHE_S)
@@ -80,7 +80,7 @@ def api_key_authenticate(plaintext: str) -> ApiKey | None:
 
 
 def api_key_from(plaintext: str) -> ApiKey | None:
-    """The usable key with this plaintext, its tenant loaded; none when unknown, revoked or expired."""
+    """Return the usable key with this plaintext and its tenant, or None."""
     if not KEY_PATTERN.fullmatch(plaintext):
         return None
     try:
@@ -92,7 +92,7 @@ def api_key_from(plaintext: str) -> ApiKey | None:
 
 
 def presented_key(request: Request | HttpRequest) -> str | None:
-    """What the caller gives as an API key, if anything."""
+    """Return the API key in the headers of the request, or None."""
     header = request.headers.get("X-Api-Key")
     if header is not None:
         return header.strip()

@@ -1,4 +1,4 @@
-"""Who may do what. A stranger gets 404, a member without the right 403, nobody at all 401."""
+"""Permission checks. Not signed in: 401. Not a member: 404. A member without the permission: 403."""
 
 from typing import Final
 
@@ -11,15 +11,15 @@ from tenants.accounts.selectors import membership_of, tenant_by_slug
 from tenants.base.errors import ErrorCode, HmiError
 
 ROLE_OF_SCOPE: dict[Scope, Role] = {Scope.INFER: Role.VIEWER, Scope.MANAGE: Role.DEVELOPER}
-"""What a member needs in order to do what a key does with the scope."""
+"""The role with which a member may do what a key with the scope may."""
 
-NOBODY: Final = "Sign in, or send an API key, as the header Authorization: Bearer <key>."
+UNAUTHENTICATED_MESSAGE: Final = "Sign in, or send an API key, as the header Authorization: Bearer <key>."
 
 
 def require_role(user: User | AnonymousUser, tenant: Tenant, role: str) -> Membership:
-    """The user's membership, if it includes the role; else 401, 404 or 403. Suspended tenants: 403."""
+    """Return the user's membership, or raise unless it includes the role and the tenant is not suspended."""
     if not user.is_authenticated:
-        raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
+        raise HmiError(ErrorCode.UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE)
     membership = membership_of(user, tenant)
     if membership is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such tenant.", param="tenant")
@@ -34,7 +34,7 @@ def require_role(user: User | AnonymousUser, tenant: Tenant, role: str) -> Membe
 
 
 def require_staff(user: User | AnonymousUser) -> None:
-    """Only staff look after what belongs to the platform; others get 403, nobody 401."""
+    """Raise unless the user is active staff."""
     if not user.is_authenticated:
         raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in first.")
     if not (user.is_active and user.is_staff):
@@ -42,20 +42,22 @@ def require_staff(user: User | AnonymousUser) -> None:
 
 
 def require_permission(user: User | AnonymousUser, *permissions: str) -> None:
-    """Staff who have one of these permissions, as Django names them; others get 403, nobody 401. As in the
-    administration, the right to change rows includes the right to see them."""
+    """Raise unless the user is staff with one of these Django permissions.
+
+    As in the admin, the permission to change rows includes the permission to view them.
+    """
     require_staff(user)
-    enough = {*permissions, *(name.replace(".view_", ".change_") for name in permissions)}
-    if not any(user.has_perm(name) for name in enough):
+    sufficient = {*permissions, *(name.replace(".view_", ".change_") for name in permissions)}
+    if not any(user.has_perm(name) for name in sufficient):
         raise HmiError(
             ErrorCode.FORBIDDEN,
-            f"This needs the permission {' or '.join(permissions)}, which an administrator may give you.",
+            f"This needs the permission {' or '.join(permissions)}. Ask an administrator for it.",
             details={"needs": list(permissions)},
         )
 
 
 def require_scope(key: ApiKey, scope: str) -> None:
-    """The key has the scope and its tenant is not suspended; else 403."""
+    """Raise unless the key has the scope and its tenant is not suspended."""
     if not key.allows(Scope(scope)):
         raise HmiError(
             ErrorCode.FORBIDDEN,
@@ -66,15 +68,15 @@ def require_scope(key: ApiKey, scope: str) -> None:
 
 
 def require_active(tenant: Tenant) -> None:
-    """The tenant is not suspended; else 403."""
+    """Raise if the tenant is suspended."""
     if tenant.is_suspended:
         raise HmiError(ErrorCode.FORBIDDEN, f"The tenant {tenant.slug} is suspended.")
 
 
 def tenant_for(user: User | AnonymousUser, slug: str, role: str) -> Tenant:
-    """The tenant with this slug, in which the user has the role; else 401, 404 or 403."""
+    """Return the tenant with this slug, or raise unless the user has the role in it."""
     if not user.is_authenticated:
-        raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
+        raise HmiError(ErrorCode.UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE)
     tenant = tenant_by_slug(slug)
     require_role(user, tenant, role)
     bind_contextvars(tenant=tenant.slug)
@@ -82,10 +84,10 @@ def tenant_for(user: User | AnonymousUser, slug: str, role: str) -> Tenant:
 
 
 def request_tenant(request: Request, slug: str | None, scope: str, *, role: str | None = None) -> Tenant:
-    """Whose request this is: the key's tenant, or the one a signed-in member names.
+    """Return the tenant of a request: that of the key, or the one that a signed-in member names.
 
-    A key may name its own tenant and no other. A member always names it: there is no "current tenant".
-    ``role`` is what a member needs, by default what the scope stands for.
+    A key may name only its own tenant. A member must name it. ``role`` is what a member needs, by default the
+    role of the scope.
     """
     if isinstance(request.auth, ApiKey):
         if slug is not None and slug != request.auth.tenant.slug:
@@ -93,20 +95,20 @@ def request_tenant(request: Request, slug: str | None, scope: str, *, role: str 
         require_scope(request.auth, scope)
         return request.auth.tenant
     if not request.user.is_authenticated:
-        raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
+        raise HmiError(ErrorCode.UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE)
     if slug is None:
         raise HmiError(
             ErrorCode.MISSING_FIELD,
-            "Say which tenant: /api/v1/tenants/<slug>/… or ?tenant=<slug>.",
+            "Name the tenant: /api/v1/tenants/<slug>/… or ?tenant=<slug>.",
             param="tenant",
         )
     return tenant_for(request.user, slug, role or ROLE_OF_SCOPE[Scope(scope)])
 
 
 def request_actor(request: Request) -> ApiKey | User:
-    """Who acts in this request: the key, or the person signed in."""
+    """Return the API key or the signed-in user of a request."""
     if isinstance(request.auth, ApiKey):
         return request.auth
     if isinstance(request.user, User):
         return request.user
-    raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
+    raise HmiError(ErrorCode.UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE)

@@ -1,4 +1,4 @@
-"""Who did what: for the owners of a tenant."""
+"""API of the audit log, for owners of a tenant."""
 
 from typing import Any
 
@@ -11,22 +11,23 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.audit.models import AuditEvent
 from tenants.audit.selectors import AuditFilter, audit_events_of
+from tenants.base.api.inputs import validated_query
 
 
 class AuditQuerySerializer(serializers.Serializer[Any]):
-    """Which events."""
+    """Filters of audit events."""
 
-    actor = serializers.CharField(
-        required=False, help_text="A user name, the prefix of a key, or `system` for what happened by itself."
+    actor = serializers.CharField(required=False, help_text="A user name, the prefix of a key, or `system`.")
+    kind = serializers.CharField(
+        required=False, help_text="A verb such as `dataset.upload`, or its first part: `dataset`."
     )
-    kind = serializers.CharField(required=False, help_text="Such as `dataset`, or just `dataset.upload`.")
-    words = serializers.CharField(required=False, help_text="Letters of what it was done to.")
+    words = serializers.CharField(required=False, help_text="Text that occurs in the subject.")
     since = serializers.DateField(required=False)
     until = serializers.DateField(required=False)
 
 
 class AuditEventSerializer(serializers.ModelSerializer[AuditEvent]):
-    """One thing that was done. Neither an actor nor a key: by the system itself."""
+    """An audit event. Events of the system have neither an actor nor a key."""
 
     actor = serializers.CharField(source="actor.username", default=None, read_only=True, allow_null=True)
     key = serializers.CharField(source="api_key_id", read_only=True, allow_null=True)
@@ -38,7 +39,7 @@ class AuditEventSerializer(serializers.ModelSerializer[AuditEvent]):
 
 
 class AuditView(TenantView):
-    """The tenant's audit events, the newest first."""
+    """The tenant's audit events, newest first."""
 
     serializer_class = AuditEventSerializer
     queryset = AuditEvent.unscoped.none()
@@ -47,7 +48,6 @@ class AuditView(TenantView):
 
     @extend_schema(parameters=[AuditQuerySerializer], responses=AuditEventSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        query = AuditQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        page = self.paginate_queryset(audit_events_of(self.tenant, AuditFilter(**query.validated_data)))
+        query = validated_query(AuditQuerySerializer, request)
+        page = self.paginate_queryset(audit_events_of(self.tenant, AuditFilter(**query)))
         return self.get_paginated_response(AuditEventSerializer(page, many=True).data)

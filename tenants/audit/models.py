@@ -1,7 +1,7 @@
-"""Who did what, when. Written once, never changed (a trigger sees to it).
+"""The audit log. A trigger refuses changes and deletions of events.
 
-When all data of a tenant is deleted, its events keep what was done and when, and lose everything else: the
-trigger lets nothing but that happen, and only in a transaction that says which tenant goes.
+The exception is the deletion of all data of a tenant. Its events keep their verb and time, and everything
+else is blanked, in a transaction that sets ``hmi.deleted_tenant``.
 """
 
 from django.conf import settings
@@ -13,7 +13,7 @@ from tenants.base.managers import TenantScopedManager
 
 
 class AuditEvent(models.Model):
-    """One thing that was done. No tenant: the platform's. No actor and no key: the system itself."""
+    """An audit event. Without a tenant it is the platform's; without actor and key the system did it."""
 
     tenant = models.ForeignKey(
         "accounts.Tenant", on_delete=models.PROTECT, null=True, blank=True, related_name="audit_events"
@@ -25,9 +25,9 @@ class AuditEvent(models.Model):
         "accounts.ApiKey", on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
     verb = models.CharField(max_length=64, help_text='Such as "dataset.upload".')
-    subject = models.CharField(max_length=200, help_text="What it was done to.")
+    subject = models.CharField(max_length=200, help_text="The object of the action.")
     detail = models.JSONField(default=dict, blank=True)
-    address = models.GenericIPAddressField(null=True, blank=True, help_text="From where it was asked for.")
+    address = models.GenericIPAddressField(null=True, blank=True, help_text="The IP address of the client.")
     request_id = models.CharField(max_length=64, blank=True, default="", db_default="")
     at = models.DateTimeField(auto_now_add=True, db_default=Now())
 

@@ -1,4 +1,4 @@
-"""Writes of the audit log."""
+"""Writing audit events."""
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from tenants.accounts.models import ApiKey, Tenant, User
 
 Actor: TypeAlias = "User | ApiKey | None"
-"""Who acts: a person, a key, or the system itself."""
+"""The user, the API key, or None for the system."""
 
 
 def person(actor: Actor) -> "User | None":
-    """The actor where only a person can stand, as in ``created_by``."""
+    """The actor if it is a user, else None; for fields such as ``created_by``."""
     return actor if isinstance(actor, get_user_model()) else None
 
 
@@ -40,7 +40,7 @@ def audit_record(
         address=current_client_address(),
         request_id=get_contextvars().get("request_id", ""),
     )
-    # A tenant's request may do what is the platform's to note, such as to export a version of a root.
+    # A request of a tenant may record events of the platform, such as the export of a root's version.
     with nullcontext() if tenant else platform_scope():
         event.save(force_insert=True)
     return event

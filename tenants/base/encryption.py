@@ -9,8 +9,8 @@ from django.utils.crypto import salted_hmac
 
 from tenants.base.errors import ErrorCode, HmiError
 
-ENCRYPTED_PREFIX: Final = "sealed:"
-KEY_SALT: Final = "hmi_site.sealing"
+ENCRYPTED_PREFIX: Final = "encrypted:"
+KEY_SALT: Final = "hmi_site.encryption"
 KEY_CHANGED: Final = "This was encrypted with another secret key of the installation."
 
 

@@ -47,7 +47,7 @@ def tenant_scope(tenant: models.Model) -> Iterator[None]:
 def platform_scope() -> Iterator[None]:
     """Show all rows in the block: for work across tenants, or before the caller is known.
 
-    ``tests/integration/scope/test_platform_scope.py`` lists the modules that may use it.
+    ``tests/integration/tenants/base/test_platform_scope.py`` lists the modules that may use it.
     """
     with _set_scope(PLATFORM_SCOPE):
         yield

@@ -17,8 +17,8 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.errors import file_error
 
 CHUNK_BYTES = 1 << 20
-UPLOADS_FOLDER = ".arriving"
-CHECK_RESULTS_FOLDER = ".checked"
+UPLOADS_FOLDER = ".uploads"
+CHECK_RESULTS_FOLDER = ".check_results"
 WORKSPACE_MAX_AGE_S = 24 * 3600.0
 
 
@@ -54,7 +54,7 @@ class UploadStore:
         """The path of the file with this checksum, whether or not it exists."""
         return self.root / sha256[:2] / sha256
 
-    def incoming_path(self, key: object) -> Path:
+    def upload_path(self, key: object) -> Path:
         """The path of an upload's file, from its first byte until a corpus, dataset or file is made of it."""
         return self.root / UPLOADS_FOLDER / str(key)
 

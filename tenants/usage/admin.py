@@ -1,4 +1,4 @@
-"""Usage and audit events: written by the system, read by people."""
+"""Admin of usage, read-only."""
 
 from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -9,7 +9,7 @@ from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 
 @admin.register(UsageDay)
 class UsageDayAdmin(ReadOnlyAdmin):
-    """Infer requests per tenant, model and day."""
+    """Infer requests by tenant, day, model and key."""
 
     list_display = ("day", "tenant", "model_name", "requests", "inputs", "tokens", "failed")
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
@@ -17,12 +17,12 @@ class UsageDayAdmin(ReadOnlyAdmin):
     list_select_related = ("tenant",)
     search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
-    ordering = ("-day",)  # not by names, too, as elsewhere: there may be a hundred thousand rows
+    ordering = ("-day",)  # one field, which has an index: there may be a hundred thousand rows a day
 
 
 @admin.register(UsageSum)
 class UsageSumAdmin(ReadOnlyAdmin):
-    """The same per tenant, key and day."""
+    """Infer requests by tenant, day and key."""
 
     list_display = ("day", "tenant", "key_prefix", "requests", "inputs", "tokens", "failed")
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
@@ -35,7 +35,7 @@ class UsageSumAdmin(ReadOnlyAdmin):
 
 @admin.register(UsageMonth)
 class UsageMonthAdmin(ReadOnlyAdmin):
-    """The same per tenant, model and month."""
+    """Infer requests by tenant, month and model."""
 
     list_display = ("month", "tenant", "model_name", "requests", "inputs", "tokens", "failed")
     list_filter = (("tenant", AutocompleteSelectFilter), "month")

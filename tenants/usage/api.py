@@ -1,4 +1,4 @@
-"""What a tenant's infer requests came to."""
+"""API of usage: infer requests of a tenant by day, model or key."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
+from tenants.base.api.inputs import validated_query
 from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.models import UsageDay
@@ -19,7 +20,7 @@ USAGE_DAYS: Final = 30
 
 
 class UsageQuerySerializer(serializers.Serializer[Any]):
-    """Which days, and what their usage is added up by."""
+    """The period, and what its usage is summed by."""
 
     since = serializers.DateField(required=False, help_text="The same as `from`.")
     to = serializers.DateField(required=False, help_text="The last day; today if it is not given.")
@@ -30,13 +31,13 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
     )
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """`from` as well, which is no name of an attribute."""
+        """Add `from`, a keyword that cannot be an attribute."""
         first = serializers.DateField(required=False, help_text="The first day; 29 days ago if not given.")
         return {"from": first, **super().get_fields()}
 
 
 class SumSerializer(serializers.Serializer[Any]):
-    """Sums; ``machine_ms`` is for how long inference workers were busy."""
+    """Sums. ``machine_ms`` is how long inference workers were busy."""
 
     requests = serializers.IntegerField()
     inputs = serializers.IntegerField()
@@ -46,31 +47,31 @@ class SumSerializer(serializers.Serializer[Any]):
 
 
 class UsageRowSerializer(SumSerializer):
-    """One day of one model."""
+    """Usage of one model on one day."""
 
     day = serializers.DateField()
     model_name = serializers.CharField()
 
 
 class UsageOfDaySerializer(SumSerializer):
-    """One day (UTC)."""
+    """Usage of one day (UTC)."""
 
     day = serializers.DateField(source="name")
 
 
 class UsageOfModelSerializer(SumSerializer):
-    """One model, or several that had the name one after the other."""
+    """Usage of one model name, which several models may have had in turn."""
 
     model = serializers.CharField(source="name")
 
 
 class UsageOfKeySerializer(SumSerializer):
-    """One API key by its prefix; empty for people in the browser."""
+    """Usage of one API key, by its prefix. It is empty for requests from the browser."""
 
     key = serializers.CharField(source="name")
 
 
-SHOWN: Final[dict[UsageBy, type[SumSerializer]]] = {
+ROW_SERIALIZERS: Final[dict[UsageBy, type[SumSerializer]]] = {
     UsageBy.DAY: UsageOfDaySerializer,
     UsageBy.MODEL: UsageOfModelSerializer,
     UsageBy.KEY: UsageOfKeySerializer,
@@ -78,17 +79,17 @@ SHOWN: Final[dict[UsageBy, type[SumSerializer]]] = {
 
 
 class UsagePagination(ApiCursorPagination):
-    """Of sums: many models have the same day, and many the same number of requests."""
+    """Pagination of sums. Many rows share a day or a number of requests, so offsets must be large."""
 
     offset_cutoff = 1_000_000
 
     def get_ordering(self, request: Request, queryset: QuerySet[Any], view: Any) -> tuple[str, ...]:
-        """What is asked for has its own."""
+        """Return the ordering of the queryset."""
         return tuple(map(str, queryset.query.order_by))
 
 
 class UsageView(TenantView):
-    """Infer requests of the last 30 days, or of others, by day and model, or added up by one thing."""
+    """Infer requests by day and model, or summed by day, model or key. By default of the last 30 days."""
 
     serializer_class = SumSerializer
     pagination_class: Any = UsagePagination
@@ -97,24 +98,25 @@ class UsageView(TenantView):
     @extend_schema(
         parameters=[UsageQuerySerializer],
         responses=PolymorphicProxySerializer(
-            "UsageShown", [UsageRowSerializer, *SHOWN.values()], resource_type_field_name=None, many=True
+            "UsageShown",
+            [UsageRowSerializer, *ROW_SERIALIZERS.values()],
+            resource_type_field_name=None,
+            many=True,
         ),
     )
     def get(self, request: Request, **_: Any) -> Response:
-        query = UsageQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        asked = query.validated_data
-        first, last = _days(asked.get("from") or asked.get("since"), asked.get("to"))
-        if "by" in asked:
-            by = UsageBy(asked["by"])
+        query = validated_query(UsageQuerySerializer, request)
+        first, last = _period(query.get("from") or query.get("since"), query.get("to"))
+        if "by" in query:
+            by = UsageBy(query["by"])
             page = self.paginate_queryset(usage_by(self.tenant, by, first, last))
-            return self.get_paginated_response(SHOWN[by](page, many=True).data)
+            return self.get_paginated_response(ROW_SERIALIZERS[by](page, many=True).data)
         page = self.paginate_queryset(usage_by_day_and_model(self.tenant, first, last))
         return self.get_paginated_response(UsageRowSerializer(page, many=True).data)
 
 
-def _days(first: date | None, last: date | None) -> tuple[date, date | None]:
-    """From the first on, or 30 days that end with the last or today."""
+def _period(first: date | None, last: date | None) -> tuple[date, date | None]:
+    """Return the given days. Without the first, the period has 30 days."""
     if first is not None and last is not None and last < first:
         raise HmiError(ErrorCode.INVALID_FIELD, "The last day is before the first.", param="to")
     end = last or datetime.now(UTC).date()

@@ -1,4 +1,4 @@
-"""How much tenants may use, and what they have used."""
+"""Usage of tenants, and their quotas."""
 
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -10,10 +10,10 @@ __all__ = ["Quota", "UsageDay", "UsageMonth", "UsageSum"]
 
 
 class UsageDay(models.Model):
-    """One day (UTC) of one model's name, asked by one key. The row stays when the model is deleted.
+    """Infer requests of one day (UTC) by model name and API key.
 
-    A new model that takes a freed name goes on in the row of that day. Of a tenant that was deleted one row a
-    day stays, without names.
+    Rows are retained when the model is deleted; a new model with its name adds to the same row. For a deleted
+    tenant one row a day is retained, without names.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_days")
@@ -62,11 +62,10 @@ class UsageDay(models.Model):
 
 
 class UsageSum(models.Model):
-    """One day (UTC) of one key: the sums of its rows in `UsageDay`, of which a tenant may have a hundred
-    thousand.
+    """The sums of `UsageDay` by day (UTC) and API key.
 
-    Nobody writes here but a trigger on that table, in the statement that changes it, so the sums are always
-    those of the rows.
+    A tenant may have a hundred thousand rows of `UsageDay`. Triggers on that table keep the sums up to date,
+    in the same statement; nothing else writes here.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_sums")
@@ -94,8 +93,9 @@ class UsageSum(models.Model):
 
 
 class UsageMonth(models.Model):
-    """One month (UTC) of one model's name, by its first day: the sums of its rows in `UsageDay`, all keys
-    together. Kept as those of `UsageSum` are.
+    """The sums of `UsageDay` by month (UTC) and model name, kept up to date as `UsageSum` is.
+
+    ``month`` is its first day.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_months")
@@ -118,7 +118,7 @@ class UsageMonth(models.Model):
             ),
         )
         indexes = (
-            # The busiest of a month are read off it, however many others there are.
+            # For the models with the most requests of a month.
             models.Index(fields=("tenant", "month", "-requests", "model_name"), name="usage_month_busiest"),
         )
 
@@ -130,19 +130,19 @@ GIGABYTE = 1_000_000_000
 
 
 def rate(
-    what: str, otherwise: str = "the installation's own limit"
+    what: str, default: str = "the installation's own limit"
 ) -> "models.PositiveIntegerField[int | None, int | None]":
-    """A column: so many a minute, or as usual."""
+    """A field for a rate limit per minute. Null means the default."""
     return models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text=f"{what} in a minute. Empty: {otherwise}.",
+        help_text=f"{what} in a minute. Empty: {default}.",
     )
 
 
 class Quota(models.Model):
-    """How much a tenant may have and use. Its row is also the lock for counting against it."""
+    """The limits of a tenant. ``quota_lock`` locks this row while rows are counted."""
 
     tenant = models.OneToOneField("accounts.Tenant", on_delete=models.CASCADE, related_name="quota")
     max_domains = models.PositiveIntegerField(default=3, db_default=3)

@@ -43,13 +43,13 @@ class UsageBy(StrEnum):
 class UsageFilter:
     """Filters usage by model name and by key prefix, which is empty for the browser. None means all."""
 
-    hplm: str | None = None
+    model: str | None = None
     key: str | None = None
 
     def apply(self, rows: QuerySet[Any, Any]) -> QuerySet[Any, Any]:
         """Return the rows that match."""
-        asked = {"model_name": self.hplm, "key_prefix": self.key}
-        return rows.filter(**{column: name for column, name in asked.items() if name is not None})
+        values = {"model_name": self.model, "key_prefix": self.key}
+        return rows.filter(**{column: value for column, value in values.items() if value is not None})
 
 
 ALL_USAGE: Final = UsageFilter()
@@ -57,7 +57,7 @@ ALL_USAGE: Final = UsageFilter()
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """Sums over a period; ``busy_ms`` is for how long inference workers were busy."""
+    """Sums over a period. ``busy_ms`` is how long inference workers were busy."""
 
     requests: int
     inputs: int
@@ -72,13 +72,13 @@ def month_of(day: date) -> tuple[date, date]:
 
 
 def has_usage(tenant: Tenant) -> bool:
-    """Whether an infer request was ever sent; one query."""
+    """Whether the tenant ever sent an infer request. One query."""
     return UsageMonth.objects.for_tenant(tenant).exists()
 
 
 def usage_total(tenant: Tenant, since: date, until: date | None = None) -> UsageTotal:
-    """All usage of the tenant from this day on, through the other; one query."""
-    sums = _between(tenant, UsageBy.DAY, since, until)
+    """The tenant's usage from ``since`` through ``until``. One query."""
+    sums = _source_rows(tenant, UsageBy.DAY, since, until)
     return UsageTotal(**sums.aggregate(**{name: Sum(name, default=0) for name in SUMMED}))
 
 
@@ -88,41 +88,43 @@ def usage_by(
     since: date,
     until: date | None = None,
     *,
-    only: Collection[str] | None = None,
-    of: UsageFilter = ALL_USAGE,
+    names: Collection[str] | None = None,
+    filters: UsageFilter = ALL_USAGE,
 ) -> QuerySet[Any, Any]:
-    """Usage of a period as dictionaries: ``name`` (a day, the name of a model, or the prefix of a key, empty
-    for the browser) and its sums; the newest day, or what was asked most, first. ``only`` these names, if
-    given, and only what ``of`` says.
+    """Usage of a period by day, model or key, as dictionaries of ``name`` and the sums.
+
+    Newest days, or most requests, first. ``names`` limits the days, models or keys. The name of a key is its
+    prefix, empty for the browser.
     """
-    rows = _between(tenant, by, since, until, of).order_by().values(name=F(by.column))
-    chosen = rows if only is None else rows.filter(**{f"{by.column}__in": only})
-    summed: QuerySet[Any, Any] = chosen.annotate(**{name: Sum(name) for name in SUMMED})
+    rows = _source_rows(tenant, by, since, until, filters).order_by().values(name=F(by.column))
+    if names is not None:
+        rows = rows.filter(**{f"{by.column}__in": names})
+    summed: QuerySet[Any, Any] = rows.annotate(**{name: Sum(name) for name in SUMMED})
     return summed.order_by(*(["-name"] if by == UsageBy.DAY else ["-requests", "name"]))
 
 
 def usage_by_day_and_model(tenant: Tenant, since: date, until: date | None = None) -> QuerySet[Any, Any]:
-    """Usage of a period by day and model, all keys together, as dictionaries; the newest day first."""
-    rows = _within(UsageDay, tenant, "day", since, until).order_by().values("day", "model_name")
+    """Usage of a period by day and model, as dictionaries, newest day first."""
+    rows = _in_period(UsageDay, tenant, "day", since, until).order_by().values("day", "model_name")
     summed: QuerySet[Any, Any] = rows.annotate(**{name: Sum(name) for name in SUMMED})
     return summed.order_by("-day", "model_name")
 
 
-def busiest(
+def most_requests(
     tenant: Tenant,
     by: UsageBy,
     since: date,
     until: date | None = None,
     *,
     limit: int | None,
-    of: UsageFilter = ALL_USAGE,
+    filters: UsageFilter = ALL_USAGE,
 ) -> dict[str, int]:
-    """Requests of the models or keys with most of them in a period, the most first; one query."""
-    rows = _between(tenant, by, since, until, of)
-    if rows.model is UsageMonth and until == month_of(since)[1]:  # in which it has one row
+    """Name -> requests of the models or keys with the most requests in a period, descending. One query."""
+    rows = _source_rows(tenant, by, since, until, filters)
+    if rows.model is UsageMonth and until == month_of(since)[1]:  # one row for each name
         return dict(rows.order_by("-requests", by.column).values_list(by.column, "requests")[:limit])
-    asked = rows.order_by().values_list(by.column).annotate(asked=Sum("requests"))
-    return dict(asked.order_by("-asked", by.column)[:limit])
+    totals = rows.order_by().values_list(by.column).annotate(total=Sum("requests"))
+    return dict(totals.order_by("-total", by.column)[:limit])
 
 
 def usage_batches(
@@ -131,61 +133,64 @@ def usage_batches(
     until: date,
     columns: tuple[str, ...],
     *,
-    at_once: int,
-    of: UsageFilter = ALL_USAGE,
+    batch_size: int,
+    filters: UsageFilter = ALL_USAGE,
 ) -> Iterator[list[tuple[Any, ...]]]:
-    """All rows of a period, the newest day first, so many at a time. They may be asked for slowly: nothing
-    is open in the database between two parts."""
-    for day in _days(tenant, since, until, of):
+    """Yield the rows of a period in batches, newest day first.
+
+    The reader may be slow: no cursor or connection is held between two batches.
+    """
+    for day in _days(tenant, since, until, filters):
         last: tuple[str, str] | None = None
-        while rows := _part(tenant, day, last, columns, at_once, of):
+        while rows := _batch(tenant, day, last, columns, batch_size, filters):
             yield [row[2:] for row in rows]
             last = rows[-1][:2]
 
 
-def _days(tenant: Tenant, since: date, until: date, of: UsageFilter) -> list[date]:
+def _days(tenant: Tenant, since: date, until: date, filters: UsageFilter) -> list[date]:
     with tenant_scope(tenant):
-        sums = _between(tenant, UsageBy.DAY, since, until, of).order_by("-day")
+        sums = _source_rows(tenant, UsageBy.DAY, since, until, filters).order_by("-day")
         return list(sums.values_list("day", flat=True).distinct())
 
 
-def _part(
+def _batch(
     tenant: Tenant,
     day: date,
     last: tuple[str, str] | None,
     columns: tuple[str, ...],
-    at_once: int,
-    of: UsageFilter,
+    batch_size: int,
+    filters: UsageFilter,
 ) -> list[tuple[Any, ...]]:
-    """So many rows of the day behind the last, with the model and the key before the columns."""
-    rows = of.apply(UsageDay.objects.for_tenant(tenant)).filter(day=day).order_by("model_name", "key_prefix")
+    """The rows of a day after ``last`` (model and key), which they have before the columns."""
+    rows = filters.apply(UsageDay.objects.for_tenant(tenant)).filter(day=day)
+    rows = rows.order_by("model_name", "key_prefix")
     if last is not None:
         seen = Q(model_name=last[0], key_prefix__lte=last[1])
         rows = rows.filter(~seen, model_name__gte=last[0])
     try:
         with tenant_scope(tenant):
-            return list(rows.values_list("model_name", "key_prefix", *columns)[:at_once])
+            return list(rows.values_list("model_name", "key_prefix", *columns)[:batch_size])
     finally:
         if not connection.in_atomic_block:
             connection.close()
 
 
-def _between(
-    tenant: Tenant, by: UsageBy, since: date, until: date | None, of: UsageFilter = ALL_USAGE
+def _source_rows(
+    tenant: Tenant, by: UsageBy, since: date, until: date | None, filters: UsageFilter = ALL_USAGE
 ) -> QuerySet[Any, Any]:
-    """Where this is added up from: what is needed of it, and no more rows than must be."""
-    if by != UsageBy.MODEL and of.hplm is None:
-        return of.apply(_within(UsageSum, tenant, "day", since, until))
-    if by == UsageBy.MODEL and of.key is None and _are_whole_months(since, until):
-        return of.apply(_within(UsageMonth, tenant, "month", since, until))
-    return of.apply(_within(UsageDay, tenant, "day", since, until))
+    """The rows of the smallest table from which the sums can be computed."""
+    if by != UsageBy.MODEL and filters.model is None:
+        return filters.apply(_in_period(UsageSum, tenant, "day", since, until))
+    if by == UsageBy.MODEL and filters.key is None and _are_whole_months(since, until):
+        return filters.apply(_in_period(UsageMonth, tenant, "month", since, until))
+    return filters.apply(_in_period(UsageDay, tenant, "day", since, until))
 
 
-def _within(
-    model: type[UsageDay | UsageMonth | UsageSum], tenant: Tenant, at: str, since: date, until: date | None
+def _in_period(
+    model: type[UsageDay | UsageMonth | UsageSum], tenant: Tenant, field: str, since: date, until: date | None
 ) -> QuerySet[Any, Any]:
-    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(**{f"{at}__gte": since})
-    return rows.filter(Q() if until is None else Q(**{f"{at}__lte": until}))
+    rows: QuerySet[Any, Any] = model.objects.for_tenant(tenant).filter(**{f"{field}__gte": since})
+    return rows.filter(Q() if until is None else Q(**{f"{field}__lte": until}))
 
 
 def _are_whole_months(since: date, until: date | None) -> bool:
@@ -201,7 +206,7 @@ class Rates(NamedTuple):
 
 
 def quota_of(tenant: Tenant) -> Quota:
-    """The tenant's quota; the defaults when no row was ever written."""
+    """The tenant's quota, or an unsaved one with the defaults."""
     return Quota.objects.for_tenant(tenant).first() or Quota(tenant=tenant)
 
 
@@ -211,14 +216,13 @@ def usage_of(tenant: Tenant, since: date) -> QuerySet[UsageDay]:
 
 
 def requests_today(tenant: Tenant) -> int:
-    """Infer requests of the tenant since midnight UTC, as far as they are written down."""
+    """The tenant's infer requests since midnight UTC, without those that are still buffered."""
     rows = UsageSum.objects.for_tenant(tenant).filter(day=datetime.now(UTC).date())
     return int(rows.aggregate(total=Sum("requests"))["total"] or 0)
 
 
-def requests_allowed(tenant: Tenant, day: date) -> tuple[int, int]:
-    """How many infer requests the tenant may send a day, and how many of that day are written down; one
-    query."""
+def daily_request_quota(tenant: Tenant, day: date) -> tuple[int, int]:
+    """The tenant's limit of infer requests a day, and how many of that day are in the database. One query."""
     of_day = UsageSum.unscoped.filter(tenant=OuterRef("tenant"), day=day).order_by().values("tenant")
     used = Subquery(of_day.annotate(total=Sum("requests")).values("total"))
     found = Quota.objects.for_tenant(tenant).values_list("max_requests_per_day", used).first()
@@ -228,7 +232,7 @@ def requests_allowed(tenant: Tenant, day: date) -> tuple[int, int]:
 
 
 def rates_of(tenant: Tenant) -> Rates:
-    """What the tenant may do in a minute: its own limits, else the installation's."""
-    found = Quota.objects.for_tenant(tenant).values_list(*Rates._fields).first() or (None, None, None)
-    usual = (settings.HMI_RATE_REQUESTS, settings.HMI_RATE_TOKENS, settings.HMI_RATE_MANAGE)
-    return Rates(*(own or common for own, common in zip(found, usual, strict=True)))
+    """The tenant's rate limits: its own, else those of the installation."""
+    limits = Quota.objects.for_tenant(tenant).values_list(*Rates._fields).first() or (None, None, None)
+    defaults = (settings.HMI_RATE_REQUESTS, settings.HMI_RATE_TOKENS, settings.HMI_RATE_MANAGE)
+    return Rates(*(limit or default for limit, default in zip(limits, defaults, strict=True)))

@@ -1,4 +1,4 @@
-"""Webhooks: tenants make them, staff look."""
+"""Admin of webhook endpoints and deliveries, read-only."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 
 @admin.register(WebhookEndpoint)
 class WebhookAdmin(ReadOnlyAdmin):
-    """Where tenants hear of events. Secrets are shown to nobody."""
+    """Webhook endpoints. Secrets are not shown."""
 
     list_display = ("url", "tenant", "disabled_at", "failing_since", "created_by", "created_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
@@ -23,22 +23,22 @@ class WebhookAdmin(ReadOnlyAdmin):
 
 @admin.register(WebhookDelivery)
 class DeliveryAdmin(ReadOnlyAdmin):
-    """What was sent, and what came of it."""
+    """Deliveries of events, with their attempts."""
 
     list_display = ("kind", "tenant", "endpoint", "state", "attempts", "next_attempt_at", "created_at")
     list_filter = ("state", "kind", ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = ("tenant", "endpoint")
     search_fields = ("event_id", "tenant__slug")
-    exclude = ("payload", "tries")
-    readonly_fields = ("sent", "came_of_it")
+    exclude = ("payload", "attempt_log")
+    readonly_fields = ("body", "attempt_results")
 
     @admin.display(description="Body")
-    def sent(self, delivery: WebhookDelivery) -> Any:
-        """What is sent."""
+    def body(self, delivery: WebhookDelivery) -> Any:
+        """Return the payload as indented JSON."""
         return pretty_json(delivery.payload)
 
-    @admin.display(description="Tries")
-    def came_of_it(self, delivery: WebhookDelivery) -> Any:
-        """What came of each try."""
-        return pretty_json(delivery.tries)
+    @admin.display(description="Attempts")
+    def attempt_results(self, delivery: WebhookDelivery) -> Any:
+        """Return the attempt log as indented JSON."""
+        return pretty_json(delivery.attempt_log)

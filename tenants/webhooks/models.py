@@ -1,4 +1,4 @@
-"""Webhooks: where a tenant wants to hear of events, and what was sent there."""
+"""Webhook endpoints of tenants, and the deliveries of events to them."""
 
 import uuid
 from typing import Any, Final
@@ -14,7 +14,7 @@ MAX_URL_LENGTH = 2000
 
 
 class EventKind(models.TextChoices):
-    """What may be told of."""
+    """The type of an event, as it stands in the payload."""
 
     JOB_STARTED = "job.started", "A job begins"
     JOB_SUCCEEDED = "job.succeeded", "A job succeeds"
@@ -29,11 +29,11 @@ class EventKind(models.TextChoices):
 
 
 SUBSCRIBABLE: Final = tuple(kind for kind in EventKind if kind != EventKind.TEST)
-"""A test goes to the endpoint that it is of."""
+"""The kinds that an endpoint may subscribe to."""
 
 
 class DeliveryState(models.TextChoices):
-    """waiting -> delivered, or failed after the last try."""
+    """waiting -> delivered, or failed after the last attempt."""
 
     WAITING = "waiting", "Waiting"
     DELIVERED = "delivered", "Delivered"
@@ -41,17 +41,17 @@ class DeliveryState(models.TextChoices):
 
 
 class WebhookEndpoint(models.Model):
-    """One address of a tenant's, and which kinds of events are sent there, signed with its secret.
+    """A URL to which a tenant's events of some kinds are sent, signed with its secret.
 
-    The secrets are sealed (``tenants.base.encryption``); until ``previous_until`` the one before signs as
-    well. One worker at a time sends to an endpoint: it holds it until ``sending_until``. Of one that nobody
-    holds this is when it was last sent to.
+    Secrets are encrypted (``tenants.base.encryption``). Until ``previous_until`` the previous secret signs as
+    well. A worker that sends to an endpoint leases it until ``lease_expires_at``. A time in the past is that
+    of the last attempt.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="webhooks")
     url = models.CharField("address", max_length=MAX_URL_LENGTH)
-    kinds = models.JSONField(help_text="The kinds of events that are sent there.")
+    kinds = models.JSONField(help_text="The kinds of events that are sent.")
     description = models.CharField(max_length=200, blank=True, default="")
     secret = models.TextField(editable=False)
     previous_secret = models.TextField(blank=True, default="", editable=False)
@@ -59,7 +59,7 @@ class WebhookEndpoint(models.Model):
     disabled_at = models.DateTimeField(null=True, blank=True)
     disabled_reason = models.CharField(max_length=200, blank=True, default="")
     failing_since = models.DateTimeField(null=True, blank=True)
-    sending_until = models.DateTimeField(null=True, blank=True, editable=False)
+    lease_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
@@ -86,16 +86,15 @@ class WebhookEndpoint(models.Model):
 
     @property
     def is_enabled(self) -> bool:
-        """Whether events are sent there."""
+        """Whether events are sent to it."""
         return self.disabled_at is None
 
 
 class WebhookDelivery(models.Model):
-    """One event on its way to one endpoint: the outbox, and then the log.
+    """The delivery of one event to one endpoint. It is created in the transaction of the event.
 
-    Written in the transaction of what it tells of. ``tries`` holds what came of each: ``at``, ``ms``,
-    ``status``, ``error`` and ``excerpt`` (the beginning of the answer's body). A worker that dies over a try
-    leaves none, though ``attempts`` counts it.
+    ``attempt_log`` has the results of the attempts: ``at``, ``ms``, ``status``, ``error`` and ``excerpt``
+    (the beginning of the response body). ``attempts`` also counts those during which the worker died.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -106,7 +105,7 @@ class WebhookDelivery(models.Model):
     payload = models.JSONField()
     state = models.CharField(max_length=9, choices=DeliveryState.choices, default=DeliveryState.WAITING)
     attempts = models.PositiveSmallIntegerField(default=0)
-    tries = models.JSONField(default=list, blank=True)
+    attempt_log = models.JSONField(default=list, blank=True)
     next_attempt_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
     finished_at = models.DateTimeField(null=True, blank=True)
@@ -140,6 +139,6 @@ class WebhookDelivery(models.Model):
         return f"{self.kind} to {self.endpoint_id}"
 
     @property
-    def last_try(self) -> dict[str, Any] | None:
-        """What came of the newest try whose end is known."""
-        return self.tries[-1] if self.tries else None
+    def last_attempt(self) -> dict[str, Any] | None:
+        """The newest entry of the attempt log."""
+        return self.attempt_log[-1] if self.attempt_log else None

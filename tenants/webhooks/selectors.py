@@ -1,4 +1,4 @@
-"""Reads of webhooks and of the log of what was sent."""
+"""Queries for webhook endpoints and deliveries."""
 
 from uuid import UUID
 
@@ -10,17 +10,20 @@ from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpo
 
 
 def webhooks_of(tenant: Tenant) -> QuerySet[WebhookEndpoint]:
-    """The tenant's endpoints, the oldest first, each with how many deliveries wait (``waiting``) and when the
-    last was taken (``delivered_at``)."""
-    taken = WebhookDelivery.objects.for_tenant(tenant).filter(state=DeliveryState.DELIVERED)
-    newest = taken.filter(endpoint=OuterRef("pk")).order_by("-finished_at").values("finished_at")[:1]
+    """The tenant's endpoints, oldest first.
+
+    Each has the number of waiting deliveries (``waiting``) and the time of the last delivery
+    (``delivered_at``).
+    """
+    delivered = WebhookDelivery.objects.for_tenant(tenant).filter(state=DeliveryState.DELIVERED)
+    newest = delivered.filter(endpoint=OuterRef("pk")).order_by("-finished_at").values("finished_at")[:1]
     rows = WebhookEndpoint.objects.for_tenant(tenant).select_related("created_by", "tenant")
     waiting = Count("deliveries", filter=Q(deliveries__state=DeliveryState.WAITING))
     return rows.annotate(waiting=waiting, delivered_at=Subquery(newest)).order_by("created_at", "id")
 
 
 def webhook_of(tenant: Tenant, endpoint_id: UUID) -> WebhookEndpoint:
-    """One endpoint of the tenant, with the same; or ``not_found``."""
+    """The tenant's endpoint with this id, annotated as in ``webhooks_of``, or ``not_found``."""
     found = webhooks_of(tenant).filter(pk=endpoint_id).first()
     if found is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such webhook.", param="endpoint_id")
@@ -28,13 +31,13 @@ def webhook_of(tenant: Tenant, endpoint_id: UUID) -> WebhookEndpoint:
 
 
 def deliveries_of(endpoint: WebhookEndpoint) -> QuerySet[WebhookDelivery]:
-    """What was sent to an endpoint or waits for it, the newest first."""
+    """The deliveries to an endpoint, newest first."""
     rows = WebhookDelivery.objects.for_tenant(endpoint.tenant).filter(endpoint=endpoint)
     return rows.order_by("-created_at", "-id")
 
 
 def delivery_of(endpoint: WebhookEndpoint, delivery_id: UUID) -> WebhookDelivery:
-    """One of them, or ``not_found``."""
+    """The delivery with this id, or ``not_found``."""
     found = deliveries_of(endpoint).select_related("endpoint__tenant").filter(pk=delivery_id).first()
     if found is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such delivery.", param="delivery_id")

@@ -1,4 +1,4 @@
-"""What makes an address that webhooks can be sent to."""
+"""Validation of webhook URLs and of the IP addresses of their hosts."""
 
 import re
 from collections.abc import Iterable
@@ -15,36 +15,35 @@ HOST_NAME: Final = re.compile(r"[a-z0-9]([a-z0-9._-]*[a-z0-9.])?")
 
 
 def clean_url(url: str) -> str:
-    """The address, or ``missing_field`` / ``invalid_field``. Where its name leads is looked at each time
-    something is sent."""
+    """The URL, or ``missing_field`` / ``invalid_field``. Each delivery resolves and checks its host."""
     text = url.strip()
     if not text:
-        raise HmiError(ErrorCode.MISSING_FIELD, "An address is needed.", param="url")
+        raise HmiError(ErrorCode.MISSING_FIELD, "A URL is required.", param="url")
     if len(text) > MAX_URL_LENGTH:
-        raise _invalid(f"An address has at most {MAX_URL_LENGTH:,} characters.")
+        raise _invalid(f"A URL has at most {MAX_URL_LENGTH:,} characters.")
     try:
         parsed = httpx.URL(text)
         host = parsed.raw_host.decode("ascii")
     except (httpx.InvalidURL, UnicodeError):
-        raise _invalid("This is no address: https://example.org/hooks is one.") from None
+        raise _invalid("This is not a URL. Example: https://example.org/hooks.") from None
     schemes = ("https", "http") if settings.HMI_WEBHOOK_HTTP else ("https",)
     if parsed.scheme not in schemes or not host:
-        raise _invalid(f"The address must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}.")
+        raise _invalid(f"The URL must begin with {' or '.join(f'{scheme}://' for scheme in schemes)}.")
     if parsed.userinfo:
-        raise _invalid("A name and password in the address are not sent; requests are signed instead.")
+        raise _invalid("The URL must not contain a user name or password. Requests are signed instead.")
     if parsed.fragment:
-        raise _invalid("The part of the address from # on would not be sent; leave it out.")
+        raise _invalid("The URL must not contain a fragment (#…).")
     if parsed.port is not None and not 0 < parsed.port < 65_536:
-        raise _invalid("A port is a number from 1 to 65535.")
-    literal = _is_literal(host)
-    if not literal and not HOST_NAME.fullmatch(host):
-        raise _invalid("This is no name of a host.")
-    if literal and not is_allowed(host):
-        raise _invalid("This is a private or reserved address; nothing is sent there.")
+        raise _invalid("The port must be a number from 1 to 65535.")
+    is_address = _is_ip_address(host)
+    if not is_address and not HOST_NAME.fullmatch(host):
+        raise _invalid("The host of the URL is not a valid host name.")
+    if is_address and not is_allowed(host):
+        raise _invalid("Webhooks are not sent to private or reserved addresses.")
     return text
 
 
-def _is_literal(host: str) -> bool:
+def _is_ip_address(host: str) -> bool:
     try:
         ip_address(host)
     except ValueError:
@@ -57,11 +56,7 @@ def _invalid(message: str) -> HmiError:
 
 
 Address = IPv4Address | IPv6Address
-
-
 NAT64: Final = IPv6Network("64:ff9b::/96")
-
-
 NON_PUBLIC_NETWORKS: Final = (
     IPv6Network("::/96"),  # IPv4-compatible, :: and ::1
     IPv6Network("64:ff9b:1::/48"),  # NAT64 of a local network
@@ -72,21 +67,21 @@ NON_PUBLIC_NETWORKS: Final = (
     IPv6Network("5f00::/16"),  # segment routing
     IPv6Network("fec0::/10"),  # site-local
 )
-"""Leads elsewhere than it says, or nowhere; some releases of Python call them global."""
+"""Networks that some releases of Python call global although they are not."""
 
 
 class AddressNotAllowed(Exception):
-    """Nothing is sent there."""
+    """The host has no address, or one to which webhooks may not be sent."""
 
 
 def check_addresses(addresses: Iterable[str]) -> list[str]:
-    """These addresses of one name; ``AddressNotAllowed`` if there is none, or any is not for webhooks."""
-    found = list(dict.fromkeys(addresses))
-    if not found:
-        raise AddressNotAllowed("The name has no address.")
-    if not all(map(is_allowed, found)):
-        raise AddressNotAllowed("The name leads to a private or reserved address; nothing is sent there.")
-    return found
+    """The addresses of a host without duplicates. Raises ``AddressNotAllowed`` unless all are allowed."""
+    unique = list(dict.fromkeys(addresses))
+    if not unique:
+        raise AddressNotAllowed("The host name has no address.")
+    if not all(map(is_allowed, unique)):
+        raise AddressNotAllowed("The host name resolves to a private or reserved address.")
+    return unique
 
 
 def is_allowed(text: str) -> bool:
@@ -102,7 +97,7 @@ def is_allowed(text: str) -> bool:
 
 
 def unwrap_ipv4(address: Address) -> Address:
-    """Where packets to it end: the IPv4 address that an IPv6 address stands for."""
+    """Return the IPv4 address that an IPv6 address maps to, or the address itself."""
     if isinstance(address, IPv6Address):
         if address.ipv4_mapped is not None:
             return address.ipv4_mapped
@@ -112,7 +107,7 @@ def unwrap_ipv4(address: Address) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is one machine's on the public internet."""
+    """Whether the address is unicast and reachable on the public internet."""
     if isinstance(address, IPv6Address) and (
         address.scope_id is not None or any(address in network for network in NON_PUBLIC_NETWORKS)
     ):

@@ -15,19 +15,24 @@ from typing import Any
 import httpx
 from playwright.sync_api import Page
 
-from tests.skips import lacking
+from tests.skips import skip_unless_ci
 
 VERSION = "4.14.1"
 INTEGRITY = "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="
 REGISTRY = "https://registry.npmjs.org"
 TIMEOUT_S = 120
-GRAVE = {"serious", "critical"}
+GRAVE = ("serious", "critical")
 
 # Observers of sizes are told with the next frame, and what they change stands with the one after.
-RUN = """async ([within, exclude, rules]) => {
+RUN = """async ([within, exclude, only, off, grave]) => {
     for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
-    const wanted = { resultTypes: ["violations"], preload: false, ...rules };
-    const found = await axe.run({ include: [within], exclude }, wanted);
+    const left = axe._audit.rules.filter(({ id, impact }) => off.includes(id) || !grave.includes(impact));
+    const found = await axe.run({ include: [within], exclude }, {
+        resultTypes: ["violations"],
+        preload: false,
+        rules: Object.fromEntries(left.map(({ id }) => [id, { enabled: false }])),
+        ...(only.length ? { runOnly: { type: "rule", values: only } } : {}),
+    });
     return found.violations.map(({ id, impact, nodes }) =>
         ({ id, impact, places: nodes.map(({ html, target }) => `${target.join(" ")}: ${html}`) }));
 }"""
@@ -40,7 +45,7 @@ def axe_source(cache: Path) -> str:
         try:
             _keep(_fetched(), archive)
         except (httpx.HTTPError, OSError, subprocess.SubprocessError) as error:
-            lacking(f"axe-core {VERSION} could not be fetched from the npm registry: {error}")
+            skip_unless_ci(f"axe-core {VERSION} could not be fetched from the npm registry: {error}")
     with tarfile.open(fileobj=io.BytesIO(_verified(archive.read_bytes()))) as package:
         script = package.extractfile("package/axe.min.js")
         assert script is not None
@@ -53,18 +58,19 @@ def violations(
     *,
     within: str = ":root",
     only: tuple[str, ...] = (),
+    off: tuple[str, ...] = (),
     without: tuple[str, ...] = (),
 ) -> list[str]:
-    """The grave faults of the page as it is now, one line each. `only` names the rules that are wanted,
-    `within` and `without` what is to be looked at and what of it is not, as selectors."""
-    rules: dict[str, Any] = {"runOnly": {"type": "rule", "values": list(only)}} if only else {}
+    """The grave faults of the page as it is now, one line each. `only` and `off` name the rules that are
+    wanted and those that are not, `within` and `without` what is to be looked at and what of it is not, as
+    selectors."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(source)  # as the browser's debugger does, so the page's own policy need not allow it
-    found: list[dict[str, Any]] = page.evaluate(RUN, [within, list(without), rules])
+    asked = [within, list(without), list(only), list(off), list(GRAVE)]
+    found: list[dict[str, Any]] = page.evaluate(RUN, asked)
     return [
         f"{fault['id']} ({fault['impact']}): {place[:300]}"
         for fault in found
-        if fault["impact"] in GRAVE
         for place in fault["places"][:3]
     ]
 

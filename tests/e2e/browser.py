@@ -6,7 +6,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, expect
 
-from tests.skips import lacking
+from tests.skips import skip_unless_ci
 
 DEFAULT = "/usr/bin/chromium"
 ARGUMENTS = [
@@ -35,6 +35,6 @@ def chromium() -> str:
     """The path of Chromium. Without one the tests are skipped and say so; in CI they fail."""
     wanted = os.environ.get("HMI_CHROMIUM", DEFAULT)
     found = wanted if Path(wanted).is_file() else shutil.which(wanted)
-    return found or lacking(
+    return found or skip_unless_ci(
         f"There is no Chromium at {wanted}. Install it (apt-get install chromium) or set HMI_CHROMIUM."
     )

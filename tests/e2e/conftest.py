@@ -28,10 +28,12 @@ from pytest_django.live_server_helper import LiveServer
 from hmi_site.launcher.web_server import choose_port
 from inference.api.client import close_gateway
 from tenants.accounts.models import User
+from tests.e2e.axe import axe_source
 from tests.e2e.browser import ARGUMENTS, chromium, patient
-from tests.e2e.kept import Keeper
+from tests.e2e.looking import Looker
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World
+from tests.e2e.world_snapshots import WorldSnapshots
 from tests.integration.serving_faults.servers import Web
 from tests.processes import InferenceWorker, wait_until
 from tests.services import environment_of_services
@@ -40,6 +42,8 @@ from tests.services import environment_of_services
 EXPECTED = ("status of 4", "Error Code 4", "[object Event]")
 AWAY = ("net::ERR_", "status of 503", "htmx:afterRequest", "htmx:sendError")
 """What the console says of a server that is dead, or stops: the browser, then htmx where a page asks."""
+MEANT = ("status of 500", "status of 503", "net::ERR_FAILED")
+"""What it says on pages that show a fault, or an upload whose connection broke."""
 DESKTOP: ViewportSize = {"width": 1280, "height": 900}
 TELL_OF_THE_POLICY = """addEventListener("securitypolicyviolation", (event) =>
   console.error(`forbidden by the policy: ${event.effectiveDirective} ${event.blockedURI}`))"""
@@ -47,9 +51,14 @@ Enter = Callable[[User | None], None]
 """Makes the tabs those of somebody, or of nobody."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests prepare and read rows of all tenants; the browser sees those of one."""
+
+
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for a file of tests: as long as it is there, nothing else in this thread may run an event
+    """One Chromium for all tests here: as long as it is there, nothing else in this thread may run an event
     loop."""
     executable = chromium()
     # Playwright's synchronous API keeps an idle event loop in this thread; Django takes that for async code.
@@ -105,9 +114,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> TinyFiles:
 
 
 @pytest.fixture(scope="session")
-def keeper(files: TinyFiles, tmp_path_factory: pytest.TempPathFactory) -> Keeper:
-    """Keeps the world."""
-    return Keeper(files, tmp_path_factory.mktemp("kept"))
+def snapshots(files: TinyFiles, tmp_path_factory: pytest.TempPathFactory) -> WorldSnapshots:
+    """Builds the world once and restores it for each test."""
+    return WorldSnapshots(files, tmp_path_factory.mktemp("snapshot"))
 
 
 @pytest.fixture(scope="module")
@@ -136,10 +145,10 @@ def world(
     redis_client: redis.Redis,
     artifact_root: Path,
     upload_root: Path,
-    keeper: Keeper,
+    snapshots: WorldSnapshots,
 ) -> Iterator[World]:
     """A tenant with an owner, a developer and a viewer, a stranger, and a small version tree."""
-    yield keeper.world(redis_client, (artifact_root, upload_root))
+    yield snapshots.world(redis_client, (artifact_root, upload_root))
     close_gateway()  # it must not outlive the Valkey that it reads from
 
 
@@ -239,6 +248,22 @@ def signed_in(page: Page, enter: Enter, world: World) -> Page:
     enter(world.owner)
     page.goto(f"/t/{world.tenant.slug}/")
     return page
+
+
+@pytest.fixture(scope="module")
+def seen() -> set[str]:
+    """The routes of all pages that the tests of a file looked at."""
+    return set()
+
+
+@pytest.fixture
+def looker(page: Page, watch: Watch, pytestconfig: pytest.Config, seen: set[str]) -> Iterator[Looker]:
+    """Looks at what the tab shows."""
+    assert pytestconfig.cache is not None
+    watch.expected += MEANT
+    looker = Looker(page, axe_source(Path(pytestconfig.cache.mkdir("axe-core"))))
+    yield looker
+    seen |= looker.seen
 
 
 def emptied(folder: Path) -> Path:

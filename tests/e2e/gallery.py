@@ -18,11 +18,11 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.services.uploads import upload_create
 from tenants.webhooks.models import WebhookEndpoint
 from tests.e2e.batches import batches_used
-from tests.e2e.hooks import webhooks_used
-from tests.e2e.kinds import KINDS, TESTED
-from tests.e2e.kinds import question as _question
 from tests.e2e.measures import evaluation, fine_tuning, measured
-from tests.e2e.past import weeks_of_use
+from tests.e2e.task_rows import KINDS, TESTED
+from tests.e2e.task_rows import question as _question
+from tests.e2e.usage_history import create_usage_history
+from tests.e2e.webhooks import create_webhooks_and_deliveries
 from tests.e2e.world import ArtifactFiles, World, report, start, tickets_file, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
 from tests.integration.versiontree.tree_factory import jobs_in_order
@@ -33,7 +33,7 @@ from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
-from workers.training.tasks.base import Judged
+from workers.training.tasks.base import EvaluatedRow
 
 TEXT = "a drug for the heart of the patient, and a good result for the blood of the doctor"
 WORDS = ("Aspirin", "helps", "patient", "{}", "against", "severe", "headache")
@@ -56,14 +56,14 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     fail(world)
     run(world)
     help_desk, _ = api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
-    weeks_of_use(world, help_desk.prefix)
+    create_usage_history(world, help_desk.prefix)
     importing, _ = api_key_create(
         tenant=tenant, name="Nightly import", scopes=["infer", "manage"], created_by=owner
     )
     api_key_rotate(api_key=importing, overlap=timedelta(days=1), actor=owner)
     leaked, _ = api_key_create(tenant=tenant, name="Old website", scopes=["infer"], created_by=world.admin)
     api_key_revoke(api_key=leaked, actor=owner)
-    webhooks_used(world)
+    create_webhooks_and_deliveries(world)
     batches_used(world)
     invitation_create(tenant=tenant, email="nora@example.org", role="developer", actor=owner)
     lapsed, _ = invitation_create(tenant=tenant, email="otto@example.org", role="viewer", actor=owner)
@@ -106,11 +106,11 @@ def _spans_found() -> dict[str, Any]:
     return measured("tagging", rows, [list(TAGS) if n % 3 else half for n in TESTED])
 
 
-def _spans_judged(row: dict[str, Any], number: int) -> Judged:
+def _spans_judged(row: dict[str, Any], number: int) -> EvaluatedRow:
     """What that tagger answers."""
     gold = [["DRUG", 0, 1], ["DISEASE", 5, 7]]
     answer = gold if number % 3 else [gold[0], ["DISEASE", 6, 7]]
-    return Judged(gold, answer, gold == answer, 0.6 + number % 9 / 30)
+    return EvaluatedRow(gold, answer, gold == answer, 0.6 + number % 9 / 30)
 
 
 def fail(world: World) -> None:
@@ -190,7 +190,7 @@ def _addresses(world: World) -> dict[str, str]:
         "answers": "models/triage/versions/2/answers/",
         "answers-spans": "models/side-effects/versions/1/answers/?wrong=0",
         "answers-not-stored": "models/pain-score/versions/1/answers/",
-        "answers-against": "models/triage/versions/2/against/1/",
+        "answers-against": "models/triage/versions/2/compare/1/",
         "hplm-version-value": "models/pain-score/versions/1/",
         "hplm-version-questions": "models/leaflet-questions/versions/1/",
         "settings": "settings/",
@@ -203,7 +203,7 @@ def _addresses(world: World) -> dict[str, str]:
         "hplm-new-review": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
         "hplm-import": "models/import/",
         "adapter-import": "models/import/adapter/",
-        "hplm-about": "models/triage/about/",
+        "hplm-about": "models/triage/edit/",
         "hplm-card": "models/triage/versions/1/card/",
         "hplm-update": "models/triage/update/",
         "jobs": "jobs/",
@@ -309,7 +309,7 @@ def ask(
     world: World, hplm: str, page: Page, *, first: str = "Text", second: tuple[str, str] | None = None
 ) -> None:
     """Put a text, or two, to a model."""
-    page.goto(f"/t/{world.tenant.slug}/try/?model={hplm}@default")
+    page.goto(f"/t/{world.tenant.slug}/playground/?model={hplm}@default")
     if second is not None:
         page.get_by_label(second[0], exact=True).fill(second[1])
         first = "First text" if first == "Text" else first

@@ -18,10 +18,11 @@ SIZES: dict[str, ViewportSize] = {
     "phone": {"width": 360, "height": 740},
 }
 Scheme = Literal["light", "dark"]
-WAYS: dict[Scheme, tuple[str, ...]] = {"light": ("desktop", "tablet", "phone"), "dark": ("phone", "desktop")}
-"""In which order a page is seen: with as few changes as can be."""
-BETWEEN = ("tablet",)
-"""Of these sizes there are no pictures, and only what may come with the width is asked."""
+BETWEEN = "tablet"
+"""Of this size there are no pictures, and only what may come with the width is asked."""
+DARK = "phone"
+"""In the size that comes last in light."""
+WANTED = "HMI_SCREENSHOTS"
 HERE = Path(__file__).parent
 RULES = (HERE / "rules.js").read_text()
 KEYBOARD = (HERE / "keyboard.js").read_text()
@@ -33,7 +34,7 @@ COLOURS = ("color-contrast",)
 
 def picture(page: Page, name: str) -> None:
     """Keep a picture of the page, where somebody wants pictures."""
-    if wanted := os.environ.get("HMI_SCREENSHOTS"):
+    if wanted := os.environ.get(WANTED):
         Path(wanted).mkdir(parents=True, exist_ok=True)
         page.screenshot(path=Path(wanted) / f"{name}.png", full_page=True, animations="disabled")
 
@@ -53,8 +54,8 @@ def beyond(page: Page) -> int:
 
 
 class Looker:
-    """Looks at what a tab shows, in each size and colour scheme; `faults` has what was wrong, by page, `seen`
-    the routes of the pages that were to be had.
+    """Looks at what a tab shows, in each size, and in dark in one of them; `faults` has what was wrong, by
+    page, `seen` the routes of the pages that were to be had.
 
     Of pages that are another's, those of the administration, it asks only what axe-core does, and not that of
     the parts in `without`.
@@ -73,13 +74,21 @@ class Looker:
         """Look at the page that is open, as a desktop shows it in light."""
         if self._is_had():
             self._meet(name)
-        for scheme, sizes in WAYS.items():
-            self.page.emulate_media(color_scheme=scheme)
-            if not self.ours and scheme == "dark":
-                self.page.reload()  # django-unfold asks for the scheme once
-            for size in sizes:
-                self.page.set_viewport_size(SIZES[size])
-                self._seen_thus(name, size, scheme)
+        tried: set[str] = set()
+        for size in SIZES:
+            self._show(name, size, "light")
+            self._note(f"{name}, {size}", self._by_width())
+            if size != BETWEEN:
+                off = COLOURS if size == DARK else ()  # of those the desktop tells
+                self._note(f"{name}, {size}", [*self._violations(off=off), *self._dialogs(tried)])
+        self.page.emulate_media(color_scheme="dark")
+        if not self.ours:
+            self.page.reload()  # django-unfold asks for the scheme once
+        self._show(name, DARK, "dark")
+        self._note(f"{name}, {DARK}, dark", self._violations(only=COLOURS))
+        if os.environ.get(WANTED):
+            self._show(name, "desktop", "dark")
+        self.page.set_viewport_size(SIZES["desktop"])
         self.page.emulate_media(color_scheme="light")
         if self.ours:
             self._note(name, self._by_keyboard())
@@ -89,28 +98,27 @@ class Looker:
         lines = [f"{where}: {fault}" for where, faults in self.faults.items() for fault in faults]
         assert not lines, "\n".join(lines)
 
-    def _seen_thus(self, name: str, size: str, scheme: Scheme) -> None:
-        """Of what does not hang on the colours, only once in each size."""
+    def _show(self, name: str, size: str, scheme: Scheme) -> None:
+        """As it is in this size, and a picture of it."""
+        self.page.set_viewport_size(SIZES[size])
         settle(self.page)
-        if size not in BETWEEN:
+        if size != BETWEEN:
             picture(self.page, f"{name}-{size}-{scheme}")
-        if (wider := beyond(self.page)) > 0:
-            self._note(f"{name}, {size}, {scheme}", [f"is {wider} px wider than the window"])
-        if scheme == "dark":
-            self._note(f"{name}, {size}, {scheme}", self._violations(only=COLOURS))
-            return
-        if self.ours:
-            self._note(f"{name}, {size}", self.page.evaluate(RULES))
-        if size not in BETWEEN:
-            self._note(f"{name}, {size}, {scheme}", self._violations())
-            self._note(f"{name}, {size}", self._dialogs())
+
+    def _by_width(self) -> list[str]:
+        """What may come with the width of the window."""
+        wider = beyond(self.page)
+        found = [f"is {wider} px wider than the window"] if wider > 0 else []
+        return found + (self.page.evaluate(RULES) if self.ours else [])
 
     def _note(self, where: str, faults: Iterable[str]) -> None:
         if found := list(faults):
             self.faults[where] += found
 
-    def _violations(self, within: str = ":root", only: tuple[str, ...] = ()) -> list[str]:
-        return violations(self.page, self._axe, within=within, only=only, without=self.without)
+    def _violations(
+        self, within: str = ":root", only: tuple[str, ...] = (), off: tuple[str, ...] = ()
+    ) -> list[str]:
+        return violations(self.page, self._axe, within=within, only=only, off=off, without=self.without)
 
     def _is_had(self) -> bool:
         """Whether the page says more than that something is not to be had."""
@@ -136,13 +144,16 @@ class Looker:
         found: list[str] = self.page.evaluate("keyboard.faults()")
         return found
 
-    def _dialogs(self) -> list[str]:
+    def _dialogs(self, tried: set[str]) -> list[str]:
         """Each opens by the keyboard, keeps the rules, takes the focus if it asks something, and goes by
-        Escape, which gives the focus back."""
-        faults = []
+        Escape, which gives the focus back. Those that were tried are left out."""
+        faults: list[str] = []
         openers = [one for one in self.page.locator(OPENERS).all() if one.is_visible()]
         for opener in openers[:MOST_DIALOGS]:
-            name = opener.get_attribute("popovertarget")
+            name = str(opener.get_attribute("popovertarget"))
+            if name in tried:
+                continue
+            tried.add(name)
             dialog = self.page.locator(f"[id='{name}']")
             opener.focus()
             self.page.keyboard.press("Enter")

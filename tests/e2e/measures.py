@@ -12,7 +12,7 @@ from workers.training.datasets import read_examples
 from workers.training.lower_states import HIT_NAMES
 from workers.training.prepared_split import imbalance
 from workers.training.search import FineTuneSettings
-from workers.training.tasks.registry import task_kind
+from workers.training.tasks import task_kind
 
 TICKETS_MEASURED = {"delivery": 15, "refund": 12, "prescription": 11, "side effects": 10}
 """Rows of each label in the test split of the tickets."""
@@ -30,9 +30,9 @@ def measured(task: str, rows: Sequence[dict[str, Any]], answers: Sequence[Any]) 
         path.write_text(jsonl(rows), encoding="utf-8")
         examples = read_examples(path, task)
     kind = task_kind(task)
-    counts = kind.counts(examples)
+    counts = kind.class_counts(examples)
     return {
-        **kind.scores(examples, answers, examples),
+        **kind.compute_metrics(examples, answers, examples),
         **_READ,
         "rows": len(examples),
         "class_counts": counts,

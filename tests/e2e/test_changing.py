@@ -7,7 +7,7 @@ from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.conftest import Enter
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import PASSWORD, World, tickets_file, versions_finish
-from tests.integration.archives.conftest import tried_here
+from tests.integration.versiontree.transfer.conftest import tried_here
 from versiontree.jobs.models import Job
 from versiontree.tree.services.domains import domain_create
 
@@ -56,7 +56,7 @@ def test_what_an_hplm_is_for_is_written_down_and_told_by_its_page_and_its_card(s
         expect(about).to_contain_text(words)
     about.get_by_role("link", name="Model card").click()
     expect(signed_in.locator("#card")).to_contain_text(said["Description"])
-    signed_in.goto("/t/acme/models/triage/about/")
+    signed_in.goto("/t/acme/models/triage/edit/")
     expect(signed_in.get_by_label("Description")).to_have_value(said["Description"])
     signed_in.get_by_label("Description").fill("")
     signed_in.get_by_role("button", name="Save").click()
@@ -120,7 +120,7 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(page: Page, enter: En
     for address in ("", "models/triage/", "data/", f"domains/{world.domain.domain_id}/", f"jobs/{job.pk}/"):
         page.goto(f"/t/acme/{address}")
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        for form in page.locator("main form[method=post], main .confirm").all():
+        for form in page.locator("main form[method=post], main .dialog").all():
             pytest.fail(f"{address} offers {form.inner_html()}")
 
 

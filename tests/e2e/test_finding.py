@@ -6,8 +6,8 @@ from playwright.sync_api import FilePayload, Page, expect
 from benchmarks.serving.over_http.crowd import crowd
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
-from tests.integration.archives.conftest import tried_here
-from tests.integration.foreign.made import lora_members
+from tests.integration.versiontree.transfer.adapters.made import lora_members
+from tests.integration.versiontree.transfer.conftest import tried_here
 from tests.unit.versiontree.forging import zip_of
 
 __all__ = ["tried_here"]

@@ -192,7 +192,7 @@ def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
     expect(signed_in.get_by_role("button", name="Roll back")).to_have_count(0)
     moved = AuditEvent.unscoped.filter(verb="alias.move", actor=world.owner).latest("pk")
     assert moved.detail == {"version": 1, "reason": "v2 is worse"}
-    promote(signed_in, "versions/2/against/1/", "v2", "No, it is not")
+    promote(signed_in, "versions/2/compare/1/", "v2", "No, it is not")
     expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
     promote(signed_in, "versions/1/", "version 1", "It is")
     expect(versions.get_by_role("row", name="v1")).to_contain_text("@default")

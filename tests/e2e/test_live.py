@@ -109,7 +109,7 @@ def test_a_member_who_is_removed_while_the_page_follows_a_job_sees_it_no_more(
     expect(page.locator(".live-mode")).to_contain_text(LIVE)
     member_add(tenant=world.tenant, user=world.admin, role="owner")
     member_remove(membership=Membership.unscoped.get(tenant=world.tenant, user=world.owner))
-    expect(page.get_by_role("heading", level=1)).to_have_text("There is nothing here")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not found")
 
 
 def test_a_stream_that_is_opened_again_goes_on_from_its_last_id(

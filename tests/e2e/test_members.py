@@ -57,7 +57,7 @@ def test_a_member_who_is_removed_at_work_sees_nothing_from_the_next_click_on(
     signed_in.get_by_role("alertdialog").get_by_role("button", name="Remove").click()
     expect(signed_in.get_by_text("dev was removed from the tenant.")).to_be_visible()
     other.get_by_role("link", name="Jobs", exact=True).click()
-    expect(other.get_by_role("heading", level=1)).to_have_text("There is nothing here")
+    expect(other.get_by_role("heading", level=1)).to_have_text("Not found")
     other.get_by_role("link", name="Back to start").click()
     expect(other.get_by_text("No tenant yet")).to_be_visible()
 
@@ -77,7 +77,7 @@ def test_an_invitation_that_is_sent_again_has_another_link_which_ends_when_it_is
     assert second
     assert [second in str(message.body) for message in mailoutbox] == [False, True]
     heading = other.get_by_role("heading", level=1)
-    for link, said in ((first, "This is over"), (second, "Acme Pharmacy invites you")):
+    for link, said in ((first, "No longer available"), (second, "Acme Pharmacy invites you")):
         other.goto(link)
         expect(heading).to_have_text(said)
     signed_in.get_by_role("button", name="Withdraw").click()
@@ -85,7 +85,7 @@ def test_an_invitation_that_is_sent_again_has_another_link_which_ends_when_it_is
     expect(signed_in.get_by_text("Invitation for nora@example.org withdrawn.")).to_be_visible()
     expect(signed_in.get_by_role("heading", name="Invitations")).to_have_count(0)
     other.goto(second)
-    expect(heading).to_have_text("This is over")
+    expect(heading).to_have_text("No longer available")
 
 
 def test_another_role_holds_from_the_next_click_on(signed_in: Page, other: Page, world: World) -> None:

@@ -13,11 +13,11 @@ from pytest_django import Settings
 
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.webhooks.services.delivery import webhooks_send
-from tests.e2e.past import weeks_of_use
 from tests.e2e.test_answers import saved
+from tests.e2e.usage_history import create_usage_history
 from tests.e2e.world import World
-from tests.integration.webhooks.conftest import receiver
-from tests.integration.webhooks.receiver import Receiver
+from tests.integration.tenants.webhooks.conftest import receiver
+from tests.integration.tenants.webhooks.receiver import Receiver
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeout_writer import takeout_run
 
@@ -48,7 +48,7 @@ def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_l
     page, table = signed_in, signed_in.locator("#table")
     key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
     today = datetime.now(UTC).date()
-    weeks_of_use(world, key.prefix)
+    create_usage_history(world, key.prefix)
     page.get_by_role("link", name="Usage").click()
     expect(table.locator("tbody tr")).to_have_count(25)
     page.get_by_label("Period").select_option("Last 7 days")

@@ -4,7 +4,7 @@ import pytest
 from django.core.cache import cache
 from playwright.sync_api import Page, expect
 
-from tests.e2e.letters import last_link
+from tests.e2e.emails import link_in_last_email
 from tests.e2e.world import World
 
 MAILBOX = "olga@example.org"
@@ -25,7 +25,7 @@ def test_an_address_is_confirmed_by_its_link_and_a_forgotten_password_chosen_ane
     page.get_by_label("E-mail address").fill(MAILBOX)
     page.get_by_role("button", name="Add").click()
     expect(page.get_by_text("not confirmed")).to_be_visible()
-    page.goto(last_link())
+    page.goto(link_in_last_email())
     expect(page.get_by_text(f"{MAILBOX} is an e-mail address of {world.owner.username}.")).to_be_visible()
     with page.expect_navigation():
         page.get_by_role("button", name="Confirm").click()
@@ -39,7 +39,7 @@ def test_an_address_is_confirmed_by_its_link_and_a_forgotten_password_chosen_ane
     page.get_by_label("E-mail address").fill(MAILBOX)
     page.get_by_role("button", name="Send link").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Check your e-mail")
-    page.goto(link := last_link())
+    page.goto(link := link_in_last_email())
     for again in ("another", NEW):
         page.get_by_label("New password", exact=True).fill(NEW)
         page.get_by_label("Repeat the new password").fill(again)

@@ -5,7 +5,7 @@ from django.core.cache import cache
 from playwright.sync_api import Page, expect
 
 from tests.e2e.world import PASSWORD, World
-from tests.integration.accounts.signing_in import code_of
+from tests.integration.tenants.accounts.signing_in import code_of
 
 
 @pytest.fixture(autouse=True)

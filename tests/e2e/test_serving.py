@@ -8,7 +8,7 @@ from tests.e2e.conftest import Enter
 from tests.e2e.test_trying import TEXT, ask
 from tests.e2e.world import World
 from tests.processes import InferenceWorker
-from tests.unit.engine.chrome_traces import lanes_of
+from tests.unit.inference.engine.chrome_traces import lanes_of
 
 
 def test_what_a_worker_did_is_shown_and_can_be_downloaded(

@@ -6,8 +6,8 @@ from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
 from tenants.webhooks.models import WebhookEndpoint
 from tests.e2e.batches import batches_used
-from tests.e2e.hooks import webhooks_used
 from tests.e2e.looking import SIZES
+from tests.e2e.webhooks import create_webhooks_and_deliveries
 from tests.e2e.world import World
 
 MINOR = """(table) => [...table.querySelectorAll("td.minor:not(.actions)")].map((cell) => {
@@ -24,7 +24,7 @@ def test_columns_that_vanish_stand_below_the_name_of_their_row(signed_in: Page, 
     tenant, owner = world.tenant, world.owner
     api_key_create(tenant=tenant, name="Desk", scopes=["infer"], created_by=owner, tokens_per_minute=9000)
     invitation_create(tenant=tenant, email="nora@example.org", role="developer", actor=owner)
-    webhooks_used(world)
+    create_webhooks_and_deliveries(world)
     batches_used(world)
     hook = WebhookEndpoint.unscoped.earliest("created_at")
     domain = f"domains/{world.domain.domain_id}/"

@@ -27,7 +27,7 @@ SHADES = """shaded => [...shaded.querySelectorAll(".shade")].map((shade) =>
 
 def ask(page: Page, text: str) -> None:
     """Put a text to the model that the link names."""
-    page.goto("/t/acme/try/?model=triage@default")
+    page.goto("/t/acme/playground/?model=triage@default")
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Send", exact=True).click()
 
@@ -50,7 +50,7 @@ def test_without_an_inference_worker_the_page_says_so(signed_in: Page, world: Wo
 def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     signed_in: Page, world: World, inference_worker: InferenceWorker
 ) -> None:
-    signed_in.goto("/t/acme/try/?model=triage@default")
+    signed_in.goto("/t/acme/playground/?model=triage@default")
     examples = signed_in.get_by_role("list", name="Examples from the test split of Tickets")
     row = examples.get_by_role("button").nth(1)
     shown = row.locator("span").inner_text()
@@ -78,7 +78,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
     furnish_kinds(world, files)
     page, text = signed_in, 'a drug for the zebra\'s "heart"\nof مرحبا 👩'
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto("/t/acme/try/?model=triage@default")
+    page.goto("/t/acme/playground/?model=triage@default")
     page.get_by_label("Text", exact=True).fill(text)
     chosen, adding = (
         page.get_by_role("list", name="Chosen").get_by_role("listitem"),
@@ -96,7 +96,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
             said = "no such model" if name == "absent" else "only models with the same kind of input"
             expect(page.get_by_role("alert")).to_contain_text(said)
         expect(page.get_by_label("Text", exact=True)).to_have_value(text)
-    page.wait_for_url("**/try/?model=triage@default&model=topics@default")
+    page.wait_for_url("**/playground/?model=triage@default&model=topics@default")
     page.get_by_role("button", name="Send", exact=True).click()
     columns = page.locator("#answer article")
     expect(columns).to_have_count(2)
@@ -116,7 +116,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
     assert sent == {"model": "acme/topics@default", "inputs": [text]}
     page.get_by_role("button", name="Remove triage@default").click()
     expect(chosen).to_have_count(1)
-    page.wait_for_url("**/try/?model=topics@default")
+    page.wait_for_url("**/playground/?model=topics@default")
     expect(page.get_by_label("Text", exact=True)).to_have_value(text)
 
 
@@ -140,7 +140,7 @@ def test_every_kind_of_hplm_is_asked_for_what_it_reads(
 ) -> None:
     furnish_kinds(world, files)
     page, answer = signed_in, signed_in.locator("#answer")
-    page.goto("/t/acme/try/?model=topics@default")
+    page.goto("/t/acme/playground/?model=topics@default")
     expect(page.get_by_label("Second text")).to_have_count(0)
     for name, first, second in (
         ("same-meaning", "First text", "Second text"),
@@ -169,7 +169,7 @@ def test_spans_are_marked_where_they_stand_and_each_token_has_the_colour_of_its_
     _, key = api_key_create(tenant=world.tenant, name="k", scopes=["infer"], created_by=world.owner)
     text = f"{' '.join(tiny_texts(4))} \u0645\u0631\u062d\u0628\u0627 zebra"
     page, answer = signed_in, signed_in.locator("#answer")
-    page.goto("/t/acme/try/?model=side-effects@default")
+    page.goto("/t/acme/playground/?model=side-effects@default")
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Send", exact=True).click()
     expect(answer).to_contain_text("acme/side-effects v1")

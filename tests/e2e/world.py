@@ -13,6 +13,7 @@ from django.conf import settings
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
@@ -60,6 +61,7 @@ class World:
     hplm: Version
 
 
+@platform_scope()
 def world_build(files: ArtifactFiles | None = None) -> World:
     """Everything, through the product's own services; `files` fills artifacts with something of use."""
     finish = partial(versions_finish, files=files or nothing_of_use)
@@ -115,6 +117,7 @@ def _branches(admin: User, finish: Callable[..., None]) -> tuple[Version, Versio
     return Version.unscoped.get(pk=root.pk), Version.unscoped.get(pk=domain.pk)
 
 
+@platform_scope()
 def versions_finish(
     version: Version,
     metrics: Mapping[str, dict[str, Any]] | None = None,
@@ -128,12 +131,14 @@ def versions_finish(
         job_succeed(job_id=job.pk, worker=WORKER, metrics=(metrics or {}).get(job.kind, {}), artifacts=made)
 
 
+@platform_scope()
 def start(job: Job, progress: float = 0.0, stage: str = "", eta: float | None = None) -> None:
     """Claim a job and report how far it is."""
     job_claim(job_id=job.pk, worker=WORKER, lease_s=LEASE_S)
     report(job, progress, stage, eta)
 
 
+@platform_scope()
 def report(job: Job, progress: float, stage: str, eta: float | None = None) -> None:
     """A heartbeat of the worker that holds the job."""
     job_heartbeat(job_id=job.pk, worker=WORKER, lease_s=LEASE_S, progress=progress, stage=stage, eta=eta)

@@ -12,6 +12,7 @@ from redis import Redis
 from inference.api.rates import spending
 from inference.queueing import allowances
 from inference.queueing.connection import connect
+from tenants.base.scope import tenant_scope
 from tests.integration.world import World, make_world
 from tests.services import OwnValkey
 from tests.settings import home_base
@@ -21,6 +22,15 @@ from tests.settings import home_base
 def world(db: None, upload_root: Path) -> World:
     """Two tenants and their people, with an upload folder of this test's own."""
     return make_world()
+
+
+@pytest.fixture
+def in_acme_scope(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Show the rows of acme and the shared ones of the platform, as a request by acme does. The world is the
+    one that the test uses: `world`, or `committed`."""
+    world = request.getfixturevalue("committed" if "committed" in request.fixturenames else "world")
+    with tenant_scope(world.tenant):
+        yield
 
 
 @pytest.fixture

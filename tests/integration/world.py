@@ -8,6 +8,7 @@ from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
+from tenants.base.scope import platform_scope, tenant_scope
 
 PASSWORD = "correct horse battery staple"
 
@@ -28,12 +29,9 @@ class World:
 
     def key(self, *scopes: str, tenant: Tenant | None = None) -> tuple[ApiKey, str]:
         """A new key of the tenant (acme) and its plaintext; both scopes unless some are named."""
-        return api_key_create(
-            tenant=tenant or self.tenant,
-            name="a key",
-            scopes=scopes or ("infer", "manage"),
-            created_by=self.owner,
-        )
+        tenant, scopes = tenant or self.tenant, scopes or ("infer", "manage")
+        with tenant_scope(tenant):
+            return api_key_create(tenant=tenant, name="a key", scopes=scopes, created_by=self.owner)
 
     def client(self, user: User | None = None, *, key: str | None = None) -> APIClient:
         """An API client: signed in as the user, or sending the key, or nobody."""
@@ -52,6 +50,7 @@ def make_user(username: str, *, staff: bool = False) -> User:
     )
 
 
+@platform_scope()
 def make_world() -> World:
     """Everything above, in the database."""
     people = {name: make_user(name) for name in ("owner", "developer", "viewer", "stranger")}

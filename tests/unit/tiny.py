@@ -193,7 +193,7 @@ def tiny_hplm(
         PetWeights(spec, shape, learnt),
         Head(head.weight * 20, head.bias, read),
         pairs,
-        about={"seed": seed},
+        metadata={"seed": seed},
     )
 
 

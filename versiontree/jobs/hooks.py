@@ -1,8 +1,6 @@
-"""What the owner of jobs does when they change state: the version tree registers itself here
-(`register_owner`).
+"""The interface through which jobs call the version tree, which registers itself here (`register_owner`).
 
-Jobs know that they belong to a version and nothing else of the tree. All functions are called inside the
-transaction that changes the job, `check_retry` before the version is locked.
+All methods are called inside the transaction that changes the job.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,38 +12,41 @@ from versiontree.jobs.models import Job, JobState
 
 
 class JobOwner(Protocol):
-    """The version that jobs build, as far as jobs need it."""
+    """What jobs need of the app that owns their versions."""
 
     def lock(self, *, version_id: int) -> None:
-        """Lock the version's row: the jobs of one version change one at a time. Taken before any job row."""
+        """Lock the version's row, so that its jobs change one at a time. Called before locking a job row."""
         ...
 
     def lock_to_finish(self, *, version_id: int) -> None:
-        """The same, with whatever `finish` locks taken before it."""
+        """As `lock`, but first take the locks that `finish` needs."""
         ...
 
     def attach(self, *, job: Job, artifacts: Sequence[tuple[str, StoredArtifact]]) -> None:
-        """The job succeeded and made these artifacts, as (role, artifact)."""
+        """Attach the artifacts of a job that succeeded, as (role, artifact), to its version."""
         ...
 
     def finish(self, *, version_id: int, metrics: Mapping[str, Any]) -> None:
-        """All jobs of the version succeeded; their metrics by job kind."""
+        """Mark the version as ready: all its jobs succeeded. ``metrics`` by job kind."""
         ...
 
     def fail(self, *, version_id: int) -> None:
-        """A job of the version failed or was cancelled."""
+        """Mark the version as failed: one of its jobs failed or was cancelled."""
         ...
 
     def check_retry(self, *, job: Job, jobs: int) -> None:
-        """May this many jobs of the version run again? Raises ``quota_exceeded``, ``not_found``."""
+        """Check that this many jobs of the version may run again. Called before the version is locked.
+
+        Raises ``quota_exceeded``, ``not_found``.
+        """
         ...
 
     def reopen(self, *, version_id: int) -> None:
-        """A failed job runs again: the version is being built."""
+        """Mark a failed version as building again: a job of it is retried."""
         ...
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
-        """A job has entered this state."""
+        """Send webhooks for the new state of a job."""
         ...
 
 
@@ -53,12 +54,12 @@ _owner: JobOwner | None = None
 
 
 def register_owner(owner: JobOwner) -> None:
-    """Called once, while Django starts."""
+    """Set the owner. Called once, while Django starts."""
     global _owner
     _owner = owner
 
 
 def job_owner() -> JobOwner:
-    """The owner that was registered."""
+    """The registered owner."""
     assert _owner is not None, "no application owns jobs: versiontree.tree is not installed"
     return _owner

@@ -93,11 +93,11 @@ class Job(models.Model):
     )
     state = models.CharField(max_length=9, choices=JobState.choices, default=JobState.WAITING)
     params = models.JSONField(default=dict, blank=True)
-    priority = models.PositiveSmallIntegerField(default=0, help_text="0 is served first, 9 last.")
+    priority = models.PositiveSmallIntegerField(default=0, help_text="0 runs first, 9 last.")
     attempt = models.PositiveSmallIntegerField(default=0)
     max_attempts = models.PositiveSmallIntegerField(default=3)
     worker = models.CharField(max_length=200, blank=True, default="")
-    lease_until = models.DateTimeField(null=True, blank=True)
+    lease_expires_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     cancel_requested_at = models.DateTimeField(null=True, blank=True)
     stage = models.CharField(max_length=100, blank=True, default="")
@@ -126,27 +126,29 @@ class Job(models.Model):
             models.CheckConstraint(condition=Q(state__in=JobState.values), name="job_state_is_known"),
             models.CheckConstraint(condition=Q(kind__in=JobKind.values), name="job_kind_is_known"),
             models.CheckConstraint(
-                condition=(Q(state="running", lease_until__isnull=False) & ~Q(worker=""))
-                | (~Q(state="running") & Q(lease_until__isnull=True)),
+                condition=(Q(state="running", lease_expires_at__isnull=False) & ~Q(worker=""))
+                | (~Q(state="running") & Q(lease_expires_at__isnull=True)),
                 name="job_lease_while_running",
             ),
             models.CheckConstraint(
-                condition=Q(progress__gte=0.0, progress__lte=1.0), name="job_progress_is_a_share"
+                condition=Q(progress__gte=0.0, progress__lte=1.0), name="job_progress_in_0_1"
             ),
-            models.CheckConstraint(condition=Q(priority__lte=9), name="job_priority_is_a_digit"),
+            models.CheckConstraint(condition=Q(priority__lte=9), name="job_priority_in_0_9"),
             models.CheckConstraint(
                 condition=Q(state="waiting", after__isnull=False) | ~Q(state="waiting"),
-                name="job_waits_for_another",
+                name="job_waiting_has_after",
             ),
             models.UniqueConstraint(
                 fields=["version"],
                 condition=Q(state__in=["queued", "running"]),
-                name="job_one_at_work_per_version",
+                name="job_one_active_per_version",
             ),
         ]
         indexes = [
-            models.Index(fields=["lease_until"], condition=Q(state="running"), name="job_running_lease"),
-            models.Index(fields=["dispatched_at"], condition=Q(state="queued"), name="job_queued_nudge"),
+            models.Index(fields=["lease_expires_at"], condition=Q(state="running"), name="job_running_lease"),
+            models.Index(
+                fields=["dispatched_at"], condition=Q(state="queued"), name="job_queued_dispatched_at"
+            ),
             models.Index(fields=["tenant", "-created_at"], name="job_tenant_newest"),
             models.Index(
                 fields=["tenant"],
@@ -160,7 +162,7 @@ class Job(models.Model):
 
     @property
     def is_active(self) -> bool:
-        """Whether the job has not ended: it waits, is queued or runs."""
+        """Whether the job is waiting, queued or running."""
         return self.state in ACTIVE
 
 
@@ -209,8 +211,8 @@ class JobShard(models.Model):
         done    -> waiting   its files are gone
 
     A worker claims a shard by compare-and-set and holds a lease. Unlike with jobs, any worker may take over a
-    shard whose lease has expired, so no recovery is needed. ``piece`` is the range [first, last) of inputs,
-    ``result`` describes the output.
+    shard whose lease has expired, so no recovery is needed. ``input_range`` is [first, last), ``result``
+    describes the output.
     """
 
     State = ShardState
@@ -219,7 +221,7 @@ class JobShard(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="shards")
     stage = models.CharField(max_length=16)
     number = models.PositiveIntegerField()
-    piece = models.JSONField()
+    input_range = models.JSONField()
     state = models.CharField(max_length=7, choices=ShardState.choices, default=ShardState.WAITING)
     worker = models.CharField(max_length=200, blank=True, default="")
     lease_expires_at = models.DateTimeField(null=True, blank=True)

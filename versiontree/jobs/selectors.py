@@ -1,4 +1,4 @@
-"""Reads of jobs as a queue, and of what has changed of a job since somebody last looked."""
+"""Queries for jobs, their events, their queue positions and their revisions."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ RECENT_JOBS: Final = 20
 
 
 def median_durations(kinds: Iterable[str]) -> dict[str, float]:
-    """What the last jobs of each of these kinds took, the median; without those of which there are none."""
+    """The median seconds of the last succeeded jobs of each kind, without kinds that have none."""
     found = {}
     with platform_scope():
         for kind in dict.fromkeys(kinds):
@@ -29,7 +29,10 @@ def median_durations(kinds: Iterable[str]) -> dict[str, float]:
 
 
 def succeeded_jobs(kind: JobKind) -> QuerySet[Any]:
-    """The newest first, with how long each ``took``; what was tried more than once also waited."""
+    """Succeeded jobs of this kind, newest first, annotated with their duration as ``took``.
+
+    Only those of one attempt: the others also waited for the next one.
+    """
     done = Job.unscoped.filter(kind=kind, state=JobState.SUCCEEDED, attempt=1)
     took = ExpressionWrapper(F("finished_at") - F("started_at"), output_field=DurationField())
     timed = done.filter(started_at__isnull=False, finished_at__isnull=False).annotate(took=took)
@@ -53,18 +56,18 @@ def job_detail(tenant: Tenant | None, job_id: UUID | str) -> Job:
 
 
 def job_by_id(job_id: UUID) -> Job:
-    """For staff: a job, whoever's, or ``not_found``."""
+    """A job of any tenant or of the platform, or ``not_found``. For staff."""
     return _found(Job.unscoped.select_related("tenant").filter(pk=job_id).first())
 
 
 def job_events(job: Job, *, after: int = 0) -> QuerySet[JobEvent]:
-    """What happened to the job since the event with this id, oldest first."""
+    """The events of a job after the event with this id, oldest first."""
     return JobEvent.unscoped.filter(job=job, pk__gt=after).order_by("pk")
 
 
 def jobs_search(tenant: Tenant | None, *, words: str = "", kind: str = "") -> QuerySet[Job]:
-    """The tenant's jobs (None: the platform's), newest first: those of a kind, those with these words in the
-    name of what they are for."""
+    """The tenant's jobs (None: the platform's), newest first, of a kind and with these words in the domain's
+    or model's name."""
     found = jobs_of(tenant).filter(kind=kind) if kind else jobs_of(tenant)
     for word in words.split():
         of_hplm, of_domain = Q(version__hplm__name__icontains=word), Q(version__domain__name__icontains=word)
@@ -94,7 +97,7 @@ REVISION_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class JobRevision:
-    """How far a job has come, as a word that differs whenever its page would."""
+    """A word that changes whenever a job's page would show something else, and whether the job has ended."""
 
     word: str
     ended: bool
@@ -102,29 +105,28 @@ class JobRevision:
 
 @dataclass(frozen=True, slots=True)
 class QueuePosition:
-    """The place that a job has in the queue, or a new one would, 1 being next, and the seconds until its
-    turn; None where nothing tells how long what is before it takes."""
+    """A job's position in the queue, 1 is next, and the estimated seconds until it starts (None: unknown)."""
 
-    place: int
+    position: int
     wait_s: float | None
 
 
 def queue_positions(jobs: Iterable[Job]) -> dict[UUID, int]:
-    """The place of each queued one of these jobs among all that are queued, whoever's: 1 is next; one query.
+    """The queue positions of those of these jobs that are queued; 1 is next. One query.
 
-    Jobs that wait for another have no place yet.
+    The queue has the jobs of all tenants. A job that waits for another is not in it yet.
     """
     queued = [job.pk for job in jobs if job.state == JobState.QUEUED]
     if not queued:
         return {}
     order = Job.unscoped.filter(state=JobState.QUEUED).order_by(*QUEUE_ORDER)
     with platform_scope():
-        places = {pk: place for place, pk in enumerate(order.values_list("pk", flat=True), start=1)}
-    return {pk: places[pk] for pk in queued if pk in places}
+        positions = {pk: number for number, pk in enumerate(order.values_list("pk", flat=True), start=1)}
+    return {pk: positions[pk] for pk in queued if pk in positions}
 
 
 def job_revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
-    """The mark of each of these jobs that is there, whoever's; three queries at most, however many."""
+    """The revisions of these jobs, of any tenant, without unknown ids. At most three queries."""
     with platform_scope():
         return _revisions(ids)
 
@@ -132,26 +134,26 @@ def job_revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
 def _revisions(ids: Iterable[UUID]) -> dict[UUID, JobRevision]:
     jobs = list(Job.unscoped.filter(pk__in=list(ids)).only(*REVISION_FIELDS))
     events = JobEvent.unscoped.filter(job__in=jobs).order_by().values_list("job").annotate(Max("pk"))
-    last, places = dict(events), queue_positions(jobs)
-    return {job.pk: _revision(job, last.get(job.pk, 0), places.get(job.pk)) for job in jobs}
+    last, positions = dict(events), queue_positions(jobs)
+    return {job.pk: _revision(job, last.get(job.pk, 0), positions.get(job.pk)) for job in jobs}
 
 
-def queue_position(of: Job | None = None) -> QueuePosition:
-    """What a queued job waits for, or one that is asked for now would, whoever's that is."""
+def queue_position(job: Job | None = None) -> QueuePosition:
+    """The position of a queued job, or that of a job created now, among the jobs of all tenants."""
     with platform_scope():
         active = Job.unscoped.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
         jobs = list(active.order_by(*QUEUE_ORDER).only("kind", "state", "eta_seconds", "worker"))
-    running = [job for job in jobs if job.state == JobState.RUNNING]
-    queued = [job for job in jobs if job.state == JobState.QUEUED]
-    before = list(takewhile(lambda job: of is None or job.pk != of.pk, queued))
+    running = [one for one in jobs if one.state == JobState.RUNNING]
+    queued = [one for one in jobs if one.state == JobState.QUEUED]
+    before = list(takewhile(lambda one: job is None or one.pk != job.pk, queued))
     ahead = [*running, *before]
-    usual = median_durations(job.kind for job in ahead)
-    left = [usual.get(job.kind) if job.eta_seconds is None else job.eta_seconds for job in ahead]
-    told = [seconds for seconds in left if seconds is not None]
-    workers = len({job.worker for job in running}) or 1
-    return QueuePosition(1 + len(before), sum(told) / workers if len(told) == len(ahead) else None)
+    medians = median_durations(one.kind for one in ahead)
+    remaining = [medians.get(one.kind) if one.eta_seconds is None else one.eta_seconds for one in ahead]
+    known = [seconds for seconds in remaining if seconds is not None]
+    workers = len({one.worker for one in running}) or 1
+    return QueuePosition(1 + len(before), sum(known) / workers if len(known) == len(ahead) else None)
 
 
-def _revision(job: Job, event: int, place: int | None) -> JobRevision:
-    told = [str(getattr(job, name)) for name in REVISION_FIELDS]
-    return JobRevision(f"{event}-{crc32(repr([told, place]).encode()):08x}", not job.is_active)
+def _revision(job: Job, event: int, position: int | None) -> JobRevision:
+    values = [str(getattr(job, name)) for name in REVISION_FIELDS]
+    return JobRevision(f"{event}-{crc32(repr([values, position]).encode()):08x}", not job.is_active)

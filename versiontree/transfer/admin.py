@@ -1,4 +1,4 @@
-"""Files with all data of a tenant."""
+"""Admin pages of takeouts."""
 
 from typing import Any
 
@@ -11,12 +11,12 @@ from django.utils.safestring import SafeString
 
 from tenants.base.admin.base import ReadOnlyAdmin, file_size_column, staff_user
 from versiontree.transfer.models import Takeout, TakeoutState
-from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path
+from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download
 
 
 @admin.register(Takeout)
 class TakeoutAdmin(ReadOnlyAdmin):
-    """They are asked for on the page of a tenant, or by its owners, and kept for a week."""
+    """Takeouts, requested on the page of a tenant or by its owners. They expire after a week."""
 
     list_display = ("tenant", "state", "size", "created_by", "created_at", "expires_at", "file")
     list_filter = ("state",)
@@ -28,7 +28,7 @@ class TakeoutAdmin(ReadOnlyAdmin):
 
     @admin.display(description="File")
     def file(self, takeout: Takeout) -> SafeString | str:
-        """Where it can be had."""
+        """A link to the file."""
         if takeout.state != TakeoutState.READY:
             return "–"
         return format_html(
@@ -42,7 +42,7 @@ class TakeoutAdmin(ReadOnlyAdmin):
         return [own, *super().get_urls()]
 
     def download(self, request: HttpRequest, object_id: str) -> FileResponse:
-        """The file; who fetched it is written down."""
+        """The file. The download is recorded in the audit log."""
         takeout: Any = self.get_object(request, object_id)
         if not self.has_view_permission(request, takeout):
             raise PermissionDenied
@@ -52,6 +52,6 @@ class TakeoutAdmin(ReadOnlyAdmin):
             file = takeout_path(takeout).open("rb")
         except FileNotFoundError as error:
             raise Http404 from error
-        takeout_fetch(takeout=takeout, actor=staff_user(request))
+        takeout_record_download(takeout=takeout, actor=staff_user(request))
         name = f"{takeout.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
         return FileResponse(file, as_attachment=True, filename=name)

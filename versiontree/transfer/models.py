@@ -1,4 +1,4 @@
-"""Takeouts: everything a tenant has, in one file."""
+"""Takeouts: exports of all data of a tenant."""
 
 import uuid
 
@@ -11,7 +11,7 @@ from tenants.base.managers import TenantScopedManager
 
 
 class TakeoutState(models.TextChoices):
-    """waiting -> running -> ready or failed. One that is ready expires: row and file go."""
+    """waiting -> running -> ready or failed. A ready takeout expires: its row and file are deleted."""
 
     WAITING = "waiting", "Waiting"
     RUNNING = "running", "Running"
@@ -23,9 +23,7 @@ ACTIVE_TAKEOUTS = (TakeoutState.WAITING, TakeoutState.RUNNING)
 
 
 class Takeout(models.Model):
-    """One zip file with all data of a tenant, or the way to it. ``written_bytes`` tells how far it is, of
-    about ``expected_bytes``.
-    """
+    """An export of all data of a tenant as one zip file. ``expected_bytes`` is an estimate of its size."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="takeouts")
@@ -60,11 +58,11 @@ class Takeout(models.Model):
         return f"all data of {self.tenant}"
 
     @property
-    def share(self) -> float:
-        """How much of it is written, as far as one can tell before it is."""
+    def progress(self) -> float:
+        """The share of the expected bytes that is written, 0 to 1."""
         return min(1.0, self.written_bytes / self.expected_bytes) if self.expected_bytes else 0.0
 
     @property
     def is_active(self) -> bool:
-        """Whether its end is still to come."""
+        """Whether it is waiting or running."""
         return self.state in ACTIVE_TAKEOUTS

@@ -13,11 +13,11 @@ from versiontree.transfer.services.tenant_deletion import DELETE_TENANTS_TASK, t
 
 @shared_task(name=WRITE_TAKEOUT_TASK, soft_time_limit=LONG_TASK_TIME_LIMIT_S)
 def write_takeout(takeout_id: str) -> None:
-    """Put all data of a tenant into one file."""
+    """Write the zip file of a takeout."""
     run_in_child_or_log(partial(takeout_run, takeout_id=UUID(takeout_id)), f"takeout {takeout_id}")
 
 
 @shared_task(name=DELETE_TENANTS_TASK, soft_time_limit=LONG_TASK_TIME_LIMIT_S)
 def delete_tenants() -> None:
-    """Go on deleting the data of tenants that are to be deleted."""
+    """Delete the data of tenants that are being deleted."""
     run_in_child_or_log(tenants_delete, "deleting the data of tenants")

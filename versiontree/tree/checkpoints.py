@@ -1,6 +1,6 @@
-"""A first look at a checkpoint, without torch: what is plainly wrong is refused before anything is created.
+"""Quick checks of a checkpoint without torch, before anything is created.
 
-The convert job opens the checkpoint for real and may still refuse it.
+The convert job loads the checkpoint and may still refuse it.
 """
 
 import json
@@ -21,13 +21,15 @@ _DEFAULT_POSITIONS: Final = 512
 
 
 def checkpoint_source(source: str) -> str:
-    """The source as it is kept: the absolute path of a checkpoint folder that looks usable, or a hub id.
+    """The absolute path of a checkpoint folder that passes the checks, or a hub id.
 
     Raises ``missing_field``, ``checkpoint_not_found``, ``pickled_checkpoint``, ``unsupported_checkpoint``.
     """
     cleaned = source.strip()
     if not cleaned:
-        raise HmiError(ErrorCode.MISSING_FIELD, "Say where the checkpoint is.", param="source")
+        raise HmiError(
+            ErrorCode.MISSING_FIELD, "Name the folder or hub id of the checkpoint.", param="source"
+        )
     if len(cleaned) > _MAX_SOURCE_LENGTH or not cleaned.isprintable():
         raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, "A source is a folder or a hub id.")
     folder = Path(cleaned).expanduser()
@@ -44,7 +46,7 @@ def checkpoint_source(source: str) -> str:
 
 
 def checkpoint_max_tokens(folder: Path) -> int:
-    """The most tokens of a text that a checkpoint folder has positions for.
+    """The maximum tokens of a text, from the positions of a checkpoint folder.
 
     Raises ``unsupported_checkpoint``.
     """
@@ -71,13 +73,13 @@ def _check_folder(folder: Path) -> None:
     except (OSError, ValueError, AttributeError) as error:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
     if model_type not in SUPPORTED_MODEL_TYPES:
-        told = f"The model type {model_type!r} is not supported ({', '.join(SUPPORTED_MODEL_TYPES)} are)."
-        why = (
+        message = f"The model type {model_type!r} is not supported ({', '.join(SUPPORTED_MODEL_TYPES)} are)."
+        reason = (
             " Its attention is relative to positions in every layer."
             if model_type in _RELATIVE_ATTENTION_TYPES
             else ""
         )
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, told + why)
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, message + reason)
 
 
 def _pickled_error(names: str) -> HmiError:

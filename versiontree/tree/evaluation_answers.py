@@ -1,7 +1,6 @@
-"""The answers that an evaluation kept: reading them, choosing among them, and holding two against each other.
+"""Read, filter and compare the stored answers of evaluations, which ``workers.training.evaluate`` writes.
 
-A file of them never changes, so what was read is remembered. ``workers.training.evaluate`` writes
-it.
+The files never change, so reading them is cached.
 """
 
 import json
@@ -22,10 +21,11 @@ CACHE_SIZE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class RowAnswer:
-    """One row of the evaluated file, counted from 1; ``at`` is the byte that it begins at.
+    """The answer to one row, counted from 1. ``at`` is the row's byte offset in the evaluated file.
 
-    ``gold`` and ``answer``: a label, a list of labels, a number, spans as [label, first word, word after the
-    last], or the right answers (a list) and the given one. ``score``: how sure the model was, 0 to 1.
+    ``gold`` and ``answer`` are a label, a list of labels, a number, or spans as [label, first word, word
+    after the last]. For question answering ``gold`` is a list of texts and ``answer`` one. ``score`` is the
+    confidence, 0 to 1.
     """
 
     row: int
@@ -38,7 +38,7 @@ class RowAnswer:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationAnswers:
-    """All that was kept; ``rows`` of the file were asked, of which these may be a sample."""
+    """The stored answers, perhaps a sample; ``rows`` is the number of evaluated rows."""
 
     task: str
     rows: int
@@ -46,12 +46,12 @@ class EvaluationAnswers:
 
     @property
     def sampled(self) -> bool:
-        """Whether there were more rows than answers are kept of."""
+        """Whether only a part of the answers is stored."""
         return self.rows > len(self.answered)
 
 
 class ChangeKind(StrEnum):
-    """What became of a row from one version to another; of a number, whether it came nearer."""
+    """How the answer to a row changed between two versions. For numbers: whether the error is smaller."""
 
     FIXED = "fixed"
     BROKEN = "broken"
@@ -69,8 +69,7 @@ class AnswerChange:
 
 @lru_cache(maxsize=CACHE_SIZE)
 def answers_read(folder: Path) -> EvaluationAnswers:
-    """The answers in the folder of an artifact. Raises ``ArtifactDamaged`` when it is not there or holds
-    something else."""
+    """Read the answers of an artifact. Raises ``ArtifactDamaged`` if they are missing or unreadable."""
     try:
         found = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
         if found["format"] != FORMAT:
@@ -85,8 +84,10 @@ def answers_read(folder: Path) -> EvaluationAnswers:
 def answers_filter(
     answers: EvaluationAnswers, *, wrong: bool = False, gold: str = "", predicted: str = ""
 ) -> list[RowAnswer]:
-    """The rows with this expected and this given label, by number; only those with ``wrong`` answers, the
-    surest of them first. Numbers are never right: with ``wrong`` those farthest off come first."""
+    """The answers with this expected and this predicted label, in order of their rows.
+
+    ``wrong`` selects wrong answers, the most confident first; for numbers all, the largest error first.
+    """
     found = [
         one
         for one in answers.answered
@@ -98,7 +99,7 @@ def answers_filter(
 
 
 def labels_in(answer: Any) -> set[str]:
-    """The labels that an expected or given answer names; none where it is a number."""
+    """The labels in an expected or predicted answer. Empty for a number."""
     if isinstance(answer, str):
         return {answer}
     if isinstance(answer, list):
@@ -107,7 +108,7 @@ def labels_in(answer: Any) -> set[str]:
 
 
 def answer_labels(answers: EvaluationAnswers) -> list[str]:
-    """All labels that were expected or given; none where the task has no labels."""
+    """All expected or predicted labels, sorted. Empty for tasks without labels."""
     if answers.task in (Task.QUESTION_ANSWERING, Task.REGRESSION):
         return []
     return sorted(
@@ -116,16 +117,14 @@ def answer_labels(answers: EvaluationAnswers) -> list[str]:
 
 
 def answers_compare(before: EvaluationAnswers, after: EvaluationAnswers) -> list[AnswerChange]:
-    """The rows that both versions were asked and that they answered differently, the surest new answers
-    first."""
+    """The rows that two versions answered differently, the most confident new answers first."""
     earlier = {one.row: one for one in before.answered}
     found = list(_changes(earlier, after.answered))
     return sorted(found, key=lambda one: _error_key(one.after))
 
 
 def mcnemar(fixed: int, broken: int) -> float:
-    """How likely at least so uneven a split is if neither version is better: McNemar's exact test, both
-    sides."""
+    """The two-sided p-value of McNemar's exact test for this many fixed and broken rows."""
     count, fewer = fixed + broken, min(fixed, broken)
     ways = term = 1
     for taken in range(1, fewer + 1):

@@ -1,4 +1,4 @@
-"""How well a root's vocabulary and length fit an upload, before anything is trained on it."""
+"""How well a root's tokenizer and maximum length fit an upload, before training on it."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,11 +34,7 @@ from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 
 TOKENIZER_FILE: Final = "tokenizer.json"
-
-
 CONFIG_FILE: Final = "root.json"
-
-
 PREVIEW_ROWS: Final = 5
 
 
@@ -51,13 +47,15 @@ def root_version_by_name(name: str) -> Version:
 
 
 def root_config(version: Version) -> dict[str, Any]:
-    """What the root above the version is, in numbers: the content of its own file. Raises ``model_not_ready``
-    (the root), ``not_found`` (the file is gone)."""
+    """The content of the ``root.json`` of the version's root.
+
+    Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
+    """
     return _config(_root_folder(version))
 
 
 def corpus_fit(version: Version, corpus: Corpus) -> TokenizerFit:
-    """What the root above the version makes of texts of a corpus, drawn evenly.
+    """The fit of the version's root to a sample of the corpus.
 
     Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
     """
@@ -65,12 +63,12 @@ def corpus_fit(version: Version, corpus: Corpus) -> TokenizerFit:
 
 
 def dataset_fit(version: Version, dataset: Dataset) -> TokenizerFit:
-    """What the root above the version makes of rows of all splits, drawn evenly. Raises as ``corpus_fit``."""
+    """The fit of the version's root to a sample of all splits. Raises as ``corpus_fit``."""
     return files_fit(version, upload_parts(dataset), task=dataset.task)
 
 
 def files_fit(version: Version, parts: Sequence[SampledFile], *, task: str | None) -> TokenizerFit:
-    """As ``corpus_fit``, of canonical files: the splits of a dataset of this task, or a corpus."""
+    """The fit of the version's root to stored files: splits of a dataset of this task, or a corpus (None)."""
     if task is None:
         texts_of, too_long = corpus_texts, LongTextPolicy.PIECES
     else:
@@ -81,12 +79,12 @@ def files_fit(version: Version, parts: Sequence[SampledFile], *, task: str | Non
 
 
 def root_max_tokens(version: Version) -> int:
-    """Tokens of the longest input that the root above the version reads. Raises as ``root_config``."""
+    """The maximum tokens of an input of the version's root. Raises as ``root_config``."""
     return _max_tokens(_root_folder(version))
 
 
 def upload_parts(upload: Corpus | Dataset) -> list[SampledFile]:
-    """The canonical files of a corpus, or of the splits of a dataset."""
+    """The stored files of a corpus, or of the splits of a dataset."""
     if isinstance(upload, Corpus):
         return [_corpus_part(upload)]
     order = list(Split)
@@ -95,28 +93,27 @@ def upload_parts(upload: Corpus | Dataset) -> list[SampledFile]:
 
 
 def corpus_tokens(version: Version, corpus: Corpus) -> list[TokenRow]:
-    """The first texts of a corpus as the root above the version reads them. Raises as ``corpus_fit``."""
+    """The first texts of a corpus as tokens of the version's root. Raises as ``corpus_fit``."""
     return _tokens(version, _first_rows(stored_path(corpus.sha256), None), corpus_texts)
 
 
 def dataset_tokens(version: Version, dataset: Dataset) -> list[TokenRow]:
-    """The first rows of train as the root above the version reads them. Raises as ``corpus_fit``."""
+    """The first rows of train as tokens of the version's root. Raises as ``corpus_fit``."""
     train = next(split for split in dataset.splits.all() if split.split == Split.TRAIN)
     return _tokens(version, _first_rows(stored_path(train.sha256), Split.TRAIN.value), dataset_texts)
 
 
 def corpus_warnings(version: Version, corpus: Corpus) -> dict[str, list[str]]:
-    """What a version's ``config`` says of a corpus that hardly fits the root above ``version``: a list of
-    sentences under ``warnings``, or nothing."""
+    """``{"warnings": [...]}`` for the config of a version, if the corpus hardly fits its root. Else empty."""
     return _warnings(lambda: corpus_fit(version, corpus))
 
 
 def checkpoint_warnings(
     source: str, corpus: Corpus, *, max_tokens: int | None = None
 ) -> dict[str, list[str]]:
-    """As ``corpus_warnings``, of the checkpoint of a root to be; ``max_tokens`` is less than it allows.
+    """As ``corpus_warnings``, for the checkpoint of a new root. ``max_tokens`` overrides its own.
 
-    Nothing of a hub id: what it names is not here yet.
+    Empty for a hub id: it is not downloaded yet.
     """
     folder = Path(source)
     if not (folder / TOKENIZER_FILE).is_file():
@@ -125,7 +122,7 @@ def checkpoint_warnings(
 
 
 def dataset_warnings(version: Version, dataset: Dataset) -> dict[str, list[str]]:
-    """As ``corpus_warnings``, of a dataset."""
+    """As ``corpus_warnings``, for a dataset."""
     return _warnings(lambda: dataset_fit(version, dataset))
 
 
@@ -133,7 +130,7 @@ def _warnings(fit: Callable[[], TokenizerFit]) -> dict[str, list[str]]:
     try:
         found = fit_warnings(fit())
     except (HmiError, OSError):
-        # Whatever is wrong with the root or the upload is said where it is used; this is only advice.
+        # Errors of the root or the upload are reported where they are used. Warnings are optional.
         return {}
     return {"warnings": found} if found else {}
 
@@ -210,4 +207,4 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _unreadable() -> HmiError:
-    return HmiError(ErrorCode.NOT_FOUND, "The root's own file cannot be read.", param="root")
+    return HmiError(ErrorCode.NOT_FOUND, "The root's config cannot be read.", param="root")

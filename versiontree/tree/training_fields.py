@@ -1,4 +1,4 @@
-"""Form fields for the specs of a job, whatever the table of specs holds."""
+"""Form fields for the settings of a job, made from ``SETTING_SPECS``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,35 +11,35 @@ from versiontree.tree.training_settings import SETTING_SPECS, SettingSpec
 
 LABELS: Final = {
     "adapter": "Adapter width after attention",
-    "balance": "Balance the classes",
-    "batch": "Rows in a batch",
+    "balance_classes": "Balance the classes",
+    "batch_size": "Batch size",
     "biases": "Train biases",
-    "distil_minutes": "Minutes of distillation",
-    "distil_tokens": "Tokens of distillation",
+    "distil_minutes": "Distillation minutes",
+    "distil_tokens": "Distillation tokens",
     "head_tokens": "Tokens for the LM head",
-    "likeness": "Likeness to the root",
+    "distillation_weight": "Weight of similarity to the root",
     "lora": "LoRA rank",
-    "lower": "Layers below the cut",
-    "max_tokens": "Tokens of a text at most",
-    "minimum_steps": "Steps at least",
-    "minutes": "Minutes at most",
-    "mix": "Share read in full",
-    "most_epochs": "Epochs at most",
-    "n": "Length of a fragment",
+    "lower_layers": "Layers below the cut",
+    "max_tokens": "Maximum tokens of a text",
+    "min_steps": "Minimum steps",
+    "minutes": "Minutes",
+    "full_context_share": "Share through the original layers",
+    "max_epochs": "Maximum epochs",
+    "n": "Fragment length",
     "norms": "Train layer norms",
     "output_adapter": "Adapter width after feed-forward",
     "patience": "Patience",
     "ridge_tokens": "Tokens for the closed form",
-    "vectors": "Vectors of the table",
+    "vectors": "Number format of the table",
 }
 PET_SETTINGS: Final = ("adapter", "output_adapter", "lora", "biases", "norms", "pooling")
-DEFAULT_LABEL: Final = "As it does by itself"
-INHERITED_LABEL: Final = "As in the version before"
+DEFAULT_LABEL: Final = "Default"
+INHERITED_LABEL: Final = "As in the previous version"
 
 
 @dataclass(frozen=True, slots=True)
 class FieldWidgets:
-    """The widgets that a site's forms are made of."""
+    """The widget classes of a site's forms."""
 
     number: type[forms.NumberInput] = forms.NumberInput
     select: type[forms.Select] = forms.Select
@@ -51,9 +51,9 @@ def setting_fields(
     *,
     empty_label: str = "",
 ) -> dict[str, forms.Field]:
-    """A field for each spec of this kind of job, the PET's first, the seed last; all may stay empty.
+    """An optional form field for each setting of this kind of job: the PET's first, the seed last.
 
-    ``empty_label`` says what a field left empty means, where that is not the default of the spec.
+    ``empty_label`` is the label of an empty field, by default the default value.
     """
     specs = SETTING_SPECS[kind]
     order = sorted(specs, key=lambda name: (name not in PET_SETTINGS, name == "seed"))
@@ -61,18 +61,18 @@ def setting_fields(
 
 
 def settings_filled(cleaned: Mapping[str, Any], kind: JobKind) -> dict[str, Any]:
-    """The settings that were filled in; the rest keep the defaults of the training code."""
-    chosen = {name: cleaned.get(name) for name in SETTING_SPECS[kind]}
-    return {name: _value(value) for name, value in chosen.items() if value not in (None, "")}
+    """The settings that were filled in. The others keep the defaults of the training code."""
+    filled = {name: cleaned.get(name) for name in SETTING_SPECS[kind]}
+    return {name: _value(value) for name, value in filled.items() if value not in (None, "")}
 
 
 class TrainingSettingsForm(forms.BaseForm):
-    """A form with the settings of the training it starts; name it first in the bases."""
+    """A form with the settings of the job it starts. Must be the first base class."""
 
     kind: ClassVar[JobKind]
-    makes_table: ClassVar[bool] = False
+    builds_plot: ClassVar[bool] = False
     empty_label: ClassVar[str] = ""
-    table_empty_label: ClassVar[str] = ""
+    plot_empty_label: ClassVar[str] = ""
     widgets: ClassVar[FieldWidgets] = FieldWidgets()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -83,65 +83,65 @@ class TrainingSettingsForm(forms.BaseForm):
 
     @classmethod
     def setting_names(cls) -> tuple[str, ...]:
-        """The names of the settings, without those that the form has a field of its own for."""
+        """The names of the settings for which the form declares no field itself."""
         return tuple(name for name in cls._setting_fields() if name not in getattr(cls, "base_fields", {}))
 
     def settings(self) -> dict[str, Any]:
-        """The settings that were filled in; the rest keep the defaults of the training code."""
+        """The settings of the job that were filled in."""
         return settings_filled(self.cleaned_data, self.kind)
 
-    def table(self) -> dict[str, Any]:
-        """How the table shall store its vectors, if that was said."""
+    def plot_settings(self) -> dict[str, Any]:
+        """The settings of the PLOT that were filled in."""
         return settings_filled(self.cleaned_data, JobKind.BUILD_PLOT)
 
     @classmethod
     def _setting_fields(cls) -> dict[str, forms.Field]:
         fields = setting_fields(cls.kind, cls.widgets, empty_label=cls.empty_label)
-        if cls.makes_table:
-            fields |= setting_fields(JobKind.BUILD_PLOT, cls.widgets, empty_label=cls.table_empty_label)
+        if cls.builds_plot:
+            fields |= setting_fields(JobKind.BUILD_PLOT, cls.widgets, empty_label=cls.plot_empty_label)
         return fields
 
 
 def setting_label(name: str) -> str:
-    """What people call a setting."""
+    """The label of a setting."""
     return LABELS.get(name, name.replace("_", " ").capitalize())
 
 
 def _field(name: str, spec: SettingSpec, widgets: FieldWidgets, empty_label: str) -> forms.Field:
-    """The spec's own type, bounds or choices decide what the field is."""
-    shown: dict[str, Any] = {"label": setting_label(name), "required": False, "help_text": spec.help}
+    """A form field of the spec's type, with its bounds or choices."""
+    common: dict[str, Any] = {"label": setting_label(name), "required": False, "help_text": spec.help}
     if spec.type is bool:
-        return _choice_field({"true": "Yes", "false": "No"}, spec, shown, widgets, empty_label)
+        return _choice_field({"true": "Yes", "false": "No"}, spec, common, widgets, empty_label)
     if spec.choices:
-        offered = {choice: choice.replace("_", " ") for choice in spec.choices}
-        return _choice_field(offered, spec, shown, widgets, empty_label)
-    return _number_field(spec, shown, widgets, empty_label)
+        labels = {choice: choice.replace("_", " ") for choice in spec.choices}
+        return _choice_field(labels, spec, common, widgets, empty_label)
+    return _number_field(spec, common, widgets, empty_label)
 
 
 def _choice_field(
-    offered: Mapping[str, str],
+    labels: Mapping[str, str],
     spec: SettingSpec,
-    shown: Mapping[str, Any],
+    common: Mapping[str, Any],
     widgets: FieldWidgets,
     empty_label: str,
 ) -> forms.Field:
-    default = offered.get(str(spec.default).lower(), "")
+    default = labels.get(str(spec.default).lower(), "")
     empty = empty_label or (f"{DEFAULT_LABEL} ({default.lower()})" if default else DEFAULT_LABEL)
-    return forms.ChoiceField(**shown, choices=[("", empty), *offered.items()], widget=widgets.select)
+    return forms.ChoiceField(**common, choices=[("", empty), *labels.items()], widget=widgets.select)
 
 
 def _number_field(
-    spec: SettingSpec, shown: Mapping[str, Any], widgets: FieldWidgets, empty_label: str
+    spec: SettingSpec, common: Mapping[str, Any], widgets: FieldWidgets, empty_label: str
 ) -> forms.Field:
-    whole = spec.type is int
+    is_integer = spec.type is int
     default = f"{spec.default:g}" if isinstance(spec.default, float) else str(spec.default)
     hint = {"placeholder": empty_label or default} if empty_label or spec.default is not None else {}
-    widget = widgets.number({**hint, **({} if whole else {"step": "any"})})
-    if whole:
+    widget = widgets.number({**hint, **({} if is_integer else {"step": "any"})})
+    if is_integer:
         return forms.IntegerField(
-            **shown, min_value=int(spec.min_value), max_value=int(spec.max_value), widget=widget
+            **common, min_value=int(spec.min_value), max_value=int(spec.max_value), widget=widget
         )
-    return forms.FloatField(**shown, min_value=spec.min_value, max_value=spec.max_value, widget=widget)
+    return forms.FloatField(**common, min_value=spec.min_value, max_value=spec.max_value, widget=widget)
 
 
 def _value(value: Any) -> Any:

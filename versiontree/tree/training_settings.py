@@ -1,4 +1,4 @@
-"""Which specs of a job people may turn, and how far; the rest keep the training code's defaults."""
+"""The settings of jobs that users can set, with their types, bounds and defaults."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,19 +10,21 @@ from versiontree.jobs.models import JobKind
 SettingValue = int | float | bool | str
 
 DEFAULT_ALPHA: Final = 50.0
-"""The coverage of a PLOT in %: about 0.4% of the fragments cover half of the occurrences."""
+"""The default coverage of a PLOT in %. About 0.4% of the fragments cover half of the occurrences."""
 
 DEFAULT_VECTORS: Final = "float16"
-"""How a PLOT stores its vectors."""
+"""The default number format of a PLOT's vectors."""
 
 DEFAULT_EPOCHS: Final = 8
-"""Epochs of a fine-tuning that sets no number of them, unless `minimum_steps` asks for more."""
+"""Epochs of a fine-tuning without `epochs`, unless `min_steps` needs more."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingSpec:
-    """A number with its bounds, both allowed; or a yes or no; or one of several words. default: what the
-    training code does by itself (None: it depends on the checkpoint)."""
+    """The type, default and valid values of a setting: a number with inclusive bounds, a bool, or a choice.
+
+    ``default`` is that of the training code, None if it depends on the checkpoint.
+    """
 
     type: type[int] | type[float] | type[bool] | type[str]
     default: int | float | bool | str | None = None
@@ -32,20 +34,20 @@ class SettingSpec:
     help: str = ""
 
     def validate(self, value: object, param: str) -> SettingValue:
-        """The value in the spec's own type; else ``invalid_field`` with what it may be."""
+        """The value, converted to the spec's type. Raises ``invalid_field`` with the valid values."""
         if self.type is bool:
-            fits, may_be = isinstance(value, bool), "true or false"
+            is_valid, valid_values = isinstance(value, bool), "true or false"
         elif self.type is str:
-            fits, may_be = value in self.choices, f"one of {', '.join(self.choices)}"
+            is_valid, valid_values = value in self.choices, f"one of {', '.join(self.choices)}"
         else:
-            wanted = (int,) if self.type is int else (int, float)
-            # NaN fails the comparison; booleans are integers to Python, not to people.
-            number = isinstance(value, wanted) and not isinstance(value, bool)
-            fits = number and self.min_value <= cast("float", value) <= self.max_value
-            kind = "a whole number" if self.type is int else "a number"
-            may_be = f"{kind} from {self.min_value:g} to {self.max_value:g}"
-        if not fits:
-            raise HmiError(ErrorCode.INVALID_FIELD, f"This is {may_be}.", param=param)
+            types = (int,) if self.type is int else (int, float)
+            # NaN fails the comparison. A bool is an int in Python, but not a valid number here.
+            is_number = isinstance(value, types) and not isinstance(value, bool)
+            is_valid = is_number and self.min_value <= cast("float", value) <= self.max_value
+            kind = "an integer" if self.type is int else "a number"
+            valid_values = f"{kind} from {self.min_value:g} to {self.max_value:g}"
+        if not is_valid:
+            raise HmiError(ErrorCode.INVALID_FIELD, f"This must be {valid_values}.", param=param)
         return self.type(cast("Any", value))
 
 
@@ -61,27 +63,27 @@ _SEED = _integer(0, 0, 2**31 - 1)
 
 SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.CONVERT: {
-        "lower": _integer(None, 1, 64, "Layers that are looked up; half of them by default."),
-        "n": _integer(3, 2, 5, "Tokens of a fragment."),
-        "max_tokens": _integer(None, 8, 4096, "The longest text; what the checkpoint allows by default."),
-        "ridge_tokens": _integer(60_000, 1_000, 10**9, "Read for the closed form."),
-        "distil_tokens": _integer(1_100_000, 0, 10**10, "Read for the distillation."),
+        "lower_layers": _integer(None, 1, 64, "Layers that the table replaces. Default: half of them."),
+        "n": _integer(3, 2, 5, "Tokens in a fragment."),
+        "max_tokens": _integer(None, 8, 4096, "The longest text. Default: what the checkpoint allows."),
+        "ridge_tokens": _integer(60_000, 1_000, 10**9, "Tokens for the closed form."),
+        "distil_tokens": _integer(1_100_000, 0, 10**10, "Tokens for the distillation."),
         "distil_minutes": SettingSpec(
-            float, None, 0.1, 10_000, help="How long the distillation takes, instead of a number of tokens."
+            float, None, 0.1, 10_000, help="Duration of the distillation, instead of a number of tokens."
         ),
         "learning_rate": _rate(6e-4),
         "seed": _SEED,
     },
     JobKind.FURTHER_PRETRAIN: {
-        "tokens": _integer(300_000, 0, 10**10, "Read from the corpus."),
+        "tokens": _integer(300_000, 0, 10**10, "Tokens of the corpus to train on."),
         "minutes": SettingSpec(
-            float, None, 0.1, 10_000, help="How long it learns, instead of a number of tokens."
+            float, None, 0.1, 10_000, help="Duration of the training, instead of a number of tokens."
         ),
         "head_tokens": _integer(
-            150_000, 0, 10**10, "Read to fit a language model head, where there is none."
+            150_000, 0, 10**10, "Tokens to train a language model head, if the root has none."
         ),
-        "likeness": SettingSpec(
-            float, 20.0, 0, 1_000, help="How strongly it is held to the original layers."
+        "distillation_weight": SettingSpec(
+            float, 20.0, 0, 1_000, help="Weight of the error against the original layers in the loss."
         ),
         "learning_rate": _rate(3e-4),
         "seed": _SEED,
@@ -92,49 +94,53 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         ),
     },
     JobKind.FINE_TUNE: {
-        "lora": _integer(48, 0, 256, "Rank of the updates of every linear map; 0 is none."),
-        "adapter": _integer(0, 0, 1024, "Width of an adapter behind the attention; 0 is none."),
-        "output_adapter": _integer(0, 0, 1024, "Width of an adapter behind the feed-forward; 0 is none."),
+        "lora": _integer(48, 0, 256, "Rank of LoRA in every linear layer. 0: none."),
+        "adapter": _integer(0, 0, 1024, "Width of an adapter after the attention. 0: none."),
+        "output_adapter": _integer(0, 0, 1024, "Width of an adapter after the feed-forward block. 0: none."),
         "biases": SettingSpec(bool, True),
         "norms": SettingSpec(bool, True),
         "pooling": SettingSpec(
             str,
             "cls_mean",
             choices=("cls", "cls_mean"),
-            help="What the head of a text reads; not for tagging.",
+            help="Input of the head: the first token, with or without the mean. Not for tagging.",
         ),
         "learning_rate": _rate(1e-3),
-        "trials": _integer(1, 1, 3, "Learning rates tried: this one, half of it, twice of it."),
+        "trials": _integer(1, 1, 3, "Learning rates to try: this one, half of it, twice of it."),
         "epochs": _integer(
-            None, 1, 100, f"Exactly so many. If empty: {DEFAULT_EPOCHS}, or more for the steps at least."
+            None, 1, 100, f"Exact number. Default: {DEFAULT_EPOCHS}, or more to reach min_steps."
         ),
-        "batch": _integer(16, 1, 512),
-        "patience": _integer(8, 1, 100, "Epochs without gain on dev after which it stops."),
-        "minimum_steps": _integer(
-            200, 0, 10**6, "Small data is seen again until so many steps are made. Ignored if epochs is set."
+        "batch_size": _integer(16, 1, 512),
+        "patience": _integer(8, 1, 100, "Stop after this many epochs without a better dev metric."),
+        "min_steps": _integer(
+            200, 0, 10**6, "Small datasets are repeated until this many steps. Ignored if epochs is set."
         ),
-        "most_epochs": _integer(30, 1, 1000, "Ignored if epochs is set."),
+        "max_epochs": _integer(30, 1, 1000, "Ignored if epochs is set."),
         "dropout": SettingSpec(float, 0.1, 0, 0.9),
-        "mix": SettingSpec(
-            float, 0.5, 0, 1, help="Share of the texts that are read through the original layers."
+        "full_context_share": SettingSpec(
+            float,
+            0.5,
+            0,
+            1,
+            help="Share of the texts that go through the original layers, not the table.",
         ),
-        "balance": SettingSpec(bool, False, help="Rare classes count for more."),
+        "balance_classes": SettingSpec(bool, False, help="Weight rare classes more in the loss."),
         "seed": _SEED,
     },
     JobKind.EVALUATE: {},
     JobKind.COMPACT: {},
     JobKind.GROW: {
-        "minimum_count": _integer(None, 1, 10**9),
-        "minimum_tenants": _integer(None, 1, 10_000),
-        "most": _integer(None, 1, 10**7),
+        "min_count": _integer(None, 1, 10**9),
+        "min_tenants": _integer(None, 1, 10_000),
+        "max_fragments": _integer(None, 1, 10**7),
     },
 }
 
 
 def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[str, SettingValue]:
-    """The settings of a job of this kind, each a known spec within its bounds; else ``invalid_field``."""
+    """The settings of a job of this kind, validated. Raises ``invalid_field``."""
     if settings is not None and not isinstance(settings, Mapping):
-        raise HmiError(ErrorCode.INVALID_FIELD, "Settings are an object.", param="settings")
+        raise HmiError(ErrorCode.INVALID_FIELD, "Settings must be an object.", param="settings")
     specs = SETTING_SPECS[kind]
     checked: dict[str, SettingValue] = {}
     for name, value in (settings or {}).items():
@@ -150,10 +156,10 @@ def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[st
 
 
 def settings_with_defaults(kind: JobKind, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What was chosen for a job of this kind, and the defaults of the rest."""
+    """The settings of a job of this kind, with defaults for those not set."""
     return {name: settings.get(name, spec.default) for name, spec in SETTING_SPECS[kind].items()}
 
 
 def alpha_check(alpha: object) -> float:
-    """The coverage in %, 0 to 100; else ``invalid_field``."""
+    """The coverage in %, 0 to 100. Raises ``invalid_field``."""
     return float(SettingSpec(float, min_value=0, max_value=100).validate(alpha, "alpha"))

@@ -12,7 +12,7 @@ STAGES = (("merge tables", 1.0),)
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `plot`; the version has the `lower` of the nearest of those it holds."""
+    """Build `plot`; reuses the `lower` of the nearest merged version."""
     from workers.training.plots import merge_plots
 
     out = workspace / "plot"

@@ -2,11 +2,9 @@
 
 from pathlib import Path
 
-from django.conf import settings
-
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
-from workers.jobs.files import corpus_file
+from workers.jobs.inputs import corpus_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
@@ -15,8 +13,8 @@ STAGES = (("open checkpoint", 0.02), ("closed form", 0.08), ("context", 0.05), (
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `root` and `lower`."""
-    from workers.training.checkpoints import Checkpoints
+    """Build `root` and `lower`."""
+    from workers.training.checkpoints import CheckpointStore
     from workers.training.convert import ConvertSettings, convert_root
 
     out_root, out_lower = workspace / "root", workspace / "lower"
@@ -25,13 +23,8 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         corpus=corpus_file(job),
         out_root=out_root,
         out_lower=out_lower,
-        settings=ConvertSettings(
-            name=job.params["name"],
-            device=settings.HMI_DEVICE,
-            precision=settings.HMI_DTYPE,
-            **job.params["settings"],
-        ),
+        settings=ConvertSettings(name=job.params["name"], **job_settings(job)),
         reporter=reporter,
-        checkpoints=Checkpoints(job_staging(store, job.pk)),
+        checkpoints=CheckpointStore(job_staging(store, job.pk)),
     )
     return JobOutcome(report, {"root": out_root, "lower": out_lower})

@@ -1,13 +1,11 @@
-"""Measure a model on its test split."""
+"""Evaluate a model on its test split."""
 
 from pathlib import Path
-
-from django.conf import settings
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.files import artifact_folder, dataset_file
+from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 
@@ -15,7 +13,7 @@ STAGES = (("look up", 0.5), ("evaluate", 0.5))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes figures, and keeps the `answers` that they were made of."""
+    """Compute metrics, and keep the `answers` they come from."""
     from workers.training.evaluate import EvaluateSettings, evaluate
 
     inputs = build_inputs(job.version)
@@ -26,7 +24,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         hplm=artifact_folder(store, inputs.hplm),
         dataset_file=dataset_file(job, "test"),
         train_file=dataset_file(job, "train"),
-        settings=EvaluateSettings(device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE),
+        settings=EvaluateSettings(**job_settings(job)),
         task=job.params["dataset"]["task"],
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),

@@ -2,23 +2,21 @@
 
 from pathlib import Path
 
-from django.conf import settings
-
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.files import artifact_folder, dataset_file
+from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
 
-# The training split is read twice: through the tables, and through the original layers.
+# The training split is prepared twice: from the tables and with the original layers.
 STAGES = (("look up", 0.1), ("look up", 0.1), ("look up", 0.03), ("look up", 0.02), ("fine-tune", 0.75))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `model`, going on from the version that this one updates."""
-    from workers.training.checkpoints import Checkpoints
+    """Build `hplm`, starting from the version that this one updates."""
+    from workers.training.checkpoints import CheckpointStore
     from workers.training.datasets import DatasetFiles
     from workers.training.fine_tune import fine_tune
     from workers.training.search import FineTuneSettings
@@ -33,12 +31,10 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         ),
         task=job.params["dataset"]["task"],
         out=out,
-        settings=FineTuneSettings(
-            device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
-        ),
+        settings=FineTuneSettings(**job_settings(job)),
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),
-        checkpoints=Checkpoints(job_staging(store, job.pk)),
+        checkpoints=CheckpointStore(job_staging(store, job.pk)),
         start_from=artifact_folder(store, inputs.start_from) if inputs.start_from else None,
     )
     return JobOutcome(report, {"hplm": out})

@@ -1,13 +1,11 @@
-"""Teach the lower layers a domain's text."""
+"""Further-pretrain the lower layers on a domain's corpus."""
 
 from pathlib import Path
-
-from django.conf import settings
 
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.selectors.lineage import build_inputs
-from workers.jobs.files import artifact_folder, corpus_file
+from workers.jobs.inputs import artifact_folder, corpus_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
@@ -20,8 +18,8 @@ STAGES = (
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Makes `lower`, going on from that of the version's parent."""
-    from workers.training.checkpoints import Checkpoints
+    """Build `lower`, starting from that of the version's parent."""
+    from workers.training.checkpoints import CheckpointStore
     from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 
     inputs = build_inputs(job.version)
@@ -31,10 +29,8 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         lower=artifact_folder(store, inputs.lower),
         corpus=corpus_file(job),
         out=out,
-        settings=FurtherPretrainSettings(
-            device=settings.HMI_DEVICE, precision=settings.HMI_DTYPE, **job.params["settings"]
-        ),
+        settings=FurtherPretrainSettings(**job_settings(job)),
         reporter=reporter,
-        checkpoints=Checkpoints(job_staging(store, job.pk)),
+        checkpoints=CheckpointStore(job_staging(store, job.pk)),
     )
     return JobOutcome(report, {"lower": out})

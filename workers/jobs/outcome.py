@@ -1,4 +1,4 @@
-"""What a job returns: figures and artifacts."""
+"""What a job returns: metrics and artifacts."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,10 +13,10 @@ from versiontree.tree.models import Artifact
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """What goes into the job's row and its version.
+    """What is saved to the job and its version.
 
-    artifacts: finished folders by their role; reused: artifacts that the version shares with another one, by
-    theirs; on_success: called once the job has succeeded for good.
+    artifacts: finished folders by role. reused: artifacts shared with another version, by role. on_success:
+    called once the job is saved as succeeded.
     """
 
     metrics: Mapping[str, Any]
@@ -25,12 +25,12 @@ class JobOutcome:
     on_success: Callable[[], None] | None = None
 
 
-def plain(value: Any) -> Any:
-    """The same figures as JSON that PostgreSQL takes: no NumPy numbers, null for what is not finite."""
+def to_json(value: Any) -> Any:
+    """The value as JSON that PostgreSQL accepts: no NumPy numbers, None for numbers that are not finite."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [to_json(item) for item in value]
     if isinstance(value, bool | str) or value is None:
         return value
     if isinstance(value, Integral):
@@ -41,5 +41,5 @@ def plain(value: Any) -> Any:
 
 
 def shared_artifact(artifact: Artifact) -> StoredArtifact:
-    """An artifact of another version as one that this version has too."""
+    """An artifact of another version, to reuse in this version."""
     return StoredArtifact(artifact.kind, artifact.digest, artifact.size, artifact.files)

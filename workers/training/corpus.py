@@ -1,4 +1,4 @@
-"""Corpora: UTF-8 files of one text a line, read by offset so that their size does not matter."""
+"""Corpora: UTF-8 files of one text a line, read by offset so that they need not fit memory."""
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator
@@ -16,20 +16,20 @@ from inference.hplm.root_config import RootConfig
 Ids = npt.NDArray[np.int64]
 
 MINIMUM_TEXTS = 8
-# A text longer than this many characters is cut before it is tokenised: one such line must not fill memory.
+# Longer texts are truncated before they are tokenised: one line must not fill memory.
 MAX_TEXT_LENGTH = 1_000_000
 _MAX_LINE_LENGTH = 4 * MAX_TEXT_LENGTH
-# Characters that are tokenised together: enough to be fast, a hundred megabytes of the tokenizer's own notes.
+# Characters that are tokenised together: enough to be fast, and about 100 MB in the tokenizer.
 _BATCH_CHARACTERS = 500_000
 
 
-def unchecked() -> None:
-    """What is called where nobody can ask for a stop."""
+def no_check() -> None:
+    """Do nothing: the default where nothing can cancel."""
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The texts of a file, addressed by number without holding them."""
+    """The texts of a file, by number; only their offsets are in memory."""
 
     path: Path
     offsets: npt.NDArray[np.int64]
@@ -49,9 +49,10 @@ class Corpus:
                 yield _decoded(file.readline(_MAX_LINE_LENGTH), int(offset))
 
 
-def read_corpus(path: Path, check: Callable[[], None] = unchecked) -> Corpus:
-    """Index the non-empty lines of `path`. check: called with each. Raises HplmError("corpus_too_small") for
-    fewer than eight.
+def read_corpus(path: Path, check: Callable[[], None] = no_check) -> Corpus:
+    """Index the non-empty lines of `path`. check: called for each line.
+
+    Raises HplmError("corpus_too_small") for fewer than eight texts.
     """
     offsets = array("q")
     with path.open("rb") as file:
@@ -64,24 +65,24 @@ def read_corpus(path: Path, check: Callable[[], None] = unchecked) -> Corpus:
 
 
 def require_texts(path: Path) -> None:
-    """Raises HplmError("corpus_too_small") for fewer than eight texts; reads no more than it must."""
-    found = 0
+    """Raise HplmError("corpus_too_small") for fewer than eight texts; reads no further than needed."""
+    count = 0
     with path.open("rb") as file:
         for _, line in _lines(file, path.stat().st_size):
-            found += bool(line.strip())
-            if found >= MINIMUM_TEXTS:
+            count += bool(line.strip())
+            if count >= MINIMUM_TEXTS:
                 return
-    _require_texts(found)
+    _require_texts(count)
 
 
 def byte_ranges(path: Path, size: int) -> list[tuple[int, int]]:
-    """Cut a file into ranges [start, end) of about `size` bytes; a text belongs where its line begins."""
-    whole = path.stat().st_size
-    return [(start, min(start + size, whole)) for start in range(0, whole, size)]
+    """Split a file into ranges [start, end) of about `size` bytes; a text is in that of its first byte."""
+    total = path.stat().st_size
+    return [(start, min(start + size, total)) for start in range(0, total, size)]
 
 
 def texts_between(path: Path, start: int, end: int) -> Iterator[tuple[int, str]]:
-    """The non-empty texts whose lines begin within [start, end), each with the offset behind its line.
+    """Yield the non-empty texts whose lines begin in [start, end), each with the offset after its line.
 
     Raises HplmError("invalid_encoding") as `Corpus.texts` does.
     """
@@ -96,9 +97,7 @@ def texts_between(path: Path, start: int, end: int) -> Iterator[tuple[int, str]]
 
 
 def _lines(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
-    """Lines from here that begin before `end`, with their offsets; an overlong one is cut, its rest passed
-    over.
-    """
+    """Yield (offset, line) for lines that begin before `end`; an overlong line is truncated."""
     while (at := file.tell()) < end and (line := file.readline(_MAX_LINE_LENGTH)):
         if len(line) == _MAX_LINE_LENGTH and not line.endswith(b"\n"):
             _skip_line(file)
@@ -129,48 +128,48 @@ def _require_texts(found: int) -> None:
 
 
 class CorpusReader:
-    """Turns texts into ids without a bound on their length, for a root of this configuration."""
+    """Tokenises texts of any length for a root."""
 
     def __init__(self, tokenizer_file: Path, config: RootConfig) -> None:
         self.config = config
         self._tokenizer = _open_tokenizer(tokenizer_file)
 
     def plain(self, text: str) -> Ids:
-        """All ids of a text, without the tokens that frame it."""
+        """All ids of a text, without special tokens."""
         return np.asarray(self._tokenizer.encode(text, add_special_tokens=False).ids, dtype=np.int64)
 
     def plain_batch(self, texts: list[str]) -> list[Ids]:
-        """As `plain`, many texts at once and several times as fast."""
+        """As `plain`, for many texts at once, several times as fast."""
         encoded = self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return [np.asarray(one.ids, dtype=np.int64) for one in encoded]
 
-    def framed(self, ids: Ids, longest: int) -> Iterator[Ids]:
-        """Pieces of plain ids as sequences `[CLS] … [SEP]` of at most `longest` ids."""
+    def split(self, ids: Ids, longest: int) -> Iterator[Ids]:
+        """Split plain ids into sequences `[CLS] … [SEP]` of at most `longest` ids."""
         for start in range(0, len(ids), longest - 2):
             piece = ids[start : start + longest - 2]
             yield np.concatenate(([self.config.cls_id], piece, [self.config.sep_id])).astype(np.int64)
 
     def sequences(self, texts: Iterable[str]) -> Iterator[Ids]:
-        """Every text, in as many sequences as it takes."""
+        """The sequences of all texts, with special tokens."""
         for batch in self.sequence_batches(texts):
             yield from batch
 
     def sequence_batches(self, texts: Iterable[str]) -> Iterator[list[Ids]]:
-        """The sequences of some texts at a time, as many as are tokenised together."""
+        """As `sequences`, a batch of texts at a time: those that are tokenised together."""
         for batch in _batches(texts):
             plain = self.plain_batch(batch)
-            yield [piece for ids in plain for piece in self.framed(ids, self.config.max_tokens)]
+            yield [piece for ids in plain for piece in self.split(ids, self.config.max_tokens)]
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     batch: list[str] = []
-    held = 0
+    characters = 0
     for text in texts:
         batch.append(text)
-        held += len(text)
-        if held >= _BATCH_CHARACTERS:
+        characters += len(text)
+        if characters >= _BATCH_CHARACTERS:
             yield batch
-            batch, held = [], 0
+            batch, characters = [], 0
     if batch:
         yield batch
 
@@ -180,7 +179,7 @@ def _open_tokenizer(path: Path) -> tokenizers.Tokenizer:
         tokenizer = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
         raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
-    # Checkpoints bake in truncation and padding of their own; "[SEP]" in a text is text like any other.
+    # Checkpoints come with truncation and padding settings; "[SEP]" in a text is ordinary text.
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.encode_special_tokens = True

@@ -1,4 +1,4 @@
-"""Labelled data in canonical form: JSON lines, one file a split."""
+"""Labelled datasets in canonical form: JSON lines, one file per split."""
 
 import json
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class DatasetFiles:
 
 @dataclass(frozen=True)
 class SpanAnswer:
-    """A stretch of a context, and the character it starts at."""
+    """A span of a context: its text and the character it starts at."""
 
     text: str
     start: int
@@ -31,11 +31,11 @@ class SpanAnswer:
 
 @dataclass(frozen=True)
 class Example:
-    """One row. text, and pair where a task has two (question answering: question and context); of a tagging
-    the words instead.
+    """One row.
 
-    labels: the class alone, all that hold of a multi-label row, or a tag for each word. value: of a
-    regression. answers: of a question, none where the context holds none.
+    text, pair: the text or texts (question answering: question and context). words: for tagging, instead.
+    labels: the class, all labels of a multi-label row, or a tag for each word. value: for regression.
+    answers: for question answering; empty where the context holds none.
     """
 
     text: str = ""
@@ -47,7 +47,7 @@ class Example:
 
 
 def read_examples(path: Path, task: str) -> list[Example]:
-    """Read one split. Raises HplmError: malformed_row with the row's number, too_few_rows when empty."""
+    """Read one split. Raises HplmError: "malformed_row" with the row's number, "too_few_rows" if empty."""
     examples = list(_examples(path, task))
     if not examples:
         raise HplmError("too_few_rows", f"{path.name} holds no example.")
@@ -69,22 +69,22 @@ def _pair(row: dict[str, Any]) -> str | None:
     return None if row.get("text_pair") is None else str(row["text_pair"])
 
 
-def _classified(row: dict[str, Any]) -> Example:
+def _classification(row: dict[str, Any]) -> Example:
     return Example(str(row["text"]), _pair(row), labels=(str(row["label"]),))
 
 
-def _labelled(row: dict[str, Any]) -> Example:
+def _multilabel(row: dict[str, Any]) -> Example:
     labels = row["labels"]
     if not isinstance(labels, list):
         raise TypeError("labels must be a list")
     return Example(str(row["text"]), _pair(row), labels=tuple(map(str, labels)))
 
 
-def _valued(row: dict[str, Any]) -> Example:
+def _regression(row: dict[str, Any]) -> Example:
     return Example(str(row["text"]), _pair(row), value=float(row["value"]))
 
 
-def _tagged(row: dict[str, Any]) -> Example:
+def _tagging(row: dict[str, Any]) -> Example:
     words, tags = row["tokens"], row["tags"]
     if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
         raise ValueError("tokens and tags must be lists of the same length")
@@ -101,9 +101,9 @@ def _question(row: dict[str, Any]) -> Example:
 
 
 _READERS = {
-    CLASSIFICATION: _classified,
-    MULTILABEL: _labelled,
-    REGRESSION: _valued,
-    TAGGING: _tagged,
+    CLASSIFICATION: _classification,
+    MULTILABEL: _multilabel,
+    REGRESSION: _regression,
+    TAGGING: _tagging,
     QUESTION_ANSWERING: _question,
 }

@@ -16,25 +16,25 @@ from safetensors import SafetensorError
 from inference.hplm.errors import HplmError
 
 DISK_FULL: Final = "The disk is full. Ask the administrator to make room, then start the job again."
-_NUMBERS: Final = (errno.ENOSPC, errno.EDQUOT)
-# Libraries pass the system's error on as text only.
-_WORDS: Final = (
+_ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
+# Libraries pass the system's error on as text.
+_MESSAGES: Final = (
     "No space left on device",
     "Disk quota exceeded",
-    *(f"os error {number}" for number in _NUMBERS),
+    *(f"os error {number}" for number in _ERRNOS),
 )
 
 
 def is_disk_full(error: BaseException) -> bool:
-    """Whether an error is that of a full disk: one of the system by its number, any other by its words."""
+    """Whether the disk was full: by the errno of an OSError, by the message of any other error."""
     if isinstance(error, OSError):
-        return error.errno in _NUMBERS
-    return any(words in str(error) for words in _WORDS)
+        return error.errno in _ERRNOS
+    return any(message in str(error) for message in _MESSAGES)
 
 
 @contextmanager
 def disk_full_errors() -> Iterator[None]:
-    """Turn what Python and safetensors say of a full disk into HplmError("out_of_disk")."""
+    """Raise HplmError("out_of_disk") for errors of Python and safetensors on a full disk."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -44,19 +44,19 @@ def disk_full_errors() -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """Put a file or the entries of a folder on disk."""
-    number = os.open(path, os.O_RDONLY)
+    """fsync a file or folder."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 @contextmanager
 def atomic_folders(*folders: Path) -> Iterator[None]:
-    """Remove what was written to `folders` when the block does not come to its end, cancelled or failed.
+    """Remove `folders` when the block raises; one that existed before is left empty.
 
-    A folder that was there before stays, empty. A full disk is HplmError("out_of_disk").
+    Raises HplmError("out_of_disk") for a full disk.
     """
     existed = [folder.exists() for folder in folders]
     try:
@@ -77,28 +77,28 @@ Report = dict[str, Any]
 
 
 def build_once(folder: Path, make: Callable[[Path], Report]) -> Report:
-    """The report of a sealed folder, which `make` fills first if it is not there or not sound.
+    """The report of a sealed folder; `make` fills it first if it is missing or damaged.
 
-    Two makers at once are no harm: the first to end stays.
+    Two processes may build at once: the first to finish wins.
     """
     if (report := read_seal(folder)) is not None:
         return report
     shutil.rmtree(folder, ignore_errors=True)
-    aside = folder.with_name(f"{folder.name}.{uuid4().hex[:8]}.partial")
-    # Not its parents: whoever removed those has no more use for what is made here.
-    aside.mkdir()
+    temporary = folder.with_name(f"{folder.name}.{uuid4().hex[:8]}.partial")
+    # Without parents: if those were removed, the result is not needed any more.
+    temporary.mkdir()
     try:
         with disk_full_errors():
-            report = make(aside)
-            _seal(aside, report)
-        _place(aside, folder)
+            report = make(temporary)
+            _seal(temporary, report)
+        _publish(temporary, folder)
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(temporary, ignore_errors=True)
     return report
 
 
 def read_seal(folder: Path) -> Report | None:
-    """What the maker of a folder said about it; None unless every file is what it was then."""
+    """The report of a sealed folder; None unless every file is as it was when sealed."""
     try:
         about = json.loads((folder / SEAL).read_text(encoding="utf-8"))
         sound = all(_sha256(folder / name) == digest for name, digest in about["files"].items())
@@ -109,7 +109,7 @@ def read_seal(folder: Path) -> Report | None:
 
 
 def seal_digest(folder: Path) -> str:
-    """The sha256 of a folder's seal, and so of all its files; empty when there is none."""
+    """The sha256 of a folder's seal, which covers all its files; empty when there is none."""
     seal = folder / SEAL
     return _sha256(seal) if seal.is_file() else ""
 
@@ -124,11 +124,11 @@ def _seal(folder: Path, report: Report) -> None:
     sync(folder)
 
 
-def _place(aside: Path, folder: Path) -> None:
+def _publish(temporary: Path, folder: Path) -> None:
     try:
-        aside.rename(folder)
+        temporary.rename(folder)
     except OSError:
-        # Not empty: somebody else made it meanwhile.
+        # Not empty: another process built it meanwhile.
         if not (folder / SEAL).is_file():
             raise
     sync(folder.parent)

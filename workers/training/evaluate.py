@@ -1,4 +1,4 @@
-"""How good a stored hPLM is on a labelled file, read as serving does; and what it answered to each row."""
+"""Evaluate a stored hPLM on a labelled file as serving reads it, and keep its answer to each row."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -10,23 +10,22 @@ import numpy as np
 
 from inference.hplm.hplm import Hplm
 from workers.training.datasets import read_examples
-from workers.training.lower_states import LowerWay
-from workers.training.precision import arithmetic
-from workers.training.prepared_split import Backbone, decoded, every_output, judged, prepare, scores
+from workers.training.lower_states import LowerMode
+from workers.training.precision import configure_torch
+from workers.training.prepared_split import Backbone, compute_outputs, prepare_split, split_metrics
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
-from workers.training.tasks.base import Judged
-from workers.training.tasks.registry import task_kind
+from workers.training.tasks import task_kind
+from workers.training.tasks.base import EvaluatedRow
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings:
-    """Where and in what to compute; how the lower half of a text is made (see `lookup.WAYS`), and the
-    tolerance of "auto" (None: the usual one)."""
+    """lower_mode: see `compute_states.LOWER_MODES`. tolerance: of the mode "auto" (None: its default)."""
 
     device: str = "auto"
     precision: str = "auto"
-    lower_way: LowerWay = "fallback"
+    lower_mode: LowerMode = "fallback"
     tolerance: float | None = None
 
 
@@ -44,66 +43,64 @@ def evaluate(
     scratch: Path | None = None,
     answers: Path | None = None,
 ) -> dict[str, Any]:
-    """{metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of an hPLM on a
-    file.
+    """Return {metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …}.
 
-    plots: folders of the tables to look up, nearest first, the root's last. lower: the local lower layers of
-    the nearest version, where missing fragments are computed. train_file: what the trivial answers are learnt
-    on; without it they are learnt on the evaluated file itself, which flatters them.
-    scratch: on whose disk the lower half lies (None: that of temporary files). answers: a new folder for what
-    was answered to each row.
+    plots: folders of the lookup tables, nearest first, the root's last. lower: the local lower layers of the
+    nearest version, for missing fragments. train_file: what the baselines are fitted on; without it they are
+    fitted on the evaluated file itself, which flatters them. scratch: on whose disk the states lie (None:
+    that of temporary files). answers: a new folder for the answer to each row.
     """
     settings = settings or EvaluateSettings()
-    computing = arithmetic(device=settings.device, precision=settings.precision, seed=0)
-    backbone = Backbone.open(root, plots, computing, lower)
-    stored = Hplm.load(hplm, computing.device)
-    kind = task_kind(task)
+    precision = configure_torch(device=settings.device, precision=settings.precision, seed=0)
+    backbone = Backbone.open(root, plots, precision, lower)
+    stored = Hplm.load(hplm, precision.device)
+    kind = task_kind(task, stored.labels, stored.threshold)
     examples = read_examples(dataset_file, task)
-    seen = examples if train_file is None else read_examples(train_file, task)
-    model = TaskModel(stored.pet, stored.head).to(computing.device)
-    split = prepare(
+    train = examples if train_file is None else read_examples(train_file, task)
+    model = TaskModel(stored.pet, stored.head).to(precision.device)
+    split = prepare_split(
         examples,
         kind,
         backbone,
         reporter,
-        ways=[settings.lower_way],
+        modes=[settings.lower_mode],
         tolerance=settings.tolerance,
         folder=scratch,
     )
-    reporter.stage("evaluate", 1)
-    outputs = every_output(model, backbone, split, kind, reporter)
-    found = decoded(outputs, split, kind, stored.labels, stored.threshold)
+    reporter.start_stage("evaluate", 1)
+    outputs = compute_outputs(model, backbone, split, kind, reporter)
+    predictions = [kind.predict(one) for one in outputs]
     if answers is not None:
-        rows = judged(outputs, found, split, kind, stored.labels)
-        write_answers(answers, task=task, file=dataset_file, judged=rows)
-    reporter.advance(1)
-    return scores(split, found, kind, seen)
+        rows = [kind.evaluate(one, answer) for one, answer in zip(outputs, predictions, strict=True)]
+        write_answers(answers, task=task, file=dataset_file, evaluated=rows)
+    reporter.report(1)
+    return split_metrics(split, predictions, kind, train)
 
 
 FORMAT: Final = 1
 FILE: Final = "answers.json"
 MAX_ROWS: Final = 20_000
-"""Of a larger file so many rows are drawn."""
+"""A larger file is sampled down to this many rows."""
 SEED: Final = 0
-"""Always the same: every version is asked about the same rows of a file."""
+"""Constant, so that all versions keep the same rows of a file."""
 _DIGITS: Final = 4
 
 
 def write_answers(
-    folder: Path, *, task: str, file: Path, judged: Sequence[Judged], most: int = MAX_ROWS
+    folder: Path, *, task: str, file: Path, evaluated: Sequence[EvaluatedRow], max_rows: int = MAX_ROWS
 ) -> None:
-    """Write `answers.json` into a new folder; judged: one for each row of `file`, in their order."""
+    """Write `answers.json` into a new folder. evaluated: one for each row of `file`, in order."""
     starts = list(_row_starts(file))
-    # Who read the rows skipped the same lines, so this would be our own mistake.
-    assert len(starts) == len(judged), f"{len(judged)} answers to {len(starts)} rows"
-    chosen = _drawn(len(judged), most)
-    rows = [judged[at] for at in chosen]
+    # `read_examples` skips the same empty lines; a difference is a bug.
+    assert len(starts) == len(evaluated), f"{len(evaluated)} answers to {len(starts)} rows"
+    sample = _sample(len(evaluated), max_rows)
+    rows = [evaluated[index] for index in sample]
     document = {
         "format": FORMAT,
         "task": task,
-        "rows": len(judged),
-        "row": [at + 1 for at in chosen],
-        "at": [starts[at] for at in chosen],
+        "rows": len(evaluated),
+        "row": [index + 1 for index in sample],
+        "at": [starts[index] for index in sample],
         "gold": [one.gold for one in rows],
         "answer": [one.answer for one in rows],
         "right": [one.right for one in rows],
@@ -114,17 +111,17 @@ def write_answers(
     (folder / FILE).write_text(text, encoding="utf-8")
 
 
-def _drawn(count: int, most: int) -> list[int]:
-    if count <= most:
+def _sample(count: int, max_rows: int) -> list[int]:
+    if count <= max_rows:
         return list(range(count))
-    drawn = np.random.default_rng(SEED).choice(count, size=most, replace=False)
-    return sorted(int(at) for at in drawn)
+    drawn = np.random.default_rng(SEED).choice(count, size=max_rows, replace=False)
+    return sorted(int(index) for index in drawn)
 
 
 def _row_starts(file: Path) -> Iterator[int]:
-    at = 0
+    offset = 0
     with file.open("rb") as lines:
         for line in lines:
             if line.strip():
-                yield at
-            at += len(line)
+                yield offset
+            offset += len(line)

@@ -1,4 +1,4 @@
-"""Counts fragments out of core with DuckDB, and selects those a table keeps (paper sections 5.1 and 7.7)."""
+"""Counts fragments with DuckDB, and selects those a table keeps (paper sections 5.1 and 7.7)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,20 +16,20 @@ from inference.hplm.errors import HplmError
 from workers.training.disk import DISK_FULL, is_disk_full
 from workers.training.ngrams import EDGE, FULL, PAIR, TOKEN, TRIGRAM, Ids, Packing, Window
 
-# ruff: noqa: S608 - queries are put together from this module's own names and from numbers
+# ruff: noqa: S608 - queries are built from this module's own names and from numbers
 
 
-CHUNK: Final = 200_000
-"""Rows that are in memory at once when a table is read."""
-WATCH_EVERY_S: Final = 1.0
+CHUNK_ROWS: Final = 200_000
+"""Rows of a table that are read into memory at once."""
+CHECK_INTERVAL_S: Final = 1.0
 
 
 class FragmentTables:
-    """Counts of fragments in one scratch database, a table for each kind.
+    """Counts of fragments in a scratch database in `folder`, with a table for each kind.
 
-    folder: where the database and what it spills lie; memory_mb: what DuckDB may hold in memory, its spilling
-    begins there; threads: its own. What comes out is the same whatever these are. watch: called every second
-    while a query is at work, which stops when it raises: sorting a large corpus takes minutes.
+    memory_mb: DuckDB's memory limit, beyond which it spills to `folder`. threads: of DuckDB. Neither changes
+    the result. check: called every second during a query, which is interrupted when it raises; sorting a
+    large corpus takes minutes.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class FragmentTables:
         *,
         memory_mb: int,
         threads: int,
-        watch: Callable[[], None] = lambda: None,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._packing = packing
         self._key = ", ".join(packing.columns)
-        self._watch = watch
+        self._check = check
         self._thread = ThreadPoolExecutor(1, "counting")
         self._connection = duckdb.connect(
             str(folder / "counts.duckdb"),
@@ -66,41 +66,41 @@ class FragmentTables:
         self._connection.close()
 
     def add(self, kind: str, fragments: Ids) -> None:
-        """Note every row of fragments [F, n] as one occurrence."""
+        """Add every row of fragments [F, n] as one occurrence."""
         columns = ", ".join(f"{column} BIGINT" for column in self._packing.columns)
         self._run(f"CREATE TABLE IF NOT EXISTS {_seen(kind)} ({columns})")
         self._insert(_seen(kind), fragments)
 
     def save_counts(self, kind: str, path: Path) -> None:
-        """Count what was added, write {fragment, count} to a Parquet file, forget the occurrences."""
+        """Write {fragment, count} of the added occurrences to a Parquet file, and drop them."""
         query = f"SELECT {self._key}, count(*) AS count FROM {_seen(kind)} GROUP BY ALL"
         self._run(f"COPY ({query}) TO {_quoted(path)} (FORMAT parquet, COMPRESSION zstd)")
         self._run(f"DROP TABLE {_seen(kind)}")
 
     def load_counts(self, kind: str, paths: Sequence[Path]) -> None:
-        """Sum up the counts of several files."""
+        """Load the summed counts of several files."""
         files = ", ".join(_quoted(path) for path in paths)
         query = f"SELECT {self._key}, CAST(sum(count) AS BIGINT) AS count FROM read_parquet([{files}])"
         self._run(f"CREATE OR REPLACE TABLE {_counted(kind)} AS {query} GROUP BY {self._key}")
 
     def total(self, kind: str) -> tuple[int, int]:
-        """How many different fragments, and how many occurrences."""
+        """The number of different fragments, and of occurrences."""
         rows = self._run(f"SELECT count(*), coalesce(sum(count), 0) FROM {_counted(kind)}").fetchone()
         assert rows is not None
         return int(rows[0]), int(rows[1])
 
     def select_covering(self, kind: str, alpha: float) -> tuple[int, int]:
-        """Drop all but the fewest most frequent fragments whose occurrences reach `alpha` % of all.
+        """Keep only the most frequent fragments, as many as cover `alpha` % of all occurrences.
 
-        Equal counts are taken in ascending order of their ids, so the choice is the same on every machine.
-        Returns how many are kept and how often they occur. Never sorts more than the fragments of one count.
+        Ties are kept in ascending order of their ids, so that every machine keeps the same. Returns the
+        number kept and their occurrences. Sorts only the fragments of one count.
         """
-        least, ties = self._threshold(kind, alpha)
+        minimum, ties = self._threshold(kind, alpha)
         if ties:
-            equal = f"SELECT {self._key} FROM {_counted(kind)} WHERE count = {least}"
+            equal = f"SELECT {self._key} FROM {_counted(kind)} WHERE count = {minimum}"
             self._run(f"CREATE OR REPLACE TEMP TABLE ties AS {equal} ORDER BY {self._key} LIMIT {ties}")
-            at_the_edge = f"SELECT *, {least} AS count FROM ties"
-            query = f"SELECT * FROM {_counted(kind)} WHERE count > {least} UNION ALL {at_the_edge}"
+            tied = f"SELECT *, {minimum} AS count FROM ties"
+            query = f"SELECT * FROM {_counted(kind)} WHERE count > {minimum} UNION ALL {tied}"
         else:
             query = f"SELECT * FROM {_counted(kind)} WHERE false"
         self._run(f"CREATE TABLE kept AS {query}")
@@ -109,34 +109,34 @@ class FragmentTables:
         return self.total(kind)
 
     def fragments(self, kind: str) -> Iterator[Ids]:
-        """The fragments [F, n] of a table, in no order, a part at a time."""
+        """Yield the fragments [F, n] of a table, unordered, in chunks."""
         for columns in self._chunks(_counted(kind)):
             yield self._packing.unpack([columns[name] for name in self._packing.columns])
 
     def choose(self, keys: Ids, fragments: Ids) -> None:
-        """Put fragments [F, n] with their keys [F] among the chosen ones; they may be there already."""
+        """Add fragments [F, n] with their keys [F] to the chosen ones; duplicates are allowed."""
         columns = ", ".join(f"{column} BIGINT" for column in ("key", *self._packing.columns))
         self._run(f"CREATE TABLE IF NOT EXISTS chosen ({columns})")
         self._insert("chosen", fragments, key=keys)
 
     def chosen(self) -> Iterator[tuple[Ids, Ids]]:
-        """The different chosen fragments as (keys [F] ascending, fragments [F, n]), a part at a time."""
+        """Yield the different chosen fragments as (keys [F] ascending, fragments [F, n]), in chunks."""
         query = f"SELECT DISTINCT key, {self._key} FROM chosen ORDER BY key"
-        # Row numbers must follow the order here, for the parts are read by them.
+        # The chunks are read by row number, which must follow the order.
         self._run("SET preserve_insertion_order = true")
         self._run(f"CREATE OR REPLACE TABLE in_order AS {query}")
         for columns in self._chunks("in_order"):
             yield columns["key"], self._packing.unpack([columns[name] for name in self._packing.columns])
 
     def _threshold(self, kind: str, alpha: float) -> tuple[int, int]:
-        """The least count that is kept, and how many of the fragments with just that count."""
+        """The minimum count that is kept, and how many fragments of exactly that count."""
         query = (
             f"SELECT count, count(*) AS fragments FROM {_counted(kind)} GROUP BY count ORDER BY count DESC"
         )
         found = self._run(query).fetchnumpy()
         counts, sizes = found["count"].astype(np.int64), found["fragments"].astype(np.int64)
         covered = np.cumsum(counts * sizes)
-        # Exact: a rounded share could keep one fragment more or less than another machine.
+        # Exact fractions: rounding could keep one fragment more or less than on another machine.
         needed = -(-Fraction(alpha) * int(covered[-1] if len(covered) else 0) // 100)
         if needed <= 0:
             return 0, 0
@@ -146,28 +146,28 @@ class FragmentTables:
 
     def _chunks(self, table: str) -> Iterator[dict[str, npt.NDArray[Any]]]:
         rows = self._run(f"SELECT count(*) FROM {table}").fetchone()
-        for start in range(0, rows[0] if rows else 0, CHUNK):
-            part = f"SELECT * FROM {table} WHERE rowid >= {start} AND rowid < {start + CHUNK} ORDER BY rowid"
-            yield self._run(part).fetchnumpy()
+        for start in range(0, rows[0] if rows else 0, CHUNK_ROWS):
+            chunk = f"rowid >= {start} AND rowid < {start + CHUNK_ROWS}"
+            yield self._run(f"SELECT * FROM {table} WHERE {chunk} ORDER BY rowid").fetchnumpy()
 
     def _insert(self, table: str, fragments: Ids, **others: Ids) -> None:
         if not len(fragments):
             return
         words = zip(self._packing.columns, self._packing.pack(fragments), strict=True)
-        self._connection.register("block", {**others, **dict(words)})
-        self._run(f"INSERT INTO {table} SELECT * FROM block")
-        self._connection.unregister("block")
+        self._connection.register("batch", {**others, **dict(words)})
+        self._run(f"INSERT INTO {table} SELECT * FROM batch")
+        self._connection.unregister("batch")
 
     def _run(self, query: str) -> duckdb.DuckDBPyConnection:
         pending = self._thread.submit(self._connection.execute, query)
         with _duckdb_errors():
-            while not wait([pending], WATCH_EVERY_S).done:
-                self._watch_or_stop(pending)
+            while not wait([pending], CHECK_INTERVAL_S).done:
+                self._check_or_interrupt(pending)
             return pending.result()
 
-    def _watch_or_stop(self, pending: Future[duckdb.DuckDBPyConnection]) -> None:
+    def _check_or_interrupt(self, pending: Future[duckdb.DuckDBPyConnection]) -> None:
         try:
-            self._watch()
+            self._check()
         except BaseException:
             self._connection.interrupt()
             wait([pending])
@@ -183,7 +183,7 @@ def _duckdb_errors() -> Iterator[None]:
             raise HplmError("out_of_disk", DISK_FULL) from error
         if isinstance(error, duckdb.OutOfMemoryException):
             raise HplmError(
-                "out_of_memory", "Counting the fragments of the corpus needs more memory than it may use."
+                "out_of_memory", "Counting the fragments of the corpus needs more memory than is allowed."
             ) from error
         raise
 
@@ -214,19 +214,19 @@ def choose_fragments(
     alpha: float,
     vocabulary: int | None,
     key_of: Callable[[Ids], Ids],
-    told: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> dict[str, Any]:
-    """Write the fragments worth keeping to `out`, in the order of their keys (`key_of` fragments [F, n]), and
-    report {rows, coverage, different, tokens}.
+    """Write the fragments to keep to `out`, ordered by key (`key_of` fragments [F, n]), and report {rows,
+    coverage, different, tokens}.
 
-    Kept are the most frequent full fragments, shorter ones and bi-grams that cover `alpha` % of the
-    occurrences of each; the fragments of at most two tokens at the ends of texts, of which there are no more
-    than words, and the longer ones there that cover `alpha` %; the uni-grams of the corpus, or of a whole
-    vocabulary of so many ids (for a root, whose table is the last resort).
+    Kept are: the most frequent full fragments, tri-grams and bi-grams that cover `alpha` % of each kind's
+    occurrences; at the ends of texts all fragments of at most two tokens, and the longer ones that cover
+    `alpha` %; all uni-grams of the corpus, or for a root, which is the last fallback, of a vocabulary of this
+    size.
     """
     coverage, different = {}, {}
     for kind in window.kinds:
-        told(0)
+        on_progress(0)
         tables.load_counts(kind, [folder / f"{kind}.parquet" for folder in counted])
         if kind in (FULL, TRIGRAM, PAIR):
             name = kind_name(kind, window.n)
@@ -237,14 +237,14 @@ def choose_fragments(
             tables.choose(key_of(part), part)
     _, tokens = tables.total(TOKEN)
     if vocabulary is not None:
-        every = window.alone(np.arange(vocabulary, dtype=np.int64))
+        every = window.unigrams(np.arange(vocabulary, dtype=np.int64))
         tables.choose(key_of(every), every)
-    rows = _write(tables, out, told)
+    rows = _write(tables, out, on_progress)
     return {"rows": rows, "coverage": coverage, "different": different, "tokens": tokens}
 
 
 def kind_name(kind: str, n: int) -> str:
-    """What people call a kind of fragment in a window of n."""
+    """The display name of a kind of fragment in a window of n."""
     if kind == PAIR or (kind == FULL and n == 2):
         return "bigram"
     return "trigram" if kind == TRIGRAM or n == 3 else f"{n}-gram"
@@ -262,11 +262,11 @@ def _kept(tables: FragmentTables, window: Window, kind: str, alpha: float) -> It
         yield window.both_bigrams(part) if kind == PAIR else part
 
 
-def _write(tables: FragmentTables, out: Path, told: Callable[[int], None]) -> int:
+def _write(tables: FragmentTables, out: Path, on_progress: Callable[[int], None]) -> int:
     rows, last = 0, None
     with out.open("xb") as file:
         for keys, part in tables.chosen():
-            told(0)
+            on_progress(0)
             if bool((np.diff(keys) <= 0).any()) or (last is not None and keys[0] <= last):
                 raise HplmError("internal", "Two fragments of this corpus have the same key.")
             last = int(keys[-1])

@@ -1,4 +1,4 @@
-"""Labelled texts as the upper layers will see them: their lower half made once and kept."""
+"""States at the cut of a dataset's sequences, computed once and kept on disk."""
 
 import errno
 import os
@@ -19,68 +19,70 @@ from inference.hplm.tokenization import Encoding
 from workers.training.disk import disk_full_errors
 from workers.training.progress import Reporter
 
-TEXTS_PER_CHUNK = 64
+SEQUENCES_PER_BATCH = 64
 HIT_NAMES = ("trigram", "bigram", "unigram", "computed")
-LowerWay = Literal["fallback", "compute", "auto", "whole"]
-WAYS: Final[tuple[LowerWay, ...]] = ("fallback", "compute", "auto", "whole")
-"""How the lower half of a text is made: looked up, with missing fragments computed, as the policy `auto` has
-it, or by the original lower layers with full context."""
+LowerMode = Literal["fallback", "compute", "auto", "full"]
+LOWER_MODES: Final[tuple[LowerMode, ...]] = ("fallback", "compute", "auto", "full")
+"""How states are computed: by a `MissPolicy`, or ("full") by the original lower layers with full context."""
 
 
 @dataclass(frozen=True)
 class LowerStates:
-    """States at the cut of many sequences, in one nameless file of float16 mapped into memory.
+    """States at the cut of many sequences, in a memory-mapped temporary file of float16.
 
-    flat: [total tokens, d]; starts: [sequences + 1]; shares: of the fragments that each level answered or
-    that were computed, and of the sequences computed whole.
+    flat: [total tokens, d]. starts: [sequences + 1]. shares: of the fragments found at each level or
+    computed, and of the sequences computed with full context.
     """
 
     flat: npt.NDArray[np.float16]
     starts: npt.NDArray[np.int64]
     shares: dict[str, float]
 
-    def of(self, number: int) -> npt.NDArray[np.float16]:
+    def sequence(self, index: int) -> npt.NDArray[np.float16]:
         """The states [T, d] of one sequence."""
-        return self.flat[self.starts[number] : self.starts[number + 1]]
+        return self.flat[self.starts[index] : self.starts[index + 1]]
 
 
-def lower_states(
+def compute_states(
     sequences: Sequence[Encoding],
-    half: LowerLayers,
-    way: LowerWay,
+    lower_layers: LowerLayers,
+    mode: LowerMode,
     tolerance: float | None,
     reporter: Reporter,
     folder: Path | None = None,
 ) -> LowerStates:
-    """Make the states of all sequences. tolerance: of the policy `auto` (None: the usual one); folder: on
-    whose disk they lie (None: that of temporary files). HplmError("out_of_disk") before any is made.
+    """Compute the states of all sequences.
+
+    tolerance: of the mode "auto" (None: its default). folder: on whose disk they lie (None: that of temporary
+    files). Raises HplmError("out_of_disk") before it computes any.
     """
     starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
-    flat = _room(int(starts[-1]), half.chain.tables[0].hidden, folder)
+    flat = _allocate(int(starts[-1]), lower_layers.chain.tables[0].hidden, folder)
     counts: list[HitCounts] = []
-    reporter.stage("look up", len(sequences))
-    # Like lengths together: the whole texts among them are padded.
+    reporter.start_stage("look up", len(sequences))
+    # Similar lengths together, because full texts are padded.
     order = np.argsort([len(one) for one in sequences], kind="stable")
-    for first in range(0, len(order), TEXTS_PER_CHUNK):
-        reporter.check()
-        some = order[first : first + TEXTS_PER_CHUNK]
-        states, found = _made([sequences[at] for at in some], half, way, tolerance)
-        for number, rows in zip(some, states, strict=True):
-            flat[starts[number] : starts[number + 1]] = rows.astype(np.float16)
+    for first in range(0, len(order), SEQUENCES_PER_BATCH):
+        reporter.raise_if_cancelled()
+        batch = order[first : first + SEQUENCES_PER_BATCH]
+        states, found = _compute([sequences[index] for index in batch], lower_layers, mode, tolerance)
+        for index, rows in zip(batch, states, strict=True):
+            flat[starts[index] : starts[index + 1]] = rows.astype(np.float16)
         counts += found
-        reporter.advance(first + len(some))
+        reporter.report(first + len(batch))
     return LowerStates(flat, starts, _shares(counts))
 
 
-def _room(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16]:
-    """[rows, hidden] in a file whose every byte the disk has granted: on one that is full, the first touch
-    of a page that has no place would end the process.
+def _allocate(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16]:
+    """A mapped file [rows, hidden] whose disk space is allocated in advance.
+
+    On a full disk, writing to an unallocated page would kill the process.
     """
     size = rows * hidden * np.dtype(np.float16).itemsize
-    # A file without a name is gone with its last user, killed or not.
+    # An unlinked file disappears with the process, even a killed one.
     with disk_full_errors(), tempfile.TemporaryFile(dir=folder) as file:
         disk = os.fstatvfs(file.fileno())
-        # Not left to the call below alone: it takes all there is before it says that this does not suffice.
+        # posix_fallocate would fill the disk before it fails.
         if size > disk.f_bavail * disk.f_frsize:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.posix_fallocate(file.fileno(), 0, size)
@@ -88,27 +90,26 @@ def _room(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16
 
 
 @torch.no_grad()
-def _made(
-    sequences: list[Encoding], half: LowerLayers, way: LowerWay, tolerance: float | None
+def _compute(
+    sequences: list[Encoding], lower_layers: LowerLayers, mode: LowerMode, tolerance: float | None
 ) -> tuple[list[npt.NDArray[Any]], list[HitCounts]]:
     """The states [T, d] of each sequence."""
     ids, types = [one.ids for one in sequences], [one.types for one in sequences]
-    if way == "whole":
-        assert half.full is not None
-        states = full_states(half.full, ids, types)
-        counts = [HitCounts(whole=True)] * len(ids)
+    if mode == "full":
+        assert lower_layers.full is not None
+        states = full_states(lower_layers.full, ids, types)
+        counts = [HitCounts(full_context=True)] * len(ids)
     else:
-        misses = (
-            MissHandling(MissPolicy(way)) if tolerance is None else MissHandling(MissPolicy(way), tolerance)
-        )
-        filled = compute_lower_states(ids, [half] * len(ids), [misses] * len(ids), types)
+        policy = MissPolicy(mode)
+        misses = MissHandling(policy) if tolerance is None else MissHandling(policy, tolerance)
+        filled = compute_lower_states(ids, [lower_layers] * len(ids), [misses] * len(ids), types)
         states, counts = filled.states, filled.counts
-    rows = states.float().cpu().split([len(one) for one in ids])
+    rows = torch.split(states.float().cpu(), [len(one) for one in ids])
     return [row.numpy() for row in rows], counts
 
 
 def _shares(counts: Sequence[HitCounts]) -> dict[str, float]:
-    totals = np.array([[one.full, one.part, one.single, one.computed] for one in counts]).sum(axis=0)
+    totals = np.array([[one.exact, one.shorter, one.unigram, one.computed] for one in counts]).sum(axis=0)
     shares = (totals / max(1, totals.sum())).round(4).tolist()
-    whole = sum(one.whole for one in counts) / max(1, len(counts))
+    whole = sum(one.full_context for one in counts) / max(1, len(counts))
     return {**dict(zip(HIT_NAMES, shares, strict=True)), "whole": round(whole, 4)}

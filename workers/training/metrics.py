@@ -1,4 +1,4 @@
-"""How good predictions are, with the trivial answers beside them."""
+"""Metrics of predictions, beside those of trivial baselines."""
 
 import string
 import warnings
@@ -19,17 +19,17 @@ Tagged = tuple[Sequence[str], Sequence[str]]
 Value = TypeVar("Value", str, tuple[str, ...])
 
 
-def classification_scores(
-    expected: Sequence[str], predicted: Sequence[str], *, seen: Sequence[str]
+def classification_metrics(
+    expected: Sequence[str], predicted: Sequence[str], *, train: Sequence[str]
 ) -> dict[str, Any]:
-    """Accuracy, macro-F1 over the labels that occur in `expected`, figures per label, and the confusion
-    matrix: a row per expected label, a column per label that was expected or answered.
+    """Accuracy, macro-F1 over the labels in `expected`, precision, recall and F1 per label, and the confusion
+    matrix of all labels that were expected or predicted.
 
-    `majority_baseline` is the accuracy of always answering the most frequent label of `seen`.
+    `majority_baseline` is the accuracy of always predicting the most frequent label of `train`.
     """
     labels = sorted(set(expected))
     per_label = _per_label(labels, expected, predicted)
-    usual = most_frequent(seen)
+    usual = most_frequent(train)
     return {
         "metric": "accuracy",
         "value": _share_equal(expected, predicted),
@@ -44,7 +44,7 @@ def classification_scores(
 def _per_label(
     labels: Sequence[str], expected: Any, predicted: Any, *, numbered: bool = False
 ) -> dict[str, dict[str, float]]:
-    """Figures of each label; numbered: the columns of `expected` and `predicted` are the labels."""
+    """Metrics per label; numbered: the columns of `expected` and `predicted` are the labels."""
     names = range(len(labels)) if numbered else labels
     found = precision_recall_fscore_support(expected, predicted, labels=list(names), zero_division=0)
     return {
@@ -62,19 +62,19 @@ def _confusion(expected: Sequence[str], predicted: Sequence[str]) -> dict[str, A
     return {"labels": labels, "rows": confusion_matrix(expected, predicted, labels=labels).tolist()}
 
 
-def label_set_scores(
-    expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, seen: Sequence[Sequence[str]]
+def multilabel_metrics(
+    expected: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, train: Sequence[Sequence[str]]
 ) -> dict[str, Any]:
-    """Micro-F1, macro-F1 over the labels that occur in `expected`, the share of texts whose labels are all
-    right, and figures per label.
+    """Micro-F1, macro-F1 over the labels in `expected`, the share of texts whose labels are all right, and
+    precision, recall and F1 per label.
 
-    `majority_baseline` is the micro-F1 of always answering the most frequent set of labels of `seen`.
+    `majority_baseline` is the micro-F1 of always predicting the most frequent set of labels of `train`.
     """
     labels = sorted({label for row in (*expected, *predicted) for label in row})
     occurring = {label for row in expected for label in row}
     binary = MultiLabelBinarizer(classes=labels)
     wanted, found = binary.fit_transform(expected), binary.transform(predicted)
-    usual = most_frequent(tuple(sorted(row)) for row in seen)
+    usual = most_frequent(tuple(sorted(row)) for row in train)
     trivial = binary.transform([[label for label in usual if label in labels]] * len(expected))
     every = _per_label(labels, wanted, found, numbered=True)
     per_label = {label: figures for label, figures in every.items() if label in occurring}
@@ -88,11 +88,11 @@ def label_set_scores(
     }
 
 
-def regression_scores(
-    expected: Sequence[float], predicted: Sequence[float], *, seen: Sequence[float]
+def regression_metrics(
+    expected: Sequence[float], predicted: Sequence[float], *, train: Sequence[float]
 ) -> dict[str, Any]:
     """Pearson's and Spearman's correlation (0 where one side is constant), mean absolute error, and that of
-    always answering the mean of `seen`."""
+    always predicting the mean of `train`."""
     wanted, found = np.asarray(expected), np.asarray(predicted)
     varied = len(wanted) > 1 and bool(wanted.std() > 0) and bool(found.std() > 0)
     return {
@@ -100,14 +100,14 @@ def regression_scores(
         "value": float(pearsonr(wanted, found).statistic) if varied else 0.0,
         "spearman": float(spearmanr(wanted, found).statistic) if varied else 0.0,
         "mean_absolute_error": float(np.abs(wanted - found).mean()),
-        "mean_answer_error": float(np.abs(wanted - float(np.mean(seen))).mean()),
+        "mean_answer_error": float(np.abs(wanted - float(np.mean(train))).mean()),
         "majority_baseline": 0.0,
     }
 
 
-def answer_scores(expected: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, Any]:
-    """Exact match and F1 of words, as SQuAD counts them: case, punctuation and articles do not matter, the
-    best of several right answers counts, and "" is right where there is none.
+def answer_metrics(expected: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, Any]:
+    """SQuAD's exact match and F1 of words: case, punctuation and articles are ignored, the best of several
+    expected answers counts, and "" is expected where there is none.
 
     `majority_baseline` is the F1 of never answering.
     """
@@ -124,7 +124,7 @@ def answer_scores(expected: Sequence[Sequence[str]], predicted: Sequence[str]) -
 
 
 def is_answer(rights: Sequence[str], answer: str) -> bool:
-    """Whether it is one of the right answers, "" where there is none."""
+    """Whether `answer` is one of the right answers; "" where there is none."""
     return any(_words(right) == _words(answer) for right in rights or [""])
 
 
@@ -141,21 +141,21 @@ def _overlap(right: str, answer: str) -> float:
     return 2 * common / (len(wanted) + len(found))
 
 
-def tagging_scores(
+def tagging_metrics(
     words: Sequence[list[str]],
     expected: Sequence[list[str]],
     predicted: Sequence[list[str]],
     *,
-    seen: Iterable[Tagged],
+    train: Iterable[Tagged],
 ) -> dict[str, Any]:
-    """Strict entity-level F1 under IOB2 (seqeval), with figures per entity type.
+    """Strict entity-level F1 under IOB2 (seqeval), also per entity type.
 
     `majority_baseline` is the F1 of the most frequent tag for every word (0 when that is "O"),
-    `word_baseline` that of each word's most frequent tag in `seen`.
+    `word_baseline` that of each word's most frequent tag in `train`.
     """
-    seen = list(seen)
-    usual = most_frequent(tag for _, tags in seen for tag in tags)
-    by_word = usual_tags(seen)
+    train = list(train)
+    usual = most_frequent(tag for _, tags in train for tag in tags)
+    by_word = most_frequent_tags(train)
     report = _entities(expected, predicted)
     overall = _figures(report["micro avg"])
     pairs = [(a, b) for x, y in zip(expected, predicted, strict=True) for a, b in zip(x, y, strict=True)]
@@ -172,26 +172,26 @@ def tagging_scores(
 
 
 def most_frequent(values: Iterable[Value]) -> Value:
-    """The most frequent value, the alphabetically first among equals."""
+    """The most frequent value; the alphabetically first of ties."""
     return min(Counter(values).items(), key=lambda item: (-item[1], item[0]))[0]
 
 
-def usual_tags(seen: Iterable[Tagged]) -> dict[str, str]:
-    """For each word form, in lower case, the tag it bears most often."""
+def most_frequent_tags(train: Iterable[Tagged]) -> dict[str, str]:
+    """The most frequent tag of each lower-cased word."""
     tags_of: dict[str, list[str]] = {}
-    for words, tags in seen:
+    for words, tags in train:
         for word, tag in zip(words, tags, strict=True):
             tags_of.setdefault(word.lower(), []).append(tag)
     return {word: most_frequent(tags) for word, tags in tags_of.items()}
 
 
 def tag_by_word(words: Sequence[str], usual: dict[str, str]) -> list[str]:
-    """Tag without a model: each word's usual tag, "O" for a word never seen."""
+    """Tags of the word baseline: each word's most frequent tag, "O" for an unknown word."""
     return well_formed([usual.get(word.lower(), OUTSIDE) for word in words])
 
 
 def well_formed(tags: Sequence[str]) -> list[str]:
-    """The same tags as IOB2: an I- that continues nothing becomes a B-."""
+    """The tags as valid IOB2: an I- that continues no entity becomes a B-."""
     result: list[str] = []
     for tag in tags:
         continues = bool(result) and result[-1] != OUTSIDE and result[-1][2:] == tag[2:]
@@ -208,11 +208,11 @@ def _f1(expected: Sequence[list[str]], predicted: Sequence[list[str]]) -> float:
 
 
 def _entities(expected: Sequence[list[str]], predicted: Sequence[list[str]]) -> dict[str, dict[str, float]]:
-    """seqeval's report; where neither side holds an entity, which it refuses, an empty one."""
+    """seqeval's report, or an empty one where neither side holds an entity, which seqeval refuses."""
     if all(tag == OUTSIDE for tags in (*expected, *predicted) for tag in tags):
         return {"micro avg": {"precision": 0.0, "recall": 0.0, "f1-score": 0.0, "support": 0}}
     with warnings.catch_warnings():
-        # It warns of types without predictions; their zero is in the report.
+        # seqeval warns of types without predictions; the report shows them as zero.
         warnings.simplefilter("ignore")
         report: dict[str, dict[str, float]] = entity_report(
             list(expected), list(predicted), output_dict=True, mode="strict", scheme=IOB2, zero_division=0

@@ -1,7 +1,7 @@
-"""A training function on all GPUs of a machine: this process on the first, a companion on each other one.
+"""Data-parallel training on all GPUs of a machine: this process on the first, a peer process on each other.
 
-Companions run the same function on the same inputs; what they report and write is thrown away, and they end
-with this process, however it ends (Linux). The processes find each other through accelerate.
+Peers run the same function on the same inputs; their reports and outputs are discarded. They end with this
+process, however it ends (Linux). The processes form a group through accelerate.
 """
 
 import ctypes
@@ -21,60 +21,77 @@ import torch
 from accelerate import PartialState
 from torch import Tensor, distributed
 
-from workers.training.checkpoints import Checkpoints
+from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Reporter
 
-FARTHEST_S: Final = 10.0
-
+TERMINATE_TIMEOUT_S: Final = 10.0
 
 _PR_SET_PDEATHSIG: Final = 1
 
 
 class PeerLost(Exception):
-    """A process of this job ended before the job did; without it the others would wait for ever."""
+    """A peer process died. The others would wait for it for ever."""
 
 
-class _Silent:
-    """The reporter of a companion."""
+class _NullReporter:
+    """The reporter of a peer process, which reports nothing and is terminated from outside."""
 
-    def stage(self, name: str, total: int) -> None:
-        """Nobody listens."""
+    def start_stage(self, name: str, total: int) -> None:
+        """Do nothing."""
 
-    def advance(self, step: int, **metrics: float) -> None:
-        """Nobody listens."""
+    def report(self, step: int, **metrics: float) -> None:
+        """Do nothing."""
 
-    def check(self) -> None:
-        """A companion is ended from outside."""
+    def raise_if_cancelled(self) -> None:
+        """Do nothing."""
 
 
-class _Watching:
-    """A reporter that also looks, with every check, whether the companions are alive."""
+class _PeerCheckingReporter:
+    """A reporter whose `raise_if_cancelled` also raises `PeerLost` when a peer process has died."""
 
-    def __init__(self, reporter: Reporter, peer_processes: Sequence[BaseProcess]) -> None:
-        self.stage, self.advance = reporter.stage, reporter.advance
-        self._reporter, self._companions = reporter, peer_processes
+    def __init__(self, reporter: Reporter, peers: Sequence[BaseProcess]) -> None:
+        self.start_stage, self.report = reporter.start_stage, reporter.report
+        self._reporter, self._peers = reporter, peers
 
-    def check(self) -> None:
-        self._reporter.check()
-        for number, companion in enumerate(self._companions, start=1):
-            # One that came to its end in peace is only ahead of this process.
-            if companion.exitcode:
-                raise PeerLost(f"The process of GPU {number} ended with {companion.exitcode}.")
+    def raise_if_cancelled(self) -> None:
+        self._reporter.raise_if_cancelled()
+        for rank, peer in enumerate(self._peers, start=1):
+            # One that exited with 0 has merely finished first.
+            if peer.exitcode:
+                raise PeerLost(f"The process of GPU {rank} ended with {peer.exitcode}.")
 
 
 class PeerProcesses:
-    """Those that this process has."""
+    """The peers that this process started."""
 
     def __init__(self, processes: Sequence[BaseProcess] = ()) -> None:
         self._processes = processes
 
-    def watched_by(self, reporter: Reporter) -> Reporter:
-        """The same reporter, whose `check` also raises CompanionLost when a companion has died."""
-        return _Watching(reporter, self._processes) if self._processes else reporter
+    def wrap(self, reporter: Reporter) -> Reporter:
+        """The reporter, whose `raise_if_cancelled` also raises `PeerLost` when a peer has died."""
+        return _PeerCheckingReporter(reporter, self._processes) if self._processes else reporter
 
 
-def gpus(device: str) -> int:
-    """How many GPUs a job on `device` can use; 1 where it computes on the CPU or on one of its own."""
+def run_on_all_gpus(
+    function: Callable[..., dict[str, Any]],
+    *,
+    device: str,
+    outputs: tuple[str, ...],
+    reporter: Reporter,
+    checkpoints: CheckpointStore | None,
+    **arguments: Any,
+) -> dict[str, Any]:
+    """Call `function` here and in one peer process for each further GPU; return what it returns here.
+
+    outputs: the arguments that name output folders. Peers resume from the checkpoints but never write them.
+    """
+    peer_arguments = arguments | {"checkpoints": checkpoints and checkpoints.read_only()}
+    with peer_processes(function, peer_arguments, outputs, gpu_count(device)) as peers:
+        return function(**arguments, reporter=peers.wrap(reporter), checkpoints=checkpoints)
+
+
+def gpu_count(device: str) -> int:
+    """How many GPUs a job on `device` can use; 1 for the CPU or one particular GPU."""
     wanted = device in ("auto", "cuda") and torch.cuda.is_available()
     return max(1, torch.cuda.device_count()) if wanted else 1
 
@@ -88,31 +105,31 @@ def peer_processes(
     *,
     cpu: bool = False,
 ) -> Iterator[PeerProcesses]:
-    """Within the block this process is the first of `count` that run `function` with these arguments (all
-    picklable), the folders named in `outputs` being replaced.
+    """Start `count` - 1 peers that run `function` with these (picklable) arguments while the block runs.
+
+    outputs: the arguments that name output folders; peers write to temporary ones.
     """
     if count < 2:
         yield PeerProcesses()
         return
-    # Pickled with them are neither a reporter nor the right to write checkpoints.
     port = _free_port()
     spawn = multiprocessing.get_context("spawn")
     given = (os.getpid(), function, dict(arguments), outputs, count, port, cpu)
-    started = [spawn.Process(target=_accompany, args=(number, *given)) for number in range(1, count)]
+    started = [spawn.Process(target=_run_peer, args=(rank, *given)) for rank in range(1, count)]
     for process in started:
         process.start()
     try:
-        with _together(0, count, port, cpu):
+        with _join_group(0, count, port, cpu):
             yield PeerProcesses(started)
     finally:
         for process in started:
             process.terminate()
-            process.join(FARTHEST_S)
+            process.join(TERMINATE_TIMEOUT_S)
 
 
-def _accompany(
-    number: int,
-    leader: int,
+def _run_peer(
+    rank: int,
+    main_pid: int,
     function: Callable[..., Any],
     arguments: dict[str, Any],
     outputs: tuple[str, ...],
@@ -120,33 +137,33 @@ def _accompany(
     port: int,
     cpu: bool,
 ) -> None:
-    _die_with(leader)
-    with tempfile.TemporaryDirectory() as nowhere, _together(number, count, port, cpu):
-        replaced = {name: Path(nowhere) / name for name in outputs}
-        function(**{**arguments, **replaced, "reporter": _Silent()})
+    _die_with(main_pid)
+    with tempfile.TemporaryDirectory() as temporary, _join_group(rank, count, port, cpu):
+        replaced = {name: Path(temporary) / name for name in outputs}
+        function(**{**arguments, **replaced, "reporter": _NullReporter()})
 
 
-def _die_with(leader: int) -> None:
-    """Have the kernel kill this process when the one that started it is gone, killed or not."""
+def _die_with(main_pid: int) -> None:
+    """Have the kernel kill this process when the one that started it ends."""
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
-    if os.getppid() != leader:  # it ended before the line above
+    if os.getppid() != main_pid:  # it ended before the call above
         sys.exit("the job has ended")
 
 
 @contextmanager
-def _together(number: int, count: int, port: int, cpu: bool) -> Iterator[None]:
-    """Meet the other processes."""
-    told = {
-        "RANK": number,
-        "LOCAL_RANK": number,
+def _join_group(rank: int, count: int, port: int, cpu: bool) -> Iterator[None]:
+    """Join the process group for the time of the block."""
+    variables = {
+        "RANK": rank,
+        "LOCAL_RANK": rank,
         "WORLD_SIZE": count,
         "LOCAL_WORLD_SIZE": count,
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": port,
     }
-    before = {name: os.environ.get(name) for name in told}
-    os.environ.update({name: str(value) for name, value in told.items()})
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update({name: str(value) for name, value in variables.items()})
     try:
         PartialState(cpu=cpu)
         yield
@@ -161,11 +178,6 @@ def _together(number: int, count: int, port: int, cpu: bool) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def reading_only(checkpoints: Checkpoints | None) -> Checkpoints | None:
-    """What companions get: they go on from where the job stands, and leave the writing to the first."""
-    return None if checkpoints is None else checkpoints.reading_only()
-
-
 def _free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
@@ -176,28 +188,28 @@ def _free_port() -> int:
 Item = TypeVar("Item")
 
 
-class Processes:
-    """This process among those that work on one job; alone by default.
+class ProcessGroup:
+    """The processes of one job; a single one by default.
 
-    All read the same batches and draw the same numbers; each computes its share of a batch, and the
+    All read the same batches and draw the same random numbers. Each computes its shard of a batch, and
     gradients are summed, so all hold the same weights after every step.
     """
 
     @property
-    def count(self) -> int:
-        """How many there are."""
+    def world_size(self) -> int:
+        """The number of processes."""
         return distributed.get_world_size() if _joined() else 1
 
     @property
-    def number(self) -> int:
-        """Which of them this is; 0 reports and writes."""
+    def rank(self) -> int:
+        """The number of this process; 0 reports and writes."""
         return distributed.get_rank() if _joined() else 0
 
-    def share(self, parts: Sequence[Item]) -> Sequence[Item]:
-        """The parts of a batch that are this process's to compute."""
-        return parts[self.number :: self.count]
+    def shard(self, parts: Sequence[Item]) -> Sequence[Item]:
+        """The parts of a batch that this process computes."""
+        return parts[self.rank :: self.world_size]
 
-    def summed(self, value: float) -> float:
+    def sum(self, value: float) -> float:
         """The sum of a number over the processes."""
         if not _joined():
             return value
@@ -207,12 +219,12 @@ class Processes:
         return float(total)
 
     def any(self, happened: bool) -> bool:
-        """Whether it happened in any of the processes."""
-        return self.summed(float(happened)) > 0
+        """Whether it happened in any process."""
+        return self.sum(float(happened)) > 0
 
-    def first(self, value: float) -> float:
-        """The value that process 0 has: what goes by the clock must go by one clock."""
-        return self.summed(value if self.number == 0 else 0.0)
+    def broadcast(self, value: float) -> float:
+        """The value of process 0, such as its clock."""
+        return self.sum(value if self.rank == 0 else 0.0)
 
     def sum_gradients(self, gradients: Sequence[Tensor]) -> None:
         """Replace each gradient by its sum over the processes."""

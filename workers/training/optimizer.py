@@ -1,4 +1,4 @@
-"""AdamW as every training loop uses it, whole or for the embedding rows that a batch touches."""
+"""AdamW with a learning rate schedule, gradient accumulation and divergence checks, for all trainings."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,59 +12,59 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from inference.hplm.errors import HplmError
-from workers.training.batch_parts import first_parts
-from workers.training.multi_gpu import Processes
+from workers.training.gradient_accumulation import initial_accumulation_steps
+from workers.training.multi_gpu import ProcessGroup
 
 _BETAS = (0.9, 0.999)
 _EPS = 1e-8
 
 
-class WordRows:
-    """AdamW over the rows that a step touches (as torch's SparseAdam: others keep their moments as they are).
+class SparseAdamW:
+    """AdamW over the rows of an embedding table that a step uses; other rows keep their moments.
 
-    table: [V, e], changed in place. learning_rate: the peak.
+    table: [V, e], changed in place. learning_rate: the peak. rows: the selected ones, [K, e].
     """
 
     def __init__(self, table: Tensor, learning_rate: float) -> None:
         self._table, self._learning_rate = table.detach(), learning_rate
         self._mean, self._square = torch.zeros_like(self._table), torch.zeros_like(self._table)
         self._ids = torch.zeros(0, dtype=torch.int64)
-        self._place = np.zeros(len(table) + 1, dtype=np.int64)
+        self._row_of_id = np.zeros(len(table) + 1, dtype=np.int64)
         self.rows = self._table[:0]
 
-    def take(self, fragments: npt.NDArray[np.int64]) -> None:
-        """Bring in the rows of all tokens of `fragments`: `rows` [K, e] is what the next step trains."""
+    def select(self, fragments: npt.NDArray[np.int64]) -> None:
+        """Make `rows` the rows of all tokens of `fragments`: what the next step trains."""
         missing = len(self._table)
         ids = np.unique(fragments[fragments != missing])
-        self._place[ids] = np.arange(len(ids))
-        # What stands for a missing neighbour stays what it is.
-        self._place[missing] = missing
+        self._row_of_id[ids] = np.arange(len(ids))
+        # The id for a missing neighbour has no row.
+        self._row_of_id[missing] = missing
         self._ids = torch.from_numpy(ids).to(self._table.device)
         self.rows = self._table[self._ids].requires_grad_(True)
 
-    def local(self, fragments: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The fragments with the places in `rows` in place of ids."""
-        return self._place[fragments]
+    def row_numbers(self, fragments: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The fragments with row numbers of `rows` in place of token ids."""
+        return self._row_of_id[fragments]
 
     def step(self, rate: float, number: int, decay: float) -> None:
         """Step `number` (from 1) with the gradient of `rows`, at `rate` of the peak learning rate."""
         gradient = self.rows.grad
         if gradient is None:
             return
-        ids, speed = self._ids, self._learning_rate * rate
+        ids, learning_rate = self._ids, self._learning_rate * rate
         mean = self._mean[ids].mul_(_BETAS[0]).add_(gradient, alpha=1 - _BETAS[0])
         square = self._square[ids].mul_(_BETAS[1]).addcmul_(gradient, gradient, value=1 - _BETAS[1])
         self._mean[ids], self._square[ids] = mean, square
         size = (square / (1 - _BETAS[1] ** number)).sqrt_().add_(_EPS)
-        rows = self.rows.detach() * (1 - speed * decay)
-        self._table[ids] = rows.addcdiv_(mean / (1 - _BETAS[0] ** number), size, value=-speed)
+        rows = self.rows.detach() * (1 - learning_rate * decay)
+        self._table[ids] = rows.addcdiv_(mean / (1 - _BETAS[0] ** number), size, value=-learning_rate)
 
-    def tensors(self) -> dict[str, Tensor]:
-        """The moments, for a checkpoint; the table itself is the model's."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """The moments; the table itself belongs to the model."""
         return {"words.mean": self._mean, "words.square": self._square}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """The inverse of `tensors`."""
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the moments from `state_dict`."""
         self._mean.copy_(tensors["words.mean"])
         self._square.copy_(tensors["words.square"])
 
@@ -74,16 +74,16 @@ MAX_GRADIENT_NORM = 1.0
 
 Item = TypeVar("Item")
 Losses = Tensor | Sequence[Tensor]
-"""One mean, or the means that a loss is the sum of."""
-Weights = Callable[[Item], float] | Sequence[Callable[[Item], float]]
-"""What an item counts in the mean, or in each of them."""
+"""A mean loss, or several whose sum is the loss."""
+Weight = Callable[[Item], float]
+"""What an item counts in a mean."""
 
 
-class Optimiser:
-    """AdamW with gradient clipping, a linear warm-up and a linear decay to zero.
+class Optimizer:
+    """AdamW with gradient clipping, linear warm-up and linear decay to zero.
 
-    groups: dicts with "params" and "lr", the peak learning rate of the group. steps: how many there will be,
-    for a schedule that goes by them. words: rows of a large table, of which a step touches few.
+    groups: dicts with "params" and "lr", the peak learning rate of the group. steps: the length of the
+    schedule. words: rows of a large embedding table, of which each step uses few.
     """
 
     def __init__(
@@ -92,8 +92,8 @@ class Optimiser:
         *,
         steps: int,
         warmup: int,
-        words: WordRows | None = None,
-        processes: Processes | None = None,
+        words: SparseAdamW | None = None,
+        processes: ProcessGroup | None = None,
     ) -> None:
         listed = [{**group, "params": list(group["params"])} for group in groups]
         self._parameters: list[Parameter] = [p for group in listed for p in group["params"]]
@@ -101,108 +101,98 @@ class Optimiser:
         self._peaks: list[float] = [group["lr"] for group in listed]
         self._steps, self._warmup, self._done = steps, min(warmup, steps // 2), 0
         self._words = words
-        self._processes = processes or Processes()
-        self._parts = first_parts()
+        self._processes = processes or ProcessGroup()
+        self._accumulation_steps = initial_accumulation_steps()
 
-    def step(self, loss: Tensor, *, progress: float | None = None) -> float:
-        """Go one step down `loss` and return it. Raises HplmError("training_diverged") on NaN or infinity.
-
-        progress: share of the work that is done, where the schedule does not go by the number of steps.
-        """
-        self._adamw.zero_grad(set_to_none=True)
-        value = self._finite(_backward(loss))
-        self._apply(progress)
-        return value
-
-    def descend(
+    def train_step(
         self,
         items: Sequence[Item],
         loss_of: Callable[[list[Item]], Losses],
         *,
-        weight_of: Weights[Item] = len,  # type: ignore[assignment]
+        weight_of: Weight[Item] | Sequence[Weight[Item]] = len,  # type: ignore[assignment]
         progress: float | None = None,
     ) -> float:
-        """One step down the mean loss of `items`, and that mean, where `loss_of` gives the mean of some.
+        """Take one step on the mean loss of `items` and return that loss. `loss_of` gives the mean of some.
 
-        weight_of: what an item counts in the mean. Where the loss is a sum of means over different things,
-        `loss_of` gives them one by one, and `weight_of` is what an item counts in each.
+        weight_of: what an item counts in the mean. If `loss_of` returns several means, `weight_of` holds one
+        function for each. progress: the share of the work that is done, where the schedule does not follow
+        the number of steps.
 
-        When memory runs out the items are taken in ever smaller parts, in this step and in all later ones.
-        Raises HplmError: "out_of_memory" when not even one item fits, "training_diverged", in every process.
+        If memory runs out, this and all later steps accumulate gradients over smaller parts of the batch.
+        Raises HplmError: "out_of_memory" when one item does not fit; "training_diverged", in every process.
         """
         weights = weight_of if isinstance(weight_of, Sequence) else [weight_of]
         while True:
-            value, error = self._tried(items, loss_of, weights)
-            # What one process has no room for, none does.
+            loss, error = self._try_backward(items, loss_of, weights)
+            # All processes must split alike.
             if not self._processes.any(error is not None):
                 break
-            self._smaller(len(items), error)
-        # A sum with what is no number is none either: all processes come to know, and end alike.
-        value = self._finite(self._processes.summed(value))
+            self._split_more(len(items), error)
+        # A sum with NaN is NaN: all processes notice, and end alike.
+        loss = self._require_finite(self._processes.sum(loss), "loss")
         self._apply(progress)
-        return value
+        return loss
 
-    def _tried(
+    def _try_backward(
         self,
         items: Sequence[Item],
         loss_of: Callable[[list[Item]], Losses],
-        weights: Sequence[Callable[[Item], float]],
+        weights: Sequence[Weight[Item]],
     ) -> tuple[float, BaseException | None]:
+        """This process's share of the loss, its gradients computed; or the error when memory ran out."""
         self._adamw.zero_grad(set_to_none=True)
         if self._words is not None:
             self._words.rows.grad = None
         try:
-            return self._all_parts(items, loss_of, weights), None
+            return self._accumulate(items, loss_of, weights), None
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
+            if not _is_out_of_memory(error):
                 raise
             return 0.0, error
 
-    def _all_parts(
+    def _accumulate(
         self,
         items: Sequence[Item],
         loss_of: Callable[[list[Item]], Losses],
-        weights: Sequence[Callable[[Item], float]],
+        weights: Sequence[Weight[Item]],
     ) -> float:
-        """The share that this process has in the mean; not finite where it diverged, and then without the
-        gradients of the rest.
-        """
-        whole = [sum(weight_of(item) for item in items) for weight_of in weights]
-        total = 0.0
-        for part in self._processes.share(list(_cut(items, self._parts * self._processes.count))):
-            found = loss_of(part)
-            terms = [found] if isinstance(found, Tensor) else found
+        """Add up losses and gradients over the parts of the batch; stops at a loss that is not finite."""
+        totals = [sum(weight_of(item) for item in items) for weight_of in weights]
+        loss = 0.0
+        parts = list(_split(items, self._accumulation_steps * self._processes.world_size))
+        for part in self._processes.shard(parts):
+            means = loss_of(part)
             shares = [
-                term * (sum(weight_of(item) for item in part) / of_all)
-                for term, weight_of, of_all in zip(terms, weights, whole, strict=True)
+                mean * (sum(weight_of(item) for item in part) / total)
+                for mean, weight_of, total in zip(
+                    [means] if isinstance(means, Tensor) else means, weights, totals, strict=True
+                )
             ]
-            total += _backward(reduce(torch.add, shares))
-            if not math.isfinite(total):
+            loss += _backward(reduce(torch.add, shares))
+            if not math.isfinite(loss):
                 break
-        return total
+        return loss
 
-    def _smaller(self, items: int, error: BaseException | None) -> None:
-        if self._parts >= items:
+    def _split_more(self, items: int, error: BaseException | None) -> None:
+        if self._accumulation_steps >= items:
             raise HplmError(
                 "out_of_memory",
                 "The machine ran out of memory on a single text. Try again when it is less busy, or with a "
                 "smaller maximum of tokens.",
             ) from error
-        self._parts *= 2
+        self._accumulation_steps *= 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
-    def _finite(self, value: float) -> float:
+    def _require_finite(self, value: float, name: str) -> float:
         if not math.isfinite(value):
-            raise HplmError("training_diverged", f"The loss became {value} at step {self._done + 1}.")
+            raise HplmError("training_diverged", f"The {name} became {value} at step {self._done + 1}.")
         return value
 
     def _apply(self, progress: float | None) -> None:
         gradients = self._gradients()
         self._processes.sum_gradients(gradients)
-        norm = float(torch.nn.utils.get_total_norm(gradients))
-        if not math.isfinite(norm):
-            raise HplmError("training_diverged", f"The gradient became {norm} at step {self._done + 1}.")
+        norm = self._require_finite(float(torch.nn.utils.get_total_norm(gradients)), "gradient")
         if norm > MAX_GRADIENT_NORM:
             torch._foreach_mul_(gradients, MAX_GRADIENT_NORM / norm)
         rate = self._rate(progress)
@@ -214,56 +204,60 @@ class Optimiser:
             self._words.step(rate, self._done, WEIGHT_DECAY)
 
     def _gradients(self) -> list[Tensor]:
-        learning = [*self._parameters, *([self._words.rows] if self._words is not None else [])]
-        if self._processes.count > 1:
-            # What no text of this process touched, another's may have.
-            for parameter in learning:
+        trained = [*self._parameters, *([self._words.rows] if self._words is not None else [])]
+        if self._processes.world_size > 1:
+            # Another process may have a gradient where this one has none.
+            for parameter in trained:
                 parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-        return [parameter.grad for parameter in learning if parameter.grad is not None]
+        return [parameter.grad for parameter in trained if parameter.grad is not None]
 
     def _rate(self, progress: float | None) -> float:
+        """The learning rate of the next step, as a share of the peak."""
         if self._done < self._warmup:
             return (self._done + 1) / self._warmup
         if progress is not None:
             return max(0.0, 1.0 - progress)
         return max(0.0, (self._steps - self._done) / max(1, self._steps - self._warmup))
 
-    def tensors(self) -> dict[str, Tensor]:
-        """What has been learnt about the gradients, for a checkpoint."""
+    def state_dict(self) -> dict[str, Tensor]:
+        """The optimizer's moments, for a checkpoint."""
         found: dict[str, Tensor] = {}
         for number, parameter in enumerate(self._parameters):
             for name, value in self._adamw.state.get(parameter, {}).items():
                 found[f"adamw.{number}.{name}"] = value
-        return found | (self._words.tensors() if self._words is not None else {})
+        return found | (self._words.state_dict() if self._words is not None else {})
 
-    def restore(self, tensors: Mapping[str, Tensor], done: int) -> None:
-        """Go on from what `tensors` gave after `done` steps."""
-        self._done = done
+    def load_state_dict(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        """Restore `state_dict` as it was after `steps` steps."""
+        self._done = steps
         for number, parameter in enumerate(self._parameters):
-            prefix = f"adamw.{number}."
-            state = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-            if state:
+            if state := with_prefix(tensors, f"adamw.{number}."):
                 self._adamw.state[parameter] = {n: v.to(parameter.device) for n, v in state.items()}
         if self._words is not None:
-            self._words.restore(tensors)
+            self._words.load_state_dict(tensors)
+
+
+def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    """The tensors whose names start with `prefix`, by their names without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _backward(loss: Tensor) -> float:
-    """The loss, its gradients added to those there are where it is a number."""
+    """The loss; adds its gradients if it is finite."""
     value = float(loss.detach())
     if math.isfinite(value):
         loss.backward()  # type: ignore[no-untyped-call]
     return value
 
 
-def _cut(items: Sequence[Item], parts: int) -> Iterator[list[Item]]:
+def _split(items: Sequence[Item], parts: int) -> Iterator[list[Item]]:
     size = -(-len(items) // parts)
     for start in range(0, len(items), size):
         yield list(items[start : start + size])
 
 
-def _out_of_memory(error: BaseException) -> bool:
+def _is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    said = str(error)
-    return "not enough memory" in said or "out of memory" in said or "alloc_cpu" in said
+    text = str(error)
+    return "not enough memory" in text or "out of memory" in text or "alloc_cpu" in text

@@ -1,5 +1,6 @@
-"""Building a PLOT in parts that any process can do: counting a piece of the corpus, computing some of the
-chosen fragments. A part that is lost is done again alone; the table is the same however the parts were dealt.
+"""Building a PLOT in parts that any process can do: count a piece of the corpus, compute some of the vectors.
+
+A lost part is repeated alone. The table does not depend on which process did which part.
 """
 
 import os
@@ -25,23 +26,23 @@ from workers.training.corpus import CorpusReader, byte_ranges, texts_between
 from workers.training.disk import Report, atomic_folders, build_once
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
 from workers.training.ngrams import Ids, Packing, Window
-from workers.training.precision import Arithmetic, arithmetic
+from workers.training.precision import Precision, configure_torch
 
 VECTORS_FILE: Final = "vectors.f2"
 BATCHES_OF_A_PIECE: Final = 32
-# Texts between two looks at whether the job is cancelled, and tokens that are noted together.
-_CHECK_EVERY = 200
-_NOTED_AT_ONCE = 250_000
+# Texts between two progress reports, and tokens that are counted together.
+_REPORT_EVERY = 200
+_TOKENS_PER_INSERT = 250_000
 
 Piece = tuple[int, int]
-Told = Callable[[int], None]
-"""Is told how much of a part is done, and raises when the work must stop."""
+ProgressCallback = Callable[[int], None]
+"""Receives how much of a part is done; raises to cancel."""
 
 
 @dataclass(frozen=True)
 class PlotSettings:
-    """fragments_per_batch: computed together; vectors: "float16" or "int8"; memory_mb: what counting may hold
-    in memory before it goes to disk; piece_bytes: of the corpus, counted as one part.
+    """fragments_per_batch: computed together. vectors: "float16" or "int8". memory_mb: DuckDB's memory limit,
+    beyond which it spills to disk. piece_bytes: of the corpus, counted as one part.
     """
 
     seed: int = 0
@@ -55,7 +56,7 @@ class PlotSettings:
 
 @dataclass(frozen=True)
 class PlotInputs:
-    """What a table is built from; `alpha` in %, `all_unigrams` for the table of a root."""
+    """What a table is built from. alpha: coverage in %. all_unigrams: True for the table of a root."""
 
     root: Path
     lower: Path
@@ -65,8 +66,8 @@ class PlotInputs:
     settings: PlotSettings
 
 
-class PlotParts:
-    """The parts of one build. Each leaves a sealed folder, and is done already where there is one."""
+class PlotBuilder:
+    """The parts of one build. Each writes a sealed folder, and returns at once if that exists."""
 
     def __init__(self, inputs: PlotInputs) -> None:
         self._inputs = inputs
@@ -76,30 +77,35 @@ class PlotParts:
         self._packing = Packing(self.window)
 
     def count_pieces(self) -> list[Piece]:
-        """Ranges of bytes of the corpus."""
+        """The byte ranges of the corpus to count."""
         return byte_ranges(self._inputs.corpus, self._settings.piece_bytes)
 
-    def count(self, piece: Piece, folder: Path, told: Told) -> Report:
-        """Count the fragments of a range of the corpus; `told` hears of bytes."""
-        return build_once(folder, lambda aside: self._count(piece, aside, told))
+    def count(self, piece: Piece, folder: Path, on_progress: ProgressCallback) -> Report:
+        """Count the fragments of a range of the corpus; progress is in bytes."""
+        return build_once(folder, lambda aside: self._count(piece, aside, on_progress))
 
-    def choose(self, counted: Sequence[Path], folder: Path, told: Told) -> Report:
-        """Put the counts together and write down the fragments worth keeping; `told` hears nothing but 0."""
-        return build_once(folder, lambda aside: self._choose(counted, aside, told))
+    def choose(self, counted: Sequence[Path], folder: Path, on_progress: ProgressCallback) -> Report:
+        """Merge the counts and write the fragments to keep; progress is always 0."""
+        return build_once(folder, lambda aside: self._choose(counted, aside, on_progress))
 
     def vector_pieces(self, rows: int) -> list[Piece]:
-        """Ranges of the chosen fragments. Batches never straddle them, so vectors do not depend on them."""
+        """The ranges of the chosen fragments; whole batches, so vectors do not depend on the ranges."""
         size = self._settings.fragments_per_batch * BATCHES_OF_A_PIECE
         return [(start, min(start + size, rows)) for start in range(0, rows, size)]
 
-    def compute(self, piece: Piece, chosen: Path, folder: Path, told: Told) -> Report:
-        """Compute the vectors of a range of the chosen fragments; `told` hears of fragments."""
-        return build_once(folder, lambda aside: self._compute(piece, chosen, aside, told))
+    def compute(self, piece: Piece, chosen: Path, folder: Path, on_progress: ProgressCallback) -> Report:
+        """Compute the vectors of a range of the chosen fragments; progress is in fragments."""
+        return build_once(folder, lambda aside: self._compute(piece, chosen, aside, on_progress))
 
     def write(
-        self, chosen: Path, pieces: Sequence[Piece], computed: Sequence[Path], out: Path, told: Told
+        self,
+        chosen: Path,
+        pieces: Sequence[Piece],
+        computed: Sequence[Path],
+        out: Path,
+        on_progress: ProgressCallback,
     ) -> dict[str, Any]:
-        """Write the table from its parts and return what its plot.json says; `told` hears of fragments."""
+        """Write the table from its parts and return its plot.json; progress is in fragments."""
         meta = {
             "missing_id": self.config.missing_id,
             "alpha": self._inputs.alpha,
@@ -108,64 +114,63 @@ class PlotParts:
         with atomic_folders(out):
             return write_plot(
                 out,
-                self._blocks(chosen, pieces, computed, told),
+                self._blocks(chosen, pieces, computed, on_progress),
                 meta,
                 self.lower.composition,
                 n=self.window.n,
                 dtype=self._settings.vectors,
             )
 
-    def batches(self, piece: Piece, told: Told) -> Iterator[list[Ids]]:
-        """The sequences of a range of the corpus, as many at a time as are tokenised together."""
-        # The tokenizer's own threads, asked for once in a process.
+    def batches(self, piece: Piece, on_progress: ProgressCallback) -> Iterator[list[Ids]]:
+        """The sequences of a range of the corpus, a tokenised batch at a time."""
+        # The tokenizer reads its number of threads once per process.
         os.environ.setdefault("RAYON_NUM_THREADS", str(self._threads))
         reader = CorpusReader(self._inputs.root / TOKENIZER_FILE, self.config)
 
-        def watched() -> Iterator[str]:
-            texts = texts_between(self._inputs.corpus, *piece)
-            for number, (end, text) in enumerate(texts):
-                if number % _CHECK_EVERY == 0:
-                    told(min(end, piece[1]) - piece[0])
+        def texts() -> Iterator[str]:
+            for number, (end, text) in enumerate(texts_between(self._inputs.corpus, *piece)):
+                if number % _REPORT_EVERY == 0:
+                    on_progress(min(end, piece[1]) - piece[0])
                 yield text
 
-        return reader.sequence_batches(watched())
+        return reader.sequence_batches(texts())
 
-    def _count(self, piece: Piece, folder: Path, told: Told) -> Report:
-        nothing = np.empty((0, self.window.n), dtype=np.int64)
-        tokens = reached = 0
+    def _count(self, piece: Piece, folder: Path, on_progress: ProgressCallback) -> Report:
+        empty = np.empty((0, self.window.n), dtype=np.int64)
+        tokens = position = 0
 
-        def heard(done: int) -> None:
-            nonlocal reached
-            reached = done
-            told(done)
+        def moved(done: int) -> None:
+            nonlocal position
+            position = done
+            on_progress(done)
 
-        with self._tables(folder, lambda: told(reached)) as tables:
+        with self._tables(folder, lambda: on_progress(position)) as tables:
             for kind in self.window.kinds:
-                tables.add(kind, nothing)
-            for sequences in _gathered(self.batches(piece, heard)):
+                tables.add(kind, empty)
+            for sequences in _merged(self.batches(piece, moved)):
                 tokens += sum(map(len, sequences))
                 for kind, found in self.window.of_sequences(sequences).items():
                     tables.add(kind, found)
             for kind in self.window.kinds:
-                heard(piece[1] - piece[0])
+                moved(piece[1] - piece[0])
                 tables.save_counts(kind, folder / f"{kind}.parquet")
         return {"tokens": tokens}
 
     @contextmanager
-    def _tables(self, folder: Path, watch: Callable[[], None]) -> Iterator[FragmentTables]:
+    def _tables(self, folder: Path, check: Callable[[], None]) -> Iterator[FragmentTables]:
         scratch = folder / "scratch"
         with FragmentTables(
             scratch,
             self._packing,
             memory_mb=self._settings.memory_mb,
             threads=self._threads,
-            watch=watch,
+            check=check,
         ) as tables:
             yield tables
         shutil.rmtree(scratch)
 
-    def _choose(self, counted: Sequence[Path], folder: Path, told: Told) -> Report:
-        with self._tables(folder, lambda: told(0)) as tables:
+    def _choose(self, counted: Sequence[Path], folder: Path, on_progress: ProgressCallback) -> Report:
+        with self._tables(folder, lambda: on_progress(0)) as tables:
             return choose_fragments(
                 tables,
                 self.window,
@@ -174,69 +179,69 @@ class PlotParts:
                 alpha=self._inputs.alpha,
                 vocabulary=self.config.vocab if self._inputs.all_unigrams else None,
                 key_of=fragments.pack,
-                told=told,
+                on_progress=on_progress,
             )
 
-    def _compute(self, piece: Piece, chosen: Path, folder: Path, told: Told) -> Report:
+    def _compute(self, piece: Piece, chosen: Path, folder: Path, on_progress: ProgressCallback) -> Report:
         first, last = piece
         size = self._settings.fragments_per_batch
-        wanted = self._chosen(chosen)
+        rows = self._chosen_fragments(chosen)
         with (folder / VECTORS_FILE).open("xb") as file:
             for start in range(first, last, size):
-                told(start - first)
-                batch = np.asarray(wanted[start : min(start + size, last)], dtype=np.int64)
-                with torch.no_grad(), self._arithmetic.autocast():
-                    vectors = self.lower(torch.from_numpy(batch).to(self._arithmetic.device))
+                on_progress(start - first)
+                batch = np.asarray(rows[start : min(start + size, last)], dtype=np.int64)
+                with torch.no_grad(), self._precision.autocast():
+                    vectors = self.lower(torch.from_numpy(batch).to(self._precision.device))
                 file.write(vectors.float().cpu().numpy().astype(np.float16).data)
-        told(last - first)
+        on_progress(last - first)
         return {"rows": last - first}
 
     def _blocks(
-        self, chosen: Path, pieces: Sequence[Piece], computed: Sequence[Path], told: Told
+        self, chosen: Path, pieces: Sequence[Piece], computed: Sequence[Path], on_progress: ProgressCallback
     ) -> Iterator[tuple[Ids, npt.NDArray[np.float16]]]:
-        wanted = self._chosen(chosen)
+        rows = self._chosen_fragments(chosen)
         size = self._settings.fragments_per_batch
-        row = self.window.n * self.config.hidden
+        size_of_row = self.window.n * self.config.hidden
         for (first, last), folder in zip(pieces, computed, strict=True):
             with (folder / VECTORS_FILE).open("rb") as file:
                 for start in range(first, last, size):
-                    told(start)
-                    batch = np.asarray(wanted[start : min(start + size, last)], dtype=np.int64)
-                    vectors = np.fromfile(file, dtype=np.float16, count=len(batch) * row)
+                    on_progress(start)
+                    batch = np.asarray(rows[start : min(start + size, last)], dtype=np.int64)
+                    vectors = np.fromfile(file, dtype=np.float16, count=len(batch) * size_of_row)
                     yield batch, vectors.reshape(len(batch), self.window.n, -1)
-        told(len(wanted))
+        on_progress(len(rows))
 
-    def _chosen(self, folder: Path) -> npt.NDArray[np.int32]:
+    def _chosen_fragments(self, folder: Path) -> npt.NDArray[np.int32]:
         file = folder / CHOSEN_FILE
-        if not file.stat().st_size:  # nothing can be mapped of an empty file
+        if not file.stat().st_size:  # an empty file cannot be mapped
             return np.empty((0, self.window.n), dtype=np.int32)
         return np.memmap(file, dtype=np.int32, mode="r").reshape(-1, self.window.n)
 
     @cached_property
-    def _arithmetic(self) -> Arithmetic:
-        chosen = self._settings
-        return arithmetic(device=chosen.device, precision=chosen.precision, seed=chosen.seed)
+    def _precision(self) -> Precision:
+        settings = self._settings
+        return configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
 
     @property
     def _threads(self) -> int:
-        assert self._arithmetic  # which sets how many threads this process may have
+        assert self._precision  # configures the threads of this process
         return torch.get_num_threads()
 
     @cached_property
     def lower(self) -> LocalLower:
-        """The layers that vectors are computed with; loaded when first asked for."""
-        return LocalLower.load(self._inputs.lower, self._arithmetic.device)
+        """The layers that compute the vectors; loaded on first use."""
+        return LocalLower.load(self._inputs.lower, self._precision.device)
 
 
-def _gathered(batches: Iterator[list[Ids]]) -> Iterator[list[Ids]]:
-    """Batches put together to about so many tokens."""
-    held: list[Ids] = []
+def _merged(batches: Iterator[list[Ids]]) -> Iterator[list[Ids]]:
+    """Merge batches to about `_TOKENS_PER_INSERT` tokens."""
+    merged: list[Ids] = []
     tokens = 0
     for batch in batches:
-        held.extend(batch)
+        merged.extend(batch)
         tokens += sum(map(len, batch))
-        if tokens >= _NOTED_AT_ONCE:
-            yield held
-            held, tokens = [], 0
-    if held:
-        yield held
+        if tokens >= _TOKENS_PER_INSERT:
+            yield merged
+            merged, tokens = [], 0
+    if merged:
+        yield merged

@@ -1,4 +1,4 @@
-"""Build a PLOT from a corpus, add what traffic missed, or merge the tables of a chain (paper section 5.1)."""
+"""Build a PLOT from a corpus or from missed fragments, or merge several PLOTs (paper section 5.1)."""
 
 import shutil
 from collections import Counter
@@ -22,8 +22,8 @@ from inference.hplm.root_config import RootConfig
 from workers.training.corpus import require_texts
 from workers.training.disk import Report, atomic_folders, disk_full_errors
 from workers.training.ngrams import Ids
-from workers.training.plot_shards import PlotInputs, PlotParts, PlotSettings, Told
-from workers.training.precision import Arithmetic, arithmetic
+from workers.training.plot_shards import PlotBuilder, PlotInputs, PlotSettings, ProgressCallback
+from workers.training.precision import Precision, configure_torch
 from workers.training.progress import Reporter
 
 __all__ = ["PlotSettings", "build_plot", "plot_report"]
@@ -43,52 +43,50 @@ def build_plot(
 ) -> dict[str, Any]:
     """Write a table to `out` and report {rows, bytes, levels, coverage, alpha, vectors, fragments, tokens}.
 
-    Does every part of the build here, one after the other. What a part leaves lies in `staging`, so that a
-    build that was killed goes on where it was; without it, in a folder beside `out` that is gone afterwards.
-    Raises HplmError("corpus_too_small"), ("invalid_encoding"), ("out_of_disk"), ("out_of_memory").
+    Does all parts of the build in this process. `staging` keeps finished parts, so that a killed build
+    resumes; by default they are in a temporary folder beside `out`. Raises HplmError: "corpus_too_small",
+    "invalid_encoding", "out_of_disk", "out_of_memory".
     """
     require_texts(corpus)
-    parts = PlotParts(PlotInputs(root, lower, corpus, alpha, all_unigrams, settings))
+    builder = PlotBuilder(PlotInputs(root, lower, corpus, alpha, all_unigrams, settings))
     with _folder(staging, out) as folder:
-        ranges = parts.count_pieces()
-        reporter.stage("count fragments", ranges[-1][1])
+        ranges = builder.count_pieces()
+        reporter.start_stage("count fragments", ranges[-1][1])
         counted = [folder / f"count-{number}" for number in range(len(ranges))]
-        for piece, place in zip(ranges, counted, strict=True):
-            parts.count(piece, place, _telling(reporter, piece[0]))
-            reporter.advance(piece[1])
-        reporter.stage("choose fragments", 1)
-        chosen = parts.choose(counted, folder / "chosen", _telling(reporter))
-        reporter.advance(1)
-        pieces = parts.vector_pieces(chosen["rows"])
-        reporter.stage("compute fragments", chosen["rows"])
+        for piece, part in zip(ranges, counted, strict=True):
+            builder.count(piece, part, progress_callback(reporter, piece[0]))
+            reporter.report(piece[1])
+        reporter.start_stage("choose fragments", 1)
+        chosen = builder.choose(counted, folder / "chosen", progress_callback(reporter))
+        reporter.report(1)
+        pieces = builder.vector_pieces(chosen["rows"])
+        reporter.start_stage("compute fragments", chosen["rows"])
         computed = [folder / f"vectors-{number}" for number in range(len(pieces))]
-        for piece, place in zip(pieces, computed, strict=True):
-            parts.compute(piece, folder / "chosen", place, _telling(reporter, piece[0]))
-        reporter.stage("write table", chosen["rows"])
-        about = parts.write(folder / "chosen", pieces, computed, out, _telling(reporter))
+        for piece, part in zip(pieces, computed, strict=True):
+            builder.compute(piece, folder / "chosen", part, progress_callback(reporter, piece[0]))
+        reporter.start_stage("write table", chosen["rows"])
+        about = builder.write(folder / "chosen", pieces, computed, out, progress_callback(reporter))
     return plot_report(about, chosen, out, alpha)
 
 
 def plot_report(about: dict[str, Any], chosen: Report, out: Path, alpha: float) -> dict[str, Any]:
-    """What a build tells of the table it wrote; `fragments`: how many different ones the corpus has."""
-    return {
-        "rows": about["rows"],
-        "bytes": sum(file.stat().st_size for file in out.iterdir()),
+    """The report of a build; `fragments`: the number of different ones in the corpus."""
+    return _table_report(about, out) | {
         "alpha": alpha,
-        "levels": about["levels"],
-        "vectors": about["dtype"],
         "coverage": chosen["coverage"],
         "fragments": chosen["different"],
         "tokens": chosen["tokens"],
     }
 
 
-def _telling(reporter: Reporter, before: int = 0) -> Told:
-    def told(done: int) -> None:
-        reporter.check()
-        reporter.advance(before + done)
+def progress_callback(reporter: Reporter, offset: int = 0) -> ProgressCallback:
+    """A callback that reports its argument plus `offset`, and raises when the job is cancelled."""
 
-    return told
+    def on_progress(done: int) -> None:
+        reporter.raise_if_cancelled()
+        reporter.report(offset + done)
+
+    return on_progress
 
 
 @contextmanager
@@ -115,55 +113,49 @@ def grow_plot(
     lower: Path,
     plots: Sequence[Path],
     missed: Iterable[Missed],
-    most: int,
+    max_fragments: int,
     out: Path,
     settings: PlotSettings,
     reporter: Reporter,
 ) -> dict[str, Any]:
-    """Write the `most` missed fragments that `plots` lack to a table in `out`; report {rows, bytes, levels,
-    vectors, misses}.
+    """Write the most frequently missed fragments that `plots` lack to a table in `out`; report {rows, bytes,
+    levels, vectors, misses}.
 
-    misses: how many of those counted the table would have answered. What is no fragment of this root is left
-    out: counts come from outside. Raises HplmError("too_few_rows") when nothing is left.
+    misses: how many of the counted misses the table would have answered. Counts come from outside, so invalid
+    fragments are ignored. Raises HplmError("too_few_rows") when no fragment is left.
     """
-    computing = arithmetic(device=settings.device, precision=settings.precision, seed=settings.seed)
+    precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
-    wanted, answered = _lacking(_valid(missed, config), plots, most)
+    wanted, answered = _most_missed(_valid(missed, config), plots, max_fragments)
     if not len(wanted):
         raise HplmError(
-            "too_few_rows", "The tables hold all that was missed already; there is nothing to add."
+            "too_few_rows", "The tables already hold all missed fragments; there is nothing to add."
         )
-    local = LocalLower.load(lower, computing.device)
-    reporter.stage("compute fragments", len(wanted))
+    local = LocalLower.load(lower, precision.device)
+    reporter.start_stage("compute fragments", len(wanted))
     with atomic_folders(out):
         about = write_plot(
             out,
-            _blocks(wanted, local, computing, settings.fragments_per_batch, reporter),
+            _blocks(wanted, local, precision, settings.fragments_per_batch, reporter),
             {"missing_id": config.missing_id, "lower_digest": lower.name},
             local.composition,
             n=config.n,
             dtype=settings.vectors,
         )
-    return {
-        "rows": about["rows"],
-        "bytes": sum(file.stat().st_size for file in out.iterdir()),
-        "levels": about["levels"],
-        "vectors": about["dtype"],
-        "misses": answered,
-    }
+    return _table_report(about, out) | {"misses": answered}
 
 
 def _blocks(
-    wanted: Ids, local: LocalLower, computing: Arithmetic, size: int, reporter: Reporter
+    wanted: Ids, local: LocalLower, precision: Precision, size: int, reporter: Reporter
 ) -> Iterator[FragmentVectors]:
-    """Fragments [k, n] with their vectors [k, n, d], k at most `size` at a time."""
+    """Yield fragments [k, n] with their vectors [k, n, d], at most `size` at a time."""
     for start in range(0, len(wanted), size):
-        reporter.check()
+        reporter.raise_if_cancelled()
         batch = wanted[start : start + size]
-        with torch.no_grad(), computing.autocast():
-            vectors = local(torch.from_numpy(batch).to(computing.device))
+        with torch.no_grad(), precision.autocast():
+            vectors = local(torch.from_numpy(batch).to(precision.device))
         yield batch, vectors.float().cpu().numpy().astype(np.float16)
-        reporter.advance(start + len(batch))
+        reporter.report(start + len(batch))
 
 
 def _valid(missed: Iterable[Missed], config: RootConfig) -> Counter[tuple[int, ...]]:
@@ -174,9 +166,10 @@ def _valid(missed: Iterable[Missed], config: RootConfig) -> Counter[tuple[int, .
     return counts
 
 
-def _lacking(counts: Counter[tuple[int, ...]], plots: Sequence[Path], most: int) -> tuple[Ids, int]:
-    """The most missed fragments [F, n] that no table holds, in the order of their keys, and how often
-    they were missed."""
+def _most_missed(
+    counts: Counter[tuple[int, ...]], plots: Sequence[Path], max_fragments: int
+) -> tuple[Ids, int]:
+    """The most missed fragments [F, n] that no table holds, ordered by key, and their number of misses."""
     if not counts:
         return np.empty((0, fragments.DEFAULT_N), dtype=np.int64), 0
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
@@ -186,33 +179,32 @@ def _lacking(counts: Counter[tuple[int, ...]], plots: Sequence[Path], most: int)
     held = np.zeros(len(keys), dtype=bool)
     for plot in plots:
         held |= PlotTable.open(plot).find(keys) >= 0
-    kept = np.flatnonzero(~held)[:most]
+    kept = np.flatnonzero(~held)[:max_fragments]
     kept = kept[np.argsort(keys[kept], kind="stable")]
     return found[kept], int(times[kept].sum())
 
 
 def merge_plots(*, plots: Sequence[Path], out: Path, reporter: Reporter) -> dict[str, Any]:
-    """Write one table of several, nearest first, to `out`; report {rows, bytes, levels, vectors, tables,
-    before}: the rows and bytes of those it holds are `before`.
+    """Merge tables, nearest first, into one in `out`; report {rows, bytes, levels, vectors, tables, before}.
+
+    before: the rows and bytes of the merged tables.
     """
     tables = [PlotTable.open(plot) for plot in plots]
     before = {"rows": sum(map(len, tables)), "bytes": sum(map(_size, plots))}
-    reporter.stage("merge tables", before["rows"])
-
-    def told(rows: int) -> None:
-        reporter.check()
-        reporter.advance(rows)
+    reporter.start_stage("merge tables", before["rows"])
 
     with disk_full_errors(), atomic_folders(out):
-        about = merge_tables(tables, out, told)
-    reporter.advance(before["rows"])
+        about = merge_tables(tables, out, progress_callback(reporter))
+    reporter.report(before["rows"])
+    return _table_report(about, out) | {"tables": len(tables), "before": before}
+
+
+def _table_report(about: dict[str, Any], out: Path) -> dict[str, Any]:
     return {
         "rows": about["rows"],
         "bytes": _size(out),
         "levels": about["levels"],
         "vectors": about["dtype"],
-        "tables": len(tables),
-        "before": before,
     }
 
 

@@ -1,4 +1,4 @@
-"""Threads, device and arithmetic of a training job."""
+"""Threads, device and precision of a training job."""
 
 import os
 from contextlib import AbstractContextManager, nullcontext
@@ -13,23 +13,23 @@ THREADS = "HMI_TRAIN_THREADS"
 
 
 @dataclass(frozen=True)
-class Arithmetic:
-    """Where a job computes and in what: weights stay float32, products are bfloat16 where it is native."""
+class Precision:
+    """The device and dtype of a job: weights stay float32, products are bfloat16 where it is native."""
 
     device: torch.device
     dtype: torch.dtype
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Context for forward passes."""
+        """The context for forward passes."""
         if self.dtype == torch.float32:
             return nullcontext()
         return torch.autocast(self.device.type, dtype=self.dtype)
 
 
-def arithmetic(*, device: str, precision: str, seed: int) -> Arithmetic:
-    """Set threads (HMI_TRAIN_THREADS; 0: what torch chooses) and seed of this process; pick device and dtype.
+def configure_torch(*, device: str, precision: str, seed: int) -> Precision:
+    """Set this process's threads (HMI_TRAIN_THREADS; 0: torch's default) and seed; pick device and dtype.
 
-    `device` and `precision` are "auto" or a name that `pick_device` and `pick_dtype` know; float16 becomes
+    `device` and `precision`: "auto" or a name that `pick_device` and `pick_dtype` know; float16 becomes
     float32.
     """
     threads = os.environ.get(THREADS, "") or "0"
@@ -38,7 +38,7 @@ def arithmetic(*, device: str, precision: str, seed: int) -> Arithmetic:
     if int(threads):
         torch.set_num_threads(int(threads))
     torch.manual_seed(seed)
-    where = pick_device(device)
-    dtype = pick_dtype(precision, where)
-    # Gradients vanish in half precision, which is for serving.
-    return Arithmetic(where, torch.float32 if dtype == torch.float16 else dtype)
+    chosen = pick_device(device)
+    dtype = pick_dtype(precision, chosen)
+    # Gradients underflow in float16, which is for serving.
+    return Precision(chosen, torch.float32 if dtype == torch.float16 else dtype)

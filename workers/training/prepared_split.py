@@ -1,7 +1,7 @@
-"""A split ready for the upper layers, and what a task model answers on it."""
+"""A dataset split with its states at the cut, and running a task model on it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,188 +16,155 @@ from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
 from inference.hplm.tokenization import Encoding
 from workers.training.datasets import Example
-from workers.training.lower_states import LowerStates, LowerWay, lower_states
-from workers.training.precision import Arithmetic
+from workers.training.lower_states import LowerMode, LowerStates, compute_states
+from workers.training.precision import Precision
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
-from workers.training.tasks.base import Judged, Outputs, TaskKind
+from workers.training.tasks.base import ExampleOutputs, Outputs, TaskKind
 
-SEQUENCES_PER_CHUNK = 64
-# Shapes that recur: what is compiled for a shape is compiled once.
-LENGTHS_APART = 16
+SEQUENCES_PER_BATCH = 64
+# Padding to a multiple of this keeps the number of shapes small: each is compiled once.
+PAD_TO_MULTIPLE_OF = 16
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A root with the tables of one branch of its tree, nearest first, and the layers that could compute what
-    they lack."""
+    """A root, its lookup tables, and the layers that compute the fragments the tables lack."""
 
     root: Root
-    half: LowerLayers
-    arithmetic: Arithmetic
+    lower_layers: LowerLayers
+    precision: Precision
 
     @classmethod
     def open(
-        cls, root: Path, plots: Sequence[Path], arithmetic: Arithmetic, lower: Path | None = None
+        cls, root: Path, plots: Sequence[Path], precision: Precision, lower: Path | None = None
     ) -> "Backbone":
-        """Read the root and map the tables. lower: the local lower layers of the nearest version; without
-        them fragments that the tables lack cannot be computed."""
-        loaded = Root.load(root, arithmetic.device)
-        local = None if lower is None else LocalLower.load(lower, arithmetic.device)
-        half = LowerLayers(
+        """Load the root and map its tables, nearest first. lower: the local lower layers of the nearest
+        version; without them missing fragments cannot be computed."""
+        loaded = Root.load(root, precision.device)
+        local = None if lower is None else LocalLower.load(lower, precision.device)
+        lower_layers = LowerLayers(
             PlotChain([PlotTable.open(plot) for plot in plots]),
             local,
             loaded.checkpoint_lower(),
             LevelErrors.from_reports(loaded.config.report),
-            device=arithmetic.device,
+            device=precision.device,
         )
-        return cls(loaded, half, arithmetic)
+        return cls(loaded, lower_layers, precision)
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """Examples of a split, the sequences that the model reads of them, and the states of these, in one way or
-    in several. spans[k]: the sequences of example k."""
+class PreparedSplit:
+    """The examples of a split, their encoded sequences, and the states at the cut in one or more variants.
+
+    ranges[k]: the indices of example k's sequences. states[v]: variant v, such as looked up (0) and with full
+    context (1).
+    """
 
     examples: list[Example]
     sequences: list[Encoding]
-    spans: list[range]
-    states: tuple[LowerStates, ...] = field(default=())
+    ranges: list[range]
+    states: tuple[LowerStates, ...] = ()
 
     @property
     def truncated_share(self) -> float:
-        """Of the examples, those that were not read to their end."""
-        cut = sum(any(self.sequences[at].truncated for at in span) for span in self.spans)
-        return cut / len(self.spans)
+        """The share of examples that were truncated."""
+        return sum(any(self.sequences[i].truncated for i in r) for r in self.ranges) / len(self.ranges)
 
-    def batch(self, numbers: Sequence[int], ways: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
-        """States [B, T, d] float32, zero at padding, and mask [B, T] bool, of these sequences; `ways` says
-        for each which of `states` (default: the first)."""
-        chosen = [0] * len(numbers) if ways is None else ways
-        pieces = [self.states[way].of(number) for number, way in zip(numbers, chosen, strict=True)]
-        longest = max(map(len, pieces))
-        longest = -(-longest // LENGTHS_APART) * LENGTHS_APART
-        states = torch.zeros(len(pieces), longest, pieces[0].shape[1])
-        for row, piece in enumerate(pieces):
-            states[row, : len(piece)] = torch.from_numpy(np.array(piece)).float()
-        lengths = torch.tensor([len(piece) for piece in pieces])
+    def batch(self, indices: Sequence[int], variants: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+        """Padded states [B, T, d] float32 and mask [B, T] bool of these sequences.
+
+        variants: for each sequence which of `states` to read; the first by default.
+        """
+        chosen = [0] * len(indices) if variants is None else variants
+        rows = [self.states[variant].sequence(index) for index, variant in zip(indices, chosen, strict=True)]
+        longest = -(-max(map(len, rows)) // PAD_TO_MULTIPLE_OF) * PAD_TO_MULTIPLE_OF
+        states = torch.zeros(len(rows), longest, rows[0].shape[1])
+        for number, row in enumerate(rows):
+            states[number, : len(row)] = torch.from_numpy(np.array(row)).float()
+        lengths = torch.tensor([len(row) for row in rows])
         return states, torch.arange(longest)[None, :] < lengths[:, None]
 
 
-def prepare(
+def prepare_split(
     examples: list[Example],
     kind: TaskKind,
     backbone: Backbone,
     reporter: Reporter,
     *,
-    ways: Sequence[LowerWay] = ("fallback",),
+    modes: Sequence[LowerMode] = ("fallback",),
     tolerance: float | None = None,
     folder: Path | None = None,
-) -> Prepared:
-    """Tokenise, and make the lower half in each of these ways. folder: on whose disk it lies (None: that of
-    temporary files)."""
+) -> PreparedSplit:
+    """Tokenise the examples and compute their states at the cut in each of these modes.
+
+    folder: on whose disk the states lie (None: that of temporary files).
+    """
     sequences: list[Encoding] = []
-    spans: list[range] = []
+    ranges: list[range] = []
     for number, example in enumerate(examples):
-        if number % SEQUENCES_PER_CHUNK == 0:
-            reporter.check()
-        read = kind.encode(example, backbone.root.tokenizer)
-        spans.append(range(len(sequences), len(sequences) + len(read)))
-        sequences += read
-    with backbone.arithmetic.autocast():
+        if number % SEQUENCES_PER_BATCH == 0:
+            reporter.raise_if_cancelled()
+        encoded = kind.encode(example, backbone.root.tokenizer)
+        ranges.append(range(len(sequences), len(sequences) + len(encoded)))
+        sequences += encoded
+    with backbone.precision.autocast():
         states = tuple(
-            lower_states(sequences, backbone.half, way, tolerance, reporter, folder) for way in ways
+            compute_states(sequences, backbone.lower_layers, mode, tolerance, reporter, folder)
+            for mode in modes
         )
-    return Prepared(examples, sequences, spans, states)
+    return PreparedSplit(examples, sequences, ranges, states)
 
 
-def outputs_of(
+def forward(
     model: TaskModel,
     backbone: Backbone,
-    split: Prepared,
-    numbers: Sequence[int],
-    ways: Sequence[int] | None = None,
+    split: PreparedSplit,
+    indices: Sequence[int],
+    variants: Sequence[int] | None = None,
 ) -> Tensor:
-    """Outputs [B, C] or [B, T, C] float32 of these sequences."""
-    device = backbone.arithmetic.device
-    states, mask = split.batch(numbers, ways)
-    with backbone.arithmetic.autocast():
+    """The head's outputs [B, C] or [B, T, C] float32 for these sequences."""
+    device = backbone.precision.device
+    states, mask = split.batch(indices, variants)
+    with backbone.precision.autocast():
         outputs: Tensor = model(backbone.root.upper, states.to(device), mask.to(device))
     return outputs
 
 
-def answer(
-    model: TaskModel,
-    backbone: Backbone,
-    split: Prepared,
-    kind: TaskKind,
-    labels: Sequence[str],
-    reporter: Reporter,
-    *,
-    threshold: float = 0.5,
-) -> list[Any]:
-    """What the model answers to each example."""
-    return decoded(every_output(model, backbone, split, kind, reporter), split, kind, labels, threshold)
-
-
 @torch.no_grad()
-def every_output(
-    model: TaskModel, backbone: Backbone, split: Prepared, kind: TaskKind, reporter: Reporter
-) -> list[Outputs]:
-    """The outputs of each sequence."""
+def compute_outputs(
+    model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter
+) -> list[ExampleOutputs]:
+    """The model's outputs for each example of the split."""
     model.eval()
     outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
     order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
-    for start in range(0, len(order), SEQUENCES_PER_CHUNK):
-        reporter.check()
-        numbers = order[start : start + SEQUENCES_PER_CHUNK]
-        found = outputs_of(model, backbone, split, numbers).cpu().numpy()
-        for row, number in enumerate(numbers):
-            outputs[number] = found[row, : len(split.sequences[number])] if kind.per_token else found[row]
-    return outputs
+    for start in range(0, len(order), SEQUENCES_PER_BATCH):
+        reporter.raise_if_cancelled()
+        indices = order[start : start + SEQUENCES_PER_BATCH]
+        rows = forward(model, backbone, split, indices).cpu().numpy()
+        for row, index in zip(rows, indices, strict=True):
+            outputs[index] = row[: len(split.sequences[index])] if kind.per_token else row
+    return [
+        ExampleOutputs(example, split.sequences[r.start : r.stop], outputs[r.start : r.stop])
+        for example, r in zip(split.examples, split.ranges, strict=True)
+    ]
 
 
-def decoded(
-    outputs: Sequence[Outputs], split: Prepared, kind: TaskKind, labels: Sequence[str], threshold: float
+def predict(
+    model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter
 ) -> list[Any]:
-    """What these outputs of its sequences answer to each example."""
-    return [
-        kind.decode(
-            example,
-            [outputs[at] for at in span],
-            [split.sequences[at] for at in span],
-            labels,
-            threshold,
-        )
-        for example, span in zip(split.examples, split.spans, strict=True)
-    ]
+    """The model's answer to each example of the split."""
+    return [kind.predict(outputs) for outputs in compute_outputs(model, backbone, split, kind, reporter)]
 
 
-def judged(
-    outputs: Sequence[Outputs],
-    answers: Sequence[Any],
-    split: Prepared,
-    kind: TaskKind,
-    labels: Sequence[str],
-) -> list[Judged]:
-    """These answers, that were decoded from the outputs, beside the expected ones."""
-    return [
-        kind.judged(
-            example,
-            found,
-            [outputs[at] for at in span],
-            [split.sequences[at] for at in span],
-            labels,
-        )
-        for example, found, span in zip(split.examples, answers, split.spans, strict=True)
-    ]
-
-
-def scores(split: Prepared, answers: list[Any], kind: TaskKind, seen: list[Example]) -> dict[str, Any]:
-    """The task's metric, with the trivial answers learnt on `seen` beside it, and how the texts were read."""
-    counts = kind.counts(split.examples)
+def split_metrics(
+    split: PreparedSplit, answers: list[Any], kind: TaskKind, train: list[Example]
+) -> dict[str, Any]:
+    """The task's metrics, those of baselines fitted on `train`, and how the texts were read."""
+    counts = kind.class_counts(split.examples)
     return {
-        **kind.scores(split.examples, answers, seen),
+        **kind.compute_metrics(split.examples, answers, train),
         "rows": len(split.examples),
         "truncated_share": split.truncated_share,
         "plot_hits": split.states[0].shares,
@@ -207,6 +174,6 @@ def scores(split: Prepared, answers: list[Any], kind: TaskKind, seen: list[Examp
 
 
 def imbalance(counts: Mapping[str, int]) -> float:
-    """How many times as frequent the most frequent label is as the rarest that occurs; 1 where none does."""
+    """The most frequent label's count over that of the rarest that occurs; 1 where none does."""
     occurring = [count for count in counts.values() if count]
     return max(occurring) / min(occurring) if occurring else 1.0

@@ -1,20 +1,20 @@
-"""What a training loop tells the outside, and how the outside stops it."""
+"""The interface through which training loops report progress and are cancelled."""
 
 from typing import Protocol
 
 
 class Cancelled(Exception):
-    """Raised by `Reporter.check` when somebody asked for the job to stop."""
+    """Raised by `Reporter.raise_if_cancelled` when the job was cancelled."""
 
 
 class Reporter(Protocol):
-    """Every loop calls `check` once a step, so a cancel is obeyed within one step."""
+    """Receives the progress of a training loop, which calls `raise_if_cancelled` once a step."""
 
-    def stage(self, name: str, total: int) -> None:
-        """Begin a stage of `total` steps."""
+    def start_stage(self, name: str, total: int) -> None:
+        """Start a stage of `total` steps."""
 
-    def advance(self, step: int, **metrics: float) -> None:
-        """`step` steps of the current stage are done; `metrics` are its latest figures."""
+    def report(self, step: int, **metrics: float) -> None:
+        """Report that `step` steps of the current stage are done, with its latest metrics."""
 
-    def check(self) -> None:
-        """Raise `Cancelled` if the job must stop."""
+    def raise_if_cancelled(self) -> None:
+        """Raise an exception, such as `Cancelled`, if the job must stop."""

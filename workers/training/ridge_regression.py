@@ -1,4 +1,4 @@
-"""Local lower layers without training: ridge regressions on the hidden states of fragments."""
+"""The closed-form fit of a local lower half: ridge regressions on the hidden states of fragments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -11,20 +11,20 @@ from inference.hplm import fragments
 from inference.hplm.compose import CONTEXT_PARTS, Composition
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
-from workers.training.checkpoints import draws
-from workers.training.hidden_states import Teacher, composed, local_slots
+from workers.training.checkpoints import seeded_rng
+from workers.training.hidden_states import Teacher, compose_batch, local_slots
 from workers.training.ngrams import Window
-from workers.training.precision import Arithmetic
+from workers.training.precision import Precision
 from workers.training.progress import Reporter
-from workers.training.sequences import Batch, Framed, make_batch
-from workers.training.simulated_misses import Patterns, Reading, everywhere, read_at
+from workers.training.sequences import Batch, TokenSequence, make_batch
+from workers.training.simulated_misses import LevelFunction, MissSampler, constant_level, shorten_batch
 
 
 class NormalEquations:
-    """Accumulates X'X and X'Y in float64 and solves (X'X + λI) W = X'Y, the bias free of the penalty.
+    """Accumulates X'X and X'Y in float64 and solves (X'X + λI) W = X'Y, without a penalty on the bias.
 
-    Rows may be sparse by columns: what is added has non-zero features in the given columns only. Products
-    are taken in the precision of what is added (a few thousand rows at a time) and summed in float64.
+    Rows may be sparse: only the given columns are non-zero. Products are computed in the dtype of the added
+    rows (a few thousand at a time) and summed in float64.
     """
 
     def __init__(self, features: int, targets: int) -> None:
@@ -33,21 +33,22 @@ class NormalEquations:
         self._xy = torch.zeros(features + 1, targets, dtype=torch.float64)
 
     def add(self, x: Tensor, y: Tensor, columns: Tensor | None = None) -> None:
-        """Rows `x` [N, k] with targets `y` [N, targets]; x[:, j] is feature `columns[j]` (int64 [k]; all by
-        default).
+        """Add rows `x` [N, k] with targets `y` [N, targets].
+
+        columns: int64 [k]; x[:, j] is feature `columns[j]`. By default `x` has all features.
         """
-        where = torch.arange(self.features) if columns is None else columns.cpu()
-        where = torch.cat((where, torch.tensor([self.features])))
+        indices = torch.arange(self.features) if columns is None else columns.cpu()
+        indices = torch.cat((indices, torch.tensor([self.features])))
         ones = torch.cat((x, x.new_ones(len(x), 1)), dim=1)
-        self._xx[where[:, None], where] += (ones.T @ ones).cpu().double()
-        self._xy[where] += (ones.T @ y).cpu().double()
+        self._xx[indices[:, None], indices] += (ones.T @ ones).cpu().double()
+        self._xy[indices] += (ones.T @ y).cpu().double()
 
     def solve(self, penalty: float) -> tuple[Tensor, Tensor]:
         """Weights [features, targets] and bias [targets], float32."""
         penalties = torch.full((self.features + 1,), penalty, dtype=torch.float64)
-        # The bias is free, but for a trace that keeps an empty or constant system solvable.
+        # A tiny penalty on the bias keeps an empty or constant system solvable.
         penalties[-1] = 1e-6
-        # In place and back: with the hidden size of a large model this matrix takes a gigabyte.
+        # In place and undone: for a large model a copy of this matrix would take a gigabyte.
         self._xx.diagonal().add_(penalties)
         factor = torch.linalg.cholesky(self._xx)
         self._xx.diagonal().sub_(penalties)
@@ -55,10 +56,9 @@ class NormalEquations:
         return solution[:-1].float(), solution[-1].float()
 
     def solve_low_rank(self, rank: int, penalty_share: float) -> tuple[Tensor, Tensor]:
-        """`down` [features, rank] and `up` [rank, targets], float32, without a bias: of all maps of that rank
-        the one nearest to the full solution on the data (reduced-rank regression).
+        """Reduced-rank regression: `down` [features, rank] and `up` [rank, targets], float32, without a bias.
 
-        penalty_share: the penalty, of the mean variance of a feature.
+        penalty_share: the penalty, as a share of the mean variance of a feature.
         """
         xx, xy, count = self._xx[:-1, :-1], self._xy[:-1], self._xx[-1, -1].clamp(min=1)
         variance = xx.diagonal() - self._xx[-1, :-1].square() / count
@@ -72,7 +72,7 @@ class NormalEquations:
         return (weights @ up.T).float(), up.float()
 
 
-# Rows of one combination of levels gathered before they are multiplied, and of all combinations together.
+# Rows to collect before they are multiplied: of one combination of levels, and of all together.
 ROWS_PER_CHUNK = 512
 MAX_ROWS = 30_000
 STAGE = 1
@@ -81,56 +81,56 @@ Combination = tuple[int, ...]
 
 
 @dataclass
-class ClosedForm:
+class RidgeFit:
     """Fits `local` in place.
 
-    position_features: [max_tokens, p], of which a position's bias is a linear function; so positions that the
-    corpus never reached get a sensible bias too. patterns: how the second half of the rows is read.
+    position_features: [max_tokens, p]; a position's bias is a linear function of them, so that positions the
+    corpus never reaches get a sensible bias too. misses: how the second half of the rows is looked up.
     """
 
     local: LocalLower
     teacher: Teacher
     position_features: Tensor
     config: RootConfig
-    arithmetic: Arithmetic
-    patterns: Patterns
+    precision: Precision
+    misses: MissSampler
     penalty: float
     seed: int
-    _waiting: dict[Combination, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
+    _collected: dict[Combination, list[tuple[Tensor, Tensor]]] = field(default_factory=dict)
     _rows: int = 0
 
     def __post_init__(self) -> None:
         self._n, self._hidden = self.config.n, self.config.hidden
-        self._nothing = fragments.level_count(self._n)
-        self._block = torch.tensor(shared_maps(self._n))
-        self._maps = (int(self._block.max()) + 1) * self._n * self._hidden
+        self._no_level = fragments.level_count(self._n)
+        self._map_of_level = torch.tensor(shared_maps(self._n))
+        self._maps = (int(self._map_of_level.max()) + 1) * self._n * self._hidden
         positions = self.position_features.shape[1]
         self._equations = NormalEquations(self._maps + positions + self.config.type_count - 1, self._hidden)
 
     @torch.no_grad()
-    def fit(self, groups: Sequence[list[Framed]], reporter: Reporter) -> None:
+    def fit(self, batches: Sequence[list[TokenSequence]], reporter: Reporter) -> None:
         """One pass over the batches, then one solution."""
-        reporter.stage("closed form", len(groups) + 1)
-        for done, sequences in enumerate(groups, start=1):
-            reporter.check()
-            batch, rng = make_batch(sequences, self.config), draws(self.seed, STAGE, done)
+        reporter.start_stage("closed form", len(batches) + 1)
+        for done, sequences in enumerate(batches, start=1):
+            reporter.raise_if_cancelled()
+            batch, rng = make_batch(sequences, self.config), seeded_rng(self.seed, STAGE, done)
             target = self.teacher.at_cut(batch)
             cuts = np.cumsum([len(one) for one in sequences])[:-1]
             parts = np.split(batch.fragments, cuts)
-            mixed = [self.patterns.draw(part, rng, self.config.missing_id) for part in parts]
-            for read in (batch, batch.reading(np.concatenate(mixed))):
-                self._gather(read, target)
+            mixed = [self.misses.sample(part, rng, self.config.missing_id) for part in parts]
+            for variant in (batch, batch.with_lookups(np.concatenate(mixed))):
+                self._collect(variant, target)
                 self._multiply(ROWS_PER_CHUNK if self._rows < MAX_ROWS else 1)
-            reporter.advance(done)
-        reporter.check()
+            reporter.report(done)
+        reporter.raise_if_cancelled()
         self._multiply(1)
         self._solve()
-        reporter.advance(len(groups) + 1)
+        reporter.report(len(batches) + 1)
 
     def _solve(self) -> None:
         weights, bias = self._equations.solve(self.penalty)
         maps = weights[: self._maps].reshape(-1, self._n, self._hidden, self._hidden)
-        self.local.level_maps.copy_(maps[self._block])
+        self.local.level_maps.copy_(maps[self._map_of_level])
         self.local.level_bias.zero_()
         features = self.position_features.cpu()
         types = self._maps + features.shape[1]
@@ -138,85 +138,84 @@ class ClosedForm:
         self.local.type_bias.zero_()
         self.local.type_bias[1:].copy_(weights[types:])
 
-    def _gather(self, batch: Batch, target: Tensor) -> None:
-        """Sort the tokens of a batch by the levels of the fragments that speak of them."""
-        with self.arithmetic.autocast():
-            states = self.local.states(torch.from_numpy(batch.unique).to(self.arithmetic.device)).float()
+    def _collect(self, batch: Batch, target: Tensor) -> None:
+        """Group the tokens of a batch by the levels of the fragments that contribute to them."""
+        with self.precision.autocast():
+            states = self.local.states(torch.from_numpy(batch.unique).to(self.precision.device)).float()
         device = states.device
         level = torch.from_numpy(
             fragments.fragment_levels(batch.unique, self.config.missing_id).astype(np.int64)
         )
-        rows, places = torch.nonzero(batch.mask, as_tuple=True)
-        speakers, there = self._speakers(batch, rows, places)
-        spoken = level[speakers].masked_fill(~there, self._nothing)
-        combinations, which = torch.unique(spoken, dim=0, return_inverse=True)
+        rows, positions = torch.nonzero(batch.mask, as_tuple=True)
+        contributors, exists = self._contributors(batch, rows, positions)
+        contributed = level[contributors].masked_fill(~exists, self._no_level)
+        combinations, which = torch.unique(contributed, dim=0, return_inverse=True)
         known = torch.cat(
-            (self.position_features[places.to(device)], self._types(batch, rows, places)), dim=1
+            (self.position_features[positions.to(device)], self._types(batch, rows, positions)), dim=1
         )
-        wanted = target[rows.to(device), places.to(device)]
-        speakers = speakers.to(device)
+        wanted = target[rows.to(device), positions.to(device)]
+        contributors = contributors.to(device)
         for number, combination in enumerate(combinations.tolist()):
             chosen = (which == number).to(device)
-            slots = [slot for slot, at in enumerate(combination) if at != self._nothing]
-            features = [states[speakers[chosen, slot], slot] for slot in slots]
-            waiting = self._waiting.setdefault(tuple(combination), [])
-            waiting.append((torch.cat([*features, known[chosen]], dim=1), wanted[chosen]))
+            slots = [slot for slot, at in enumerate(combination) if at != self._no_level]
+            features = [states[contributors[chosen, slot], slot] for slot in slots]
+            collected = self._collected.setdefault(tuple(combination), [])
+            collected.append((torch.cat([*features, known[chosen]], dim=1), wanted[chosen]))
         self._rows += len(rows)
 
-    def _speakers(self, batch: Batch, rows: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
-        """[N, n]: the row of `unique` of the fragment that says something of each token in slot s, which is
-        the one n // 2 - s places further; and whether its text reaches so far.
-        """
-        away = self._n // 2 - torch.arange(self._n)
-        at = places[:, None] + away
-        there = (at >= 0) & (at < batch.lengths[rows][:, None])
-        return batch.where[rows[:, None], at.clamp(0, batch.where.shape[1] - 1)], there
+    def _contributors(self, batch: Batch, rows: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """[N, n]: the row in `unique` of the fragment for slot s of each token, and whether there is one.
 
-    def _types(self, batch: Batch, rows: Tensor, places: Tensor) -> Tensor:
-        """[N, types - 1]: which token type other than the first it is."""
-        types = batch.types[rows, places][:, None] == torch.arange(1, self.config.type_count)
+        It is the fragment of the token n // 2 - s positions further.
+        """
+        at = positions[:, None] + self._n // 2 - torch.arange(self._n)
+        exists = (at >= 0) & (at < batch.lengths[rows][:, None])
+        return batch.lookup_index[rows[:, None], at.clamp(0, batch.lookup_index.shape[1] - 1)], exists
+
+    def _types(self, batch: Batch, rows: Tensor, positions: Tensor) -> Tensor:
+        """[N, types - 1]: one-hot token types, without the first."""
+        types = batch.types[rows, positions][:, None] == torch.arange(1, self.config.type_count)
         return types.to(self.position_features.device, torch.float32)
 
-    def _multiply(self, enough: int) -> None:
-        """Hand over the combinations for which at least `enough` rows wait."""
+    def _multiply(self, minimum: int) -> None:
+        """Add the combinations with at least `minimum` collected rows to the equations."""
         hidden = self._hidden
-        for combination, waiting in list(self._waiting.items()):
-            count = sum(len(x) for x, _ in waiting)
-            if count < enough:
+        for combination, collected in list(self._collected.items()):
+            count = sum(len(x) for x, _ in collected)
+            if count < minimum:
                 continue
-            del self._waiting[combination]
+            del self._collected[combination]
             self._rows -= count
             blocks = [
-                torch.arange(hidden) + (int(self._block[level]) * self._n + slot) * hidden
+                torch.arange(hidden) + (int(self._map_of_level[level]) * self._n + slot) * hidden
                 for slot, level in enumerate(combination)
-                if level != self._nothing
+                if level != self._no_level
             ]
             known = torch.arange(self._maps, self._equations.features)
-            x, y = (torch.cat(parts) for parts in zip(*waiting, strict=True))
+            x, y = (torch.cat(parts) for parts in zip(*collected, strict=True))
             self._equations.add(x, y, torch.cat([*blocks, known]))
 
 
 def shared_maps(n: int) -> list[int]:
-    """For each level the number of the maps that are fitted for it.
+    """For each level, the index of its maps.
 
-    The levels that a table keeps have maps of their own; the others, of which there are many in a long window
-    and which occur at the ends of texts only, take those of the largest kept one that sees no more than they
-    do.
+    The levels that a table keeps have maps of their own. The others, which are many in a long window and
+    occur only at the ends of texts, share those of the largest kept level within their extent.
     """
     window = Window(n, missing=-1)
     kept = _kept_levels(window)
     extents = [fragments.level_extent(level, n) for level in range(fragments.level_count(n))]
 
-    def stands_for(level: int) -> int:
+    def shared_index(level: int) -> int:
         left, right = extents[level]
         within = [k for k in kept if extents[k][0] <= left and extents[k][1] <= right]
         return kept.index(max(within, key=lambda k: sum(extents[k])))
 
-    return [stands_for(level) for level in range(fragments.level_count(n))]
+    return [shared_index(level) for level in range(fragments.level_count(n))]
 
 
 def _kept_levels(window: Window) -> list[int]:
-    """Complete, tri-gram, bi-grams, uni-gram: as far as the window has them."""
+    """The levels of the complete fragment, tri-gram, bi-grams and uni-gram, as far as the window has them."""
     wanted = {(window.before, window.after), (0, 0)}
     wanted |= {(1, 1)} if min(window.before, window.after) else set()
     wanted |= {(1, 0)} | ({(0, 1)} if window.after else set())
@@ -227,7 +226,7 @@ def _kept_levels(window: Window) -> list[int]:
     ]
 
 
-# Of the mean square of a sum: little, for there are thousands of rows for each of the features.
+# A share of the mean variance; small, because there are thousands of rows per feature.
 PENALTY_SHARE = 0.01
 
 
@@ -235,33 +234,34 @@ PENALTY_SHARE = 0.01
 def fit_context(
     local: LocalLower,
     teacher: Teacher,
-    groups: Sequence[list[Framed]],
-    table: Reading,
+    batches: Sequence[list[TokenSequence]],
+    table: LevelFunction,
     config: RootConfig,
     reporter: Reporter,
 ) -> None:
-    """Set `local`'s context term, of the rank it was made with, from texts read complete, as a table gives
-    them and by uni-grams alone, all three alike.
+    """Fit `local`'s context term, of the rank it was created with.
+
+    The texts are looked up with complete fragments, as in a table, and by uni-grams alone.
     """
     rank = len(local.context_up)
-    readings = (everywhere(0), table, everywhere(fragments.level_count(config.n) - 1))
+    levels = (constant_level(0), table, constant_level(fragments.level_count(config.n) - 1))
     equations = NormalEquations(CONTEXT_PARTS * config.hidden, config.hidden)
-    reporter.stage("context", len(groups) + 1)
+    reporter.start_stage("context", len(batches) + 1)
     without = without_context(local.composition)
-    for done, sequences in enumerate(groups, start=1):
+    for done, sequences in enumerate(batches, start=1):
         batch = make_batch(sequences, config)
         mask = batch.mask.to(local.context_up.device)
         target = teacher.at_cut(batch)
-        for reading in readings:
-            reporter.check()
-            read = batch.reading(read_at(batch.fragments, reading(batch.fragments), config.missing_id))
-            sums = composed(local_slots(local, read, teacher.arithmetic), read, without)
-            equations.add(_around(sums, mask), (target - sums)[mask])
-        reporter.advance(done)
+        for level_function in levels:
+            reporter.raise_if_cancelled()
+            shortened = shorten_batch(batch, level_function, config.missing_id)
+            sums = compose_batch(local_slots(local, shortened, teacher.precision), shortened, without)
+            equations.add(_context_features(sums, mask), (target - sums)[mask])
+        reporter.report(done)
     down, up = equations.solve_low_rank(rank, PENALTY_SHARE)
     local.context_down.copy_(down.reshape(CONTEXT_PARTS, config.hidden, rank))
     local.context_up.copy_(up)
-    reporter.advance(len(groups) + 1)
+    reporter.report(len(batches) + 1)
 
 
 def without_context(parts: Composition) -> Composition:
@@ -269,8 +269,8 @@ def without_context(parts: Composition) -> Composition:
     return replace(parts, context_down=parts.context_down[:, :, :0], context_up=parts.context_up[:0])
 
 
-def _around(sums: Tensor, mask: Tensor) -> Tensor:
-    """[N, 4 * d]: of every token its own sum, that before, that after, and the mean of its text, of sums
+def _context_features(sums: Tensor, mask: Tensor) -> Tensor:
+    """[N, 4 * d]: each token's own sum, the previous one, the next one, and the mean of its text, from sums
     [B, T, d] that are zero at padding.
     """
     zero = torch.zeros_like(sums[:, :1])
@@ -279,7 +279,7 @@ def _around(sums: Tensor, mask: Tensor) -> Tensor:
     return torch.cat((sums, before, after, mean), dim=-1)[mask]
 
 
-def batches_for(groups: Sequence[list[Framed]], tokens: int) -> list[list[Framed]]:
-    """The first batches with about so many tokens."""
-    ends = np.cumsum([sum(len(one) for one in group) for group in groups])
-    return list(groups[: 1 + int(np.searchsorted(ends, tokens))])
+def first_batches(batches: Sequence[list[TokenSequence]], tokens: int) -> list[list[TokenSequence]]:
+    """The first batches, of about `tokens` tokens together."""
+    ends = np.cumsum([sum(len(one) for one in batch) for batch in batches])
+    return list(batches[: 1 + int(np.searchsorted(ends, tokens))])

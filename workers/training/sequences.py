@@ -1,7 +1,7 @@
-"""Sequences a root or domain learns from, cut from a corpus, and batches of them."""
+"""Training sequences drawn from a corpus, and batches of them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,22 +12,22 @@ from inference.hplm import fragments
 from inference.hplm.errors import HplmError
 from inference.hplm.families import FAMILIES
 from inference.hplm.root_config import RootConfig
-from workers.training.corpus import Corpus, CorpusReader, Ids, unchecked
+from workers.training.corpus import Corpus, CorpusReader, Ids, no_check
 
-# Texts by themselves are cut to this many ids; only packed sequences are longer.
-LONGEST_ALONE = 128
-SHORTEST_PACKED = 64
-# The share of the tokens that stands in packed sequences.
+# Single texts are truncated to this many ids; only packed sequences are longer.
+MAX_SINGLE_LENGTH = 128
+MIN_PACKED_LENGTH = 64
+# The share of the tokens that is in packed sequences.
 PACKED_SHARE = 0.5
-# Of the packed sequences, the share that is framed as two texts.
+# The share of packed sequences that is formatted as a pair of texts.
 PAIR_SHARE = 0.3
-# A corpus smaller than the budget is seen at most this many times.
+# A corpus smaller than the budget is repeated at most this many times.
 MAX_PASSES = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Framed:
-    """A sequence as the root reads it: ids [T] int64 with the special tokens around, types [T] int64."""
+class TokenSequence:
+    """Token ids [T] with special tokens, and token types [T], int64 both."""
 
     ids: Ids
     types: Ids
@@ -36,20 +36,20 @@ class Framed:
         return len(self.ids)
 
 
-def alone(ids: Ids) -> Framed:
-    """A framed sequence of one text."""
-    return Framed(ids, np.zeros_like(ids))
+def single_text(ids: Ids) -> TokenSequence:
+    """The sequence of one text, from ids that include the special tokens."""
+    return TokenSequence(ids, np.zeros_like(ids))
 
 
-def pair(first: Ids, second: Ids, config: RootConfig) -> Framed:
-    """Plain ids of two texts, framed as the root's family frames a pair."""
+def text_pair(first: Ids, second: Ids, config: RootConfig) -> TokenSequence:
+    """The sequence of two texts, from ids without special tokens, in the format of the root's family."""
     separators = FAMILIES[config.family].specials.separators
     between = np.full(separators, config.sep_id, dtype=np.int64)
     ids = np.concatenate(([config.cls_id], first, between, second, [config.sep_id])).astype(np.int64)
     types = np.zeros(len(ids), dtype=np.int64)
     if config.type_count > 1:
         types[1 + len(first) + separators :] = 1
-    return Framed(ids, types)
+    return TokenSequence(ids, types)
 
 
 def draw_sequences(
@@ -59,29 +59,30 @@ def draw_sequences(
     *,
     tokens: int,
     rng: np.random.Generator,
-    check: Callable[[], None] = unchecked,
-) -> list[Framed]:
-    """About `tokens` ids in shuffled sequences of at most the root's maximum.
+    check: Callable[[], None] = no_check,
+) -> list[TokenSequence]:
+    """Draw shuffled sequences of at most the root's maximum length, of about `tokens` ids together.
 
-    A share of the tokens comes from neighbouring texts packed into one sequence of random length up to that,
-    because otherwise a corpus of short texts would teach nothing about far positions; some of these are
-    framed as a pair. check: called before each draw. Raises HplmError("corpus_too_small") when the texts give
-    no sequence at all.
+    A share of the tokens comes from neighbouring texts packed into one sequence of random length; otherwise a
+    corpus of short texts would not train far positions. Some of these are formatted as a pair. check: called
+    before each draw. Raises HplmError("corpus_too_small") when the texts hold no token.
     """
     longest = reader.config.max_tokens
-    drawn: list[Framed] = []
+    drawn: list[TokenSequence] = []
     total = 0
     for _ in range(MAX_PASSES):
         for start in rng.permutation(len(numbers)):
             if total >= tokens:
                 return drawn
             check()
-            if rng.random() < PACKED_SHARE / _mean_ratio(longest):
-                goal = round(float(np.exp(rng.uniform(np.log(SHORTEST_PACKED), np.log(max(longest, 65))))))
-                ids = _neighbours(corpus, numbers[start:], reader, min(goal, longest) - 2)
+            if rng.random() < PACKED_SHARE / _length_ratio(longest):
+                target_length = round(
+                    float(np.exp(rng.uniform(np.log(MIN_PACKED_LENGTH), np.log(max(longest, 65)))))
+                )
+                ids = _packed_ids(corpus, numbers[start:], reader, min(target_length, longest) - 2)
                 new = _packed(ids, reader, rng)
             else:
-                new = _alone(corpus, numbers[start : start + 1], reader, min(LONGEST_ALONE, longest))
+                new = _single(corpus, numbers[start : start + 1], reader, min(MAX_SINGLE_LENGTH, longest))
             drawn.extend(new)
             total += sum(map(len, new))
     if not drawn:
@@ -89,22 +90,20 @@ def draw_sequences(
     return drawn
 
 
-def _mean_ratio(longest: int) -> float:
-    """How much longer a packed sequence is than a text by itself, roughly: packing is drawn that much
-    rarer.
-    """
+def _length_ratio(longest: int) -> float:
+    """The rough length of a packed sequence over that of a single text."""
     return max(1.0, min(longest, 256) / 32)
 
 
-def _alone(
+def _single(
     corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader, longest: int
-) -> list[Framed]:
+) -> list[TokenSequence]:
     (text,) = corpus.texts(numbers)
-    # A very long text gives its first pieces only: no text may outweigh the others.
-    return [alone(ids) for ids in reader.framed(reader.plain(text)[: 8 * longest], longest)]
+    # Only the first pieces of a very long text are used, so that no text outweighs the others.
+    return [single_text(ids) for ids in reader.split(reader.plain(text)[: 8 * longest], longest)]
 
 
-def _neighbours(corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader, length: int) -> Ids:
+def _packed_ids(corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusReader, length: int) -> Ids:
     parts: list[Ids] = []
     total = 0
     for text in corpus.texts(numbers[:length]):
@@ -115,23 +114,23 @@ def _neighbours(corpus: Corpus, numbers: npt.NDArray[np.int64], reader: CorpusRe
     return np.concatenate(parts)[:length]
 
 
-def _packed(ids: Ids, reader: CorpusReader, rng: np.random.Generator) -> list[Framed]:
+def _packed(ids: Ids, reader: CorpusReader, rng: np.random.Generator) -> list[TokenSequence]:
     config = reader.config
     separators = FAMILIES[config.family].specials.separators
-    room = len(ids) - separators
-    if room < 2 or rng.random() >= PAIR_SHARE:
-        return [alone(one) for one in reader.framed(ids, len(ids) + 2)] if len(ids) else []
-    cut = int(rng.integers(1, room))
-    return [pair(ids[:cut], ids[cut:room], config)]
+    available = len(ids) - separators
+    if available < 2 or rng.random() >= PAIR_SHARE:
+        return [single_text(one) for one in reader.split(ids, len(ids) + 2)] if len(ids) else []
+    cut = int(rng.integers(1, available))
+    return [text_pair(ids[:cut], ids[cut:available], config)]
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
     """Sequences padded to one length, and their fragments without repetition.
 
-    ids and types [B, T] int64 and mask [B, T] bool on the CPU; lengths [B] int64; fragments [N, n] int64
-    (numpy), those of all tokens, one sequence after the other; unique [U, n] int64 (numpy), what is read;
-    where [B, T] int64, the row of `unique` that each token's fragment is (0 at padding).
+    ids, types [B, T] int64 and mask [B, T] bool on the CPU. lengths: [B] int64. fragments: [N, n] int64
+    (numpy), the complete fragments of all tokens, sequence by sequence. unique: [U, n] int64 (numpy), the
+    fragments to look up. lookup_index: [B, T] int64, the row of `unique` for each token (0 at padding).
     """
 
     ids: Tensor
@@ -140,74 +139,90 @@ class Batch:
     lengths: Tensor
     fragments: Ids
     unique: Ids
-    where: Tensor
+    lookup_index: Tensor
 
-    def reading(self, read: Ids) -> "Batch":
-        """The same batch with `read` [N, n] looked up in place of its own fragments, as fall-back does."""
-        _, unique, inverse = fragments.unique(read)
-        where = torch.zeros_like(self.ids)
-        where[self.mask] = torch.from_numpy(inverse)
-        return Batch(self.ids, self.types, self.mask, self.lengths, self.fragments, unique, where)
+    def with_lookups(self, lookups: Ids) -> "Batch":
+        """The same batch, in which `lookups` [N, n] are looked up in place of the complete fragments."""
+        _, unique, inverse = fragments.unique(lookups)
+        lookup_index = torch.zeros_like(self.ids)
+        lookup_index[self.mask] = torch.from_numpy(inverse)
+        return replace(self, unique=unique, lookup_index=lookup_index)
 
 
-def make_batch(sequences: Sequence[Framed], config: RootConfig) -> Batch:
-    """Pad the sequences and find their unique fragments."""
+def make_batch(sequences: Sequence[TokenSequence], config: RootConfig) -> Batch:
+    """Pad the sequences and extract their unique fragments."""
     lengths = np.asarray([len(one) for one in sequences], dtype=np.int64)
     mask = np.arange(int(lengths.max()))[None, :] < lengths[:, None]
     ids = np.full(mask.shape, config.pad_id, dtype=np.int64)
     types = np.zeros(mask.shape, dtype=np.int64)
     ids[mask] = np.concatenate([one.ids for one in sequences])
     types[mask] = np.concatenate([one.types for one in sequences])
-    whole = np.concatenate([fragments.extract(one.ids, config.missing_id, config.n) for one in sequences])
-    _, unique, inverse = fragments.unique(whole)
-    where = np.zeros(mask.shape, dtype=np.int64)
-    where[mask] = inverse
+    complete = np.concatenate([fragments.extract(one.ids, config.missing_id, config.n) for one in sequences])
+    _, unique, inverse = fragments.unique(complete)
+    lookup_index = np.zeros(mask.shape, dtype=np.int64)
+    lookup_index[mask] = inverse
     return Batch(
         ids=torch.from_numpy(ids),
         types=torch.from_numpy(types),
         mask=torch.from_numpy(mask),
         lengths=torch.from_numpy(lengths),
-        fragments=whole,
+        fragments=complete,
         unique=unique,
-        where=torch.from_numpy(where),
+        lookup_index=torch.from_numpy(lookup_index),
     )
 
 
-def batches_of(
-    sequences: list[Framed], *, batch_tokens: int, rng: np.random.Generator | None
-) -> list[list[Framed]]:
-    """Group sequences of like length so that each padded batch holds at most `batch_tokens` ids.
+@dataclass(frozen=True, eq=False)
+class LookupSequence:
+    """A sequence, and the fragments [T, n] to look up in place of its complete ones."""
 
-    With `rng` the batches are shuffled and sequences of like length are mixed; without, they go by length.
+    sequence: TokenSequence
+    lookups: Ids
+
+    def __len__(self) -> int:
+        return len(self.sequence)
+
+
+def make_lookup_batch(sequences: Sequence[LookupSequence], config: RootConfig) -> Batch:
+    """Pad the sequences and find their unique lookups."""
+    batch = make_batch([one.sequence for one in sequences], config)
+    return batch.with_lookups(np.concatenate([one.lookups for one in sequences]))
+
+
+def make_batches(
+    sequences: list[TokenSequence], *, batch_tokens: int, rng: np.random.Generator | None
+) -> list[list[TokenSequence]]:
+    """Group sequences of similar length so that each padded batch holds at most `batch_tokens` ids.
+
+    With `rng` the batches are shuffled and sequences of similar length are mixed; without, sorted by length.
     """
-    groups = index_batches([len(one) for one in sequences], batch_tokens, rng)
-    return [[sequences[i] for i in group] for group in groups]
+    batches = index_batches([len(one) for one in sequences], batch_tokens, rng)
+    return [[sequences[index] for index in batch] for batch in batches]
 
 
 def index_batches(
     lengths: Sequence[int], batch_tokens: int, rng: np.random.Generator | None
 ) -> list[list[int]]:
-    """As `batches_of`, giving the places of sequences of these lengths."""
+    """As `make_batches`, from lengths alone: the indices of each batch."""
     sizes = np.asarray(lengths)
-    # A little noise on the length mixes neighbours from pass to pass without costing much padding.
+    # Noise on the length mixes sequences from pass to pass at the cost of little padding.
     noise = rng.uniform(0.9, 1.1, len(sizes)) if rng is not None else np.ones(len(sizes))
-    groups = list(_filled(np.argsort(sizes * noise, kind="stable"), sizes, batch_tokens))
+    batches = list(_fill_batches(np.argsort(sizes * noise, kind="stable"), sizes, batch_tokens))
     if rng is not None:
-        rng.shuffle(groups)
-    return groups
+        rng.shuffle(batches)
+    return batches
 
 
-def _filled(
+def _fill_batches(
     order: npt.NDArray[np.intp], lengths: npt.NDArray[np.int64], batch_tokens: int
 ) -> Iterator[list[int]]:
-    group: list[int] = []
-    widest = 0
+    batch: list[int] = []
+    longest = 0
     for index in order:
-        widened = max(widest, int(lengths[index]))
-        if group and widened * (len(group) + 1) > batch_tokens:
-            yield group
-            group, widened = [], int(lengths[index])
-        group.append(int(index))
-        widest = widened
-    if group:
-        yield group
+        longest = max(longest, int(lengths[index]))
+        if batch and longest * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch, longest = [], int(lengths[index])
+        batch.append(int(index))
+    if batch:
+        yield batch

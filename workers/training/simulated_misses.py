@@ -1,8 +1,7 @@
-"""What a table lacks: at which level the fragments of a text are read when a table holds but the frequent
-ones (paper section 7.7).
+"""Simulates a lookup table that lacks rare fragments: the level at which each fragment of a text is found.
 
-Which fragments are missing is not random: the rare ones are, and so are their neighbours'. So the gaps that a
-conversion is trained and measured with are those of the table that its own corpus would give.
+Misses are not random: rare fragments are missing, and so are those around them (paper section 7.7). So
+conversion is trained and measured with the table that its own corpus would give.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,111 +13,117 @@ import numpy.typing as npt
 from inference.hplm import fragments
 from workers.training.corpus import Ids
 from workers.training.ngrams import EDGE, PAIR, TOKEN, Window
+from workers.training.sequences import Batch
 
 Levels = npt.NDArray[np.int64]
-Reading = Callable[[Ids], Levels]
-"""From the fragments [T, n] of a sequence to the level [T] at which each is read."""
+LevelFunction = Callable[[Ids], Levels]
+"""From the complete fragments [T, n] of a sequence to the level [T] at which each is looked up."""
 
-# Fragments of so few tokens at the ends of texts are kept whenever they were seen.
+# Fragments of at most this many tokens at the ends of texts are kept whenever they occur.
 SMALL_EDGE = 2
 TEXTS_PER_CHUNK = 512
 
 
-def read_at(whole: Ids, levels: Levels, missing: int) -> Ids:
-    """Fragments [T, n] without what their levels [T] lack."""
-    read = whole.copy()
+def shorten_to_levels(complete: Ids, levels: Levels, missing: int) -> Ids:
+    """Shorten complete fragments [T, n] to their levels [T]."""
+    shortened = complete.copy()
     for level in np.unique(levels):
         chosen = levels == level
-        read[chosen] = fragments.shorten(whole[chosen], int(level), missing)
-    return read
+        shortened[chosen] = fragments.shorten(complete[chosen], int(level), missing)
+    return shortened
 
 
-def everywhere(level: int) -> Reading:
-    """Every fragment read at this level, but for those at the ends of a text that lack more."""
-    return lambda whole: np.full(len(whole), level, dtype=np.int64)
+def shorten_batch(batch: Batch, level_function: LevelFunction, missing: int) -> Batch:
+    """The same batch, whose fragments are looked up at these levels."""
+    # Levels depend on the fragments alone, so one call does all sequences.
+    levels = level_function(batch.fragments)
+    return batch.with_lookups(shorten_to_levels(batch.fragments, levels, missing))
+
+
+def constant_level(level: int) -> LevelFunction:
+    """Look up every fragment at this level; those at the ends of a text may be shorter still."""
+    return lambda complete: np.full(len(complete), level, dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Frequencies:
-    """kinds: kind of fragment -> different fragments [F, n] in the order of their ids, and how often each
-    occurred [F].
-    """
+class FragmentFrequencies:
+    """kinds: kind of fragment -> different fragments [F, n], ordered by ids, and their counts [F]."""
 
     window: Window
     kinds: Mapping[str, tuple[Ids, Ids]]
 
     @classmethod
-    def of(cls, sequences: Iterable[Ids], n: int, missing: int) -> "Frequencies":
-        """Count the fragments of framed sequences; their occurrences must fit memory."""
+    def of(cls, sequences: Iterable[Ids], n: int, missing: int) -> "FragmentFrequencies":
+        """Count the fragments of sequences; their occurrences must fit memory."""
         window, found = Window(n, missing), dict[str, list[Ids]]()
-        for part in _some(sequences):
-            for kind, occurrences in window.of_sequences(part).items():
+        for chunk in _chunks(sequences):
+            for kind, occurrences in window.of_sequences(chunk).items():
                 if kind != TOKEN:
                     found.setdefault(kind, []).append(occurrences)
-        return cls(window, {kind: _counted(np.concatenate(parts)) for kind, parts in found.items()})
+        return cls(window, {kind: _count(np.concatenate(parts)) for kind, parts in found.items()})
 
 
-def _some(sequences: Iterable[Ids]) -> Iterator[list[Ids]]:
-    part: list[Ids] = []
+def _chunks(sequences: Iterable[Ids]) -> Iterator[list[Ids]]:
+    chunk: list[Ids] = []
     for sequence in sequences:
-        part.append(sequence)
-        if len(part) == TEXTS_PER_CHUNK:
-            yield part
-            part = []
-    if part:
-        yield part
+        chunk.append(sequence)
+        if len(chunk) == TEXTS_PER_CHUNK:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk
 
 
-def _counted(occurrences: Ids) -> tuple[Ids, Ids]:
+def _count(occurrences: Ids) -> tuple[Ids, Ids]:
     _, different, inverse = fragments.unique(occurrences)
     order = np.lexsort(different.T[::-1])
     return different[order], np.bincount(inverse).astype(np.int64)[order]
 
 
-class TableGaps:
-    """The gaps of the table that keeps the fragments covering `alpha` % of what was counted."""
+class SimulatedTable:
+    """The keys of the table that keeps the fragments covering `alpha` % of the counted occurrences."""
 
-    def __init__(self, frequencies: Frequencies, alpha: float) -> None:
+    def __init__(self, frequencies: FragmentFrequencies, alpha: float) -> None:
         self._window = frequencies.window
-        self._kept = [self._keys(frequencies, alpha, spare) for spare in (0, 1)]
+        self._keys = [self._kept_keys(frequencies, alpha, less) for less in (0, 1)]
 
-    def levels(self, whole: Ids, *, counted: bool) -> Levels:
+    def levels(self, complete: Ids, *, leave_one_out: bool) -> Levels:
         """The level [T] at which each fragment [T, n] would be found.
 
-        counted: the text is one of those that were counted; then its own occurrence does not count.
+        leave_one_out: do not count the fragment's own occurrence, for a text that was itself counted.
         """
         n, missing = self._window.n, self._window.missing
-        levels = np.full(len(whole), fragments.level_count(n) - 1, dtype=np.int64)
-        left = np.arange(len(whole))
+        levels = np.full(len(complete), fragments.level_count(n) - 1, dtype=np.int64)
+        left = np.arange(len(complete))
         for level in fragments.fallback_order(n)[:-1]:
-            sought = fragments.pack(fragments.shorten(whole[left], level, missing))
-            hit = _among(self._kept[int(counted)], sought)
+            keys = fragments.pack(fragments.shorten(complete[left], level, missing))
+            hit = _contains(self._keys[int(leave_one_out)], keys)
             levels[left[hit]] = level
             left = left[~hit]
         return levels
 
-    def reading(self, *, counted: bool) -> Reading:
+    def level_function(self, *, leave_one_out: bool) -> LevelFunction:
         """`levels` as a function of the fragments alone."""
-        return lambda whole: self.levels(whole, counted=counted)
+        return lambda complete: self.levels(complete, leave_one_out=leave_one_out)
 
-    def _keys(self, frequencies: Frequencies, alpha: float, spare: int) -> Ids:
-        """Keys, ascending, of what is kept when each fragment was seen `spare` times less."""
+    def _kept_keys(self, frequencies: FragmentFrequencies, alpha: float, less: int) -> Ids:
+        """The kept keys, ascending, if each fragment had occurred `less` times fewer."""
         keys = []
         for kind, (different, counts) in frequencies.kinds.items():
-            least, ties = _covering(counts, alpha)
-            seen = counts - spare
-            chosen = (seen > least) | ((seen == least) & ties)
+            minimum, ties = _covering(counts, alpha)
+            remaining = counts - less
+            chosen = (remaining > minimum) | ((remaining == minimum) & ties)
             if kind == EDGE:
                 small = (different != self._window.missing).sum(axis=1) <= SMALL_EDGE
-                chosen = np.where(small, seen > 0, chosen)
+                chosen = np.where(small, remaining > 0, chosen)
             kept = different[chosen]
             keys.append(fragments.pack(self._window.both_bigrams(kept) if kind == PAIR else kept))
         return np.unique(np.concatenate(keys))
 
 
 def _covering(counts: Ids, alpha: float) -> tuple[int, npt.NDArray[np.bool_]]:
-    """The least count that is kept, and which fragments are kept if they have it: the first ones, as far as
-    the coverage needs them.
+    """The minimum count of a kept fragment, and which fragments with exactly that count are kept: the first
+    ones, as far as the coverage needs them.
     """
     if alpha <= 0 or not len(counts):
         return np.iinfo(np.int64).max, np.zeros(len(counts), dtype=bool)
@@ -128,29 +133,30 @@ def _covering(counts: Ids, alpha: float) -> tuple[int, npt.NDArray[np.bool_]]:
     return int(counts[last]), np.arange(len(counts)) <= last
 
 
-def _among(keys: Ids, sought: Ids) -> npt.NDArray[np.bool_]:
+def _contains(keys: Ids, wanted: Ids) -> npt.NDArray[np.bool_]:
     if not len(keys):
-        return np.zeros(len(sought), dtype=bool)
-    at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
-    found: npt.NDArray[np.bool_] = keys[at] == sought
+        return np.zeros(len(wanted), dtype=bool)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    found: npt.NDArray[np.bool_] = keys[at] == wanted
     return found
 
 
 @dataclass(frozen=True)
-class Patterns:
-    """How texts are read while something learns from them: a share with every fragment there, a share as a
-    table would have it, and the rest by uni-grams alone.
+class MissSampler:
+    """Draws how a training sequence is looked up: a share with complete fragments, a share as in a table, and
+    the rest by uni-grams alone.
     """
 
-    gaps: TableGaps
-    complete: float
-    table: float
+    table: SimulatedTable
+    complete_share: float
+    table_share: float
 
-    def draw(self, whole: Ids, rng: np.random.Generator, missing: int) -> Ids:
-        """What is read in place of the fragments [T, n] of one sequence."""
+    def sample(self, complete: Ids, rng: np.random.Generator, missing: int) -> Ids:
+        """The fragments to look up in place of the complete ones [T, n] of a sequence."""
         chance = rng.random()
-        if chance < self.complete:
-            return whole
-        if chance < self.complete + self.table:
-            return read_at(whole, self.gaps.levels(whole, counted=True), missing)
-        return read_at(whole, everywhere(fragments.level_count(whole.shape[1]) - 1)(whole), missing)
+        if chance < self.complete_share:
+            return complete
+        if chance < self.complete_share + self.table_share:
+            return shorten_to_levels(complete, self.table.levels(complete, leave_one_out=True), missing)
+        unigrams = constant_level(fragments.level_count(complete.shape[1]) - 1)
+        return shorten_to_levels(complete, unigrams(complete), missing)

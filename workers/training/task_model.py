@@ -1,4 +1,4 @@
-"""What fine-tuning trains: a PET in the upper layers and the head (paper section 3.2.2)."""
+"""The model that fine-tuning trains: a PET in the upper layers, and a head (paper section 3.2.2)."""
 
 from collections.abc import Sequence
 
@@ -12,14 +12,14 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SharedPets
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 
-# What a head says at padding: no softmax over the tokens may choose it.
-NEVER = -1e4
+# The head's output at padding, so that a softmax over the tokens never chooses it.
+PADDING_LOGIT = -1e4
 
 
 class TaskModel(nn.Module):
-    """A PET and a head as parameters, over upper layers that are not its own.
+    """A PET and a head as parameters, applied to shared upper layers.
 
-    dropout: of what the layers read at the cut and of what the head reads, while training.
+    dropout: of the states at the cut and of the head's input, while training.
     """
 
     def __init__(self, pet: PetWeights, head: Head, *, dropout: float = 0.0) -> None:
@@ -28,18 +28,18 @@ class TaskModel(nn.Module):
         self._shape: UpperShape = pet.shape
         self._dropout = dropout
         self.pooling, self.activation = head.pooling, head.activation
-        # A parameter's name may not hold a dot.
-        self.pet = nn.ParameterDict({_flat(k): _copy(v) for k, v in pet.weights.items()})
+        # Parameter names may not contain dots.
+        self.pet = nn.ParameterDict({_parameter_name(k): _copy(v) for k, v in pet.weights.items()})
         self.head = nn.ParameterDict({name: _copy(value) for name, value in head.tensors().items()})
 
     def forward(self, upper: UpperLayers, states: Tensor, mask: Tensor) -> Tensor:
-        """Outputs [B, C], or [B, T, C] where the head reads tokens, fp32, of states [B, T, d] at the cut."""
+        """Outputs [B, C], or [B, T, C] for a head of tokens, fp32, from states [B, T, d] at the cut."""
         pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
         last: Tensor = upper(functional.dropout(states, self._dropout, self.training), mask, pets)
         with torch.autocast(states.device.type, enabled=False):
             features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
             outputs = self.trained_head().apply(features)
-        return outputs.masked_fill(~mask[:, :, None], NEVER) if self.pooling == "token" else outputs
+        return outputs.masked_fill(~mask[:, :, None], PADDING_LOGIT) if self.pooling == "token" else outputs
 
     def trained_pet(self) -> PetWeights:
         """The PET, sharing memory with the parameters."""
@@ -50,14 +50,16 @@ class TaskModel(nn.Module):
         return Head.from_tensors(dict(self.head.items()), self.pooling, self.activation)
 
     @torch.no_grad()
-    def take_over(self, earlier: Hplm, head: Head, labels: Sequence[str]) -> dict[str, bool]:
-        """Start from an earlier version, and tell what could be taken: its PET when it has the same parts,
-        the rows of its `head`, as this task trains it, for the labels that both know when they read the same.
+    def warm_start(self, earlier: Hplm, head: Head, labels: Sequence[str]) -> dict[str, bool]:
+        """Copy an earlier version's weights; return what was copied.
+
+        Copies its PET if that has the same shape, and then also the rows of `head` for shared labels, if it
+        has the same pooling. head: the earlier head as this task trains it (`TaskKind.training_head`).
         """
         same_pet = (earlier.pet.spec, earlier.pet.shape) == (self._spec, self._shape)
         if same_pet:
             for name, value in earlier.pet.weights.items():
-                self.pet[_flat(name)].copy_(value)
+                self.pet[_parameter_name(name)].copy_(value)
         same_head = same_pet and head.pooling == self.pooling and earlier.head.inner is None
         for row, label in enumerate(labels if same_head else ()):
             if label in earlier.labels:
@@ -67,14 +69,14 @@ class TaskModel(nn.Module):
         return {"pet": same_pet, "head": same_head}
 
     def _weights(self) -> dict[str, Tensor]:
-        return {name.replace(_DOT, "."): value for name, value in self.pet.items()}
+        return {name.replace(_DOT_REPLACEMENT, "."): value for name, value in self.pet.items()}
 
 
-_DOT = "__"
+_DOT_REPLACEMENT = "__"
 
 
-def _flat(name: str) -> str:
-    return name.replace(".", _DOT)
+def _parameter_name(name: str) -> str:
+    return name.replace(".", _DOT_REPLACEMENT)
 
 
 def _copy(value: Tensor) -> nn.Parameter:

@@ -1,4 +1,4 @@
-"""The loop of every stage that learns: budget, progress, cancel, and going on after a kill."""
+"""The loop of every training stage: budget, progress, cancellation, and resuming from a checkpoint."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,30 +7,30 @@ from typing import Protocol
 
 from torch import Tensor
 
-from workers.training.checkpoints import Checkpoints, Saved
-from workers.training.multi_gpu import Processes
+from workers.training.checkpoints import Checkpoint, CheckpointStore
+from workers.training.multi_gpu import ProcessGroup
 from workers.training.progress import Reporter
 
-# Held-out measurements while a stage learns, so that people see the error fall.
-WATCHED = 12
+# Evaluations on held-out text during a stage, so that people see the error fall.
+EVALUATIONS = 12
 
 
-class Learner(Protocol):
-    """What takes the steps."""
+class Trainable(Protocol):
+    """What `train_stage` trains."""
 
     def step(self, number: int, progress: float | None) -> dict[str, float]:
-        """Take step `number` (from 0) and tell its figures. progress: see `Budget.progress`."""
+        """Take step `number` (from 0) and return its metrics. progress: see `Budget.progress`."""
 
-    def tensors(self) -> Mapping[str, Tensor]:
-        """All that changes from step to step."""
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """All tensors that change from step to step."""
 
-    def restore(self, tensors: Mapping[str, Tensor], done: int) -> None:
-        """Be as it was when `tensors` were taken, after `done` steps."""
+    def load_state_dict(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        """Restore the state after `steps` steps."""
 
 
 @dataclass
 class Budget:
-    """How long a stage learns: its `steps`, or, where `minutes` are given, that long whatever the steps.
+    """How long a stage trains: `steps`, or `minutes` where they are given.
 
     With minutes the result depends on the machine; the learning rate then follows the time.
     """
@@ -44,8 +44,8 @@ class Budget:
     def __post_init__(self) -> None:
         self._started = self.clock()
 
-    def begin(self, spent: float = 0.0) -> None:
-        """Start counting, `spent` seconds having been used before a restart."""
+    def start(self, spent: float = 0.0) -> None:
+        """Start the clock. spent: seconds used before a restart."""
         self._spent, self._started = spent, self.clock()
 
     @property
@@ -55,61 +55,61 @@ class Budget:
 
     @property
     def total(self) -> int:
-        """What progress is told out of: steps, or seconds."""
+        """The total for progress reports: steps, or seconds."""
         return self.steps if self.minutes is None else max(1, round(60 * self.minutes))
 
-    def told(self, done: int) -> int:
-        """How far it has come after `done` steps, of `total`."""
-        return done if self.minutes is None else min(self.total, int(self.spent))
+    def completed(self, steps: int) -> int:
+        """How much of `total` is done after `steps` steps."""
+        return steps if self.minutes is None else min(self.total, int(self.spent))
 
     def progress(self) -> float | None:
         """The share of the minutes that is used; None where steps are counted."""
         if self.minutes is None:
             return None
-        return min(1.0, Processes().first(self.spent / (60 * self.minutes)))
+        return min(1.0, ProcessGroup().broadcast(self.spent / (60 * self.minutes)))
 
-    def over(self, done: int, progress: float | None) -> bool:
-        """Whether it is used up, `progress` of its minutes being so."""
-        return self.steps <= done if progress is None else progress >= 1
+    def is_exhausted(self, steps: int, progress: float | None) -> bool:
+        """Whether training ends after `steps` steps with this `progress`."""
+        return self.steps <= steps if progress is None else progress >= 1
 
 
-def learn(
+def train_stage(
     stage: str,
-    learner: Learner,
+    model: Trainable,
     budget: Budget,
     reporter: Reporter,
-    checkpoints: Checkpoints,
-    watch: Callable[[], dict[str, float]] | None = None,
+    checkpoints: CheckpointStore,
+    evaluate: Callable[[], dict[str, float]] | None = None,
 ) -> None:
-    """Take steps until the budget is over, from where the stage's checkpoint stands.
+    """Train until the budget is used up, from the stage's checkpoint if there is one.
 
-    watch: a few held-out figures, told now and then. The last state is kept, so that a job killed in a later
-    stage does not learn this one again.
+    evaluate: returns held-out metrics, reported now and then. The final state is saved, so that a job killed
+    in a later stage does not repeat this one.
     """
-    saved = checkpoints.load(stage)
-    done = 0
-    if saved is not None:
-        learner.restore(saved.tensors, saved.step)
-        done = saved.step
-    budget.begin(float(saved.state["seconds"]) if saved is not None else 0.0)
-    reporter.stage(stage, budget.total)
-    watched, first = -1, Processes().number == 0
-    while not budget.over(done, progress := budget.progress()):
-        reporter.check()
-        figures = learner.step(done, progress)
-        done += 1
-        part = budget.told(done) * WATCHED // budget.total
-        if watch is not None and first and part != watched:
-            watched = part
-            figures |= watch()
-        reporter.advance(budget.told(done), **figures)
-        if checkpoints.due():
-            checkpoints.save(stage, done, learner.tensors(), {"seconds": budget.spent, "over": False})
-    checkpoints.save(stage, done, learner.tensors(), {"seconds": budget.spent, "over": True})
-    reporter.advance(budget.total)
+    checkpoint = checkpoints.load(stage)
+    steps, spent = 0, 0.0
+    if checkpoint is not None:
+        model.load_state_dict(checkpoint.tensors, checkpoint.step)
+        steps, spent = checkpoint.step, float(checkpoint.state["seconds"])
+    budget.start(spent)
+    reporter.start_stage(stage, budget.total)
+    last_part, is_main = -1, ProcessGroup().rank == 0
+    while not budget.is_exhausted(steps, progress := budget.progress()):
+        reporter.raise_if_cancelled()
+        metrics = model.step(steps, progress)
+        steps += 1
+        part = budget.completed(steps) * EVALUATIONS // budget.total
+        if evaluate is not None and is_main and part != last_part:
+            last_part = part
+            metrics |= evaluate()
+        reporter.report(budget.completed(steps), **metrics)
+        if checkpoints.is_due():
+            checkpoints.save(stage, steps, model.state_dict(), {"seconds": budget.spent, "finished": False})
+    checkpoints.save(stage, steps, model.state_dict(), {"seconds": budget.spent, "finished": True})
+    reporter.report(budget.total)
 
 
-def finished(checkpoints: Checkpoints, stage: str) -> Saved | None:
-    """The last state of a stage that came to its end."""
-    saved = checkpoints.load(stage)
-    return saved if saved is not None and saved.state.get("over") else None
+def load_finished(checkpoints: CheckpointStore, stage: str) -> Checkpoint | None:
+    """The final checkpoint of a stage that finished."""
+    checkpoint = checkpoints.load(stage)
+    return checkpoint if checkpoint is not None and checkpoint.state.get("finished") else None

@@ -30,7 +30,7 @@ from benchmarks.product.hostile.product import (
     ProductEnded,
     free_port,
 )
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 
 BUILT_ONCE = "hostile-demo"
 

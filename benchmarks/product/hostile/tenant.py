@@ -108,7 +108,7 @@ class SteadyTenant:
             if asked == "infer":
                 await client.infer(self._model, [self._texts[number % len(self._texts)]])
             else:
-                async for _ in client.models():
+                async for _ in client.list_models():
                     pass
         except (HmiError, httpx.HTTPError) as error:
             failure = f"{asked}: {type(error).__name__}: {error}"[:200]

@@ -5,7 +5,7 @@ Imported once Django knows its settings.
 
 import hashlib
 
-from demo.history import jobs_remember, usage_remember
+from demo.history import jobs_create, usage_create
 from demo.populate import hplms_register, statistics_gather
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit
@@ -29,8 +29,8 @@ def crowd(
     hplms_register(like, [tenant] * hplms, names, [_nothing(name) for name in names])
     made = Version.unscoped.filter(hplm__name__startswith=f"{name}-", tenant=tenant)
     versions = list(made.select_related("hplm").order_by("pk"))
-    jobs_remember(versions=versions, count=jobs)
-    usage_remember(versions=versions, count=usage)
+    jobs_create(versions=versions, count=jobs)
+    usage_create(versions=versions, count=usage)
     _uploads(tenant, [f"{name} {{}} {number}" for number in range(data)])
     statistics_gather()
 

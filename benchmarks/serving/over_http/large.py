@@ -33,7 +33,7 @@ from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.evaluations import evaluation_record
 from versiontree.tree.services.versions import dataset_check
 from workers.training.evaluate import write_answers
-from workers.training.tasks.base import Judged
+from workers.training.tasks.base import EvaluatedRow
 
 PET = "adapter-64"
 TEST_ROWS, WORDS = 20_000, 12
@@ -130,7 +130,7 @@ def _answers(version: Version, dataset: Dataset) -> None:
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     with store.workspace("answers") as folder:
         judged = list(_judged(file))
-        write_answers(folder / "made", task="classification", file=file, judged=judged)
+        write_answers(folder / "made", task="classification", file=file, evaluated=judged)
         made = store.ingest("answers", folder / "made")
     artifact = Artifact.objects.create(
         kind=made.kind, digest=made.digest, size=made.size, files=dict(made.files)
@@ -138,13 +138,13 @@ def _answers(version: Version, dataset: Dataset) -> None:
     evaluation_record(version=version, artifact=artifact, dataset=about)
 
 
-def _judged(file: Path) -> Iterator[Judged]:
+def _judged(file: Path) -> Iterator[EvaluatedRow]:
     draw = random.Random(0)  # noqa: S311 - figures to look at
     with file.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines):
             gold = json.loads(line)["label"]
             answer = gold if number % 3 else draw.choice(LABELS)
-            yield Judged(gold, answer, gold == answer, draw.uniform(0.4, 1.0))
+            yield EvaluatedRow(gold, answer, gold == answer, draw.uniform(0.4, 1.0))
 
 
 def _measured() -> dict[str, Any]:

@@ -24,7 +24,7 @@ def one_of_each(tenant: Tenant, owner: User, hplm: str) -> dict[str, object]:
     invited, _ = invitation_create(tenant=tenant, email="new@example.org", role="viewer", actor=owner)
     text = io.BytesIO(b"some text")
     upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=text, actor=owner)
-    check = check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, stores=False)
+    check = check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, store=False)
     batch = batch_submit(
         tenant=tenant, model=hplm, filename="in.jsonl", stream=io.BytesIO(b'"text"'), actor=owner
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.runs import bench_dir
+from benchmarks.result_cache import bench_dir
 from benchmarks.serving.over_http.clients import Call, Clients
 from benchmarks.serving.over_http.engine import Engine
 from benchmarks.serving.over_http.made import Texts

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.runs import ROOT
+from benchmarks.result_cache import ROOT
 from benchmarks.serving.peers.environment import peers_python
 from benchmarks.serving.peers.errors import PeerFailed, PeerUnavailable
 from benchmarks.serving.peers.schemes import Settings

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.runs import bench_dir, fingerprint
+from benchmarks.result_cache import bench_dir, fingerprint
 from benchmarks.serving.peers.errors import PeerUnavailable
 
 PACKAGES = ("adapters==1.3.0", "peft==0.21.2", "transformers==4.57.6")

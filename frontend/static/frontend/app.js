@@ -1,6 +1,5 @@
-// What HTML and htmx cannot do alone: copy to the clipboard, forget a preview that no longer fits its form,
-// open what was fetched for a popover, let a selection and a form be, keep a reload from doing again what was done,
-// keep the colours that somebody chose.
+// Scripts of all pages: copy buttons, outdated previews, one-time pages, theme, dropped files, keyboard scrolling,
+// popovers loaded by htmx, and polling that keeps a selection.
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -21,11 +20,11 @@ document.addEventListener("input", (event) => {
   for (const id of ids.split(" ")) document.getElementById(id)?.replaceChildren();
 });
 
-// What is shown only once answered a form: loading the page again must not send that form again.
+// A page that shows a secret once is the response to a form. A reload must not submit the form again.
 const once = document.querySelector("[data-once]");
 if (once) history.replaceState(null, "", once.dataset.once);
 
-// The server writes them into every page, so that none shows others first.
+// The server reads the theme from the cookie, so that no page flashes in the other theme.
 document.addEventListener("change", ({ target }) => {
   if (target.name !== "theme") return;
   const age = target.value ? 365 * 24 * 3600 : 0;
@@ -35,7 +34,7 @@ document.addEventListener("change", ({ target }) => {
   else delete document.documentElement.dataset.theme;
 });
 
-// A file that is dropped beside its field must not be opened in place of the page, with all that was filled in.
+// A file dropped outside a field must not replace the page and its unsaved form.
 for (const kind of ["dragover", "drop"]) {
   document.addEventListener(kind, (event) => {
     if (!event.dataTransfer.types.includes("Files") || event.target.closest?.("input[type=file]")) return;
@@ -44,43 +43,45 @@ for (const kind of ["dragover", "drop"]) {
   });
 }
 
-// What scrolls sideways is reached by the keyboard, as long as it does.
+// Elements that scroll sideways can be focused by the keyboard, as long as they overflow.
 const SCROLLERS = ".scroll, .snippet pre";
-const sides = new ResizeObserver((entries) => {
+const overflowObserver = new ResizeObserver((entries) => {
   for (const { target } of entries) {
     if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
     else target.removeAttribute("tabindex");
   }
 });
 htmx.onLoad((part) => {
-  for (const one of [part, ...part.querySelectorAll(SCROLLERS)]) if (one.matches(SCROLLERS)) sides.observe(one);
+  for (const element of [part, ...part.querySelectorAll(SCROLLERS)]) {
+    if (element.matches(SCROLLERS)) overflowObserver.observe(element);
+  }
 });
 
-// What comes back by the browser's own way back has no target.
+// Show a popover when its content has loaded. Pages restored from history have no target.
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
   if (detail.target?.matches("[popover]")) detail.target.showPopover();
 });
 
-// What a page asks for by itself, again and again.
-const BY_ITSELF = "[hx-trigger*='every'], [hx-trigger*='sse:'], [hx-trigger*='look']";
+// Elements that poll or follow a stream.
+const POLLING = "[hx-trigger*='every'], [hx-trigger*='sse:'], [hx-trigger*='refresh']";
 
-// It must not be replaced under a selection that somebody is about to copy: it waits until nothing is selected.
+// Do not replace an element while text in it is selected. It is refreshed when the selection ends.
 const waiting = new Set();
 document.addEventListener("htmx:beforeSwap", ({ detail }) => {
-  const asked = detail.requestConfig.elt;
+  const element = detail.requestConfig.elt;
   const selection = getSelection();
-  if (!asked.matches(BY_ITSELF) || selection.isCollapsed || !selection.containsNode(detail.target, true)) return;
+  if (!element.matches(POLLING) || selection.isCollapsed || !selection.containsNode(detail.target, true)) return;
   detail.shouldSwap = false;
-  waiting.add(asked);
+  waiting.add(element);
 });
 document.addEventListener("selectionchange", () => {
   if (!getSelection().isCollapsed) return;
-  for (const part of waiting) htmx.trigger(part, "look");
+  for (const part of waiting) htmx.trigger(part, "refresh");
   waiting.clear();
 });
 
-// It is no longer there for this person: the page itself says why.
+// The object is gone or forbidden: reload, so that the page says why.
 document.addEventListener("htmx:responseError", ({ detail }) => {
   const gone = [403, 404].includes(detail.xhr.status);
-  if (gone && detail.elt.matches(BY_ITSELF)) location.replace(location.pathname + location.search);
+  if (gone && detail.elt.matches(POLLING)) location.replace(location.pathname + location.search);
 });

@@ -1,41 +1,41 @@
-// A job's page follows a stream of nudges; where that fails it asks every few seconds, and says so.
+// The page of a job follows an event stream. If that fails, it polls, and says so.
 
 const POLL_MS = 2000;
-const PATIENCE_MS = 3000;
+const RECONNECT_MS = 3000;
 
 document.querySelectorAll("[data-live]").forEach((box) => {
-  const words = box.querySelector(".live-mode");
-  let polling, doubt;
+  const status = box.querySelector(".live-mode");
+  let polling, reconnecting;
 
-  const look = () => {
+  const refresh = () => {
     const part = document.getElementById("job");
-    if (part.hasAttribute("hx-get")) htmx.trigger(part, "look");
-    else enter("ended");
+    if (part.hasAttribute("hx-get")) htmx.trigger(part, "refresh");
+    else setMode("ended");
   };
 
-  const enter = (mode) => {
-    clearTimeout(doubt);
+  const setMode = (mode) => {
+    clearTimeout(reconnecting);
     clearInterval(polling);
-    doubt = polling = undefined;
-    if (mode === "polling") polling = setInterval(look, POLL_MS);
+    reconnecting = polling = undefined;
+    if (mode === "polling") polling = setInterval(refresh, POLL_MS);
     if (box.dataset.mode === mode) return;
     box.dataset.mode = mode;
-    words.textContent = words.dataset[mode];
-    if (mode === "polling") look();
+    status.textContent = status.dataset[mode];
+    if (mode === "polling") refresh();
   };
 
-  // A stream that ends by itself is opened again within a second: only a longer silence is worth a word.
-  const wonder = () => {
-    if (!polling && !doubt) doubt = setTimeout(enter, PATIENCE_MS, "polling");
+  // The browser reopens a stream within a second. Poll only if that takes longer.
+  const awaitReconnect = () => {
+    if (!polling && !reconnecting) reconnecting = setTimeout(setMode, RECONNECT_MS, "polling");
   };
 
-  box.addEventListener("htmx:sseOpen", () => enter("streaming"));
+  box.addEventListener("htmx:sseOpen", () => setMode("streaming"));
   box.addEventListener("htmx:sseError", ({ detail }) => {
     if (polling) return;
-    if (detail.source.readyState === EventSource.CLOSED) enter("polling");
-    else wonder();
+    if (detail.source.readyState === EventSource.CLOSED) setMode("polling");
+    else awaitReconnect();
   });
-  box.addEventListener("htmx:sseClose", () => enter("ended"));
-  enter("connecting");
-  wonder();
+  box.addEventListener("htmx:sseClose", () => setMode("ended"));
+  setMode("connecting");
+  awaitReconnect();
 });

@@ -1,4 +1,4 @@
-// SHA-256 of a file that is read piece by piece (FIPS 180-4). The browser's own wants the whole file in memory.
+// SHA-256 in pieces (FIPS 180-4). The implementation of the browser needs the whole file in memory.
 
 class Sha256 {
   static #constants = Uint32Array.from({ length: 64 }, (_, place) => Sha256.#root(place, 1 / 3));
@@ -41,7 +41,7 @@ class Sha256 {
     return this;
   }
 
-  // Of everything so far, in base64; nothing can be added afterwards.
+  // Return the digest in base64. No more bytes can be added afterwards.
   base64() {
     const bits = this.length * 8;
     const end = new Uint8Array((this.#resting < 56 ? 64 : 128) - this.#resting);

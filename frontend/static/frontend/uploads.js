@@ -1,15 +1,15 @@
-// Files go to the server in pieces as soon as they are chosen, by the tus protocol, and go on where they stopped:
-// after a break of the connection, a restart of the server, or when the same file is chosen again after a reload.
+// Upload files in pieces as soon as they are chosen, by the tus protocol. Uploads resume after a lost connection, a
+// restart of the server, or when the same file is chosen again after a reload.
 
 const PIECE_BYTES = 8 * 1024 * 1024;
-const LONGEST_WAIT_MS = 15_000;
+const MAX_RETRY_MS = 15_000;
 const SPLITS = { train: /train/i, dev: /dev|valid/i, test: /test/i };
 
 const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
 
 class Refused extends Error {}
 
-// 2400000 bytes a second and 100 seconds: 2.4 MB/s, 2 min left.
+// Format bytes per second and seconds left: 2.4 MB/s, 2 min left.
 const pace = (speed, left) => {
   const time = left < 60 ? `${Math.ceil(left)} s` : left < 5400 ? `${Math.round(left / 60)} min` : `${(left / 3600).toFixed(1)} h`;
   return `${(speed / 1e6).toFixed(1)} MB/s, ${time} left`;
@@ -20,19 +20,19 @@ class FileUpload {
   #digest = "";
   #stopped = new AbortController();
 
-  constructor(file, address, token, show) {
-    Object.assign(this, { file, address, token, show });
-    this.mark = `${file.size}-${file.lastModified}`;
+  constructor(file, url, token, show) {
+    Object.assign(this, { file, url, token, show });
+    this.fingerprint = `${file.size}-${file.lastModified}`;
   }
 
-  // Resolves with the id of the complete upload; throws Refused.
+  // Upload the file and return the id of the upload. Throws Refused.
   async run() {
-    let place = await this.#again(() => this.#begun());
+    let place = await this.#retry(() => this.#findOrCreate());
     for (;;) {
-      const offset = await this.#again(() => this.#offset(place));
-      if (offset === null) place = await this.#again(() => this.#create());
+      const offset = await this.#retry(() => this.#offset(place));
+      if (offset === null) place = await this.#retry(() => this.#create());
       else if (offset >= this.file.size && this.file.size) break;
-      else if (!this.file.size || (await this.#again(() => this.#send(place, offset)))) break;
+      else if (!this.file.size || (await this.#retry(() => this.#send(place, offset)))) break;
     }
     return place.split("/").pop();
   }
@@ -41,9 +41,9 @@ class FileUpload {
     this.#stopped.abort();
   }
 
-  // Try until there is an answer: at longer and longer intervals, and at once when the browser is online again.
-  async #again(act) {
-    for (let wait = 500; ; wait = Math.min(wait * 2, LONGEST_WAIT_MS)) {
+  // Retry with growing delays, and at once when the browser is online again.
+  async #retry(act) {
+    for (let wait = 500; ; wait = Math.min(wait * 2, MAX_RETRY_MS)) {
       try {
         return await act();
       } catch (fault) {
@@ -57,7 +57,7 @@ class FileUpload {
     }
   }
 
-  async #ask(method, place, headers = {}, body = undefined) {
+  async #request(method, place, headers = {}, body = undefined) {
     const answer = await fetch(place, {
       method,
       body,
@@ -65,23 +65,23 @@ class FileUpload {
       signal: this.#stopped.signal,
     });
     if (answer.ok || [404, 409].includes(answer.status)) return answer;
-    // A 429 that says when to come back is no refusal: too many pieces are on their way just now.
+    // A 429 with Retry-After is temporary: too many pieces are being uploaded.
     const later = answer.status === 429 && answer.headers.has("Retry-After");
     if (answer.status >= 500 || answer.status === 423 || later) throw new Error(answer.statusText);
     throw new Refused((await answer.json()).error?.message ?? answer.statusText);
   }
 
-  // An upload of this file that was begun before, else a new one.
-  async #begun() {
-    const { results } = await (await this.#ask("GET", `${this.address}?limit=500`)).json();
-    const same = results.find((one) => one.filename === this.file.name && one.mark === this.mark);
-    return same ? `${this.address}/${same.id}` : this.#create();
+  // Return the path of an earlier upload of this file, otherwise of a new one.
+  async #findOrCreate() {
+    const { results } = await (await this.#request("GET", `${this.url}?limit=500`)).json();
+    const same = results.find((one) => one.filename === this.file.name && one.fingerprint === this.fingerprint);
+    return same ? `${this.url}/${same.id}` : this.#create();
   }
 
   async #create() {
-    const metadata = { filename: this.file.name, mark: this.mark };
+    const metadata = { filename: this.file.name, fingerprint: this.fingerprint };
     const pairs = Object.entries(metadata).map(([key, value]) => `${key} ${base64(value)}`);
-    const answer = await this.#ask("POST", this.address, {
+    const answer = await this.#request("POST", this.url, {
       "Upload-Length": this.file.size,
       "Upload-Metadata": pairs.join(","),
     });
@@ -90,23 +90,23 @@ class FileUpload {
   }
 
   async #offset(place) {
-    const answer = await this.#ask("HEAD", place);
+    const answer = await this.#request("HEAD", place);
     return answer.ok ? Number(answer.headers.get("Upload-Offset")) : null;
   }
 
-  // Send the next piece; true when it was the last. The digest of the whole file goes with that one.
+  // Send the next piece, and the digest of the file with the last one. Return whether it was the last.
   async #send(place, offset) {
     const end = Math.min(offset + PIECE_BYTES, this.file.size);
     await this.#read(end);
     const whole = end === this.file.size ? { "Repr-Digest": `sha-256=:${this.#wholeDigest()}:` } : {};
     this.show("going", offset / this.file.size);
-    const answer = await this.#ask(
+    const answer = await this.#request(
       "PATCH",
       place,
       { "Content-Type": "application/offset+octet-stream", "Upload-Offset": offset, ...whole },
       this.file.slice(offset, end),
     );
-    if (!answer.ok) return false; // somebody else is further, or it is gone: ask anew where it is
+    if (!answer.ok) return false; // another tab has sent more, or the upload is gone: read the offset again
     this.show("going", end / this.file.size);
     return end === this.file.size;
   }
@@ -116,7 +116,7 @@ class FileUpload {
     return this.#digest;
   }
 
-  // Take the file into the digest up to here, a piece at a time.
+  // Add the file up to `end` to the digest, in pieces.
   async #read(end) {
     while (!this.#digest && this.#hash.length < end) {
       const from = this.#hash.length;
@@ -130,7 +130,7 @@ class FileUpload {
   }
 }
 
-// One file field of the form: its hidden field, its progress, what is said of it.
+// A file field of the form, with its hidden field for the upload id and its progress line.
 class Field {
   #running = null;
   #since = null;
@@ -160,7 +160,7 @@ class Field {
     this.#name(file.name);
     this.#show("going", 0);
     this.#since = null;
-    // The form itself need not carry the file any more.
+    // The form must not send the file again.
     this.input.disabled = true;
     this.input.hidden = true;
     try {
@@ -192,7 +192,7 @@ class Field {
     return this.#running !== null;
   }
 
-  // The form came back from the server with an upload of before.
+  // The form came back from the server with an earlier upload.
   async #restore() {
     this.input.disabled = this.input.hidden = true;
     this.#name("Uploaded file");
@@ -224,7 +224,7 @@ class Field {
     ready(this.form);
   }
 
-  // How fast it goes since it went on, once a piece has arrived.
+  // Return the speed since the upload started or resumed, when a piece has arrived.
   #pace(share) {
     const sent = share * (this.#running?.file.size ?? 0);
     const now = performance.now();
@@ -234,13 +234,13 @@ class Field {
   }
 }
 
-// What needs the files waits until they are there.
+// Disable buttons that need the files until they are uploaded.
 function ready(form) {
   const busy = fields.some((field) => field.form === form && field.busy);
   for (const button of document.querySelectorAll("[data-needs-uploads]")) button.disabled = busy;
 }
 
-// Several files at once go where their names say; the first that says nothing is the one it was dropped on.
+// Assign several files to fields by their names; others go to the field they were dropped on.
 function spread(files, onto) {
   for (const file of files) {
     const split = Object.keys(SPLITS).find((name) => SPLITS[name].test(file.name));
@@ -249,7 +249,7 @@ function spread(files, onto) {
   }
 }
 
-// A field that has its file already says so while it is made, and looks at those before it.
+// The constructor of a field reads the fields before it, so they are added one by one.
 const fields = [];
 for (const input of document.querySelectorAll("form[data-uploads] input[type=file]")) {
   fields.push(new Field(input, input.form));
@@ -259,8 +259,8 @@ const fieldOf = (target) => fields.find((field) => field.input.closest(".field")
 for (const field of fields) {
   field.input.addEventListener("change", () => field.input.files.length && field.take(field.input.files[0]));
 }
-// Which field a file that is held over the page would go to.
-function over(field) {
+// Highlight the field that would receive a dragged file.
+function highlight(field) {
   for (const one of fields) one.input.closest(".field").classList.toggle("over", one === field);
 }
 document.addEventListener("dragover", (event) => {
@@ -269,11 +269,11 @@ document.addEventListener("dragover", (event) => {
     event.preventDefault();
     event.dataTransfer.dropEffect = "copy";
   }
-  over(field);
+  highlight(field);
 });
-document.addEventListener("dragleave", (event) => event.relatedTarget || over());
+document.addEventListener("dragleave", (event) => event.relatedTarget || highlight());
 document.addEventListener("drop", (event) => {
-  over();
+  highlight();
   const field = fieldOf(event.target);
   if (!field || !event.dataTransfer.files.length) return;
   event.preventDefault();

@@ -1,4 +1,4 @@
-"""`manage.py populate`: many models like one that is there."""
+"""`manage.py populate`: copy a model many times, for load tests."""
 
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from rich.console import Console
 from rich.progress import Progress
 
-from demo.history import jobs_remember, usage_remember
+from demo.history import jobs_create, usage_create
 from demo.populate import copies_of, populate, statistics_gather
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import tenant_by_slug
@@ -23,19 +23,22 @@ SLUG = "populated"
 
 class Command(BaseCommand):
     help = (
-        "Register many models like one that is there, each with numbers of its own: to try out how a large"
-        " installation looks and serves. They get a past: jobs that are over, and usage."
+        "Create many copies of a model with different weights, to test a large installation. Also creates"
+        " finished jobs and usage."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("like", help="the model to copy, as tenant/name")
-        parser.add_argument("--models", type=int, default=10_000, help="how many (10,000)")
+        parser.add_argument("--models", type=int, default=10_000, help="number of models (10,000)")
         parser.add_argument(
-            "--tenants", type=int, default=1000, help=f"shared out over so many, called {SLUG}-1 and so on"
+            "--tenants",
+            type=int,
+            default=1000,
+            help=f"number of tenants that own them, named {SLUG}-1 and so on (1,000)",
         )
-        parser.add_argument("--tenant", help="all of them this one's, which is there already, instead")
-        parser.add_argument("--jobs", type=int, default=1000, help="jobs of theirs that are over (1,000)")
-        parser.add_argument("--usage", type=int, default=100_000, help="rows of usage, one a day (100,000)")
+        parser.add_argument("--tenant", help="an existing tenant that owns all of them, instead")
+        parser.add_argument("--jobs", type=int, default=1000, help="number of finished jobs (1,000)")
+        parser.add_argument("--usage", type=int, default=100_000, help="number of daily usage rows (100,000)")
 
     def handle(
         self,
@@ -62,11 +65,11 @@ class Command(BaseCommand):
                 progress=lambda done: bar.update(task, completed=done),
             )
         versions = list(_populated(owners, template))
-        jobs_remember(versions=versions, count=jobs)
-        usage_remember(versions=versions, count=usage)
+        jobs_create(versions=versions, count=jobs)
+        usage_create(versions=versions, count=usage)
         statistics_gather()
-        whose = f"of {tenant}" if tenant else f"of {len(owners)} tenants"
-        self.stdout.write(f"{models} models like {like}, {whose}, are registered and served.")
+        owner = tenant or f"{len(owners)} tenants"
+        self.stdout.write(f"Created {models} copies of {like} for {owner}.")
 
 
 def _version(like: str) -> Version:
@@ -79,9 +82,9 @@ def _version(like: str) -> Version:
 
 
 def _populated(owners: Sequence[Tenant], like: Version) -> QuerySet[Version]:
-    """What was registered for these tenants, now or earlier."""
-    mine = Version.unscoped.filter(tenant__in=owners, hplm__name__regex=copies_of(like), number=1)
-    return mine.select_related("hplm").order_by("pk")
+    """All copies of these tenants, also those of earlier runs."""
+    copies = Version.unscoped.filter(tenant__in=owners, hplm__name__regex=copies_of(like), number=1)
+    return copies.select_related("hplm").order_by("pk")
 
 
 def _existing(slug: str) -> Tenant:

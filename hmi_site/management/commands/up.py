@@ -1,4 +1,4 @@
-"""`manage.py up`: everything, in the foreground."""
+"""`manage.py up`: run all processes in the foreground."""
 
 from argparse import ArgumentParser
 from typing import Any
@@ -16,16 +16,16 @@ from hmi_site.launcher.welcome import show_welcome
 
 
 class Command(BaseCommand):
-    """Runs the site until Ctrl-C. The first start builds the demo content."""
+    """Runs the site until Ctrl-C. The first start builds the demo."""
 
     help = "Start everything: database, Valkey, inference worker, Celery workers, web. Ctrl-C stops it."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """The options of the command."""
-        parser.add_argument("--no-demo", action="store_true", help="do not build the demo content")
+        parser.add_argument("--no-demo", action="store_true", help="do not build the demo")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Exit status 0 when asked to stop, 1 when something failed."""
+        """Exit status: 0 after Ctrl-C or SIGTERM, 1 after an error."""
         console = Console(soft_wrap=True)
         try:
             with Stack(console) as stack:
@@ -38,13 +38,12 @@ class Command(BaseCommand):
 
 
 def _demo(console: Console) -> DemoSummary | None:
-    """The demo, built if need be. The site serves without it, so its failure is said, and no more; nor does
-    a server that was started again meanwhile end anything else."""
+    """Build the demo if it is missing. The site keeps running if that fails."""
     try:
         demo_build(console)
     except (DemoError, DatabaseError, InterfaceError, RedisError) as error:
         console.print(f"[red]The demo is not complete.[/red] {error}", highlight=False)
         connections.close_all()
-        console.print("The next start takes it up again; --no-demo goes without.")
+        console.print("The next start continues it; --no-demo skips it.")
         return None
     return demo_summary()

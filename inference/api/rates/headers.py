@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from inference.api.rates.limits import TOKENS
 from inference.api.rates.shares import Limit, Standing
 from inference.api.rates.spending import shares
-from inference.decimals import plain_number
+from inference.number_format import format_number
 
 TOLD = "_rate_limits"
 
@@ -47,5 +47,5 @@ def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
     return {
         f"x-ratelimit-limit-{kind}": str(nearest.limit.per_minute),
         f"x-ratelimit-remaining-{kind}": str(nearest.left),
-        f"x-ratelimit-reset-{kind}": f"{plain_number(nearest.reset_s)}s",
+        f"x-ratelimit-reset-{kind}": f"{format_number(nearest.reset_s)}s",
     }

@@ -19,9 +19,9 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body, validated_query
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.selectors.uploads import upload_of
-from versiontree.jobs.api.jobs import validated_body, validated_query
 
 
 class BatchTenantView(TenantView):

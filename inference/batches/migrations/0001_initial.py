@@ -29,7 +29,7 @@ class Migration(migrations.Migration):
                 ),
                 ("key_prefix", models.CharField(blank=True, default="", max_length=8)),
                 (
-                    "form",
+                    "line_format",
                     models.CharField(
                         choices=[("inputs", "An input a line"), ("requests", "A request a line")],
                         default="inputs",
@@ -149,7 +149,8 @@ class Migration(migrations.Migration):
                         name="batch_state_is_known",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("form__in", ["inputs", "requests"])), name="batch_form_is_known"
+                        condition=models.Q(("line_format__in", ["inputs", "requests"])),
+                        name="batch_line_format_is_known",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(

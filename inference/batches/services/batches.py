@@ -52,7 +52,7 @@ def batch_create(
         tenant=tenant,
         created_by=person(actor),
         key_prefix=actor.prefix if isinstance(actor, ApiKey) else "",
-        form=BatchFormat(line_format),
+        line_format=BatchFormat(line_format),
         endpoint=endpoint,
         model=model,
         model_name=resolved.model_name if resolved else "",
@@ -94,7 +94,7 @@ def batch_submit(
         filename=filename,
         stream=upload_stored_file(stream) if isinstance(stream, Upload) else stream,
         actor=actor,
-        life=RETENTION,
+        expires_after=RETENTION,
         released_bytes=upload.size_bytes if upload else 0,
         on_stored=on_stored,
     )
@@ -129,7 +129,11 @@ def batch_delete(*, batch: Batch, actor: Actor) -> None:
         if not (acquired and found.files_ready):
             message = "The results of the batch are being stored; try again in a moment."
             raise HmiError(ErrorCode.INVALID_TRANSITION, message)
-        files = [found.results, found.errors, found.input if found.form == BatchFormat.INPUTS else None]
+        files = [
+            found.results,
+            found.errors,
+            found.input if found.line_format == BatchFormat.INPUTS else None,
+        ]
         _audit("batch.delete", found, actor)
         folder = found.folder
         found.delete()

@@ -1,4 +1,4 @@
-"""Writing an hPLM as a folder that `peft` or `adapters` load on the root's checkpoint."""
+"""Exports an hPLM as a folder that `peft` or `adapters` can load on the root's checkpoint."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -44,19 +44,21 @@ ADAPTERHUB_PARTS: Final = {
     True: {"adapter": "attention_adapters", "output_adapter": "output_adapters"},
     False: {"adapter": "attention.output", "output_adapter": "output"},
 }
-"""Where AdapterHub has our parts, by whether the family is DistilBERT."""
+"""AdapterHub's modules by our parts, by whether the family is DistilBERT."""
 
 
-def adapter_export(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the hPLM in the folder `hplm`, of the root in the folder `root`, into the new folder `out` in the
-    `format` "peft" or "adapterhub", fp32. The answer says how its outputs are to be `read`, or why that
-    format `refused` it. Raises HplmError for artifacts that cannot be read."""
-    root, out = Path(wanted["root"]), Path(wanted["out"])
+def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Export the hPLM in the folder `hplm`, of the root in the folder `root`, to the new folder `out`.
+
+    The `format` is "peft" or "adapterhub", the tensors are float32. Returns {"read": how to read its
+    outputs}, or {"refused": why the format cannot express it}. Raises HplmError for unreadable artifacts.
+    """
+    root, out = Path(payload["root"]), Path(payload["out"])
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
-    hplm = Hplm.load(Path(wanted["hplm"]))
+    hplm = Hplm.load(Path(payload["hplm"]))
     out.mkdir()
     try:
-        return {"read": WRITERS[wanted["format"]](hplm, config, root, out)}
+        return {"read": WRITERS[payload["format"]](hplm, config, root, out)}
     except HplmError as error:
         if error.code != UNSUPPORTED:
             raise
@@ -64,7 +66,7 @@ def adapter_export(wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
-    """LoRA, shifted biases and normalisations in the upper layers, and the head."""
+    """Write LoRA, biases and layer norms of the upper layers, and the head. Returns how to read outputs."""
     spec = hplm.pet.spec
     if spec.adapter or spec.output_adapter:
         raise unsupported_adapter(
@@ -92,30 +94,30 @@ def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
             "r": max(spec.lora, 1),
             "lora_alpha": max(spec.lora, 1),
             "lora_dropout": 0.0,
-            # PEFT says this of adapters that bring biases; the tensors say which.
+            # PEFT has no value for the biases of some layers; the tensors say which.
             "bias": "all" if spec.biases else "none",
             "target_modules": sorted({module_name(layer, place, config)
                                       for layer in range(config.upper) for place in places}),
-            # PEFT takes every module whose name ends so: of bert.pooler.dense it must be the pooler.
+            # PEFT matches the ends of module names: bert.pooler.dense must be "pooler".
             "modules_to_save": sorted({name.removeprefix("bert.").split(".")[0] for name in head}),
         },
     )  # fmt: skip
     labels = {str(number): label for number, label in enumerate(hplm.labels)}
-    told: dict[str, Any] = {"id2label": labels, "label2id": {label: int(at) for at, label in labels.items()}}
+    extra: dict[str, Any] = {"id2label": labels, "label2id": {label: int(at) for at, label in labels.items()}}
     if hplm.task in PROBLEM_TYPES:
-        told["problem_type"] = PROBLEM_TYPES[hplm.task]
-    write_json(out / "config.json", told)
+        extra["problem_type"] = PROBLEM_TYPES[hplm.task]
+    write_json(out / "config.json", extra)
     return read
 
 
 def _shifted_tensors(hplm: Hplm, config: RootConfig, root: Path) -> dict[str, Tensor]:
-    """The biases and normalisations as the PET makes them, by the checkpoint's names."""
+    """The biases and layer norms with the PET's changes, by the checkpoint's names."""
     spec, found = hplm.pet.spec, {}
     own = to_float32(read_weights(root / UPPER_FILE)) if spec.biases or spec.norms else {}
     for layer in range(config.upper):
         for place in PLACES if spec.biases else ():
             value = own[f"layers.{layer}.{place}.bias"] + hplm.pet.weights[f"bias.{place}"][layer]
-            # A map that LoRA updates stands one step further down.
+            # PEFT wraps a linear layer with LoRA.
             inside = ".base_layer" if spec.lora and place in spec.lora_places else ""
             found[f"{module_name(layer, place, config)}{inside}.bias"] = value
         for norm in NORMS if spec.norms else ():
@@ -127,7 +129,7 @@ def _shifted_tensors(hplm: Hplm, config: RootConfig, root: Path) -> dict[str, Te
 
 
 def _peft_head(hplm: Hplm, config: RootConfig) -> tuple[str, dict[str, Tensor], str]:
-    """(type of the task, tensors by the task model's names, how its outputs are read)."""
+    """(PEFT's task type, tensors by the task model's names, how to read its outputs)."""
     head, names = hplm.head, FAMILY_HEADS[config.family]
     if head.pooling == "token":
         if head.inner:
@@ -141,24 +143,24 @@ def _peft_head(hplm: Hplm, config: RootConfig) -> tuple[str, dict[str, Tensor], 
     if head.activation != names.activation:
         raise unsupported_adapter(f"its head has {head.activation} where task models of {config.family} have "
                       f"{names.activation}")  # fmt: skip
-    # The pooler stands in the encoder.
+    # The pooler is a module of the encoder.
     inner = f"bert.{names.inner}" if names.inner == "pooler.dense" else names.inner
     tensors = _linear(inner, head.inner.weight, head.inner.bias)
     return "SEQ_CLS", tensors | _linear(names.output, head.weight, head.bias), "The logits are its outputs."
 
 
 def _token_head(head: Head) -> tuple[dict[str, Tensor], str]:
-    """A head that reads states as they are: no task model for texts does that, those for tokens do."""
+    """A head without a hidden layer, as a token classifier: text classifiers all have one."""
     width = head.hidden
     if head.pooling == "cls":
         return _linear("classifier", head.weight, head.bias), "Its outputs are the logits of the first token."
-    both = head.weight.new_zeros(2 * head.labels, width)
-    both[: head.labels], both[head.labels :] = head.weight[:, :width], head.weight[:, width:]
-    bias = head.bias.new_zeros(2 * head.labels)
-    bias[: head.labels] = head.bias
+    both = head.weight.new_zeros(2 * head.num_labels, width)
+    both[: head.num_labels], both[head.num_labels :] = head.weight[:, :width], head.weight[:, width:]
+    bias = head.bias.new_zeros(2 * head.num_labels)
+    bias[: head.num_labels] = head.bias
     return _linear("classifier", both, bias), (
-        f"The model has {2 * head.labels} logits for each token. Its outputs are the first {head.labels} of "
-        f"the first token, plus the mean over all tokens of the other {head.labels}."
+        f"The model has {2 * head.num_labels} logits for each token. Its outputs are the first "
+        f"{head.num_labels} of the first token, plus the mean over all tokens of the other {head.num_labels}."
     )
 
 
@@ -167,7 +169,7 @@ def _linear(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
 
 
 def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> str:
-    """Bottleneck adapters in the upper layers, and the head."""
+    """Write bottleneck adapters of the upper layers, and the head. Returns how to read its outputs."""
     spec = hplm.pet.spec
     if spec.lora or spec.biases or spec.norms or not (spec.adapter or spec.output_adapter):
         raise unsupported_adapter("its PET has more than bottleneck adapters, or none: export it for PEFT")
@@ -206,7 +208,7 @@ def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> 
 
 
 def _reduction_factor(hplm: Hplm, config: RootConfig) -> dict[str, float] | float:
-    """AdapterHub cuts hidden / factor down to a whole number: aim at the middle."""
+    """The factor of the adapters' width. AdapterHub rounds hidden / factor down, hence the 0.5."""
     spec = hplm.pet.spec
     if spec.adapter and spec.output_adapter and spec.adapter != spec.output_adapter:
         raise unsupported_adapter(
@@ -225,7 +227,7 @@ def _write_hub_head(hplm: Hplm, about: Mapping[str, Any], out: Path) -> None:
     write_weights(out / adapterhub.HEAD_FILE, tensors)
     config: dict[str, Any] = {
         "head_type": HEAD_TYPES[hplm.task],
-        "num_labels": head.labels,
+        "num_labels": head.num_labels,
         "layers": len(maps),
         "activation_function": head.activation or "tanh",
     }

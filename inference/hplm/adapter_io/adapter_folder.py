@@ -1,5 +1,4 @@
-"""The folder of an adapter that was trained elsewhere: reading its files, and where the modules it names
-stand."""
+"""Reads the files of an imported adapter, and locates the modules that it names."""
 
 import re
 from collections.abc import Mapping
@@ -16,25 +15,18 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.root_config import RootConfig
 
 MAX_LISTED_NAMES = 8
-
-
 UNSUPPORTED = "invalid_archive"
-
-
 MAX_NAME_LENGTH = 300
-
-
 MAX_TENSORS = 20_000
-"""No module of a checkpoint has a longer name, and no adapter more tensors: expressions read each name."""
+"""Limits of the input of regular expressions. No real adapter has longer names or more tensors."""
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterRequest:
-    """The folder of an adapter and that of the root it shall work on.
+    """An adapter's folder, its root's folder, and options of the import.
 
-    labels: names of the outputs, where the folder does not say them. task: which one of a text's tasks it is,
-    where the folder leaves that open ("" otherwise). pairs: inputs have two texts. drop_lower: what it
-    changes below the cut may be left behind.
+    labels: names of the outputs, if the folder has none. task: the task, if the folder does not say it, or
+    "". pairs: inputs have two texts. drop_lower: changes below the cut are dropped instead of refused.
     """
 
     folder: Path
@@ -47,8 +39,7 @@ class AdapterRequest:
 
 @dataclass(frozen=True, slots=True)
 class ImportedAdapter:
-    """The hPLM that an adapter becomes; `dropped` names what it changed below the cut, which is left behind;
-    `about` is what its folder says of itself."""
+    """The hPLM of an adapter, the names of its dropped changes below the cut, and metadata of its folder."""
 
     hplm: Hplm
     dropped: tuple[str, ...] = ()
@@ -56,7 +47,7 @@ class ImportedAdapter:
 
 
 class LowerLayersChangedError(HplmError):
-    """An adapter changes what stands below the cut, where no hPLM can."""
+    """An adapter changes layers below the cut, which lookup tables replace."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
@@ -75,7 +66,7 @@ def read_adapter_json(path: Path) -> dict[str, Any]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file of an adapter's folder, all finite, in fp32."""
+    """The tensors of a file of an adapter's folder, finite and float32."""
     weights = read_weights(path, missing=UNSUPPORTED, damaged=UNSUPPORTED)
     if len(weights) > MAX_TENSORS:
         raise unsupported_adapter(
@@ -88,27 +79,26 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def unsupported_adapter(message: str) -> HplmError:
-    """An adapter that cannot become an hPLM."""
+    """The error for an adapter that cannot be imported."""
     return HplmError(UNSUPPORTED, message)
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleLocation:
-    """layer: of the upper layers, from 0; None below the cut. part: our name within the layer ("query",
-    "attention_norm"); "" where that is not one we know."""
+    """Where a module is: the upper layer, from 0 (None below the cut), and our name of the part ("query",
+    "attention_norm"; "" if it is unknown)."""
 
     layer: int | None
     part: str
 
 
 def strip_prefix(name: str, config: RootConfig) -> str:
-    """The name without what a task model puts before the encoder's."""
+    """The name without the prefix of the encoder in task models."""
     return name.removeprefix(FAMILIES[config.family].prefix)
 
 
 def locate_module(module: str, config: RootConfig) -> ModuleLocation | None:
-    """The place of a module in the encoder, its name as `strip_prefix` gives it; None for what is no part of
-    it (a head). Raises nothing: what is unknown within a layer has no part."""
+    """The location of a module, named as by `strip_prefix`; None if it is not in the encoder."""
     family = FAMILIES[config.family]
     if module.startswith(("embeddings.", "embeddings_project")):
         return ModuleLocation(None, "")
@@ -122,6 +112,6 @@ def locate_module(module: str, config: RootConfig) -> ModuleLocation | None:
 
 
 def module_name(layer: int, part: str, config: RootConfig) -> str:
-    """The name that a checkpoint of the family has for a part of upper layer `layer`, without the prefix."""
+    """The checkpoint's name for a part of upper layer `layer`, without the encoder's prefix."""
     family = FAMILIES[config.family]
     return family.layer.format(layer + config.lower) + family.layer_names[part]

@@ -1,4 +1,4 @@
-"""Making the artifact of an hPLM from an adapter that was trained elsewhere on the root's checkpoint."""
+"""Converts an adapter that was trained elsewhere on the root's checkpoint to an hPLM."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -23,37 +23,36 @@ READERS: Final[Mapping[bool, Callable[[AdapterRequest, RootConfig], ImportedAdap
     True: read_peft,
     False: read_adapterhub,
 }
-"""By whether the configuration names a type of PEFT's."""
+"""By whether the configuration has a ``peft_type``."""
 
 
-def adapter_import(wanted: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the hPLM that the folder `adapter` becomes on the root in the folder `root` into the folder
-    `out`, in fp32, so that nothing of it is lost. The other keys are those of `AdapterRequest`.
+def adapter_import(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert the adapter in the folder `adapter` for the root in the folder `root`, and write the hPLM into
+    the folder `out`, float32. The other keys are those of `AdapterRequest`.
 
-    The answer says `task`, `labels`, `pairs`, `dropped` (what is left behind) and `about`. HplmError for
-    whatever cannot be carried over.
+    Returns `task`, `labels`, `pairs`, `pet`, `dropped` and `about`. Raises HplmError if that is impossible.
     """
-    asked = AdapterRequest(
-        folder=Path(wanted["adapter"]),
-        root=Path(wanted["root"]),
-        labels=tuple(wanted["labels"]),
-        task=wanted["task"],
-        pairs=wanted["pairs"],
-        drop_lower=wanted["drop_lower"],
+    request = AdapterRequest(
+        folder=Path(payload["adapter"]),
+        root=Path(payload["root"]),
+        labels=tuple(payload["labels"]),
+        task=payload["task"],
+        pairs=payload["pairs"],
+        drop_lower=payload["drop_lower"],
     )
-    _check_safe(asked.folder)
-    config = RootConfig.from_json(read_artifact_json(asked.root / ROOT_FILE))
-    about = read_adapter_json(asked.folder / CONFIG_FILE)
-    carried = READERS["peft_type" in about](asked, config)
-    carried.hplm.save(Path(wanted["out"]), torch.float32)
-    hplm = carried.hplm
+    _check_safe(request.folder)
+    config = RootConfig.from_json(read_artifact_json(request.root / ROOT_FILE))
+    about = read_adapter_json(request.folder / CONFIG_FILE)
+    imported = READERS["peft_type" in about](request, config)
+    imported.hplm.save(Path(payload["out"]), torch.float32)
+    hplm = imported.hplm
     return {
         "task": hplm.task,
         "labels": list(hplm.labels),
         "pairs": hplm.pairs,
         "pet": hplm.pet.spec.to_json(),
-        "dropped": list(carried.dropped),
-        "about": dict(carried.about),
+        "dropped": list(imported.dropped),
+        "about": dict(imported.about),
     }
 
 

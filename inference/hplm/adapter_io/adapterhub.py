@@ -1,4 +1,4 @@
-"""Reading the folder that AdapterHub's `adapters` saves of a bottleneck adapter with its head:
+"""Reads the folder of a bottleneck adapter that AdapterHub's `adapters` has saved with its head:
 `adapter_config.json`, `adapter.safetensors`, `head_config.json` and `model_head.safetensors`."""
 
 import math
@@ -42,7 +42,7 @@ REQUIRED_CONFIG: Final[Mapping[str, Any]] = {
     "phm_layer": False,
     "inv_adapter": None,
 }
-"""The form that is computed here: behind the normalisation of each block, added to what it reads."""
+"""The supported kind: after the layer norm of each block, with a residual connection."""
 IGNORED_CONFIG: Final = frozenset(
     {
         "mh_adapter", "output_adapter", "reduction_factor", "leave_out", "scaling", "dropout", "init_weights",
@@ -57,14 +57,14 @@ TASKS: Final[Mapping[str, Task]] = {
     "question_answering": "question_answering",
 }
 PROBLEM_TYPES: Final[Mapping[str, str]] = {"multilabel_classification": "multi_label_classification"}
-"""What transformers calls the problem of a head for whole texts, where its type says it."""
+"""The ``problem_type`` of transformers for a head of this type."""
 ADAPTER_PARTS: Final = {
     "attention.output": "adapter",
     "attention_adapters": "adapter",
     "output": "output_adapter",
     "output_adapters": "output_adapter",
 }
-"""Our parts, by where AdapterHub has its adapters; the second names are DistilBERT's."""
+"""Our parts by AdapterHub's modules. The second names are DistilBERT's."""
 TENSOR_NAMES: Final = {
     "adapter_down.0.weight": "down_w",
     "adapter_down.0.bias": "down_b",
@@ -77,24 +77,28 @@ _TENSOR: Final = re.compile(
 _HEAD: Final = re.compile(r"heads\.[^.]+\.(\d{1,3})\.(weight|bias)")
 
 
-def read_adapterhub(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
-    """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
-    cannot be carried over, LowerTouchedError among it."""
-    about = read_adapter_json(asked.folder / CONFIG_FILE)
+def read_adapterhub(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
+    """The hPLM with the adapter's changes of the upper layers.
+
+    Raises HplmError for what cannot be imported, such as LowerLayersChangedError.
+    """
+    about = read_adapter_json(request.folder / CONFIG_FILE)
     form = about.get("config")
     if not isinstance(form, Mapping):
         raise unsupported_adapter(
             f"{CONFIG_FILE} is of neither PEFT nor AdapterHub: it has no peft_type, and no config"
         )
     _check(form)
-    weights = read_tensors(asked.folder / WEIGHTS_FILE)
+    weights = read_tensors(request.folder / WEIGHTS_FILE)
     dropped: list[str] = []
     found = _tensors_by_layer(weights, config, dropped)
-    if dropped and not asked.drop_lower:
+    if dropped and not request.drop_lower:
         raise LowerLayersChangedError(tuple(dropped))
     pet = _pet(found, _scaling(form), config)
-    told = {name: about.get(name) for name in ("model_name", "version")}
-    return ImportedAdapter(_with_head(pet, asked, config), tuple(dropped), {"format": "adapterhub", **told})
+    extra = {name: about.get(name) for name in ("model_name", "version")}
+    return ImportedAdapter(
+        _with_head(pet, request, config), tuple(dropped), {"format": "adapterhub", **extra}
+    )
 
 
 def _check(form: Mapping[str, Any]) -> None:
@@ -116,7 +120,7 @@ def _check(form: Mapping[str, Any]) -> None:
     if missing := sorted(
         REQUIRED_CONFIG.keys() - form.keys() - {"adapter_residual_before_ln", "cross_adapter"}
     ):
-        raise unsupported_adapter(f"{CONFIG_FILE} does not say {missing[0]}: it is no bottleneck adapter's")
+        raise unsupported_adapter(f"{CONFIG_FILE} has no {missing[0]}: it is not of a bottleneck adapter")
 
 
 def _scaling(form: Mapping[str, Any]) -> float:
@@ -129,7 +133,7 @@ def _scaling(form: Mapping[str, Any]) -> float:
 def _tensors_by_layer(
     weights: Mapping[str, Tensor], config: RootConfig, dropped: list[str]
 ) -> dict[tuple[str, int], dict[str, Tensor]]:
-    """The tensors by part and upper layer; what is below the cut and does something goes to `dropped`."""
+    """The tensors by part and upper layer. Appends non-zero adapters below the cut to `dropped`."""
     found: dict[tuple[str, int], dict[str, Tensor]] = {}
     names = set()
     for name in sorted(weights):
@@ -158,7 +162,7 @@ def _tensors_by_layer(
 def _pet(
     found: Mapping[tuple[str, int], Mapping[str, Tensor]], scaling: float, config: RootConfig
 ) -> PetWeights:
-    """All in one PET: narrower adapters are widened with zeros, and a layer without one adds nothing."""
+    """The PET: narrower adapters are padded with zeros, and a layer without one has an adapter of zeros."""
     shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
     widths = {"adapter": 0, "output_adapter": 0}
     for (part, layer), tensors in found.items():
@@ -193,10 +197,10 @@ def _check_shapes(part: str, layer: int, tensors: Mapping[str, Tensor], config: 
             raise unsupported_adapter(f"{where}: {name} has shape {tuple(tensors[name].shape)}, not {shape}")
 
 
-def _with_head(pet: PetWeights, asked: AdapterRequest, config: RootConfig) -> Hplm:
-    if not (asked.folder / HEAD_CONFIG_FILE).is_file():
+def _with_head(pet: PetWeights, request: AdapterRequest, config: RootConfig) -> Hplm:
+    if not (request.folder / HEAD_CONFIG_FILE).is_file():
         raise unsupported_adapter("it has no head, and a model answers with one: save it with with_head=True")
-    about = read_adapter_json(asked.folder / HEAD_CONFIG_FILE).get("config")
+    about = read_adapter_json(request.folder / HEAD_CONFIG_FILE).get("config")
     about = about if isinstance(about, Mapping) else {}
     kind = str(about.get("head_type"))
     if kind not in TASKS:
@@ -206,21 +210,25 @@ def _with_head(pet: PetWeights, asked: AdapterRequest, config: RootConfig) -> Hp
             "its head reads the model's pooler (use_pooler), which is no part of the adapter"
         )
     task = TASKS[kind]
-    head = _head(read_tensors(asked.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
+    head = _head(read_tensors(request.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
     if head.hidden != config.hidden:
         raise unsupported_adapter(
             f"its head reads {head.hidden} numbers; the layers of this root give {config.hidden}"
         )
     is_of_tokens = task in PER_TOKEN
-    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, PROBLEM_TYPES.get(kind))
+    task = (
+        token_task(request, task)
+        if is_of_tokens
+        else text_task(request, head.num_labels, PROBLEM_TYPES.get(kind))
+    )
     numbers = about.get("label2id")
     named = {str(number): label for label, number in numbers.items()} if isinstance(numbers, Mapping) else {}
-    labels = output_labels(asked, task, head.labels, named)
-    return Hplm(task, labels, pet, head, pairs=asked.pairs or task == QUESTION_ANSWERING)
+    labels = output_labels(request, task, head.num_labels, named)
+    return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
 
 
 def _head(weights: Mapping[str, Tensor], about: Mapping[str, Any], pooling: str) -> Head:
-    """One or two linear maps, and what stands between them."""
+    """A head of one or two linear layers, with an activation between them."""
     layers: dict[int, dict[str, Tensor]] = {}
     for name, value in weights.items():
         match = _HEAD.fullmatch(name)

@@ -1,9 +1,8 @@
-"""Patterns of module names as PEFT's `rank_pattern` and `alpha_pattern` have them, matched in bounded time.
+"""Matches the patterns of PEFT's `rank_pattern` and `alpha_pattern` in bounded time.
 
-PEFT hands them to Python's regular expressions, and some of those take for ever on a short name. Uploaded
-ones are therefore never compiled. Read are names, `.` for any character, escaped punctuation, `\\d`, lists
-and ranges in brackets such as `[0-9]`, the repetitions `?`, `*` and `+` of one character, `|` between whole
-patterns, and `^` and `$` at the ends. That is what configurations have in practice.
+PEFT uses Python's regular expressions, which can take exponential time. Uploaded patterns are not compiled.
+A subset is supported: names, `.`, escaped punctuation, `\\d`, `\\w`, lists and ranges such as `[0-9]`, the
+repetitions `?`, `*` and `+` of one character, `|` between whole patterns, and `^` and `$` at the ends.
 """
 
 import string
@@ -17,7 +16,7 @@ from inference.hplm.adapter_io.adapter_folder import unsupported_adapter
 MAX_PATTERN_LENGTH: Final = 200
 """Characters of one pattern."""
 MAX_PATTERNS: Final = 512
-"""In one object: PEFT writes at most one for each linear map of a model."""
+"""Patterns of one object. PEFT writes at most one for each linear layer."""
 REPETITIONS: Final = "?*+"
 PLAIN_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "_-")
 ESCAPED: Final[Mapping[str, frozenset[str]]] = {
@@ -26,7 +25,7 @@ ESCAPED: Final[Mapping[str, frozenset[str]]] = {
     **{sign: frozenset(sign) for sign in ".-_"},
 }
 Characters = frozenset[str] | None
-"""Those that fit; None: any."""
+"""The characters that match; None: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,27 +34,28 @@ class _Step:
     optional: bool
     repeated: bool
 
-    def takes(self, character: str) -> bool:
+    def accepts(self, character: str) -> bool:
         return self.characters is None or character in self.characters
 
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """A pattern that was read: sequences of steps, of which one must fit, and whether each must begin where
-    the name does."""
+    """A parsed pattern. ``alternatives``: of each the steps, and whether it is anchored at the start."""
 
-    ways: tuple[tuple[bool, tuple[_Step, ...]], ...]
+    alternatives: tuple[tuple[bool, tuple[_Step, ...]], ...]
 
     def matches(self, name: str) -> bool:
-        """Whether the name ends in what the pattern says, and that stands at its beginning or behind a dot,
-        as PEFT asks. Takes at most the product of both lengths in steps."""
-        return any(_matches_suffix(name, steps, whole=whole) for whole, steps in self.ways)
+        """Whether the pattern matches the whole name or its end after a dot, as in PEFT.
+
+        The time is bounded by the product of both lengths.
+        """
+        return any(_matches_suffix(name, steps, anchored=anchored) for anchored, steps in self.alternatives)
 
 
 def check_patterns(patterns: Any, field: str) -> None:
-    """Raise HplmError for what is no object of patterns that are read here, naming the one at fault."""
+    """Raise HplmError if it is not an object of supported patterns."""
     if not isinstance(patterns, Mapping):
-        raise unsupported_adapter(f"{field} is no object")
+        raise unsupported_adapter(f"{field} is not an object")
     if len(patterns) > MAX_PATTERNS:
         raise unsupported_adapter(f"{field} has {len(patterns):,} patterns; at most {MAX_PATTERNS} are read")
     for pattern in patterns:
@@ -63,24 +63,24 @@ def check_patterns(patterns: Any, field: str) -> None:
             name_pattern(pattern)
         except ValueError as error:
             raise unsupported_adapter(
-                f"{field}: the pattern {pattern[:60]!r} is not read here: {error}"
+                f"{field}: the pattern {pattern[:60]!r} is not supported: {error}"
             ) from error
 
 
 @lru_cache(maxsize=MAX_PATTERNS)
 def name_pattern(pattern: str) -> NamePattern:
-    """Read a pattern. Raises ValueError with what is not understood in it."""
+    """Parse a pattern. Raises ValueError for unsupported syntax."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(f"it is longer than {MAX_PATTERN_LENGTH} characters")
-    return NamePattern(tuple(_parse_alternative(way) for way in pattern.split("|")))
+    return NamePattern(tuple(_parse_alternative(alternative) for alternative in pattern.split("|")))
 
 
 def _parse_alternative(text: str) -> tuple[bool, tuple[_Step, ...]]:
-    whole = text.startswith("^")
+    anchored = text.startswith("^")
     text = text.removeprefix("^")
     if text.endswith("$") and not text.endswith(r"\$"):
         text = text[:-1]
-    return whole, tuple(_parse_steps(text))
+    return anchored, tuple(_parse_steps(text))
 
 
 def _parse_steps(text: str) -> Iterator[_Step]:
@@ -90,12 +90,12 @@ def _parse_steps(text: str) -> Iterator[_Step]:
         sign = text[at] if at < len(text) and text[at] in REPETITIONS else ""
         at += len(sign)
         if sign and at < len(text) and text[at] in REPETITIONS:
-            raise ValueError(f"{text[at]!r} stands behind another repetition")
+            raise ValueError(f"{text[at]!r} follows another repetition")
         yield _Step(characters, optional=sign in ("?", "*"), repeated=sign in ("*", "+"))
 
 
 def _parse_characters(text: str, at: int) -> tuple[Characters, int]:
-    """What one position takes, and where the next begins."""
+    """The characters that match at one position, and the index of the next."""
     sign = text[at]
     if sign in PLAIN_CHARACTERS:
         return frozenset(sign), at + 1
@@ -104,12 +104,12 @@ def _parse_characters(text: str, at: int) -> tuple[Characters, int]:
     if sign == "\\":
         escaped = text[at + 1 : at + 2]
         if escaped not in ESCAPED:
-            raise ValueError(f"{text[at : at + 2]!r} is no escape that is known")
+            raise ValueError(f"{text[at : at + 2]!r} is not a supported escape")
         return ESCAPED[escaped], at + 2
     if sign == "[":
         end = text.find("]", at)
         return _parse_list(text[at + 1 : end] if end > 0 else ""), end + 1
-    raise ValueError(f"{sign!r} may not stand in it")
+    raise ValueError(f"{sign!r} is not supported")
 
 
 def _parse_list(text: str) -> frozenset[str]:
@@ -121,36 +121,36 @@ def _parse_list(text: str) -> frozenset[str]:
         if text[at + 1 : at + 2] == "-" and at + 2 < len(text):
             last, step = text[at + 2], 3
         if first not in PLAIN_CHARACTERS or last not in PLAIN_CHARACTERS or first > last:
-            raise ValueError(f"[{text}] is no list of letters and digits")
+            raise ValueError(f"[{text}] is not a list of letters and digits")
         found.update(map(chr, range(ord(first), ord(last) + 1)))
         at += step
     if not found:
-        raise ValueError("its brackets are empty or do not end")
+        raise ValueError("its brackets are empty or not closed")
     return frozenset(found)
 
 
-def _matches_suffix(name: str, steps: tuple[_Step, ...], *, whole: bool) -> bool:
-    """Follows all places in `steps` that may come next at once, of which there are as many as steps."""
+def _matches_suffix(name: str, steps: tuple[_Step, ...], *, anchored: bool) -> bool:
+    """Simulates the pattern as an NFA: all possible positions in `steps` at once."""
     waiting = _skip_optional([0], steps)
     for character in name:
         further = set()
-        for place in waiting:
-            if place < len(steps) and steps[place].takes(character):
-                further.add(place + 1)
-                if steps[place].repeated:
-                    further.add(place)
-        if character == "." and not whole:
+        for position in waiting:
+            if position < len(steps) and steps[position].accepts(character):
+                further.add(position + 1)
+                if steps[position].repeated:
+                    further.add(position)
+        if character == "." and not anchored:
             further.add(0)
         waiting = _skip_optional(further, steps)
     return len(steps) in waiting
 
 
-def _skip_optional(places: Iterable[int], steps: tuple[_Step, ...]) -> set[int]:
-    """The places, and those behind steps that may be left out."""
+def _skip_optional(positions: Iterable[int], steps: tuple[_Step, ...]) -> set[int]:
+    """The positions, and those after optional steps."""
     found: set[int] = set()
-    for place in places:
-        found.add(place)
-        while place < len(steps) and steps[place].optional:
-            place += 1
-            found.add(place)
+    for position in positions:
+        found.add(position)
+        while position < len(steps) and steps[position].optional:
+            position += 1
+            found.add(position)
     return found

@@ -1,4 +1,4 @@
-"""Reading the folder that Hugging Face PEFT saves of a LoRA adapter: `adapter_config.json` and
+"""Reads the folder of a LoRA adapter that Hugging Face PEFT has saved: `adapter_config.json` and
 `adapter_model.safetensors`, optionally `config.json` of the task model for its labels."""
 
 import math
@@ -50,37 +50,39 @@ IGNORED_CONFIG: Final = frozenset(
         "qalora_group_size", "revision", "runtime_config", "target_modules",
     }
 )  # fmt: skip
-"""What says how it was trained, or where; the tensors say the rest."""
+"""Fields that do not change what the adapter computes."""
 UNSUPPORTED_VARIANTS: Final[Mapping[str, str]] = {
     "use_dora": "DoRA",
     "use_qalora": "QALoRA",
     "use_bdlora": "BD-LoRA",
 }
 WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal")
-"""Ways to begin that leave the checkpoint's own weights as they are; others take the update out of them."""
+"""Initializations that leave the checkpoint's weights unchanged. Others subtract the update from them."""
 TOKEN_TASKS: Final[Mapping[str, Task]] = {"TOKEN_CLS": TAGGING, "QUESTION_ANS": QUESTION_ANSWERING}
 _FACTOR: Final = re.compile(r"(.+)\.lora_([AB])(?:\.default)?\.weight")
 _PART: Final = re.compile(r"(.+)\.(weight|bias)")
 Updates = dict[tuple[int, str], tuple[Tensor, Tensor]]
 
 
-def read_peft(asked: AdapterRequest, config: RootConfig) -> ImportedAdapter:
-    """The hPLM that computes in the upper layers what the adapter does there. Raises HplmError with what
-    cannot be carried over, LowerTouchedError among it."""
-    about = read_adapter_json(asked.folder / CONFIG_FILE)
+def read_peft(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
+    """The hPLM with the adapter's changes of the upper layers.
+
+    Raises HplmError for what cannot be imported, such as LowerLayersChangedError.
+    """
+    about = read_adapter_json(request.folder / CONFIG_FILE)
     _check(about)
-    weights = read_tensors(asked.folder / WEIGHTS_FILE)
+    weights = read_tensors(request.folder / WEIGHTS_FILE)
     factors, others = _split_factors(weights, config)
     dropped: list[str] = []
     updates = _updates(factors, about, config, dropped)
     encoder = {name: value for name, value in others.items() if _tensor_location(name, config) is not None}
-    shifts = _shifts(encoder, config, asked.root, dropped)
-    if dropped and not asked.drop_lower:
+    shifts = _shifts(encoder, config, request.root, dropped)
+    if dropped and not request.drop_lower:
         raise LowerLayersChangedError(tuple(dropped))
     rest = {name: value for name, value in others.items() if name not in encoder}
-    hplm = _with_head(_pet(updates, shifts, config), rest, about, asked, config)
-    told = {name: about.get(name) for name in ("base_model_name_or_path", "peft_version")}
-    return ImportedAdapter(hplm, tuple(dropped), {"format": "peft", **told})
+    hplm = _with_head(_pet(updates, shifts, config), rest, about, request, config)
+    extra = {name: about.get(name) for name in ("base_model_name_or_path", "peft_version")}
+    return ImportedAdapter(hplm, tuple(dropped), {"format": "peft", **extra})
 
 
 def _check(about: Mapping[str, Any]) -> None:
@@ -110,7 +112,7 @@ def _check(about: Mapping[str, Any]) -> None:
 def _split_factors(
     weights: Mapping[str, Tensor], config: RootConfig
 ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
-    """Factors A and B by module, and all other tensors, by names without prefixes."""
+    """The factors A and B by module, and all other tensors, by names without prefixes."""
     factors: dict[str, dict[str, Tensor]] = {}
     others: dict[str, Tensor] = {}
     for name in sorted(weights):
@@ -137,8 +139,8 @@ def _updates(
     config: RootConfig,
     dropped: list[str],
 ) -> Updates:
-    """(a [r, in], b [out, r] with the scaling) by upper layer and place; what is below the cut and does
-    something goes to `dropped`."""
+    """(a [r, in], b [out, r] with the scaling) by upper layer and place. Names of non-zero updates below the
+    cut are appended to `dropped`."""
     found: Updates = {}
     shape = _upper_shape(config)
     for module, pair in factors.items():
@@ -155,7 +157,7 @@ def _updates(
                 dropped.append(module)
             continue
         _check_layer(place, module, config)
-        into, out = shape.ends(place.part)
+        into, out = shape.sizes(place.part)
         rank = _rank(about, module)
         if tuple(a.shape) != (rank, into) or tuple(b.shape) != (out, rank):
             shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
@@ -188,7 +190,7 @@ def _scaling(about: Mapping[str, Any], module: str, rank: int) -> float:
 
 
 def _pattern_value(about: Mapping[str, Any], name: str, module: str, otherwise: Any) -> Any:
-    """What the first pattern says that the module's name ends in."""
+    """The value of the first pattern that matches the end of the module's name, or the default."""
     for pattern, value in (about.get(name) or {}).items():
         if name_pattern(pattern).matches(module):
             return value
@@ -196,7 +198,7 @@ def _pattern_value(about: Mapping[str, Any], name: str, module: str, otherwise: 
 
 
 def _tensor_location(name: str, config: RootConfig) -> ModuleLocation | None:
-    """Of a tensor that is no factor."""
+    """The error for a tensor that is not a LoRA factor."""
     match = _PART.fullmatch(name)
     return locate_module(match[1], config) if match else None
 
@@ -204,7 +206,7 @@ def _tensor_location(name: str, config: RootConfig) -> ModuleLocation | None:
 def _shifts(
     encoder: Mapping[str, Tensor], config: RootConfig, root: Path, dropped: list[str]
 ) -> dict[tuple[int, str], Tensor]:
-    """How far biases and normalisations of the upper layers stand from the root's, by layer and name of the
+    """The differences of biases and layer norms of the upper layers from the root's, by layer and name of the
     PET's tensor."""
     found: dict[tuple[int, str], Tensor] = {}
     own = to_float32(read_weights(root / UPPER_FILE)) if encoder else {}
@@ -232,7 +234,7 @@ def _shifts(
 
 
 def _pet(updates: Updates, shifts: Mapping[tuple[int, str], Tensor], config: RootConfig) -> PetWeights:
-    """All in one PET: narrower updates are widened with zeros, and what is not changed is shifted by zero."""
+    """The PET: smaller ranks are padded with zeros, and unchanged parameters have a difference of zero."""
     shape = _upper_shape(config)
     spec = PetSpec(
         lora=max((len(a) for a, _ in updates.values()), default=0),
@@ -253,22 +255,22 @@ def _with_head(
     pet: PetWeights,
     rest: Mapping[str, Tensor],
     about: Mapping[str, Any],
-    asked: AdapterRequest,
+    request: AdapterRequest,
     config: RootConfig,
 ) -> Hplm:
-    kind, said = str(about.get("task_type")), read_model_config(asked)
+    kind, said = str(about.get("task_type")), read_model_config(request)
     if kind not in TOKEN_TASKS and kind != "SEQ_CLS":
         raise unsupported_adapter(
             f"task_type {kind[:40]!r} has no head, and a model answers with one: SEQ_CLS, TOKEN_CLS or "
             "QUESTION_ANS"
         )
     task: Task = TOKEN_TASKS.get(kind, "classification")
-    head = read_head(rest, task, config, asked.root)
+    head = read_head(rest, task, config, request.root)
     is_of_tokens, problem = task in TOKEN_HEADS, said.get("problem_type")
-    task = token_task(asked, task) if is_of_tokens else text_task(asked, head.labels, problem)
+    task = token_task(request, task) if is_of_tokens else text_task(request, head.num_labels, problem)
     named = said.get("id2label")
-    labels = output_labels(asked, task, head.labels, named if isinstance(named, Mapping) else {})
-    return Hplm(task, labels, pet, head, pairs=asked.pairs or task == QUESTION_ANSWERING)
+    labels = output_labels(request, task, head.num_labels, named if isinstance(named, Mapping) else {})
+    return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
 
 
 def _upper_shape(config: RootConfig) -> UpperShape:

@@ -1,4 +1,4 @@
-"""The heads that task models of transformers have, by family, as ours."""
+"""Converts the heads of transformers' task models to `Head`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,15 +30,15 @@ PROBLEM_TYPES: Final = {
     "multi_label_classification": MULTILABEL,
     "regression": REGRESSION,
 }
-"""`problem_type` of a config.json."""
+"""Tasks by the ``problem_type`` of a config.json."""
 MODEL_CONFIG_FILE: Final = "config.json"
-"""Of the task model: it names the labels."""
+"""The config.json of the task model, which names the labels."""
 OUTSIDE_TAG: Final = "O"
 
 
 @dataclass(frozen=True, slots=True)
 class TextHead:
-    """What a family calls the layer before the outputs of a text, what activates it, and the outputs."""
+    """The names of a family's hidden layer and output layer for whole texts, and the activation between."""
 
     inner: str
     activation: Activation
@@ -56,7 +56,7 @@ TOKEN_HEADS: Final[Mapping[str, str]] = {TAGGING: "classifier", QUESTION_ANSWERI
 
 
 def read_head(weights: Mapping[str, Tensor], task: Task, config: RootConfig, root: Path) -> Head:
-    """The head among the `weights` that are no part of the encoder, by their names without its prefix."""
+    """The head from `weights` outside the encoder, by names without the encoder's prefix."""
     names = FAMILY_HEADS[config.family]
     if task in PER_TOKEN:
         weight, bias = _linear(weights, TOKEN_HEADS[task])
@@ -78,7 +78,7 @@ def _linear(weights: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
 
 
 def _pooler(root: Path) -> dict[str, Tensor]:
-    """That of the checkpoint, which task models of BERT do not train along with an adapter."""
+    """The checkpoint's pooler, which BERT's task models do not train together with an adapter."""
     if not (root / POOLER_FILE).is_file():
         raise unsupported_adapter(
             "its head reads the checkpoint's pooler, which this root was registered without. Save the "
@@ -97,40 +97,44 @@ def _check_width(head: Head, config: RootConfig) -> Head:
     return head
 
 
-def read_model_config(asked: AdapterRequest) -> dict[str, Any]:
-    """The config.json of the task model, where it lies beside the adapter."""
-    file = asked.folder / MODEL_CONFIG_FILE
+def read_model_config(request: AdapterRequest) -> dict[str, Any]:
+    """The config.json of the task model, if the adapter's folder has one."""
+    file = request.folder / MODEL_CONFIG_FILE
     return read_adapter_json(file) if file.is_file() else {}
 
 
-def text_task(asked: AdapterRequest, outputs: int, problem: Any = None) -> Task:
-    """Which of a text's tasks: what was asked for, what the model's config says, or what its number of
-    outputs says."""
-    found = asked.task or PROBLEM_TYPES.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
+def text_task(request: AdapterRequest, outputs: int, problem: Any = None) -> Task:
+    """The task of a head for whole texts: the requested one, or that of the model's config, or that of its
+    number of outputs."""
+    found = (
+        request.task or PROBLEM_TYPES.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
+    )
     if found not in TEXT_TASKS:
         raise unsupported_adapter(f"its head reads a whole text, so its task cannot be {found}")
     return cast("Task", found)
 
 
-def token_task(asked: AdapterRequest, task: Task) -> Task:
-    """The task of a head for tokens, which leaves nothing to ask for."""
-    if asked.task:
-        raise unsupported_adapter(f"its head reads each token ({task}), so its task cannot be {asked.task}")
+def token_task(request: AdapterRequest, task: Task) -> Task:
+    """The task of a head for tokens."""
+    if request.task:
+        raise unsupported_adapter(f"its head reads each token ({task}), so its task cannot be {request.task}")
     return task
 
 
 def output_labels(
-    asked: AdapterRequest, task: Task, outputs: int, said: Mapping[str, Any]
+    request: AdapterRequest, task: Task, outputs: int, id2label: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    """Names of the outputs: those of the task, those asked for, or those that the model says by number in
-    `said`; a text's classes are numbered where nobody named them, as transformers does."""
+    """The names of the outputs: those of the task, the requested ones, or those of the model in `id2label`.
+
+    Classes of texts without names are numbered, as transformers does.
+    """
     check_output_count(outputs)
     if task in FIXED_LABELS:
         labels = FIXED_LABELS[task]
-    elif asked.labels:
-        labels = asked.labels
-    elif said:
-        labels = tuple(str(said.get(str(number), "")) for number in range(outputs))
+    elif request.labels:
+        labels = request.labels
+    elif id2label:
+        labels = tuple(str(id2label.get(str(number), "")) for number in range(outputs))
     elif task == TAGGING:
         raise unsupported_adapter(
             f"nothing names its {outputs} tags: say labels, in the order of its outputs"

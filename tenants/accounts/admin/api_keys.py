@@ -1,4 +1,4 @@
-"""API keys."""
+"""Admin of API keys, stored idempotent responses and invitations."""
 
 from typing import Any
 
@@ -15,12 +15,12 @@ from tenants.accounts.services.api_keys import api_key_create, api_key_revoke
 from tenants.base.admin.base import ModelForm, PageActionsAdmin, ReadOnlyAdmin, staff_user
 from tenants.base.admin.confirm import require_typed_name
 
-# The library's own model is not used: its keys belong to nobody.
+# The model of djangorestframework-api-key is not used: its keys have no tenant.
 admin.site.unregister(APIKey)
 
 
 class ApiKeyForm(ModelForm):
-    """What a new key is to be."""
+    """A new key."""
 
     scopes = forms.MultipleChoiceField(choices=Scope.choices, widget=UnfoldAdminCheckboxSelectMultipleWidget)
 
@@ -31,10 +31,19 @@ class ApiKeyForm(ModelForm):
 
 @admin.register(ApiKey)
 class ApiKeyAdmin(PageActionsAdmin):
-    """Keys are made, looked at and revoked, never changed. The plaintext is shown once."""
+    """API keys. They can be created and revoked, but not edited. The plaintext is shown only once."""
 
     form = ApiKeyForm
-    list_display = ("prefix", "name", "tenant", "allowed", "created", "expiry_date", "last_used_at", "state")
+    list_display = (
+        "prefix",
+        "name",
+        "tenant",
+        "scope_names",
+        "created",
+        "expiry_date",
+        "last_used_at",
+        "state",
+    )
     list_filter = ("revoked", ("tenant", AutocompleteSelectFilter), "created")
     list_filter_submit = True
     list_select_related = ("tenant",)
@@ -52,20 +61,20 @@ class ApiKeyAdmin(PageActionsAdmin):
         return (*self.list_display, "created_by")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return () if obj is None else ("allowed", "state")
+        return () if obj is None else ("scope_names", "state")
 
     @admin.display(description="Scopes")
-    def allowed(self, key: ApiKey) -> str:
-        """What it may be used for."""
+    def scope_names(self, key: ApiKey) -> str:
+        """Return the scopes as text."""
         return ", ".join(key.scopes)
 
     @admin.display(description="State", ordering="revoked")
     def state(self, key: ApiKey) -> str:
-        """Whether it works."""
+        """Return whether the key is revoked, expired or working."""
         return "revoked" if key.revoked else "expired" if key.has_expired else "working"
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # The list needs it for its actions; a single key is only looked at.
+        # The actions of the list need it; a single key cannot be edited.
         return obj is None and super().has_change_permission(request, obj)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -85,7 +94,7 @@ class ApiKeyAdmin(PageActionsAdmin):
     @admin.action(description="Revoke", permissions=["change"])
     @require_typed_name("revoke", warning="Programs that use them are refused within moments, for good.")
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
-        """Make them useless for ever."""
+        """Revoke the selected keys."""
         done = sum(api_key_revoke(api_key=key, actor=staff_user(request)) for key in keys)
         self.message_user(request, f"{done} revoked.", messages.WARNING)
 
@@ -105,7 +114,7 @@ class IdempotentResponseAdmin(ReadOnlyAdmin):
 
 @admin.register(Invitation)
 class InvitationAdmin(ReadOnlyAdmin):
-    """Who was invited to which tenant, and what became of it. Links are shown to nobody."""
+    """Invitations and their states. Their links are not shown."""
 
     list_display = ("email", "tenant", "role", "state", "invited_by", "created_at", "expires_at")
     list_filter = ("state", "role", ("tenant", AutocompleteSelectFilter), "created_at")

@@ -1,4 +1,4 @@
-"""Users, tenants, memberships, quotas."""
+"""Admin of users, groups, tenants, memberships and quotas."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,8 +17,7 @@ from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationFo
 
 from tenants.accounts.models import Membership, Tenant, User
 from tenants.accounts.services.members import member_add, member_remove, member_set_role
-from tenants.accounts.services.tenant_deletion import tenant_delete
-from tenants.accounts.services.tenant_rows import owned_models, owned_rows
+from tenants.accounts.services.tenant_deletion import owned_models, owned_rows, tenant_delete
 from tenants.accounts.services.tenants import (
     quota_change,
     tenant_create,
@@ -53,7 +52,7 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
 
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
-    """People. Deactivate them rather than delete them: what they did keeps their name."""
+    """Users. Deactivate users rather than delete them: audit events refer to them."""
 
     form = UserChangeForm
     add_form = UserCreationForm
@@ -65,26 +64,26 @@ class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
 
 
 class MembershipInline(ReadOnlyInline):
-    """The members; they are changed on their own pages."""
+    """The members of a tenant, read-only. Memberships have pages of their own."""
 
     model = Membership
     fields = ("member", "role", "created_at")
 
     @admin.display(description="Member")
     def member(self, membership: Membership) -> SafeString:
-        """Who it is."""
+        """Return a link to the membership."""
         return admin_link(membership, str(membership.user))
 
 
 class QuotaInline(StackedInline):
-    """How much the tenant may have and use."""
+    """The tenant's quota."""
 
     model = Quota
     can_delete = False
 
 
 def count_owned_rows(tenant: Tenant) -> list[str]:
-    """What is lost with a tenant, counted."""
+    """Return the number of rows of each model that the deletion of a tenant's data deletes."""
     counted = [(model, owned_rows(model, tenant).count()) for model in reversed(owned_models())]
     return [
         f"{count:,} {model._meta.verbose_name if count == 1 else model._meta.verbose_name_plural}"
@@ -93,12 +92,12 @@ def count_owned_rows(tenant: Tenant) -> list[str]:
     ]
 
 
-STATES = {"at work": "success", "suspended": "warning", "being deleted": "danger", "deleted": ""}
+STATE_COLOURS = {"active": "success", "suspended": "warning", "being deleted": "danger", "deleted": ""}
 
 
 @admin.register(Tenant)
 class TenantAdmin(PageActionsAdmin):
-    """Tenants; suspended ones get 403 for everything."""
+    """Tenants. All requests of a suspended tenant get 403."""
 
     list_display = (
         "slug",
@@ -116,9 +115,9 @@ class TenantAdmin(PageActionsAdmin):
     )
     ordering = ("slug",)
     search_fields = ("slug", "name")
-    actions: tuple[str, ...] = ("suspend", "resume", "leave")
+    actions: tuple[str, ...] = ("suspend", "resume", "delete_data")
     page_actions = actions
-    destructive_actions = ("leave",)
+    destructive_actions = ("delete_data",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         tenants: QuerySet[Any] = super().get_queryset(request).annotate(member_count=Count("memberships"))
@@ -126,43 +125,43 @@ class TenantAdmin(PageActionsAdmin):
 
     @admin.display(description="Members", ordering="member_count")
     def member_count(self, tenant: Any) -> int:
-        """How many people belong to it."""
+        """Return the number of members."""
         return int(tenant.member_count)
 
-    @display(description="State", ordering="suspended_at", label=STATES)  # type: ignore[untyped-decorator]
+    @display(description="State", ordering="suspended_at", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
     def status(self, tenant: Tenant) -> tuple[str, str]:
-        """Whether it works, and since when not; the first word has the colour."""
+        """Return the state, which selects the colour, and its text."""
         if tenant.deletion_finished_at is not None:
             return "deleted", f"deleted on {tenant.deletion_finished_at:%Y-%m-%d}"
         if tenant.deletion_requested_at is not None:
             return "being deleted", "being deleted"
         if tenant.suspended_at is not None:
             return "suspended", f"suspended on {tenant.suspended_at:%Y-%m-%d}"
-        return "at work", "at work"
+        return "active", "active"
 
     @admin.display(description="State")
     def state(self, tenant: Tenant) -> SafeString:
-        """The same on its page."""
-        return badge(self.status(tenant), STATES)
+        """Return the state as a badge, for the page of the tenant."""
+        return badge(self.status(tenant), STATE_COLOURS)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        chosen = ("name", "weight", "shares_fragment_counts")
-        return ("slug", *chosen) if obj is None else ("slug", "state", *chosen, "created_at")
+        editable = ("name", "weight", "shares_fragment_counts")
+        return ("slug", *editable) if obj is None else ("slug", "state", *editable, "created_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else ("slug", "state", "created_at")
 
     def available_actions(self, row: Any) -> tuple[str, ...]:
-        """One that leaves can be nothing else any more."""
+        """Return no actions once the deletion of its data has started."""
         if row.deletion_requested_at is not None:
             return ()
-        return ("resume" if row.is_suspended else "suspend", "leave")
+        return ("resume" if row.is_suspended else "suspend", "delete_data")
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
         return [] if obj is None else [QuotaInline, MembershipInline]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Its row stays for the bills; its data is deleted by an action.
+        # The action deletes its data; the row is retained for billing.
         return False
 
     def save_model(self, request: HttpRequest, obj: Tenant, form: ModelForm, change: bool) -> None:
@@ -170,13 +169,13 @@ class TenantAdmin(PageActionsAdmin):
         if change:
             tenant_rename(tenant=obj, name=obj.name, actor=staff_user(request))
         else:
-            made = tenant_create(slug=obj.slug, name=obj.name, actor=staff_user(request))
-            obj.pk, obj._state.adding = made.pk, False
+            tenant = tenant_create(slug=obj.slug, name=obj.name, actor=staff_user(request))
+            obj.pk, obj._state.adding = tenant.pk, False
         tenant_set_sharing(tenant=obj, shares=shares, actor=staff_user(request))
         tenant_set_weight(tenant=obj, weight=weight, actor=staff_user(request))
 
     def save_formset(self, request: HttpRequest, form: ModelForm, formset: Any, change: bool) -> None:
-        """Quotas are changed by their service; members on their own pages."""
+        """Save the quota by its service. Members cannot be edited here."""
         formset.new_objects, formset.changed_objects, formset.deleted_objects = [], [], []
         for row in formset.forms:
             if formset.model is Quota and row.has_changed():
@@ -189,13 +188,13 @@ class TenantAdmin(PageActionsAdmin):
         "suspend", warning="All requests of its people and programs are refused until it is resumed."
     )
     def suspend(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
-        """Stop all their requests."""
+        """Refuse all their requests."""
         done = sum(tenant_suspend(tenant=tenant, actor=staff_user(request)) for tenant in tenants)
         self.message_user(request, f"{done} suspended.", messages.WARNING)
 
     @admin.action(description="Resume", permissions=["change"])
     def resume(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
-        """Let them work again."""
+        """Accept their requests again."""
         done = sum(tenant_resume(tenant=tenant, actor=staff_user(request)) for tenant in tenants)
         self.message_user(request, f"{done} resumed.", messages.SUCCESS)
 
@@ -206,25 +205,25 @@ class TenantAdmin(PageActionsAdmin):
         " row of usage a day is kept for billing, and its slug, which nobody else can take.",
         dependents=count_owned_rows,
     )
-    def leave(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
-        """Suspends them; a worker deletes what they have."""
+    def delete_data(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
+        """Suspend them. A worker deletes their data."""
         for tenant in tenants:
-            begin = partial(tenant_delete, tenant=tenant, typed=tenant.slug, actor=staff_user(request))
-            self.try_action(request, begin, f"All data of {tenant} is being deleted.")
+            delete = partial(tenant_delete, tenant=tenant, typed=tenant.slug, actor=staff_user(request))
+            self.try_action(request, delete, f"All data of {tenant} is being deleted.")
 
-    def try_action(self, request: HttpRequest, act: Callable[[], object], said: str) -> None:
-        """Do it and say so, or say why it was refused."""
+    def try_action(self, request: HttpRequest, action: Callable[[], object], message: str) -> None:
+        """Run the action and show the message, or the error."""
         try:
-            act()
+            action()
         except HmiError as error:
             self.message_user(request, error.message, messages.ERROR)
         else:
-            self.message_user(request, said, messages.WARNING)
+            self.message_user(request, message, messages.WARNING)
 
 
 @admin.register(Membership)
 class MembershipAdmin(ModelAdmin):
-    """Who belongs to which tenant, in which role."""
+    """Memberships of users in tenants, with their roles."""
 
     list_display = ("tenant", "user", "role", "created_at")
     list_filter = ("role", ("tenant", AutocompleteSelectFilter))
@@ -240,8 +239,8 @@ class MembershipAdmin(ModelAdmin):
         if change:
             member_set_role(membership=obj, role=obj.role, actor=staff_user(request))
             return
-        made = member_add(tenant=obj.tenant, user=obj.user, role=obj.role, actor=staff_user(request))
-        obj.pk, obj._state.adding = made.pk, False
+        membership = member_add(tenant=obj.tenant, user=obj.user, role=obj.role, actor=staff_user(request))
+        obj.pk, obj._state.adding = membership.pk, False
 
     def delete_model(self, request: HttpRequest, obj: Membership) -> None:
         member_remove(membership=obj, actor=staff_user(request))
@@ -253,7 +252,7 @@ class MembershipAdmin(ModelAdmin):
 
 @admin.register(Quota)
 class QuotaAdmin(ModelAdmin):
-    """All quotas side by side."""
+    """Quotas of all tenants."""
 
     list_display = (
         "tenant",

@@ -1,4 +1,4 @@
-"""The base of the views that work in one tenant."""
+"""Base classes of API views: access to one tenant, or to the platform as staff."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -21,11 +21,11 @@ from tenants.base.scope import enter_platform, enter_tenant
 
 
 class TenantAccess(BasePermission):
-    """A key needs the view's scope; a member needs its role for reading or writing. Sets the tenant."""
+    """A key needs the view's scope; a member its role for reading or writing. Sets ``request.tenant``."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if isinstance(request.auth, ApiKey) and not view.keys_allowed:
-            raise HmiError(ErrorCode.FORBIDDEN, "Only a person may do this, not a key.")
+            raise HmiError(ErrorCode.FORBIDDEN, "API keys may not do this. Sign in instead.")
         role = view.read_role if request.method in SAFE_METHODS else view.write_role
         slug = view.kwargs.get("tenant") or request.query_params.get("tenant")
         tenant = request_tenant(request, slug, view.scope, role=role)
@@ -35,10 +35,7 @@ class TenantAccess(BasePermission):
 
 
 class TenantView(IdempotentView, GenericAPIView[Any]):
-    """A view in one tenant: the key's, or the one in the path or in ``?tenant=``.
-
-    ``ordering`` is that of its list (``ApiCursorPagination``).
-    """
+    """A view in one tenant: that of the key, or the one in the path or in ``?tenant=``."""
 
     permission_classes = [TenantAccess]
     pagination_class = ApiCursorPagination
@@ -50,12 +47,12 @@ class TenantView(IdempotentView, GenericAPIView[Any]):
 
     @property
     def tenant(self) -> Tenant:
-        """Whose request this is."""
+        """The tenant of the request."""
         return cast("TenantRequest", self.request).tenant
 
 
 class StaffOnly(BasePermission):
-    """Only the platform's staff, signed in, with the permission that the view asks for."""
+    """Signed-in staff with one of the permissions that the view names for the method."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         method = "GET" if request.method == "HEAD" else str(request.method)
@@ -64,14 +61,16 @@ class StaffOnly(BasePermission):
         elif method == "OPTIONS" or not hasattr(view, method.lower()):
             require_staff(request.user)
         else:
-            raise ImproperlyConfigured(f"{type(view).__name__} names no permission for {method}.")
+            raise ImproperlyConfigured(f"{type(view).__name__} must name permissions for {method}.")
         enter_platform()
         return True
 
 
 class StaffView(IdempotentView, GenericAPIView[Any]):
-    """A view of what is the platform's. ``permissions``: by method those that the administration asks for, of
-    which one is enough."""
+    """A view for staff, of rows that belong to the platform.
+
+    ``permissions`` maps each method to Django permissions, of which one is enough.
+    """
 
     permission_classes = [StaffOnly]
     permissions: Mapping[str, tuple[str, ...]] = {}
@@ -79,7 +78,7 @@ class StaffView(IdempotentView, GenericAPIView[Any]):
     ordering: tuple[str, ...] = ("-pk",)
 
 
-# Its subclasses read the same keys.
+# Subclasses authenticate the same keys.
 set_override(ApiKeyAuthentication, "suppress_collision_warning", True)
 
 
@@ -91,17 +90,17 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     match_subclasses = True
 
     def get_security_definition(self, auto_schema: Any) -> dict[str, str]:
-        """The scheme; ``X-Api-Key`` works as well."""
+        """Return the security scheme."""
         return {"type": "http", "scheme": "bearer", "description": "A tenant's API key, also as `X-Api-Key`."}
 
 
 class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers itself
-    """Fields that are not named are refused."""
+    """Unknown fields are refused, so the schema says ``additionalProperties: false``."""
 
     target_class = "tenants.base.api.inputs.StrictSerializer"
     match_subclasses = True
 
     def map_serializer(self, auto_schema: Any, direction: Direction) -> dict[str, Any]:
-        """The fields, and that there are no others."""
-        shape = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
-        return {**shape, "additionalProperties": False}
+        """Return the schema of the serializer."""
+        schema = auto_schema._map_serializer(self.target, direction, bypass_extensions=True)
+        return {**schema, "additionalProperties": False}

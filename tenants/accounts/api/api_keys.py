@@ -1,4 +1,4 @@
-"""API keys: only people manage them, so that a stolen key cannot make itself successors."""
+"""API of API keys. Keys cannot manage keys, so that a stolen key cannot create others."""
 
 from datetime import timedelta
 from typing import Any
@@ -21,10 +21,11 @@ from tenants.accounts.selectors import api_key_of, api_keys_of
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
 from tenants.audit.services import person
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 
 
-class KeyView(TenantView):
-    """Developers see the keys; owners make and revoke them."""
+class ApiKeyBaseView(TenantView):
+    """The base of the key views. Developers list keys; owners create and revoke them."""
 
     serializer_class = ApiKeySerializer
     queryset = ApiKey.unscoped.none()
@@ -33,8 +34,8 @@ class KeyView(TenantView):
     keys_allowed = False
 
 
-class ApiKeysView(KeyView):
-    """The tenant's keys, the newest first."""
+class ApiKeysView(ApiKeyBaseView):
+    """The tenant's keys, newest first."""
 
     ordering = ("-created", "-pk")
 
@@ -45,13 +46,12 @@ class ApiKeysView(KeyView):
 
     @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = ApiKeyCreateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        maker = person(request_actor(request))
-        return made(*api_key_create(tenant=self.tenant, created_by=maker, **asked.validated_data))
+        data = validated_body(ApiKeyCreateSerializer, request)
+        created_by = person(request_actor(request))
+        return _with_plaintext(*api_key_create(tenant=self.tenant, created_by=created_by, **data))
 
 
-class ApiKeyView(ConditionalView, KeyView):
+class ApiKeyView(ConditionalView, ApiKeyBaseView):
     """One key, by its prefix."""
 
     volatile_fields = ("last_used_at",)
@@ -60,24 +60,22 @@ class ApiKeyView(ConditionalView, KeyView):
         return api_key_of(self.tenant, prefix)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        api_key_revoke(api_key=self.find_object(**place), actor=request_actor(request))
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        api_key_revoke(api_key=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class ApiKeyRotateView(KeyView):
-    """The successor of a key, with its plaintext, shown this once."""
+class ApiKeyRotateView(ApiKeyBaseView):
+    """Rotate a key. The plaintext of its successor is shown only once."""
 
     @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, prefix: str, **_: Any) -> Response:
         key = api_key_of(self.tenant, prefix)
-        asked = ApiKeyRotateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        overlap = timedelta(seconds=asked.validated_data["overlap_s"])
-        return made(*api_key_rotate(api_key=key, overlap=overlap, actor=person(request_actor(request))))
+        data = validated_body(ApiKeyRotateSerializer, request)
+        overlap = timedelta(seconds=data["overlap_s"])
+        actor = person(request_actor(request))
+        return _with_plaintext(*api_key_rotate(api_key=key, overlap=overlap, actor=actor))
 
 
-def made(key: ApiKey, plaintext: str) -> Response:
-    """A new key, shown whole this once."""
-    shown = dict(ApiKeySerializer(key).data)
-    return Response(shown | {"key": plaintext}, status=status.HTTP_201_CREATED)
+def _with_plaintext(key: ApiKey, plaintext: str) -> Response:
+    return Response({**ApiKeySerializer(key).data, "key": plaintext}, status=status.HTTP_201_CREATED)

@@ -1,4 +1,4 @@
-"""Invitations: owners make, send again and withdraw them. They are accepted on a page, not here."""
+"""API of invitations: create, resend, withdraw. They are accepted on a page of the frontend."""
 
 from typing import Any, cast
 
@@ -18,15 +18,16 @@ from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import invitation_of, invitations_of
 from tenants.accounts.services.invitations import (
     invitation_create,
-    invitation_deliver,
     invitation_resend,
+    invitation_send_email,
     invitation_withdraw,
 )
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 
 
 class InvitationBaseView(TenantView):
-    """For owners alone, and no keys: an invitation makes an owner, too."""
+    """The base of the invitation views, for owners only: an invitation can create another owner."""
 
     serializer_class = InvitationSerializer
     queryset = Invitation.unscoped.none()
@@ -35,21 +36,21 @@ class InvitationBaseView(TenantView):
     keys_allowed = False
 
     @property
-    def person(self) -> User:
-        """Who invites."""
+    def user(self) -> User:
+        """The signed-in owner."""
         return cast("User", request_actor(self.request))
 
-    def made(self, invitation: Invitation, token: str) -> Response:
-        """The invitation with its link, which is sent now."""
-        link, delivery = invitation_deliver(
-            invitation=invitation, token=token, site=self.request.build_absolute_uri
+    def send(self, invitation: Invitation, token: str) -> Response:
+        """Send the e-mail, and return the response with the invitation and its link."""
+        link, email_status = invitation_send_email(
+            invitation=invitation, token=token, build_url=self.request.build_absolute_uri
         )
-        shown = dict(InvitationSerializer(invitation).data)
-        return Response(shown | {"link": link, "mail": delivery}, status=status.HTTP_201_CREATED)
+        data = {**InvitationSerializer(invitation).data, "link": link, "mail": email_status}
+        return Response(data, status=status.HTTP_201_CREATED)
 
 
 class InvitationsView(InvitationBaseView):
-    """Those that wait."""
+    """The invitations that are waiting, including expired ones."""
 
     @extend_schema(responses=InvitationSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
@@ -58,27 +59,26 @@ class InvitationsView(InvitationBaseView):
 
     @extend_schema(request=InvitationCreateSerializer, responses={201: InvitationCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = InvitationCreateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        return self.made(*invitation_create(tenant=self.tenant, actor=self.person, **asked.validated_data))
+        data = validated_body(InvitationCreateSerializer, request)
+        return self.send(*invitation_create(tenant=self.tenant, actor=self.user, **data))
 
 
 class InvitationView(ConditionalView, InvitationBaseView):
-    """One invitation, whatever became of it."""
+    """One invitation in any state."""
 
     def find_object(self, *, invitation_id: int, **_: Any) -> Invitation:
         return invitation_of(self.tenant, invitation_id)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        invitation_withdraw(invitation=self.find_object(**place), actor=self.person)
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        invitation_withdraw(invitation=self.find_object(**kwargs), actor=self.user)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class InvitationResendView(InvitationBaseView):
-    """Another link in the place of the one before, sent and shown once."""
+    """Replace an invitation by a new one, and send its link."""
 
     @extend_schema(request=None, responses={201: InvitationCreatedSerializer})
     def post(self, request: Request, invitation_id: int, **_: Any) -> Response:
         invitation = invitation_of(self.tenant, invitation_id)
-        return self.made(*invitation_resend(invitation=invitation, actor=self.person))
+        return self.send(*invitation_resend(invitation=invitation, actor=self.user))

@@ -1,4 +1,4 @@
-"""Who belongs to a tenant: members look, owners change, everybody may leave. Only people, no keys."""
+"""API of members: members list, owners change and remove, everybody may leave. Not for API keys."""
 
 from typing import Any
 
@@ -14,10 +14,11 @@ from tenants.accounts.permissions import request_actor, require_role
 from tenants.accounts.selectors import member_of, members_of
 from tenants.accounts.services.members import member_remove, member_set_role, members_lock
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body, validated_query
 
 
 class MemberBaseView(TenantView):
-    """Every member is let in; who may do what is said by the view."""
+    """The base of the member views. All members have access; changes require the role of an owner."""
 
     serializer_class = MemberSerializer
     queryset = Membership.unscoped.none()
@@ -26,7 +27,7 @@ class MemberBaseView(TenantView):
 
 
 class MembersView(MemberBaseView):
-    """The tenant's members, in the order in which they joined."""
+    """The tenant's members, oldest membership first."""
 
     ordering = ("pk",)
 
@@ -37,7 +38,7 @@ class MembersView(MemberBaseView):
 
 
 class MemberView(ConditionalView, MemberBaseView):
-    """One member, by the number in the list."""
+    """One member, by the id of the membership."""
 
     volatile_fields = ("last_sign_in_at",)
 
@@ -48,21 +49,19 @@ class MemberView(ConditionalView, MemberBaseView):
         members_lock(membership=row)
 
     @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
-    def patch(self, request: Request, **place: Any) -> Response:
+    def patch(self, request: Request, **kwargs: Any) -> Response:
         require_role(request.user, self.tenant, Role.OWNER)
-        asked = MemberRoleSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        member = self.find_object(**place)
-        changed = member_set_role(membership=member, actor=request_actor(request), **asked.validated_data)
+        data = validated_body(MemberRoleSerializer, request)
+        member = self.find_object(**kwargs)
+        changed = member_set_role(membership=member, actor=request_actor(request), **data)
         return Response(MemberSerializer(changed).data)
 
     @extend_schema(parameters=[MemberRemoveSerializer], responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        member = self.find_object(**place)
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        member = self.find_object(**kwargs)
         if member.user != request.user:
             require_role(request.user, self.tenant, Role.OWNER)
-        asked = MemberRemoveSerializer(data=request.query_params)
-        asked.is_valid(raise_exception=True)
-        revoke_keys = asked.validated_data["revoke_keys"] and member.user != request.user
+        query = validated_query(MemberRemoveSerializer, request)
+        revoke_keys = query["revoke_keys"] and member.user != request.user
         member_remove(membership=member, actor=request_actor(request), revoke_keys=revoke_keys)
         return Response(status=status.HTTP_204_NO_CONTENT)

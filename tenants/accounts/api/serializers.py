@@ -1,4 +1,4 @@
-"""What the API takes and shows. Checks of content are the services' concern."""
+"""Serializers of tenants, members, invitations and API keys. The services check the content."""
 
 from typing import Any
 
@@ -6,13 +6,13 @@ from rest_framework import serializers
 
 from tenants.accounts.models import ApiKey, Invitation, Membership, Role, Tenant
 from tenants.accounts.services.api_keys import MAX_OVERLAP
-from tenants.accounts.services.invitations import Delivery
+from tenants.accounts.services.invitations import EmailStatus
 from tenants.base.api.inputs import StrictSerializer
 from tenants.usage.models import Quota
 
 
 class TenantSerializer(serializers.ModelSerializer[Tenant]):
-    """A tenant, and the asking user's role in it."""
+    """A tenant, with the role of the user."""
 
     role = serializers.CharField(read_only=True, default=None, allow_null=True)
 
@@ -23,7 +23,7 @@ class TenantSerializer(serializers.ModelSerializer[Tenant]):
 
 
 class QuotaSerializer(serializers.ModelSerializer[Quota]):
-    """What the tenant may have and use."""
+    """The quota of a tenant."""
 
     class Meta:
         model = Quota
@@ -40,7 +40,7 @@ class QuotaSerializer(serializers.ModelSerializer[Quota]):
 
 
 class RatesSerializer(serializers.Serializer[Any]):
-    """What the tenant may do in a minute. 0: there is no limit."""
+    """Rate limits per minute. 0 means unlimited."""
 
     requests_per_minute = serializers.IntegerField(help_text="Infer requests.")
     tokens_per_minute = serializers.IntegerField(help_text="Tokens of infer requests.")
@@ -48,7 +48,7 @@ class RatesSerializer(serializers.Serializer[Any]):
 
 
 class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
-    """A key as it is shown after it was made: by its prefix, never whole."""
+    """An API key without its plaintext."""
 
     expires_at = serializers.DateTimeField(source="expiry_date", allow_null=True, read_only=True)
     created_at = serializers.DateTimeField(source="created", read_only=True)
@@ -81,13 +81,13 @@ class ApiKeySerializer(serializers.ModelSerializer[ApiKey]):
 
 
 class ApiKeyCreateSerializer(StrictSerializer):
-    """What a new key is to be."""
+    """A new API key."""
 
     name = serializers.CharField(max_length=50)
     scopes = serializers.ListField(child=serializers.CharField(), help_text="infer, manage")
     expires_at = serializers.DateTimeField(required=False, allow_null=True)
     requests_per_minute = serializers.IntegerField(
-        required=False, allow_null=True, help_text="Of any kind, with this key, within the tenant's limits."
+        required=False, allow_null=True, help_text="Requests of any kind, in addition to the tenant's limits."
     )
     tokens_per_minute = serializers.IntegerField(
         required=False, allow_null=True, help_text="Of infer requests with this key."
@@ -95,7 +95,7 @@ class ApiKeyCreateSerializer(StrictSerializer):
 
 
 class ApiKeyRotateSerializer(StrictSerializer):
-    """For how long the old key goes on."""
+    """How long the old key still works."""
 
     overlap_s = serializers.IntegerField(
         min_value=0,
@@ -106,7 +106,7 @@ class ApiKeyRotateSerializer(StrictSerializer):
 
 
 class ApiKeyCreatedSerializer(ApiKeySerializer):
-    """A new key, with its plaintext: shown this once."""
+    """A new API key with its plaintext, which is shown only once."""
 
     key = serializers.CharField(read_only=True)
 
@@ -116,13 +116,13 @@ class ApiKeyCreatedSerializer(ApiKeySerializer):
 
 
 class TenantChangeSerializer(StrictSerializer):
-    """What an owner may change of the tenant."""
+    """The settings that owners may change."""
 
     shares_fragment_counts = serializers.BooleanField()
 
 
 class TenantDetailSerializer(serializers.Serializer[Any]):
-    """A tenant with what it may use and uses."""
+    """A tenant with its quota, rate limits and usage."""
 
     slug = serializers.CharField()
     name = serializers.CharField()
@@ -151,19 +151,19 @@ class MemberSerializer(serializers.ModelSerializer[Membership]):
 
 
 class MemberRoleSerializer(StrictSerializer):
-    """Another role."""
+    """The new role of a member."""
 
     role = serializers.CharField(help_text=", ".join(Role.values))
 
 
 class MemberRemoveSerializer(serializers.Serializer[Any]):
-    """What else ends with the membership."""
+    """Options of removing a member."""
 
-    revoke_keys = serializers.BooleanField(default=False, help_text="Also those that the member made.")
+    revoke_keys = serializers.BooleanField(default=False, help_text="Also revoke the member's keys.")
 
 
 class InvitationSerializer(serializers.ModelSerializer[Invitation]):
-    """An invitation; its link is shown when it is made, and never again."""
+    """An invitation without its link, which is shown only when it is created."""
 
     invited_by = serializers.CharField(
         source="invited_by.username", default=None, allow_null=True, read_only=True
@@ -186,17 +186,17 @@ class InvitationSerializer(serializers.ModelSerializer[Invitation]):
 
 
 class InvitationCreateSerializer(StrictSerializer):
-    """Who is invited, as what."""
+    """A new invitation."""
 
     email = serializers.CharField(max_length=1000)
     role = serializers.CharField(help_text=", ".join(Role.values))
 
 
 class InvitationCreatedSerializer(InvitationSerializer):
-    """A new invitation with its link, shown this once."""
+    """A new invitation with its link, which is shown only once."""
 
     link = serializers.CharField(read_only=True)
-    mail = serializers.ChoiceField(choices=[kind.value for kind in Delivery], read_only=True)
+    mail = serializers.ChoiceField(choices=[kind.value for kind in EmailStatus], read_only=True)
 
     class Meta(InvitationSerializer.Meta):
         fields = (*InvitationSerializer.Meta.fields, "link", "mail")

@@ -1,4 +1,4 @@
-"""Tenants of the asking user, and what each uses."""
+"""API of tenants: list those of the user, show quota and usage, change settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,10 +13,11 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.api.serializers import TenantChangeSerializer, TenantDetailSerializer, TenantSerializer
 from tenants.accounts.models import ApiKey, Role, Tenant
-from tenants.accounts.permissions import NOBODY, request_actor
+from tenants.accounts.permissions import UNAUTHENTICATED_MESSAGE, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
 from tenants.accounts.services.tenants import tenant_set_sharing
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
@@ -27,16 +28,16 @@ TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", "shares_fragment_
 
 
 class IsAuthenticatedOrKey(BasePermission):
-    """A signed-in person or a key."""
+    """A signed-in user or an API key."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if not (isinstance(request.auth, ApiKey) or request.user.is_authenticated):
-            raise HmiError(ErrorCode.UNAUTHENTICATED, NOBODY)
+            raise HmiError(ErrorCode.UNAUTHENTICATED, UNAUTHENTICATED_MESSAGE)
         return True
 
 
 class TenantsView(GenericAPIView[Tenant]):
-    """The tenants the user belongs to; a key belongs to one."""
+    """The tenants of the user. A key has one tenant."""
 
     permission_classes = [IsAuthenticatedOrKey]
     serializer_class = TenantSerializer
@@ -52,18 +53,18 @@ class TenantsView(GenericAPIView[Tenant]):
 
 
 class TenantDetailView(ConditionalView, TenantView):
-    """One tenant with its quota and how much of it is used; its owner may change what it shares."""
+    """One tenant with its quota and usage. Owners may change its settings."""
 
     serializer_class = TenantDetailSerializer
     write_role = Role.OWNER
     volatile_fields = ("storage_used_bytes", "requests_today")
 
     def find_object(self, **_: Any) -> Tenant:
-        """As it is now: the request's own may be some seconds old."""
+        """Return the tenant from the database: that of the request may come from a cache."""
         return Tenant.objects.get(pk=self.tenant.pk)
 
     def represent(self, row: Tenant) -> Mapping[str, Any]:
-        shown = {
+        usage = {
             "role": getattr(membership_of(self.request.user, row), "role", None),
             "quota": quota_of(row),
             "rates": rates_of(row)._asdict(),
@@ -71,16 +72,15 @@ class TenantDetailView(ConditionalView, TenantView):
             "requests_today": requests_today(row),
         }
         fields = {name: getattr(row, name) for name in TENANT_FIELDS}
-        return TenantDetailSerializer(fields | shown).data
+        return TenantDetailSerializer(fields | usage).data
 
     @extend_schema(request=TenantChangeSerializer, responses=TenantDetailSerializer)
     def patch(self, request: Request, **_: Any) -> Response:
-        asked = TenantChangeSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
+        data = validated_body(TenantChangeSerializer, request)
         tenant = self.tenant
         tenant_set_sharing(
             tenant=tenant,
-            shares=asked.validated_data["shares_fragment_counts"],
+            shares=data["shares_fragment_counts"],
             actor=request_actor(request),
         )
         return Response(self.represent(self.find_object()))

@@ -168,7 +168,7 @@ class Migration(migrations.Migration):
                             ),
                             _connector="OR",
                         ),
-                        name="tenant_leaves_suspended",
+                        name="tenant_being_deleted_is_suspended",
                     ),
                 ],
             },
@@ -298,10 +298,13 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="IdempotentResponse",
             fields=[
-                ("place", models.CharField(editable=False, max_length=64, primary_key=True, serialize=False)),
-                ("body", models.CharField(max_length=64)),
+                (
+                    "key_digest",
+                    models.CharField(editable=False, max_length=64, primary_key=True, serialize=False),
+                ),
+                ("fingerprint", models.CharField(max_length=64)),
                 ("status", models.PositiveSmallIntegerField()),
-                ("answer", models.TextField()),
+                ("encrypted_response", models.TextField()),
                 (
                     "created_at",
                     models.DateTimeField(
@@ -319,7 +322,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "ordering": ("-created_at", "place"),
+                "ordering": ("-created_at", "key_digest"),
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -398,7 +401,7 @@ class Migration(migrations.Migration):
                     models.OneToOneField(
                         blank=True,
                         editable=False,
-                        help_text="The key that this one was made from, with its scopes, to follow it.",
+                        help_text="The key that was rotated to create this one.",
                         null=True,
                         on_delete=django.db.models.deletion.PROTECT,
                         related_name="replaced_by",
@@ -484,11 +487,11 @@ class Migration(migrations.Migration):
         ),
         migrations.AddIndex(
             model_name="idempotentresponse",
-            index=models.Index(fields=["tenant", "-created_at"], name="kept_answers_of_tenant"),
+            index=models.Index(fields=["tenant", "-created_at"], name="idempotent_by_tenant_and_time"),
         ),
         migrations.AddIndex(
             model_name="idempotentresponse",
-            index=models.Index(fields=["created_at"], name="kept_answers_by_age"),
+            index=models.Index(fields=["created_at"], name="idempotent_by_time"),
         ),
         migrations.AddConstraint(
             model_name="apikey",

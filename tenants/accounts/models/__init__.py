@@ -1,4 +1,4 @@
-"""Tenants, who belongs to them, and how they sign in."""
+"""Tenants, users, memberships, invitations and API keys."""
 
 from tenants.accounts.models.api_key import ApiKey, Scope
 from tenants.accounts.models.idempotency import IdempotentResponse

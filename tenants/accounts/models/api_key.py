@@ -14,7 +14,7 @@ from tenants.usage.models import rate
 
 
 class Scope(models.TextChoices):
-    """What a key may be used for."""
+    """What requests with a key may do."""
 
     INFER = "infer", "Send infer requests"
     MANAGE = "manage", "Manage domains, models and uploads"
@@ -24,8 +24,10 @@ class ApiKeyManager(BaseAPIKeyManager):
     """Creates keys and finds them by their plaintext."""
 
     def assign_key(self, obj: AbstractAPIKey) -> str:
-        """The plaintext of a new key. The primary key is the prefix: the library's contains the hash, which
-        would then stand in addresses and logs."""
+        """Generate a key and return its plaintext.
+
+        The primary key is the prefix. The library's contains the hash, which would appear in URLs and logs.
+        """
         plaintext: str = super().assign_key(obj)
         obj.pk = obj.prefix
         return plaintext
@@ -35,13 +37,13 @@ class ApiKeyManager(BaseAPIKeyManager):
 
 
 class ScopedApiKeyManager(TenantScopedManager["ApiKey"]):
-    """``AbstractAPIKey.is_valid`` asks the manager called ``objects`` for the generator."""
+    """Has the generator, which ``AbstractAPIKey.is_valid`` takes from the manager ``objects``."""
 
     key_generator = KeyGenerator()
 
 
 class ApiKey(AbstractAPIKey):
-    """A tenant's key. Only a hash of it is stored; people see its prefix, which is the primary key, too."""
+    """An API key of a tenant. Only its hash is stored. Its prefix is shown, and is the primary key."""
 
     tenant = models.ForeignKey(Tenant, on_delete=models.PROTECT, related_name="api_keys")
     scopes = models.JSONField(help_text='A list of "infer" and "manage".')
@@ -59,7 +61,7 @@ class ApiKey(AbstractAPIKey):
         blank=True,
         editable=False,
         related_name="replaced_by",
-        help_text="The key that this one was made from, with its scopes, to follow it.",
+        help_text="The key that was rotated to create this one.",
     )
 
     unscoped: ClassVar[ApiKeyManager] = ApiKeyManager()
@@ -86,5 +88,5 @@ class ApiKey(AbstractAPIKey):
         return f"{self.prefix} ({self.name})"
 
     def allows(self, scope: Scope) -> bool:
-        """Whether the key was given this scope."""
+        """Whether the key has this scope."""
         return scope.value in self.scopes

@@ -10,25 +10,25 @@ from tenants.base.managers import TenantScopedManager
 class IdempotentResponse(models.Model):
     """A response that a repeated request with the same key gets again.
 
-    ``place`` is a digest of the caller, the path and the key; ``body`` is a digest of the request.
-    ``answer`` is encrypted, because it may hold a secret that is shown only once.
+    ``key_digest`` is a digest of the caller, the path and the key; ``fingerprint`` is one of the request. The
+    response is encrypted, because it may hold a secret that is shown only once.
     """
 
-    place = models.CharField(primary_key=True, max_length=64, editable=False)
+    key_digest = models.CharField(primary_key=True, max_length=64, editable=False)
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, null=True, related_name="+")
-    body = models.CharField(max_length=64)
+    fingerprint = models.CharField(max_length=64)
     status = models.PositiveSmallIntegerField()
-    answer = models.TextField()
+    encrypted_response = models.TextField()
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
 
     class Meta:
-        ordering = ("-created_at", "place")
+        ordering = ("-created_at", "key_digest")
         indexes = (
-            models.Index(fields=("tenant", "-created_at"), name="kept_answers_of_tenant"),
-            models.Index(fields=("created_at",), name="kept_answers_by_age"),
+            models.Index(fields=("tenant", "-created_at"), name="idempotent_by_tenant_and_time"),
+            models.Index(fields=("created_at",), name="idempotent_by_time"),
         )
 
     def __str__(self) -> str:

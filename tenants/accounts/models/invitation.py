@@ -1,4 +1,4 @@
-"""Invitations: a link by which somebody becomes a member of a tenant, once and until it runs out."""
+"""Invitations: links by which a person becomes a member of a tenant."""
 
 from datetime import datetime
 from hashlib import sha256
@@ -16,7 +16,7 @@ MAX_EMAIL_LENGTH = 254
 
 
 class InvitationState(models.TextChoices):
-    """What became of the link. One that waits may have run out: that is told by its time alone."""
+    """waiting -> accepted, withdrawn or replaced. Expired invitations are still waiting."""
 
     WAITING = "waiting", "Waiting"
     ACCEPTED = "accepted", "Accepted"
@@ -25,7 +25,10 @@ class InvitationState(models.TextChoices):
 
 
 class Invitation(models.Model):
-    """One link, for one e-mail address. Only a hash of its token is stored; sent again, it is another row."""
+    """An invitation link for one e-mail address. Only a hash of its token is stored.
+
+    An invitation that is sent again gets a new row.
+    """
 
     tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="invitations")
     email = models.EmailField(max_length=MAX_EMAIL_LENGTH, help_text="In lower-case letters.")
@@ -72,16 +75,16 @@ class Invitation(models.Model):
 
     @property
     def is_expired(self) -> bool:
-        """Whether its time is over, used or not."""
+        """Whether ``expires_at`` has passed, in any state."""
         moment: datetime = self.expires_at
         return moment <= timezone.now()
 
     @property
     def is_open(self) -> bool:
-        """Whether the link still makes somebody a member."""
+        """Whether the link can still be accepted."""
         return self.state == InvitationState.WAITING and not self.is_expired
 
 
 def token_digest(token: str) -> str:
-    """What is stored of a token. It is long and random, so a plain hash cannot be guessed back."""
+    """The hash of a token, as it is stored. Tokens are long and random, so it needs no salt."""
     return sha256(token.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Tenants, who belongs to them, and how much they may use."""
+"""Tenants and their members."""
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -9,16 +9,14 @@ from django.db.models.functions import Now
 from tenants.base.managers import TenantScopedManager
 
 SLUG_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$"
-
-
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
 
 
 class Tenant(models.Model):
     """An organisation or person that owns models, domains and uploads.
 
-    ``deletion_requested_at``: all its data is being deleted. ``deletion_finished_at``: it is gone, and the
-    row is what bills name.
+    From ``deletion_requested_at`` on, all its data is being deleted. After ``deletion_finished_at`` only this
+    row is left, for billing.
     """
 
     slug = models.SlugField(max_length=50, unique=True, help_text="Lower-case letters, digits and hyphens.")
@@ -54,7 +52,7 @@ class Tenant(models.Model):
             models.CheckConstraint(
                 condition=Q(deletion_requested_at=None, deletion_finished_at=None)
                 | Q(deletion_requested_at__isnull=False, suspended_at__isnull=False),
-                name="tenant_leaves_suspended",
+                name="tenant_being_deleted_is_suspended",
             ),
         )
 
@@ -68,7 +66,7 @@ class Tenant(models.Model):
 
 
 class Role(models.TextChoices):
-    """What a member may do; each role includes those below it."""
+    """The role of a member. Each role includes the rights of those below it."""
 
     OWNER = "owner", "Owner"
     DEVELOPER = "developer", "Developer"
@@ -76,7 +74,7 @@ class Role(models.TextChoices):
 
     @property
     def rank(self) -> int:
-        """Higher may do more."""
+        """A number that orders the roles, highest for owners."""
         return {Role.VIEWER: 1, Role.DEVELOPER: 2, Role.OWNER: 3}[self]
 
     def includes(self, other: "Role") -> bool:

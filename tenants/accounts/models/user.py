@@ -1,4 +1,4 @@
-"""People who sign in."""
+"""Users."""
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import UniqueConstraint
@@ -6,9 +6,9 @@ from django.db.models.functions import Lower
 
 
 class User(AbstractUser):
-    """A person. What they may do in a tenant is said by their membership; staff run the platform.
+    """A person. Memberships give rights in tenants; staff administer the platform.
 
-    People are deactivated rather than deleted: audit events keep naming them.
+    Users are deactivated rather than deleted, because audit events refer to them.
     """
 
     class Meta(AbstractUser.Meta):

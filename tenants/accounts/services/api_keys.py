@@ -1,4 +1,4 @@
-"""The life of an API key."""
+"""API keys: create, rotate, revoke."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -31,11 +31,14 @@ def api_key_create(
     requests_per_minute: int | None = None,
     tokens_per_minute: int | None = None,
 ) -> tuple[ApiKey, str]:
-    """A new key and its plaintext, which is shown this once and never stored. Too many that work:
-    ``quota_exceeded``. It may have limits of its own, within those of the tenant."""
+    """Create a key; returns it and its plaintext, which cannot be read again.
+
+    The key's rate limits apply in addition to the tenant's. Raises ``quota_exceeded`` if the tenant has too
+    many active keys.
+    """
     key = ApiKey(
         tenant=tenant,
-        name=clean_name(name, longest=50),
+        name=clean_name(name, max_length=50),
         scopes=clean_scopes(scopes),
         created_by=created_by,
         expiry_date=_clean_expiry(expires_at),
@@ -43,7 +46,7 @@ def api_key_create(
         tokens_per_minute=_clean_rate(tokens_per_minute, "tokens_per_minute"),
     )
     quota_lock(tenant=tenant)
-    plaintext = _make(key)
+    plaintext = _save(key)
     audit_record(
         verb="api_key.create",
         subject=key.prefix,
@@ -56,22 +59,22 @@ def api_key_create(
 
 @transaction.atomic
 def api_key_rotate(*, api_key: ApiKey, overlap: timedelta, actor: User | None) -> tuple[ApiKey, str]:
-    """A successor with the same name, scopes, limits and length of life, and its plaintext. The old key goes
-    on until the overlap is over, or until it would have expired anyway; without an overlap it is revoked.
+    """Create a successor with the same name, scopes, limits and lifetime; returns it and its plaintext.
 
-    A key that does not work, or has a successor: ``conflict``.
+    The old key works until the ``overlap`` ends or it expires. Without an overlap it is revoked. Raises
+    ``conflict`` for a key that is revoked, expired or was rotated before.
     """
     if not timedelta(0) <= overlap <= MAX_OVERLAP:
-        message = f"The overlap is between nothing and {MAX_OVERLAP.days} days."
+        message = f"The overlap must be between 0 and {MAX_OVERLAP.days} days."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="overlap_s")
     quota_lock(tenant=api_key.tenant)
     old = ApiKey.objects.for_tenant(api_key.tenant).select_for_update().get(pk=api_key.pk)
-    _check_can_be_replaced(old)
+    _check_can_be_rotated(old)
     now = timezone.now()
-    life = old.expiry_date - old.created if old.expiry_date else None
+    lifetime = old.expiry_date - old.created if old.expiry_date else None
     if overlap:
-        ends = min(old.expiry_date or now + overlap, now + overlap)
-        ApiKey.unscoped.filter(pk=old.pk).update(expiry_date=ends)
+        expires_at = min(old.expiry_date or now + overlap, now + overlap)
+        ApiKey.unscoped.filter(pk=old.pk).update(expiry_date=expires_at)
     else:
         api_key_revoke(api_key=old, actor=actor)
     successor = ApiKey(
@@ -79,12 +82,12 @@ def api_key_rotate(*, api_key: ApiKey, overlap: timedelta, actor: User | None) -
         name=old.name,
         scopes=old.scopes,
         created_by=actor,
-        expiry_date=now + life if life else None,
+        expiry_date=now + lifetime if lifetime else None,
         replaces=old,
         requests_per_minute=old.requests_per_minute,
         tokens_per_minute=old.tokens_per_minute,
     )
-    plaintext = _make(successor)
+    plaintext = _save(successor)
     detail = {"successor": successor.prefix, "overlap_s": int(overlap.total_seconds())}
     audit_record(verb="api_key.rotate", subject=old.prefix, tenant=api_key.tenant, actor=actor, detail=detail)
     return successor, plaintext
@@ -92,7 +95,7 @@ def api_key_rotate(*, api_key: ApiKey, overlap: timedelta, actor: User | None) -
 
 @transaction.atomic
 def api_key_revoke(*, api_key: ApiKey, actor: Actor) -> bool:
-    """Make a key useless for ever; true when this call did it."""
+    """Revoke a key. Returns whether this call revoked it."""
     now = timezone.now()
     if not ApiKey.unscoped.filter(pk=api_key.pk, revoked=False).update(revoked=True, revoked_at=now):
         return False
@@ -102,7 +105,7 @@ def api_key_revoke(*, api_key: ApiKey, actor: Actor) -> bool:
 
 
 def api_key_touch(*, api_key: ApiKey) -> None:
-    """Note that the key was used; at most one write a minute for each key."""
+    """Record that the key was used, at most once a minute."""
     now = timezone.now()
     if api_key.last_used_at is not None and now - api_key.last_used_at < TOUCH_INTERVAL:
         return
@@ -112,39 +115,39 @@ def api_key_touch(*, api_key: ApiKey) -> None:
 
 
 def clean_scopes(scopes: Sequence[str]) -> list[str]:
-    """The scopes, each once, in the order of the enum; ``missing_field`` / ``invalid_field``."""
+    """The scopes without duplicates, in the order of ``Scope``; or ``missing_field`` / ``invalid_field``."""
     if not scopes:
         raise HmiError(ErrorCode.MISSING_FIELD, "A key needs at least one scope.", param="scopes")
     unknown = [scope for scope in scopes if scope not in Scope.values]
     if isinstance(scopes, str) or unknown:
         raise HmiError(
-            ErrorCode.INVALID_FIELD, f"Scopes are a list out of {', '.join(Scope.values)}.", param="scopes"
+            ErrorCode.INVALID_FIELD, f"Scopes must be a list of: {', '.join(Scope.values)}.", param="scopes"
         )
     return [scope for scope in Scope.values if scope in scopes]
 
 
-def _make(key: ApiKey) -> str:
-    """Store a key, if there is room for one more; its plaintext. The quota's row is locked."""
+def _save(key: ApiKey) -> str:
+    """Check the quota, save the key, and return its plaintext. The caller holds ``quota_lock``."""
     quota_check_api_keys(tenant=key.tenant, having=api_keys_active(key.tenant).count())
     plaintext = ApiKey.unscoped.assign_key(key)
     key.save(force_insert=True)
     return plaintext
 
 
-def _check_can_be_replaced(key: ApiKey) -> None:
+def _check_can_be_rotated(key: ApiKey) -> None:
     if key.revoked or key.has_expired:
-        word = "revoked" if key.revoked else "expired"
-        message = f"The key {key.prefix} is {word}; make a new one instead."
+        state = "revoked" if key.revoked else "expired"
+        message = f"The key {key.prefix} is {state}. Create a new one instead."
         raise HmiError(ErrorCode.CONFLICT, message, param="prefix")
     successor = ApiKey.objects.for_tenant(key.tenant).filter(replaces=key).first()
     if successor is not None:
-        message = f"The key {key.prefix} was rotated already: {successor.prefix} follows it. Rotate that one."
+        message = f"The key {key.prefix} was rotated already. Rotate its successor {successor.prefix}."
         raise HmiError(ErrorCode.CONFLICT, message, param="prefix")
 
 
 def _clean_rate(rate: int | None, param: str) -> int | None:
     if rate is not None and not 0 < rate <= MAX_PER_MINUTE:
-        message = f"A limit is a number from 1 to {MAX_PER_MINUTE:,}."
+        message = f"A limit must be a number from 1 to {MAX_PER_MINUTE:,}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param=param)
     return rate
 
@@ -155,5 +158,5 @@ def _clean_expiry(expires_at: datetime | None) -> datetime | None:
     if timezone.is_naive(expires_at):
         raise HmiError(ErrorCode.INVALID_FIELD, "The expiry needs a time zone.", param="expires_at")
     if expires_at <= timezone.now():
-        raise HmiError(ErrorCode.INVALID_FIELD, "The expiry lies in the past.", param="expires_at")
+        raise HmiError(ErrorCode.INVALID_FIELD, "The expiry must be in the future.", param="expires_at")
     return expires_at

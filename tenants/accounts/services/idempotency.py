@@ -1,4 +1,4 @@
-"""Stored responses of requests with an idempotency key. They are kept for a day."""
+"""Idempotency keys: a lock for each, and stored responses for a day."""
 
 import hashlib
 import json
@@ -45,7 +45,7 @@ class StoredResponse:
 class IdempotencyRecord:
     """A request with a key, locked for this process. ``response`` is the stored response, if there is one."""
 
-    request_id: str
+    key_digest: str
     tenant: Tenant | None
     fingerprint: str
     response: StoredResponse | None
@@ -66,16 +66,16 @@ def idempotent_request(
     ``fingerprint`` is a digest of the request. Raises IdempotencyKeyInUse and IdempotencyKeyReused. If the
     process is killed, its lock ends (``advisory_lock``), and the next request counts as the first.
     """
-    request_id = _request_id(tenant, actor, path, key)
-    with advisory_lock(f"answer {request_id}") as acquired:
+    key_digest = _key_digest(tenant, actor, path, key)
+    with advisory_lock(f"idempotency {key_digest}") as acquired:
         if not acquired:
             raise IdempotencyKeyInUse
         stored = IdempotentResponse.unscoped.filter(
-            place=request_id, created_at__gt=timezone.now() - RETENTION
+            key_digest=key_digest, created_at__gt=timezone.now() - RETENTION
         ).first()
-        if stored is not None and stored.body != fingerprint:
+        if stored is not None and stored.fingerprint != fingerprint:
             raise IdempotencyKeyReused
-        yield IdempotencyRecord(request_id, tenant, fingerprint, _load(stored) if stored else None)
+        yield IdempotencyRecord(key_digest, tenant, fingerprint, _load(stored) if stored else None)
 
 
 def idempotent_responses_expire() -> int:
@@ -84,22 +84,26 @@ def idempotent_responses_expire() -> int:
 
 
 @transaction.atomic
-def _store(record: IdempotencyRecord, status: int, answer: str) -> None:
+def _store(record: IdempotencyRecord, status: int, encrypted_response: str) -> None:
     """Replace an expired response, and delete the tenant's oldest ones."""
-    IdempotentResponse.unscoped.filter(place=record.request_id).delete()
+    IdempotentResponse.unscoped.filter(key_digest=record.key_digest).delete()
     IdempotentResponse(
-        place=record.request_id, tenant=record.tenant, body=record.fingerprint, status=status, answer=answer
+        key_digest=record.key_digest,
+        tenant=record.tenant,
+        fingerprint=record.fingerprint,
+        status=status,
+        encrypted_response=encrypted_response,
     ).save(force_insert=True)
     newest_first = IdempotentResponse.unscoped.filter(tenant=record.tenant).order_by("-created_at")
-    surplus = list(newest_first.values_list("place", flat=True)[MAX_RESPONSES_PER_TENANT:])
-    newest_first.filter(place__in=surplus).delete()
+    surplus = list(newest_first.values_list("key_digest", flat=True)[MAX_RESPONSES_PER_TENANT:])
+    newest_first.filter(key_digest__in=surplus).delete()
 
 
 def _load(row: IdempotentResponse) -> StoredResponse:
-    content = json.loads(decrypt(row.answer, error_message=UNREADABLE))
+    content = json.loads(decrypt(row.encrypted_response, error_message=UNREADABLE))
     return StoredResponse(row.status, content["headers"], content["data"])
 
 
-def _request_id(tenant: Tenant | None, actor: Actor, path: str, key: str) -> str:
+def _key_digest(tenant: Tenant | None, actor: Actor, path: str, key: str) -> str:
     caller = [tenant and tenant.pk, type(actor).__name__, str(actor and actor.pk)]
     return hashlib.sha256(json.dumps([*caller, path, key]).encode()).hexdigest()

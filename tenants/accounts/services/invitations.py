@@ -1,4 +1,4 @@
-"""The life of an invitation: a link that is made, perhaps sent again or withdrawn, and accepted once."""
+"""Invitations: create, resend, withdraw, accept, and send by e-mail."""
 
 import logging
 import secrets
@@ -26,46 +26,48 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import tenant_scope
 from tenants.usage.services.quotas import quota_check_invitations, quota_lock
 
+log = logging.getLogger(__name__)
+
 INVITATION_LIFETIME = timedelta(days=7)
-
-
-KEPT = timedelta(days=30)
+INVITATION_RETENTION = timedelta(days=30)
 
 
 @transaction.atomic
 def invitation_create(*, tenant: Tenant, email: str, role: str, actor: User) -> tuple[Invitation, str]:
-    """An invitation and the token of its link, which is returned this once and never stored.
+    """Create an invitation; returns it and the token of its link, which cannot be read again.
 
-    A member or an invitation that waits already: ``conflict``; too many in a day: ``quota_exceeded``. It is
-    not looked at, nor told, whether the address has an account.
+    Raises ``conflict`` for a member or an address that is already invited, and ``quota_exceeded`` for too
+    many in a day. It does not reveal whether the address has an account.
     """
     address, cleaned = clean_email(email), clean_role(role)
-    _check_allowance(tenant)
+    _check_quota(tenant)
     if Membership.objects.for_tenant(tenant).filter(user__email__iexact=address).exists():
-        raise HmiError(ErrorCode.CONFLICT, f"{address} is a member already.", param="email")
+        raise HmiError(ErrorCode.CONFLICT, f"{address} is already a member.", param="email")
     waiting = Invitation.objects.for_tenant(tenant).filter(email=address, state=InvitationState.WAITING)
     for before in waiting:
         if not before.is_expired:
-            message = f"{address} is invited already. Send that invitation again, or withdraw it first."
+            message = f"{address} is already invited. Resend that invitation, or withdraw it first."
             raise HmiError(ErrorCode.CONFLICT, message, param="email")
         _end(before, InvitationState.REPLACED)
-    return _make("invitation.create", tenant, address, cleaned, actor)
+    return _create("invitation.create", tenant, address, cleaned, actor)
 
 
 @transaction.atomic
 def invitation_resend(*, invitation: Invitation, actor: User) -> tuple[Invitation, str]:
-    """A new invitation with a new token in the place of this one, whose link ends. One that was accepted or
-    withdrawn: ``invitation_over``; too many in a day: ``quota_exceeded``."""
-    _check_allowance(invitation.tenant)
+    """Replace an invitation by a new one; returns it and the token of its link. The old link stops working.
+
+    Raises ``invitation_over`` if it was accepted or withdrawn, and ``quota_exceeded`` for too many in a day.
+    """
+    _check_quota(invitation.tenant)
     before = _locked(invitation)
     _check_pending(before)
     _end(before, InvitationState.REPLACED)
-    return _make("invitation.resend", before.tenant, before.email, before.role, actor)
+    return _create("invitation.resend", before.tenant, before.email, before.role, actor)
 
 
 @transaction.atomic
 def invitation_withdraw(*, invitation: Invitation, actor: User) -> bool:
-    """End the link; true when this call did it."""
+    """Withdraw an invitation. Returns whether this call did it."""
     found = _locked(invitation)
     if found.state != InvitationState.WAITING:
         return False
@@ -76,11 +78,10 @@ def invitation_withdraw(*, invitation: Invitation, actor: User) -> bool:
 
 @transaction.atomic
 def invitation_accept(*, invitation: Invitation, user: User, new_account: bool = False) -> Membership:
-    """Make the user, who must have confirmed the address, a member; a `new_account` has just been made for
-    the invitation, with its address and no other.
+    """Make the user a member. A `new_account` was created with the address of the invitation.
 
-    Used, withdrawn or run out: ``invitation_over``; of another address, or of a tenant that is suspended:
-    ``forbidden``; a member already: ``conflict``.
+    Raises ``invitation_over`` unless the invitation is open, ``forbidden`` if the address is not a verified
+    one of the user or the tenant is suspended, and ``conflict`` for a member.
     """
     with tenant_scope(invitation.tenant):
         found = _locked(invitation)
@@ -95,44 +96,46 @@ def invitation_accept(*, invitation: Invitation, user: User, new_account: bool =
 
 
 def invitation_check_open(*, invitation: Invitation) -> None:
-    """The link still works; else ``invitation_over``, which says why not."""
+    """Raise ``invitation_over`` with the reason unless the invitation can be accepted."""
     _check_pending(invitation)
     if invitation.is_expired:
         raise HmiError(
-            ErrorCode.INVITATION_OVER, f"This invitation ran out on {invitation.expires_at:%-d %B %Y}."
+            ErrorCode.INVITATION_OVER, f"This invitation expired on {invitation.expires_at:%-d %B %Y}."
         )
 
 
 def invitations_expire() -> int:
-    """Delete what ended, or ran out, a month ago; how many."""
-    long_ago = timezone.now() - KEPT
-    return Invitation.unscoped.filter(expires_at__lt=long_ago).delete()[0]
+    """Delete invitations that expired before ``INVITATION_RETENTION``; returns how many."""
+    limit = timezone.now() - INVITATION_RETENTION
+    return Invitation.unscoped.filter(expires_at__lt=limit).delete()[0]
 
 
 def clean_email(email: str) -> str:
-    """An address in lower-case letters, or ``missing_field`` / ``invalid_field``."""
+    """The address in lower case, or ``missing_field`` / ``invalid_field``."""
     address = email.strip().lower()
     if not address:
-        raise HmiError(ErrorCode.MISSING_FIELD, "An e-mail address is needed.", param="email")
+        raise HmiError(ErrorCode.MISSING_FIELD, "An e-mail address is required.", param="email")
     try:
         if len(address) > MAX_EMAIL_LENGTH:
             raise ValidationError("too long")
         validate_email(address)
     except ValidationError as error:
         raise HmiError(
-            ErrorCode.INVALID_FIELD, "This is no e-mail address: somebody@example.org is one.", param="email"
+            ErrorCode.INVALID_FIELD,
+            "This is not an e-mail address. Example: somebody@example.org.",
+            param="email",
         ) from error
     return address
 
 
-def _check_allowance(tenant: Tenant) -> None:
-    """Also lets one who invites wait for another of the same tenant."""
+def _check_quota(tenant: Tenant) -> None:
+    """Raise ``quota_exceeded`` for too many invitations today. Locks the quota until the transaction ends."""
     quota_lock(tenant=tenant)
     midnight = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     quota_check_invitations(tenant=tenant, made_today=invitations_created_since(tenant, midnight))
 
 
-def _make(verb: str, tenant: Tenant, email: str, role: str, actor: User) -> tuple[Invitation, str]:
+def _create(verb: str, tenant: Tenant, email: str, role: str, actor: User) -> tuple[Invitation, str]:
     token = secrets.token_urlsafe(32)
     invitation = Invitation(
         tenant=tenant,
@@ -159,7 +162,7 @@ def _check_address(invitation: Invitation, user: User) -> None:
     if not has_verified_email(user, invitation.email):
         raise HmiError(
             ErrorCode.FORBIDDEN,
-            f"This invitation is for {invitation.email}, which is no confirmed address of"
+            f"This invitation is for {invitation.email}, which is not a verified address of"
             f" {user.get_username()}.",
             param="email",
         )
@@ -167,13 +170,13 @@ def _check_address(invitation: Invitation, user: User) -> None:
 
 def _check_pending(invitation: Invitation) -> None:
     if invitation.state != InvitationState.WAITING:
-        said = {
-            InvitationState.ACCEPTED: "was accepted already",
+        reasons = {
+            InvitationState.ACCEPTED: "was already accepted",
             InvitationState.WITHDRAWN: "was withdrawn",
-            InvitationState.REPLACED: "was sent again: the newest link is the one that works",
+            InvitationState.REPLACED: "was sent again. Use the newest link",
         }
         raise HmiError(
-            ErrorCode.INVITATION_OVER, f"This invitation {said[InvitationState(invitation.state)]}."
+            ErrorCode.INVITATION_OVER, f"This invitation {reasons[InvitationState(invitation.state)]}."
         )
 
 
@@ -192,32 +195,31 @@ def _record(verb: str, invitation: Invitation, actor: User) -> None:
     )
 
 
-log = logging.getLogger(__name__)
-
-
-class Delivery(StrEnum):
-    """What became of the message."""
+class EmailStatus(StrEnum):
+    """Whether the e-mail of an invitation was sent. ``no_server`` means that none is configured."""
 
     SENT = "sent"
     FAILED = "failed"
     NO_SERVER = "no_server"
 
 
-def invitation_deliver(
-    *, invitation: Invitation, token: str, site: Callable[[str], str]
-) -> tuple[str, Delivery]:
-    """The link, and whether a mail server took it; ``site`` makes a path an address. Call it outside of
-    transactions. Without a mail server nothing is written to the log, as a link lets in whoever has it.
+def invitation_send_email(
+    *, invitation: Invitation, token: str, build_url: Callable[[str], str]
+) -> tuple[str, EmailStatus]:
+    """Send the link by e-mail; returns the link and the status. Call it outside of transactions.
+
+    ``build_url`` makes an absolute URL of a path. Without a mail server the link is not logged, because
+    anyone who reads it could use it.
     """
-    link = site(reverse("frontend:invitation_link", args=[token]))
+    link = build_url(reverse("frontend:invitation_link", args=[token]))
     if settings.EMAIL_BACKEND.endswith(".console.EmailBackend"):
-        return link, Delivery.NO_SERVER
-    told = {"invitation": invitation, "link": link, "site": site("/")}
-    subject = " ".join(render_to_string("accounts/email/invitation_subject.txt", told).split())
-    message = render_to_string("accounts/email/invitation_message.txt", told)
+        return link, EmailStatus.NO_SERVER
+    context = {"invitation": invitation, "link": link, "site": build_url("/")}
+    subject = " ".join(render_to_string("accounts/email/invitation_subject.txt", context).split())
+    message = render_to_string("accounts/email/invitation_message.txt", context)
     try:
         send_mail(subject, message, None, [invitation.email])
     except (SMTPException, OSError):
-        log.exception("The mail of invitation %d could not be sent", invitation.pk)
-        return link, Delivery.FAILED
-    return link, Delivery.SENT
+        log.exception("The e-mail of invitation %d could not be sent", invitation.pk)
+        return link, EmailStatus.FAILED
+    return link, EmailStatus.SENT

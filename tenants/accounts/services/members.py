@@ -1,4 +1,4 @@
-"""Who belongs to a tenant, in which role. A tenant that has owners keeps at least one."""
+"""Members of a tenant: add, change role, remove. The last owner cannot be removed."""
 
 from django.db import IntegrityError, transaction
 from django.db.models import Q
@@ -10,18 +10,18 @@ from tenants.base.errors import ErrorCode, HmiError
 
 
 def clean_role(role: str) -> Role:
-    """A known role, or ``invalid_field``."""
+    """The role, or ``invalid_field``."""
     try:
         return Role(role)
     except ValueError as error:
         raise HmiError(
-            ErrorCode.INVALID_FIELD, f"A role is one of {', '.join(Role.values)}.", param="role"
+            ErrorCode.INVALID_FIELD, f"The role must be one of: {', '.join(Role.values)}.", param="role"
         ) from error
 
 
 @transaction.atomic
 def member_add(*, tenant: Tenant, user: User, role: str, actor: Actor = None) -> Membership:
-    """Give a user a role in the tenant. Already a member: ``conflict``."""
+    """Add a user to the tenant. ``conflict`` for a member."""
     membership = Membership(tenant=tenant, user=user, role=clean_role(role))
     try:
         with transaction.atomic():
@@ -36,9 +36,9 @@ def member_add(*, tenant: Tenant, user: User, role: str, actor: Actor = None) ->
 
 @transaction.atomic
 def member_set_role(*, membership: Membership, role: str, actor: Actor = None) -> Membership:
-    """Change a member's role. The last owner stays one: ``last_owner``. Gone meanwhile: ``not_found``."""
+    """Change a member's role. ``last_owner`` for the last owner, ``not_found`` if removed meanwhile."""
     cleaned = clean_role(role)
-    found = _locked(membership, goes=cleaned != Role.OWNER)
+    found = _locked(membership, loses_ownership=cleaned != Role.OWNER)
     if found.role != cleaned:
         found.role = cleaned
         found.save(update_fields=["role"])
@@ -48,12 +48,11 @@ def member_set_role(*, membership: Membership, role: str, actor: Actor = None) -
 
 @transaction.atomic
 def member_remove(*, membership: Membership, actor: Actor = None, revoke_keys: bool = False) -> None:
-    """End a membership, by an owner or by the member. The last owner cannot go: ``last_owner``. Gone
-    meanwhile: ``not_found``.
+    """Remove a member. ``last_owner`` for the last owner, ``not_found`` if removed meanwhile.
 
-    Keys that the member made belong to the tenant and go on, unless they are to be revoked as well.
+    Keys that the member created belong to the tenant, and keep working unless ``revoke_keys``.
     """
-    found = _locked(membership, goes=True)
+    found = _locked(membership, loses_ownership=True)
     _record("member.leave" if found.user == actor else "member.remove", found, actor)
     if revoke_keys:
         for key in ApiKey.objects.for_tenant(found.tenant).filter(created_by=found.user, revoked=False):
@@ -62,23 +61,25 @@ def member_remove(*, membership: Membership, actor: Actor = None, revoke_keys: b
 
 
 def members_lock(*, membership: Membership) -> dict[int, Membership]:
-    """The member, if still there, and all owners by their ids, as they are now, locked in one order: of two
-    owners who go at once the second does not count on the first."""
-    which = Q(pk=membership.pk) | Q(role=Role.OWNER)
-    members = Membership.objects.for_tenant(membership.tenant).filter(which).order_by("pk")
+    """Lock the member and all owners; returns the current rows by id.
+
+    Of two owners who leave at the same time, the second waits, and then is the last.
+    """
+    member_or_owner = Q(pk=membership.pk) | Q(role=Role.OWNER)
+    members = Membership.objects.for_tenant(membership.tenant).filter(member_or_owner).order_by("pk")
     return {row.pk: row for row in members.select_related("user", "tenant").select_for_update(of=("self",))}
 
 
-def _locked(membership: Membership, *, goes: bool) -> Membership:
+def _locked(membership: Membership, *, loses_ownership: bool) -> Membership:
     rows = members_lock(membership=membership)
     found = rows.pop(membership.pk, None)
     if found is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "This member is not there any more.", param="member")
-    if goes and found.role == Role.OWNER and not rows:
+        raise HmiError(ErrorCode.NOT_FOUND, "This member was removed meanwhile.", param="member")
+    if loses_ownership and found.role == Role.OWNER and not rows:
         raise HmiError(
             ErrorCode.LAST_OWNER,
-            f"{found.user.get_username()} is the only owner of {found.tenant.slug}, and a tenant keeps at"
-            " least one: make somebody else an owner first.",
+            f"{found.user.get_username()} is the only owner of {found.tenant.slug}."
+            " Make another member an owner first.",
             param="role",
         )
     return found

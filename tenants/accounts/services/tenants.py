@@ -1,4 +1,4 @@
-"""Making, suspending and resuming tenants."""
+"""Tenants: create, rename, suspend, resume, and change their settings."""
 
 import re
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ from tenants.usage.services.quotas import quota_lock
 
 @transaction.atomic
 def tenant_create(*, slug: str, name: str, owner: User | None = None, actor: Actor = None) -> Tenant:
-    """A new tenant with the default quota and, when given, its first owner. A taken slug: ``conflict``."""
-    tenant = Tenant(slug=clean_slug(slug), name=clean_name(name, longest=200))
+    """Create a tenant with the default quota and optionally an owner. ``conflict`` if the slug is taken."""
+    tenant = Tenant(slug=clean_slug(slug), name=clean_name(name, max_length=200))
     try:
         with transaction.atomic():
             tenant.save(force_insert=True)
@@ -36,7 +36,7 @@ def tenant_create(*, slug: str, name: str, owner: User | None = None, actor: Act
 
 @transaction.atomic
 def tenant_suspend(*, tenant: Tenant, actor: Actor, reason: str = "") -> bool:
-    """Stop all requests of the tenant; true when this call did it."""
+    """Refuse all requests of the tenant. Returns whether this call suspended it."""
     now = timezone.now()
     if not Tenant.objects.filter(pk=tenant.pk, suspended_at=None).update(suspended_at=now):
         return False
@@ -49,8 +49,7 @@ def tenant_suspend(*, tenant: Tenant, actor: Actor, reason: str = "") -> bool:
 
 @transaction.atomic
 def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
-    """Let a suspended tenant work again; true when this call did it. One whose data is being deleted never
-    does."""
+    """End the suspension, unless the tenant is being deleted. Returns whether this call ended it."""
     suspended = Tenant.objects.filter(pk=tenant.pk, suspended_at__isnull=False, deletion_requested_at=None)
     if not suspended.update(suspended_at=None):
         return False
@@ -61,8 +60,8 @@ def tenant_resume(*, tenant: Tenant, actor: Actor) -> bool:
 
 @transaction.atomic
 def tenant_rename(*, tenant: Tenant, name: str, actor: Actor) -> bool:
-    """Call a tenant something else; its slug stays. True when this changed it."""
-    cleaned = clean_name(name, longest=200)
+    """Change the name of a tenant, but not its slug. Returns whether it changed."""
+    cleaned = clean_name(name, max_length=200)
     before = Tenant.objects.select_for_update().get(pk=tenant.pk).name
     tenant.name = cleaned
     if cleaned == before:
@@ -75,7 +74,7 @@ def tenant_rename(*, tenant: Tenant, name: str, actor: Actor) -> bool:
 
 @transaction.atomic
 def quota_change(*, tenant: Tenant, limits: Mapping[str, int | None], actor: Actor) -> bool:
-    """Give a tenant other limits, by the names of the quota's columns; true when this changed one."""
+    """Change limits of a tenant's quota, by field name. Returns whether any changed."""
     quota = quota_lock(tenant=tenant)
     changed = {name: limit for name, limit in limits.items() if getattr(quota, name) != limit}
     if not changed:
@@ -88,16 +87,16 @@ def quota_change(*, tenant: Tenant, limits: Mapping[str, int | None], actor: Act
 
 @transaction.atomic
 def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
-    """Whether the fragments its requests miss are counted for growing tables; true when this changed it.
+    """Turn the counting of missed fragments on or off for a tenant. Returns whether it changed.
 
-    Once it stops, workers learn of it with the next manifest, and ``workers.publish_manifest`` deletes what
-    was counted until then.
+    After it is turned off, workers read it in the next manifest, and ``workers.publish_manifest`` deletes the
+    counts.
     """
     changes: dict[str, Any] = {"shares_fragment_counts": shares}
     if not shares:
         changes["stopped_sharing_at"] = timezone.now()
-    asked = Tenant.objects.filter(pk=tenant.pk, shares_fragment_counts=not shares)
-    if not asked.update(**changes):
+    rows = Tenant.objects.filter(pk=tenant.pk, shares_fragment_counts=not shares)
+    if not rows.update(**changes):
         return False
     tenant.shares_fragment_counts = shares
     tenant.stopped_sharing_at = changes.get("stopped_sharing_at", tenant.stopped_sharing_at)
@@ -114,10 +113,12 @@ def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
 
 @transaction.atomic
 def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
-    """The tenant's share of the inference workers' time while several ask; true when this changed it. One
-    outside of its range: ``invalid_field``."""
+    """Change the tenant's share of the inference workers. Returns whether it changed.
+
+    Raises ``invalid_field`` for a weight outside of the range.
+    """
     if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
-        message = f"A weight is a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}."
+        message = f"The weight must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="weight")
     if not Tenant.objects.filter(pk=tenant.pk).exclude(weight=weight).update(weight=weight):
         return False
@@ -130,7 +131,7 @@ def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
 
 
 def clean_slug(slug: str) -> str:
-    """A slug as it is stored, or ``invalid_field``."""
+    """The slug, or ``invalid_field``."""
     if not re.fullmatch(SLUG_PATTERN, slug):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
@@ -140,15 +141,15 @@ def clean_slug(slug: str) -> str:
     return slug
 
 
-def clean_name(name: str, *, longest: int = 100) -> str:
-    """A name without surrounding space, or ``missing_field`` / ``invalid_field``."""
+def clean_name(name: str, *, max_length: int = 100) -> str:
+    """The name without surrounding white space, or ``missing_field`` / ``invalid_field``."""
     cleaned = name.strip()
     if not cleaned:
-        raise HmiError(ErrorCode.MISSING_FIELD, "A name is needed.", param="name")
-    if len(cleaned) > longest or not cleaned.isprintable():
+        raise HmiError(ErrorCode.MISSING_FIELD, "A name is required.", param="name")
+    if len(cleaned) > max_length or not cleaned.isprintable():
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"A name is at most {longest} printable characters, on one line.",
+            f"A name is at most {max_length} printable characters, on one line.",
             param="name",
         )
     return cleaned

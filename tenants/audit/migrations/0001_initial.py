@@ -26,12 +26,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("verb", models.CharField(help_text='Such as "dataset.upload".', max_length=64)),
-                ("subject", models.CharField(help_text="What it was done to.", max_length=200)),
+                ("subject", models.CharField(help_text="The object of the action.", max_length=200)),
                 ("detail", models.JSONField(blank=True, default=dict)),
                 (
                     "address",
                     models.GenericIPAddressField(
-                        blank=True, help_text="From where it was asked for.", null=True
+                        blank=True, help_text="The IP address of the client.", null=True
                     ),
                 ),
                 ("request_id", models.CharField(blank=True, db_default="", default="", max_length=64)),

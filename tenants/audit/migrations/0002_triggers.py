@@ -2,11 +2,11 @@
 
 from django.db import migrations
 
-# Of a tenant whose data is deleted, audit events keep what was done and when, and lose the rest.
+# When all data of a tenant is deleted, its audit events keep their verb and time, and the rest is blanked.
 _AUDIT = """
 CREATE FUNCTION audit_auditevent_refuse() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    IF TG_OP = 'UPDATE' AND current_setting('hmi.leaving_tenant', true) = OLD.tenant_id::text
+    IF TG_OP = 'UPDATE' AND current_setting('hmi.deleted_tenant', true) = OLD.tenant_id::text
             AND (NEW.id, NEW.tenant_id, NEW.verb, NEW.at) IS NOT DISTINCT FROM (OLD.id, OLD.tenant_id, OLD.verb, OLD.at)
             AND NEW.subject = '' AND NEW.detail = '{}'::jsonb AND NEW.request_id = ''
             AND NEW.actor_id IS NULL AND NEW.api_key_id IS NULL AND NEW.address IS NULL THEN

@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 LINK_STYLE: Final = "text-primary-600 dark:text-primary-500"
-RETURN_TO_FIELD: Final = "page_of"
+RETURN_TO_FIELD: Final = "return_to"
 """The POST field with the key of the row whose page an action was started from."""
 MAX_OPEN_JSON_LINES: Final = 20
 """Longer JSON is shown collapsed."""

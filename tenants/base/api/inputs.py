@@ -6,6 +6,7 @@ from typing import IO, Any, Final
 
 from rest_framework import serializers
 from rest_framework.parsers import DataAndFiles, MultiPartParser
+from rest_framework.request import Request
 from rest_framework.settings import api_settings
 
 from tenants.base.errors import ErrorCode, HmiError
@@ -60,6 +61,21 @@ class StrictSerializer(serializers.Serializer[Any]):
                 error = unknown_field(str(name), known)
                 raise serializers.ValidationError({error.param or NON_FIELD_ERRORS: [error.message]})
         return dict(super().to_internal_value(data))
+
+
+def validated_body(serializer: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
+    """Return the values of the body. Raises ValidationError."""
+    return _validated(serializer(data=request.data))
+
+
+def validated_query(serializer: type[serializers.Serializer[Any]], request: Request) -> dict[str, Any]:
+    """Return the values of the query string. Raises ValidationError."""
+    return _validated(serializer(data=request.query_params))
+
+
+def _validated(serializer: serializers.Serializer[Any]) -> dict[str, Any]:
+    serializer.is_valid(raise_exception=True)
+    return dict(serializer.validated_data)
 
 
 def unknown_field(name: str, known: Collection[str]) -> HmiError:

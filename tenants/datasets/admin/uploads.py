@@ -1,4 +1,4 @@
-"""Corpora and datasets."""
+"""Admin of corpora, datasets, uploads, checks and files."""
 
 from typing import Any, ClassVar, Final
 
@@ -23,17 +23,17 @@ from tenants.base.admin.base import (
     staff_user,
 )
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
 from tenants.datasets.services.corpora import corpus_delete, corpus_preview, corpus_upload
 from tenants.datasets.services.datasets import dataset_delete
 from tenants.datasets.services.uploads import upload_delete
 
 PLATFORM: Final = "platform"
-"""Whose corpora a form may look for: these, or a tenant's by its key and these."""
+"""The value of the filter ``owner`` for the platform's corpora only. Otherwise it is a tenant's key."""
 
 
 class CorpusForm(ModelForm):
-    """An upload; the file is checked like any other."""
+    """The upload of a corpus."""
 
     file = forms.FileField(
         widget=UnfoldAdminFileFieldWidget, help_text="UTF-8 text, one text a line, or JSON lines with “text”."
@@ -44,7 +44,7 @@ class CorpusForm(ModelForm):
         fields = ("tenant", "name")
 
     def clean_file(self) -> Any:
-        """The file, if it can be a corpus."""
+        """Return the file, or raise ValidationError if it is not a valid corpus."""
         file = self.cleaned_data["file"]
         try:
             corpus_preview(stream=file, filename=file.name)
@@ -56,10 +56,10 @@ class CorpusForm(ModelForm):
 
 @admin.register(Corpus)
 class CorpusAdmin(AutocompleteFilterAdmin, NonAtomicAdmin):
-    """Corpora; those without a tenant are the platform's. Uploaded, looked at and deleted, never changed."""
+    """Corpora, which can be deleted but not edited. Those without a tenant are the platform's."""
 
     autocomplete_filters: ClassVar = {
-        "of": lambda rows, owner: rows.filter(Q(tenant=None) | Q(tenant__in=parse_ids(owner))),
+        "owner": lambda rows, owner: rows.filter(Q(tenant=None) | Q(tenant__in=parse_ids(owner))),
     }
 
     form = CorpusForm
@@ -72,25 +72,25 @@ class CorpusAdmin(AutocompleteFilterAdmin, NonAtomicAdmin):
     autocomplete_fields = ("tenant",)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("tenant", "name", "file") if obj is None else (*self.list_display, "sha256", "shown_report")
+        return ("tenant", "name", "file") if obj is None else (*self.list_display, "sha256", "report_json")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return () if obj is None else ("size", "shown_report")
+        return () if obj is None else ("size", "report_json")
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
     @admin.display(description="Validation report")
-    def shown_report(self, corpus: Corpus) -> SafeString:
-        """The report, readable."""
+    def report_json(self, corpus: Corpus) -> SafeString:
+        """Return the report as indented JSON."""
         return pretty_json(corpus.report)
 
     def save_model(self, request: HttpRequest, obj: Corpus, form: ModelForm, change: bool) -> None:
         file = form.cleaned_data["file"]
-        made = corpus_upload(
+        corpus = corpus_upload(
             tenant=obj.tenant, name=obj.name, stream=file, filename=file.name, actor=staff_user(request)
         )
-        obj.pk, obj._state.adding = made.pk, False
+        obj.pk, obj._state.adding = corpus.pk, False
 
     def delete_model(self, request: HttpRequest, obj: Corpus) -> None:
         corpus_delete(corpus=obj, actor=staff_user(request))
@@ -110,7 +110,7 @@ class DatasetSplitInline(ReadOnlyInline):
 
 @admin.register(Dataset)
 class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
-    """Datasets, to look at and delete; tenants upload their own."""
+    """Datasets, which can be deleted but not edited. Tenants upload them."""
 
     autocomplete_filters: ClassVar = {
         "tenant": lambda rows, tenant: rows.filter(tenant__in=parse_ids(tenant)),
@@ -138,7 +138,7 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
         "leaks_allowed",
         "created_by",
         "created_at",
-        "shown_report",
+        "report_json",
     )
     readonly_fields = fields
     inlines = (DatasetSplitInline,)
@@ -149,22 +149,22 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
 
     @admin.display(description="Labels")
     def label_count(self, dataset: Dataset) -> int:
-        """How many labels it has."""
+        """Return the number of labels."""
         return len(dataset.labels)
 
     @admin.display(description="Labels")
     def label_names(self, dataset: Dataset) -> str:
-        """What they are called."""
+        """Return the labels as text."""
         return ", ".join(dataset.labels)
 
     @admin.display(description="Rows", ordering="row_count")
     def row_count(self, dataset: Any) -> int:
-        """The rows of all splits."""
+        """Return the number of rows of all splits."""
         return int(dataset.row_count or 0)
 
     @admin.display(description="Validation report")
-    def shown_report(self, dataset: Dataset) -> SafeString:
-        """The report, readable."""
+    def report_json(self, dataset: Dataset) -> SafeString:
+        """Return the report as indented JSON."""
         return pretty_json(dataset.report)
 
     def delete_model(self, request: HttpRequest, obj: Dataset) -> None:
@@ -177,7 +177,7 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
 
 @admin.register(DatasetSplit)
 class DatasetSplitAdmin(NoAddOrChangeAdmin):
-    """All stored splits, to look at; they go with their dataset."""
+    """Splits of all datasets, read-only. They are deleted with their dataset."""
 
     size = file_size_column("size_bytes")
     list_display = ("dataset", "split", "rows", "size", "sha256")
@@ -186,24 +186,24 @@ class DatasetSplitAdmin(NoAddOrChangeAdmin):
     search_fields = ("dataset__name", "sha256")
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        # Asked for when a dataset is deleted with its splits; there is no such button here.
+        # Django checks this when a dataset is deleted with its splits. The list has no delete action.
         return obj is not None and super().has_delete_permission(request, obj)
 
 
 @admin.register(Upload)
 class UploadAdmin(NoAddOrChangeAdmin):
-    """Uploads that nothing was made of yet, to look at and throw away."""
+    """Uploads that are not used yet. They can be deleted."""
 
     size = file_size_column("size_bytes")
-    list_display = ("filename", "tenant", "size", "is_whole", "created_by", "created_at", "expires_at")
+    list_display = ("filename", "tenant", "size", "complete", "created_by", "created_at", "expires_at")
     list_filter = (("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("tenant", "created_by")
     search_fields = ("filename", "tenant__slug", "sha256")
 
     @admin.display(description="Complete", boolean=True)
-    def is_whole(self, upload: Upload) -> bool:
-        """Whether all of it is here."""
+    def complete(self, upload: Upload) -> bool:
+        """Return whether all bytes arrived."""
         return upload.is_complete
 
     def delete_model(self, request: HttpRequest, obj: Upload) -> None:
@@ -216,7 +216,7 @@ class UploadAdmin(NoAddOrChangeAdmin):
 
 @admin.register(UploadCheck)
 class UploadCheckAdmin(ReadOnlyAdmin):
-    """What was found in uploads, or why they were refused."""
+    """Checks of uploads, with the errors of refused ones."""
 
     size = file_size_column("size_bytes")
     list_display = ("name", "kind", "tenant", "state", "size", "attempts", "created_at", "finished_at")
@@ -224,18 +224,18 @@ class UploadCheckAdmin(ReadOnlyAdmin):
     list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("name", "tenant__slug")
-    exclude = ("found", "faults", "refusal", "options", "files")
-    readonly_fields = ("why",)
+    exclude = ("preview", "row_errors", "error", "options", "files")
+    readonly_fields = ("error_json",)
 
-    @admin.display(description="Why it was refused")
-    def why(self, check: Any) -> SafeString:
-        """The error as the tenant got it."""
-        return pretty_json(check.refusal)
+    @admin.display(description="Error")
+    def error_json(self, check: Any) -> SafeString:
+        """Return the error as indented JSON."""
+        return pretty_json(check.error)
 
 
 @admin.register(File)
 class FileAdmin(ReadOnlyAdmin):
-    """What was sent to be learnt from or answered, and what batches were answered."""
+    """Files of the files API: training files, and inputs and results of batches."""
 
     size = file_size_column("size_bytes")
     list_display = ("filename", "purpose", "tenant", "size", "created_by", "created_at", "expires_at")
@@ -246,9 +246,9 @@ class FileAdmin(ReadOnlyAdmin):
     show_full_result_count = False
 
 
-@admin.register(PartedFile)
-class PartedFileAdmin(ReadOnlyAdmin):
-    """Files that come in parts."""
+@admin.register(MultipartUpload)
+class MultipartUploadAdmin(ReadOnlyAdmin):
+    """Multipart uploads."""
 
     size = file_size_column("size_bytes")
     list_display = ("filename", "purpose", "tenant", "size", "state", "created_at", "expires_at")

@@ -1,4 +1,4 @@
-"""Corpora: upload, preview, list, delete. The platform's own are for its staff."""
+"""API of corpora: upload, preview, list, delete. Only staff access the platform's own corpora."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser
+from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser, validated_body, validated_query
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.api.serializers import (
     CorpusFileSerializer,
@@ -26,12 +26,11 @@ from tenants.datasets.services.corpora import corpus_delete, corpus_preview, cor
 
 
 def _upload(request: Request, tenant: Tenant | None) -> Response:
-    asked = CorpusUploadSerializer(data=request.data)
-    asked.is_valid(raise_exception=True)
-    file = asked.validated_data["file"]
+    data = validated_body(CorpusUploadSerializer, request)
+    file = data["file"]
     corpus = corpus_upload(
         tenant=tenant,
-        name=asked.validated_data["name"],
+        name=data["name"],
         stream=file,
         filename=file.name,
         actor=request_actor(request),
@@ -49,11 +48,8 @@ class CorporaView(TenantView):
 
     @extend_schema(parameters=[SearchQuerySerializer], responses=CorpusSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        query = SearchQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        page = self.paginate_queryset(
-            search_by_name(corpora_of(self.tenant), words=query.validated_data["words"])
-        )
+        query = validated_query(SearchQuerySerializer, request)
+        page = self.paginate_queryset(search_by_name(corpora_of(self.tenant), words=query["words"]))
         return self.get_paginated_response(CorpusSerializer(page, many=True).data)
 
     @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
@@ -62,7 +58,7 @@ class CorporaView(TenantView):
 
 
 class CorpusPreviewView(TenantView):
-    """What an upload would say. Nothing is stored."""
+    """The validation report of a file. Nothing is stored."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     parser_classes = [UploadFormParser]
@@ -71,9 +67,8 @@ class CorpusPreviewView(TenantView):
 
     @extend_schema(request=CorpusFileSerializer, responses=PreviewSerializer)
     def post(self, request: Request, **_: Any) -> Response:
-        asked = CorpusFileSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        file = asked.validated_data["file"]
+        data = validated_body(CorpusFileSerializer, request)
+        file = data["file"]
         return Response(corpus_preview(stream=file, filename=file.name))
 
 
@@ -87,13 +82,13 @@ class CorpusView(ConditionalView, TenantView):
         return corpus_of(self.tenant, corpus_id)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        corpus_delete(corpus=self.find_object(**place), actor=request_actor(request))
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        corpus_delete(corpus=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class PlatformCorporaView(StaffView):
-    """The platform's corpora, for its staff: what roots and platform domains learn from."""
+    """The platform's corpora, for staff. Roots and platform domains are trained on them."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     permissions = {"GET": ("datasets.view_corpus",), "POST": ("datasets.add_corpus",)}

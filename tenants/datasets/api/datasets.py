@@ -1,4 +1,4 @@
-"""Datasets: upload, preview, list, delete."""
+"""API of datasets: upload, preview, list, delete."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser
+from tenants.base.api.inputs import SearchQuerySerializer, UploadFormParser, validated_body, validated_query
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.api.serializers import (
     DatasetFilesSerializer,
@@ -24,16 +24,15 @@ from tenants.datasets.selectors.uploads import dataset_of, datasets_of
 from tenants.datasets.services.datasets import dataset_delete, dataset_preview, dataset_upload
 
 
-def _content(asked: dict[str, Any]) -> dict[str, Any]:
-    files = {
-        split: (asked[split].name, asked[split]) for split in Split.values if asked.get(split) is not None
-    }
+def _files_and_options(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that ``dataset_upload`` and ``dataset_preview`` share."""
+    uploaded = {split: data[split] for split in Split.values if data.get(split) is not None}
     return {
-        "task": asked["task"],
-        "files": files,
-        "columns": asked.get("columns"),
-        "separator": asked["separator"],
-        "allow_leaks": asked["allow_leaks"],
+        "task": data["task"],
+        "files": {split: (file.name, file) for split, file in uploaded.items()},
+        "columns": data.get("columns"),
+        "separator": data["separator"],
+        "allow_leaks": data["allow_leaks"],
     }
 
 
@@ -47,28 +46,24 @@ class DatasetsView(TenantView):
 
     @extend_schema(parameters=[SearchQuerySerializer], responses=DatasetSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
-        query = SearchQuerySerializer(data=request.query_params)
-        query.is_valid(raise_exception=True)
-        page = self.paginate_queryset(
-            search_by_name(datasets_of(self.tenant), words=query.validated_data["words"])
-        )
+        query = validated_query(SearchQuerySerializer, request)
+        page = self.paginate_queryset(search_by_name(datasets_of(self.tenant), words=query["words"]))
         return self.get_paginated_response(DatasetSerializer(page, many=True).data)
 
     @extend_schema(request=DatasetUploadSerializer, responses={201: DatasetSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = DatasetUploadSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
+        data = validated_body(DatasetUploadSerializer, request)
         dataset = dataset_upload(
             tenant=self.tenant,
-            name=asked.validated_data["name"],
+            name=data["name"],
             actor=request_actor(request),
-            **_content(asked.validated_data),
+            **_files_and_options(data),
         )
         return Response(DatasetSerializer(dataset).data, status=status.HTTP_201_CREATED)
 
 
 class DatasetPreviewView(TenantView):
-    """What an upload would say. Nothing is stored."""
+    """The validation report of files. Nothing is stored."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     parser_classes = [UploadFormParser]
@@ -77,9 +72,8 @@ class DatasetPreviewView(TenantView):
 
     @extend_schema(request=DatasetFilesSerializer, responses=PreviewSerializer)
     def post(self, request: Request, **_: Any) -> Response:
-        asked = DatasetFilesSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        return Response(dataset_preview(**_content(asked.validated_data)))
+        data = validated_body(DatasetFilesSerializer, request)
+        return Response(dataset_preview(**_files_and_options(data)))
 
 
 class DatasetView(ConditionalView, TenantView):
@@ -92,6 +86,6 @@ class DatasetView(ConditionalView, TenantView):
         return dataset_of(self.tenant, dataset_id)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        dataset_delete(dataset=self.find_object(**place), actor=request_actor(request))
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        dataset_delete(dataset=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -1,4 +1,4 @@
-"""What the API takes and shows. Checks of content are the services' concern."""
+"""Serializers of corpora, datasets, uploads and checks. The services check the content."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ from rest_framework import serializers
 
 from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import HmiError
+from tenants.datasets.append_only_file import received_bytes
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import CheckKind, Corpus, Dataset, DatasetSplit, Split, Task, Upload, UploadCheck
 from tenants.datasets.storage import upload_store
-from tenants.datasets.upload_file import received_bytes
 
 
 class CorpusSerializer(serializers.ModelSerializer[Corpus]):
@@ -84,21 +84,21 @@ class DatasetSerializer(serializers.ModelSerializer[Dataset]):
 
 @extend_schema_field({"type": "object", "additionalProperties": {"type": "string"}})
 class ColumnsField(serializers.JSONField):
-    """Canonical column -> the file's, as JSON text in a form."""
+    """A mapping from canonical columns to those of the file. In a form it is JSON text."""
 
     def to_internal_value(self, data: Any) -> dict[str, str]:
-        """An object of texts."""
+        """Return the mapping. Raises ValidationError unless it is an object of strings."""
         try:
             columns = super().to_internal_value(data)
         except RecursionError:
             self.fail("invalid")
         if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
-            raise serializers.ValidationError("An object that maps columns to names in the file is needed.")
+            raise serializers.ValidationError("It must be an object of columns and their names in the file.")
         return columns
 
 
 class DatasetFilesSerializer(StrictSerializer):
-    """The files of the splits; dev and test are taken from train when they are not given."""
+    """The files of the splits. Without files for dev and test, their rows are taken from train."""
 
     task = serializers.CharField(help_text=", ".join(Task.values))
     train = serializers.FileField(allow_empty_file=True)
@@ -106,10 +106,10 @@ class DatasetFilesSerializer(StrictSerializer):
     test = serializers.FileField(allow_empty_file=True, required=False)
     columns = ColumnsField(required=False, help_text='Such as {"text": "sentence", "label": "category"}')
     separator = serializers.CharField(
-        required=False, default=DEFAULT_SEPARATOR, help_text="Parts the labels of a cell (multilabel)."
+        required=False, default=DEFAULT_SEPARATOR, help_text="Separates the labels in a cell (multilabel)."
     )
     allow_leaks = serializers.BooleanField(
-        required=False, default=False, help_text="Take splits that share more texts than they should."
+        required=False, default=False, help_text="Allow splits that overlap more than the limit."
     )
 
 
@@ -120,61 +120,70 @@ class DatasetUploadSerializer(DatasetFilesSerializer):
 
 
 class PreviewSerializer(serializers.Serializer[Any]):
-    """What an upload would say: the validation report and the first rows."""
+    """The validation report and the first rows of files that are not stored."""
 
     report = serializers.JSONField()
     rows = serializers.JSONField()
 
 
-PURPOSES = {CheckKind.CORPUS: {"file"}, CheckKind.DATASET: set(Split.values)}
+FILE_PURPOSES = {CheckKind.CORPUS: {"file"}, CheckKind.DATASET: set(Split.values)}
 
 
 class UploadSerializer(serializers.ModelSerializer[Upload]):
-    """An upload; ``offset`` bytes of it are here, ``sha256`` is set once all are."""
+    """An upload. ``offset`` is the number of bytes that arrived; ``sha256`` is set when it is complete."""
 
     offset = serializers.SerializerMethodField()
 
     class Meta:
         model = Upload
-        fields = ("id", "filename", "mark", "size_bytes", "offset", "sha256", "created_at", "expires_at")
+        fields = (
+            "id",
+            "filename",
+            "fingerprint",
+            "size_bytes",
+            "offset",
+            "sha256",
+            "created_at",
+            "expires_at",
+        )
         read_only_fields = fields
 
     def get_offset(self, upload: Upload) -> int:
-        """The length of its file; 0 when that has gone meanwhile."""
+        """Return the length of its file, or 0 if the file was deleted meanwhile."""
         try:
-            return received_bytes(upload_store().incoming_path(upload.pk))
+            return received_bytes(upload_store().upload_path(upload.pk))
         except HmiError:
             return 0
 
 
 class CheckCreateSerializer(StrictSerializer):
-    """Which uploads shall become what."""
+    """The uploads to check, and the corpus or dataset to store."""
 
     kind = serializers.ChoiceField(choices=CheckKind.choices)
     files = serializers.DictField(
         child=serializers.UUIDField(),
-        help_text='Ids of complete uploads: {"file": id} of a corpus, {"train": id, …} of a dataset.',
+        help_text='Ids of complete uploads: {"file": id} for a corpus, {"train": id, …} for a dataset.',
     )
-    stores = serializers.BooleanField(default=True, help_text="Without it, only checked.")
+    store = serializers.BooleanField(default=True, help_text="If false, the files are only checked.")
     name = serializers.CharField(max_length=100, required=False, default="")
     task = serializers.CharField(required=False, help_text=", ".join(Task.values))
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)
 
-    def validate(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """The files fit the kind, and a dataset has a task."""
-        allowed = PURPOSES[CheckKind(asked["kind"])]
-        if not asked["files"] or not set(asked["files"]) <= allowed:
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Check that the files fit the kind, and that a dataset has a task."""
+        allowed = FILE_PURPOSES[CheckKind(attrs["kind"])]
+        if not attrs["files"] or not set(attrs["files"]) <= allowed:
             names = ", ".join(sorted(allowed))
-            raise serializers.ValidationError({"files": f"The files of a {asked['kind']} are: {names}."})
-        if asked["kind"] == CheckKind.DATASET and "task" not in asked:
-            raise serializers.ValidationError({"task": "A dataset has a task."}, code="required")
-        return asked
+            raise serializers.ValidationError({"files": f"The files of a {attrs['kind']} are: {names}."})
+        if attrs["kind"] == CheckKind.DATASET and "task" not in attrs:
+            raise serializers.ValidationError({"task": "A dataset needs a task."}, code="required")
+        return attrs
 
 
 class CheckSerializer(serializers.ModelSerializer[UploadCheck]):
-    """Where a check is, and what it found: ``found`` has a report and the first rows."""
+    """A check: its state, and its result. ``preview`` has the validation report and the first rows."""
 
     class Meta:
         model = UploadCheck
@@ -182,12 +191,12 @@ class CheckSerializer(serializers.ModelSerializer[UploadCheck]):
             "id",
             "kind",
             "name",
-            "stores",
+            "store",
             "files",
             "state",
-            "found",
-            "refusal",
-            "faults",
+            "preview",
+            "error",
+            "row_errors",
             "corpus",
             "dataset",
             "created_at",

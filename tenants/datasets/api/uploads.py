@@ -1,7 +1,7 @@
 """Resumable uploads by the tus protocol, version 1.0: creation, checksum, expiration, termination.
 
-https://tus.io/protocols/resumable-upload. In addition ``Repr-Digest`` (RFC 9530), at the beginning or with
-any piece, promises the sha256 of the whole file, as does ``sha256`` in the metadata.
+https://tus.io/protocols/resumable-upload. A client may also declare the sha256 of the whole file: as
+``sha256`` in the metadata, or in the header ``Repr-Digest`` (RFC 9530) of any request.
 """
 
 import re
@@ -21,73 +21,63 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT, upload_slot
 from tenants.datasets.api.serializers import CheckCreateSerializer, CheckSerializer, UploadSerializer
+from tenants.datasets.append_only_file import ALGORITHMS, received_bytes
 from tenants.datasets.models import CheckKind, Upload, UploadCheck
 from tenants.datasets.models.dataset import SHA256_PATTERN
-from tenants.datasets.models.upload import MAX_MARK_LENGTH
+from tenants.datasets.models.upload import MAX_FINGERPRINT_LENGTH
 from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_delete
 from tenants.datasets.storage import upload_store
-from tenants.datasets.upload_file import ALGORITHMS, received_bytes
 
 VERSION = "1.0.0"
-
-
-PIECE_TYPE = "application/offset+octet-stream"
-
-
-DIGEST = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
-
-
+CHUNK_TYPE = "application/offset+octet-stream"
 EXTENSIONS = "creation,checksum,expiration,termination"
+REPR_DIGEST_PATTERN = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 
 
-def _header(name: str, said: str, kind: Any = OpenApiTypes.STR, *, needed: bool = False) -> OpenApiParameter:
-    return OpenApiParameter(name, kind, OpenApiParameter.HEADER, required=needed, description=said)
+def _header(
+    name: str, text: str, kind: Any = OpenApiTypes.STR, *, required: bool = False
+) -> OpenApiParameter:
+    return OpenApiParameter(name, kind, OpenApiParameter.HEADER, required=required, description=text)
 
 
-LENGTH = _header("Upload-Length", "The bytes of the whole file.", OpenApiTypes.INT, needed=True)
-
-
-OFFSET = _header("Upload-Offset", "The bytes that are here already.", OpenApiTypes.INT, needed=True)
-
-
-METADATA = _header("Upload-Metadata", "`filename`, `sha256` and `mark`, each with its value in base64.")
-
-
-CHECKSUM = _header("Upload-Checksum", "Of this piece: `sha256` and its digest in base64.")
-
-
-WHOLE = _header("Repr-Digest", "Of the whole file: `sha-256=:`, its digest in base64, `:`.")
+LENGTH = _header("Upload-Length", "The size of the file in bytes.", OpenApiTypes.INT, required=True)
+OFFSET = _header("Upload-Offset", "The number of bytes that have arrived.", OpenApiTypes.INT, required=True)
+METADATA = _header(
+    "Upload-Metadata", "`filename`, `sha256` and `fingerprint`, each with its value in base64."
+)
+CHECKSUM = _header("Upload-Checksum", "Of this request's body: `sha256` and its digest in base64.")
+REPR_DIGEST = _header("Repr-Digest", "Of the whole file: `sha-256=:`, its digest in base64, `:`.")
 
 
 class TusView(TenantView):
-    """Speaks the protocol's one version."""
+    """The base of the upload views: checks the version, and sends the headers of the protocol."""
 
     serializer_class = UploadSerializer
     queryset = Upload.unscoped.none()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
-        asked = request.headers.get("Tus-Resumable")
-        if request.method not in ("GET", "OPTIONS") and asked not in (None, VERSION):
-            raise HmiError(
-                ErrorCode.UNSUPPORTED_VERSION, f"Tus {VERSION} is spoken here.", param="Tus-Resumable"
-            )
+        version = request.headers.get("Tus-Resumable")
+        if request.method not in ("GET", "OPTIONS") and version not in (None, VERSION):
+            message = f"This server supports tus {VERSION}."
+            raise HmiError(ErrorCode.UNSUPPORTED_VERSION, message, param="Tus-Resumable")
 
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
-        answer = super().finalize_response(request, response, *args, **kwargs)
-        answer["Tus-Resumable"] = VERSION
-        if answer.status_code == HTTPStatus.PRECONDITION_FAILED:
-            answer["Tus-Version"] = VERSION
-        return answer
+        response = super().finalize_response(request, response, *args, **kwargs)
+        response["Tus-Resumable"] = VERSION
+        if response.status_code == HTTPStatus.PRECONDITION_FAILED:
+            response["Tus-Version"] = VERSION
+        return response
 
     @extend_schema(exclude=True)
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
-        """What the protocol can do here."""
+        """The version, extensions and limits of the server."""
         return Response(
             status=HTTPStatus.NO_CONTENT,
             headers={
@@ -100,7 +90,7 @@ class TusView(TenantView):
 
 
 class UploadsView(TusView):
-    """The caller's own uploads that are under way or unused, the newest first."""
+    """The caller's own uploads that are incomplete or not used yet, newest first."""
 
     ordering = ("-created_at", "pk")
     fingerprint_headers = ("Upload-Length", "Upload-Metadata", "Repr-Digest")
@@ -110,154 +100,149 @@ class UploadsView(TusView):
         page = self.paginate_queryset(uploads_of(self.tenant, request_actor(request)))
         return self.get_paginated_response(UploadSerializer(page, many=True).data)
 
-    @extend_schema(request=None, responses={201: None}, parameters=[LENGTH, METADATA, WHOLE])
+    @extend_schema(request=None, responses={201: None}, parameters=[LENGTH, METADATA, REPR_DIGEST])
     def post(self, request: Request, **_: Any) -> Response:
         metadata = _metadata(request.headers.get("Upload-Metadata", ""))
         upload = upload_create(
             tenant=self.tenant,
             filename=metadata.get("filename", ""),
             size=_number(request, "Upload-Length"),
-            promised_sha256=_promise(request) or _plain_sha256(metadata.get("sha256", "")),
-            mark=metadata.get("mark", "").replace("\0", "")[:MAX_MARK_LENGTH],  # PostgreSQL takes no NUL
+            expected_sha256=_repr_digest(request) or _clean_sha256(metadata.get("sha256", "")),
+            # PostgreSQL cannot store NUL.
+            fingerprint=metadata.get("fingerprint", "").replace("\0", "")[:MAX_FINGERPRINT_LENGTH],
             actor=request_actor(request),
         )
-        place = f"{request.path.rstrip('/')}/{upload.pk}"
-        return Response(
-            status=HTTPStatus.CREATED,
-            headers={"Location": request.build_absolute_uri(place), **_position(upload)},
-        )
+        location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{upload.pk}")
+        return Response(status=HTTPStatus.CREATED, headers={"Location": location, **_offset_headers(upload)})
 
 
 class UploadView(ConditionalView, TusView):
     """One upload."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
-    keeps_partial_body = ("PATCH",)  # the client sends the rest of a piece that broke off
-    conditional_methods = frozenset({"DELETE"})  # a piece says by `Upload-Offset` what it goes on from
+    keeps_partial_body = ("PATCH",)  # the client sends the rest of a body that broke off
+    conditional_methods = frozenset({"DELETE"})  # PATCH has `Upload-Offset` instead
 
     def find_object(self, *, upload_id: UUID, **_: Any) -> Upload:
         return upload_of(self.tenant, request_actor(self.request), upload_id)
 
     @extend_schema(exclude=True)
-    def head(self, request: Request, **place: Any) -> Response:
-        """How much of it is here."""
-        upload = self.find_object(**place)
+    def head(self, request: Request, **kwargs: Any) -> Response:
+        """The offset and size of the upload."""
+        upload = self.find_object(**kwargs)
         name = b64encode(upload.filename.encode()).decode()
         return Response(
             headers={
-                **_position(upload),
+                **_offset_headers(upload),
                 "Upload-Length": str(upload.size_bytes),
                 "Upload-Metadata": f"filename {name}",
                 "Cache-Control": "no-store",
             }
         )
 
-    @extend_schema(request={PIECE_TYPE: bytes}, responses={204: None}, parameters=[OFFSET, CHECKSUM, WHOLE])
-    def patch(self, request: Request, **place: Any) -> Response:
-        """The next piece."""
-        if request.content_type != PIECE_TYPE:
-            raise HmiError(
-                ErrorCode.UNSUPPORTED_TYPE,
-                f"A piece of a file is sent as {PIECE_TYPE}.",
-                param="Content-Type",
-            )
-        upload = self.find_object(**place)
+    @extend_schema(
+        request={CHUNK_TYPE: bytes}, responses={204: None}, parameters=[OFFSET, CHECKSUM, REPR_DIGEST]
+    )
+    def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Append the body at ``Upload-Offset``."""
+        if request.content_type != CHUNK_TYPE:
+            message = f"The Content-Type must be {CHUNK_TYPE}."
+            raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Type")
+        upload = self.find_object(**kwargs)
         with upload_slot(self.tenant.pk):
-            # The body as it comes in: DRF would read it into memory.
+            # Django's request is a stream: DRF would read the body into memory.
             upload_append(
                 upload=upload,
                 stream=request._request,
                 offset=_number(request, "Upload-Offset"),
                 checksum=_checksum(request),
-                promised_sha256=_promise(request),
+                expected_sha256=_repr_digest(request),
             )
-        return Response(status=HTTPStatus.NO_CONTENT, headers=_position(upload))
+        return Response(status=HTTPStatus.NO_CONTENT, headers=_offset_headers(upload))
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        upload_delete(upload=self.find_object(**place))
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        upload_delete(upload=self.find_object(**kwargs))
         return Response(status=HTTPStatus.NO_CONTENT)
 
 
-def _position(upload: Upload) -> dict[str, str]:
-    here = received_bytes(upload_store().incoming_path(upload.pk))
-    return {"Upload-Offset": str(here), "Upload-Expires": http_date(upload.expires_at.timestamp())}
+def _offset_headers(upload: Upload) -> dict[str, str]:
+    offset = received_bytes(upload_store().upload_path(upload.pk))
+    return {"Upload-Offset": str(offset), "Upload-Expires": http_date(upload.expires_at.timestamp())}
 
 
 def _number(request: Request, header: str) -> int:
-    given = request.headers.get(header, "")
-    if not (given.isascii() and given.isdecimal() and len(given) <= 18):
-        raise HmiError(
-            ErrorCode.INVALID_FIELD if given else ErrorCode.MISSING_FIELD,
-            f"{header} says how many bytes, as a whole number.",
-            param=header,
-        )
-    return int(given)
+    value = request.headers.get(header, "")
+    if not (value.isascii() and value.isdecimal() and len(value) <= 18):
+        code = ErrorCode.INVALID_FIELD if value else ErrorCode.MISSING_FIELD
+        raise HmiError(code, f"{header} must be a number of bytes.", param=header)
+    return int(value)
 
 
 def _metadata(header: str) -> dict[str, str]:
-    """``key base64, key base64``; a key may stand without a value."""
-    found = {}
+    """Return the pairs of ``key base64, key base64``. A key without a value has an empty one."""
+    metadata = {}
     for pair in filter(None, map(str.strip, header.split(","))):
         key, _, value = pair.partition(" ")
         try:
-            found[key] = b64decode(value, validate=True).decode()
+            metadata[key] = b64decode(value, validate=True).decode()
         except ValueError as error:  # of base64, of UTF-8, or of a character beyond ASCII
             raise HmiError(
                 ErrorCode.INVALID_FIELD,
                 f"The value of {key!r} is not base64 of UTF-8.",
                 param="Upload-Metadata",
             ) from error
-    return found
+    return metadata
 
 
 def _checksum(request: Request) -> Checksum | None:
-    given = request.headers.get("Upload-Checksum")
-    return None if given is None else Checksum(*given.partition(" ")[::2])
+    header = request.headers.get("Upload-Checksum")
+    return None if header is None else Checksum(*header.partition(" ")[::2])
 
 
-def _promise(request: Request) -> str:
-    """The sha256 of the whole file in hexadecimal digits, or nothing. Other digests are not looked at."""
-    found = DIGEST.search(request.headers.get("Repr-Digest", ""))
+def _repr_digest(request: Request) -> str:
+    """Return the sha256 of the whole file in hexadecimal digits, or "". Other algorithms are ignored."""
+    found = REPR_DIGEST_PATTERN.search(request.headers.get("Repr-Digest", ""))
     return b64decode(found[1]).hex() if found else ""
 
 
-def _plain_sha256(given: str) -> str:
-    if given and not re.fullmatch(SHA256_PATTERN, given.lower()):
-        raise HmiError(
-            ErrorCode.INVALID_FIELD, "A sha256 has 64 hexadecimal digits.", param="Upload-Metadata"
-        )
-    return given
+def _clean_sha256(sha256: str) -> str:
+    if sha256 and not re.fullmatch(SHA256_PATTERN, sha256.lower()):
+        message = "A sha256 has 64 hexadecimal digits."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="Upload-Metadata")
+    return sha256
 
 
 class ChecksView(TenantView):
-    """Checks of uploads; 202 for those that a worker does."""
+    """Check uploads. Large ones are checked by a worker: the response is 202 then."""
 
     serializer_class = CheckSerializer
     queryset = UploadCheck.unscoped.none()
 
     @extend_schema(request=CheckCreateSerializer, responses={201: CheckSerializer, 202: CheckSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = CheckCreateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        given, actor = asked.validated_data, request_actor(request)
-        files = {purpose: upload_of(self.tenant, actor, key) for purpose, key in given["files"].items()}
-        options = {key: given[key] for key in ("task", "columns", "separator", "allow_leaks") if key in given}
+        data, actor = validated_body(CheckCreateSerializer, request), request_actor(request)
+        files = {purpose: upload_of(self.tenant, actor, key) for purpose, key in data["files"].items()}
+        options: dict[str, Any] = {}
+        if data["kind"] == CheckKind.DATASET:
+            options = {
+                key: data[key] for key in ("task", "columns", "separator", "allow_leaks") if key in data
+            }
         check = check_create(
             tenant=self.tenant,
-            kind=given["kind"],
+            kind=data["kind"],
             files=files,
-            name=given["name"],
-            stores=given["stores"],
-            options=options if given["kind"] == CheckKind.DATASET else {},
+            name=data["name"],
+            store=data["store"],
+            options=options,
             actor=actor,
         )
-        done = status.HTTP_202_ACCEPTED if check.is_active else status.HTTP_201_CREATED
-        return Response(CheckSerializer(check).data, status=done)
+        code = status.HTTP_202_ACCEPTED if check.is_active else status.HTTP_201_CREATED
+        return Response(CheckSerializer(check).data, status=code)
 
 
 class CheckView(ConditionalView, TenantView):
-    """One check, with what was found."""
+    """One check with its result."""
 
     serializer_class = CheckSerializer
     queryset = UploadCheck.unscoped.none()

@@ -1,4 +1,4 @@
-"""``/api/v1/``: what tenants and the platform upload."""
+"""URLs below ``/api/v1/``: corpora, datasets, uploads and checks."""
 
 from django.urls import path
 

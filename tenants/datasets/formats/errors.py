@@ -71,7 +71,7 @@ class RowErrors:
             )
 
     def raise_if_any(self) -> None:
-        """Raise ``InvalidRows`` if any was added. For several, its details have ``rows`` and ``faults``."""
+        """Raise ``InvalidRows`` if any was added. For several, its details have ``rows`` and ``count``."""
         if self.first is None:
             return
         message, details = self.first.message, dict(self.first.details or {})
@@ -79,7 +79,7 @@ class RowErrors:
             numbers = self.row_numbers
             others = ", ".join(map(str, numbers[1:])) + (", …" if self.count > len(numbers) else "")
             message += f" In all, {self.count:,} rows are invalid; the others are rows {others}."
-            details |= {"rows": numbers, "faults": self.count}
+            details |= {"rows": numbers, "count": self.count}
         raise InvalidRows(self.first, self.rows, message, details) from self.first
 
 

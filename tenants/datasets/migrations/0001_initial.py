@@ -216,7 +216,7 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="PartedFile",
+            name="MultipartUpload",
             fields=[
                 (
                     "id",
@@ -235,7 +235,7 @@ class Migration(migrations.Migration):
                 ),
                 ("filename", models.CharField(max_length=150)),
                 ("size_bytes", models.PositiveBigIntegerField()),
-                ("life_s", models.PositiveIntegerField(null=True)),
+                ("expires_after_s", models.PositiveIntegerField(null=True)),
                 (
                     "state",
                     models.CharField(
@@ -304,9 +304,9 @@ class Migration(migrations.Migration):
                     models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
                 ),
                 ("filename", models.CharField(max_length=150)),
-                ("mark", models.CharField(blank=True, default="", max_length=100)),
+                ("fingerprint", models.CharField(blank=True, default="", max_length=100)),
                 ("size_bytes", models.PositiveBigIntegerField()),
-                ("promised_sha256", models.CharField(blank=True, default="", max_length=64)),
+                ("expected_sha256", models.CharField(blank=True, default="", max_length=64)),
                 ("sha256", models.CharField(blank=True, default="", max_length=64)),
                 (
                     "created_at",
@@ -362,7 +362,7 @@ class Migration(migrations.Migration):
                     models.CharField(choices=[("corpus", "Corpus"), ("dataset", "Dataset")], max_length=10),
                 ),
                 ("name", models.CharField(blank=True, max_length=100)),
-                ("stores", models.BooleanField()),
+                ("store", models.BooleanField()),
                 ("options", models.JSONField(default=dict)),
                 ("files", models.JSONField(default=dict)),
                 ("size_bytes", models.PositiveBigIntegerField()),
@@ -381,12 +381,12 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("attempts", models.PositiveIntegerField(default=0)),
-                ("found", models.JSONField(default=dict)),
-                ("refusal", models.JSONField(null=True)),
-                ("faults", models.JSONField(default=list)),
-                ("kept", models.JSONField(null=True)),
-                ("kept_bytes", models.PositiveBigIntegerField(db_default=0, default=0)),
-                ("kept_by", models.CharField(blank=True, db_default="", default="", max_length=32)),
+                ("preview", models.JSONField(default=dict)),
+                ("error", models.JSONField(null=True)),
+                ("row_errors", models.JSONField(default=list)),
+                ("saved_files", models.JSONField(null=True)),
+                ("saved_bytes", models.PositiveBigIntegerField(db_default=0, default=0)),
+                ("check_version", models.CharField(blank=True, db_default="", default="", max_length=32)),
                 (
                     "created_at",
                     models.DateTimeField(
@@ -541,16 +541,16 @@ class Migration(migrations.Migration):
             ),
         ),
         migrations.AddConstraint(
-            model_name="partedfile",
+            model_name="multipartupload",
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["pending", "completed", "cancelled"])),
-                name="parted_file_state_is_known",
+                name="multipart_upload_state_is_known",
             ),
         ),
         migrations.AddConstraint(
-            model_name="partedfile",
+            model_name="multipartupload",
             constraint=models.CheckConstraint(
-                condition=models.Q(("size_bytes__gt", 0)), name="parted_file_is_not_empty"
+                condition=models.Q(("size_bytes__gt", 0)), name="multipart_upload_is_not_empty"
             ),
         ),
         migrations.AddConstraint(
@@ -576,7 +576,7 @@ class Migration(migrations.Migration):
             index=models.Index(
                 condition=models.Q(("state__in", ("waiting", "running"))),
                 fields=["dispatched_at"],
-                name="checks_at_work",
+                name="upload_check_active",
             ),
         ),
         migrations.AddConstraint(

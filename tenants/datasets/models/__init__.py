@@ -1,7 +1,7 @@
-"""What tenants upload, and what is made of it."""
+"""Models of uploads, files, corpora and datasets."""
 
 from tenants.datasets.models.dataset import Corpus, Dataset, DatasetSplit, Split, Task
-from tenants.datasets.models.file import File, FilePurpose, PartedFile, PartedFileState
+from tenants.datasets.models.file import File, FilePurpose, MultipartUpload, MultipartUploadState
 from tenants.datasets.models.upload import CheckKind, CheckState, Upload, UploadCheck
 
 __all__ = [
@@ -12,8 +12,8 @@ __all__ = [
     "DatasetSplit",
     "File",
     "FilePurpose",
-    "PartedFile",
-    "PartedFileState",
+    "MultipartUpload",
+    "MultipartUploadState",
     "Split",
     "Task",
     "Upload",

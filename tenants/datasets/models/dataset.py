@@ -1,4 +1,4 @@
-"""Datasets: labelled examples, for models."""
+"""Corpora (plain texts) and datasets (labelled examples)."""
 
 from django.conf import settings
 from django.db import models
@@ -8,15 +8,13 @@ from django.db.models.functions import Now
 from tenants.base.managers import TenantScopedManager
 
 SHA256_PATTERN = r"^[0-9a-f]{64}$"
-
-
 NAME_PATTERN = r"^\S([^\r\n\t]*\S)?$"
 
 
 class Corpus(models.Model):
-    """One uploaded text, stored in canonical form (UTF-8, one text a line). No tenant: the platform's.
+    """A corpus, stored in canonical form (UTF-8, one text a line). Without a tenant it is the platform's.
 
-    ``sha256`` and ``size_bytes`` are those of the canonical file; the report holds the upload's own.
+    ``sha256`` and ``size_bytes`` are those of the canonical file. The report has those of the uploaded file.
     """
 
     tenant = models.ForeignKey(
@@ -55,7 +53,7 @@ class Corpus(models.Model):
 
 
 class Task(models.TextChoices):
-    """What a model answers with: a label, several, a number, labelled spans, or the span that answers."""
+    """The task of a dataset, and so of the models that are fine-tuned with it."""
 
     CLASSIFICATION = "classification", "Text classification"
     MULTILABEL = "multilabel", "Multi-label classification"
@@ -65,7 +63,7 @@ class Task(models.TextChoices):
 
 
 class Split(models.TextChoices):
-    """What the rows are for: learning, choosing, measuring."""
+    """The split: train for training, dev for choosing a checkpoint, test for the final metrics."""
 
     TRAIN = "train", "Train"
     DEV = "dev", "Dev"
@@ -75,9 +73,9 @@ class Split(models.TextChoices):
 class Dataset(models.Model):
     """Labelled examples of one task.
 
-    ``labels``: the class labels, or the kinds of span, sorted; ``value`` of a regression, ``start`` and
-    ``end`` of question answering. ``pairs``: each row has two texts. ``leaks_allowed``: its splits share more
-    texts than they should, and whoever uploaded it said to take it all the same.
+    ``labels`` are the class labels or kinds of span, sorted; ``value`` for regression, ``start`` and ``end``
+    for question answering. With ``pairs`` each row has two texts. ``leaks_allowed`` means that the splits
+    overlap more than the limit, and that the uploader allowed it.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="datasets")
@@ -111,7 +109,7 @@ class Dataset(models.Model):
 
 
 class DatasetSplit(models.Model):
-    """The rows of one split as canonical JSON lines; ``sha256`` and ``size_bytes`` are that file's."""
+    """The rows of one split, stored as canonical JSON lines. Each split is one file."""
 
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, related_name="splits")
     split = models.CharField(max_length=8, choices=Split.choices)

@@ -1,4 +1,4 @@
-"""Files that are kept as they were sent, until something is made of them, or for whoever fetches them."""
+"""Files of the files API and of batches, stored as they were sent, and multipart uploads."""
 
 import uuid
 
@@ -13,7 +13,7 @@ from tenants.datasets.models.upload import MAX_FILENAME_LENGTH
 
 
 class FilePurpose(models.TextChoices):
-    """What a file is for, in the words of the OpenAI conventions."""
+    """The purpose of a file, as in OpenAI's files API."""
 
     FINE_TUNE = "fine-tune", "Rows for a fine-tuning"
     BATCH = "batch", "Requests of a batch"
@@ -21,13 +21,13 @@ class FilePurpose(models.TextChoices):
 
 
 UPLOADABLE_PURPOSES = (FilePurpose.FINE_TUNE, FilePurpose.BATCH)
-"""Those that clients send; the others are made here."""
+"""Clients upload these. Files with other purposes are created by the server."""
 
 
 class File(models.Model):
-    """A file of a tenant, its bytes addressed by their content; it never changes. All of the tenant see it.
+    """A file of a tenant, visible to all its members and keys. Its content is stored under its sha256.
 
-    ``expires_at``: when it is deleted, if it is.
+    A file never changes. Without ``expires_at`` it never expires.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -56,7 +56,7 @@ class File(models.Model):
         return self.filename
 
 
-class PartedFileState(models.TextChoices):
+class MultipartUploadState(models.TextChoices):
     """pending -> completed or cancelled."""
 
     PENDING = "pending", "Pending"
@@ -64,9 +64,12 @@ class PartedFileState(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
-class PartedFile(models.Model):
-    """A file to be of ``size_bytes``. Its parts are uploads with its ``mark``; completed, it is ``file``,
-    kept for ``life_s`` seconds if that is not null."""
+class MultipartUpload(models.Model):
+    """A file that is uploaded in parts. Each part is an ``Upload`` with the ``part_fingerprint``.
+
+    ``size_bytes`` is the announced size. Completion sets ``file``, which expires after ``expires_after_s``
+    seconds, or never.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
@@ -77,8 +80,10 @@ class PartedFile(models.Model):
     purpose = models.CharField(max_length=20, choices=FilePurpose.choices)
     filename = models.CharField(max_length=MAX_FILENAME_LENGTH)
     size_bytes = models.PositiveBigIntegerField()
-    life_s = models.PositiveIntegerField(null=True)
-    state = models.CharField(max_length=9, choices=PartedFileState.choices, default=PartedFileState.PENDING)
+    expires_after_s = models.PositiveIntegerField(null=True)
+    state = models.CharField(
+        max_length=9, choices=MultipartUploadState.choices, default=MultipartUploadState.PENDING
+    )
     file = models.ForeignKey(File, on_delete=models.SET_NULL, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
     expires_at = models.DateTimeField(db_index=True)
@@ -90,15 +95,15 @@ class PartedFile(models.Model):
         ordering = ("-created_at", "-id")
         constraints = (
             models.CheckConstraint(
-                condition=Q(state__in=PartedFileState.values), name="parted_file_state_is_known"
+                condition=Q(state__in=MultipartUploadState.values), name="multipart_upload_state_is_known"
             ),
-            models.CheckConstraint(condition=Q(size_bytes__gt=0), name="parted_file_is_not_empty"),
+            models.CheckConstraint(condition=Q(size_bytes__gt=0), name="multipart_upload_is_not_empty"),
         )
 
     def __str__(self) -> str:
         return self.filename
 
     @property
-    def mark(self) -> str:
-        """What its parts are known by."""
+    def part_fingerprint(self) -> str:
+        """The fingerprint of the uploads that are its parts."""
         return f"part of {self.pk.hex}"

@@ -1,4 +1,4 @@
-"""Files that come in piece by piece, before anything is made of them."""
+"""Resumable uploads and their checks."""
 
 import uuid
 
@@ -11,16 +11,15 @@ from tenants.base.managers import TenantScopedManager
 from tenants.datasets.models.dataset import SHA256_PATTERN, Corpus, Dataset
 
 MAX_FILENAME_LENGTH = 150
-
-
-MAX_MARK_LENGTH = 100
+MAX_FINGERPRINT_LENGTH = 100
 
 
 class Upload(models.Model):
-    """A file on its way. How much of it is here is the length of its file, and stands nowhere else.
+    """A resumable upload. Its offset is the length of its file on disk, and is stored nowhere else.
 
-    It belongs to whoever began it, a person or a key. ``mark`` is by what the client tells apart files of one
-    name; ``promised_sha256`` what the whole must have; ``sha256`` what it has, once complete.
+    It belongs to the person or key that created it. ``fingerprint`` is chosen by the client, to find the
+    upload again and resume it. ``expected_sha256`` is what the client declared; ``sha256`` is that of the
+    complete file.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -30,9 +29,9 @@ class Upload(models.Model):
     )
     api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, null=True, related_name="+")
     filename = models.CharField(max_length=MAX_FILENAME_LENGTH)
-    mark = models.CharField(max_length=MAX_MARK_LENGTH, blank=True, default="")
+    fingerprint = models.CharField(max_length=MAX_FINGERPRINT_LENGTH, blank=True, default="")
     size_bytes = models.PositiveBigIntegerField()
-    promised_sha256 = models.CharField(max_length=64, blank=True, default="")
+    expected_sha256 = models.CharField(max_length=64, blank=True, default="")
     sha256 = models.CharField(max_length=64, blank=True, default="")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
     completed_at = models.DateTimeField(null=True)
@@ -59,19 +58,19 @@ class Upload(models.Model):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of it is here, and was compared with what was promised."""
+        """Whether all bytes arrived and the checksum was verified."""
         return self.completed_at is not None
 
 
 class CheckKind(models.TextChoices):
-    """What the files are to become."""
+    """What the files are stored as."""
 
     CORPUS = "corpus", "Corpus"
     DATASET = "dataset", "Dataset"
 
 
 class CheckState(models.TextChoices):
-    """waiting -> running -> passed (nothing was to be stored), stored or refused."""
+    """waiting -> running -> passed (a check without ``store``), stored, or refused (invalid files)."""
 
     WAITING = "waiting", "Waiting"
     RUNNING = "running", "Checking"
@@ -84,13 +83,14 @@ ACTIVE_STATES = (CheckState.WAITING, CheckState.RUNNING)
 
 
 class UploadCheck(models.Model):
-    """One look at uploads: what was found, or why they were refused. Small ones are looked at while the
-    request waits, large ones by a worker.
+    """A check of uploads, which may store them. Small ones run in the request, large ones in a worker.
 
-    ``files`` maps what each file is for (a split, or ``file``) to the id of its upload; ``options`` is what
-    the services take besides. ``found`` has the ``report`` and the first ``rows``; ``faults`` the bad rows.
-    ``kept`` has the checksums of the canonical files that wait to be stored
-    (``tenants.datasets.services.check_results``), and ``kept_by`` the rules by which they were made.
+    ``files`` maps the purpose of each file (a split, or ``file`` for a corpus) to the id of its upload;
+    ``options`` are the other arguments of ``dataset_validate``. ``preview`` has the validation ``report`` and
+    the first ``rows``. A refused check has an ``error``, and the invalid rows in ``row_errors``.
+
+    ``saved_files`` has the digests of the canonical files that the check wrote, ``saved_bytes`` their size,
+    and ``check_version`` the version of the check (``tenants.datasets.services.check_results``).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -101,18 +101,18 @@ class UploadCheck(models.Model):
     api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, null=True, related_name="+")
     kind = models.CharField(max_length=10, choices=CheckKind.choices)
     name = models.CharField(max_length=100, blank=True)
-    stores = models.BooleanField()
+    store = models.BooleanField()
     options = models.JSONField(default=dict)
     files = models.JSONField(default=dict)
     size_bytes = models.PositiveBigIntegerField()
     state = models.CharField(max_length=10, choices=CheckState.choices, default=CheckState.WAITING)
     attempts = models.PositiveIntegerField(default=0)
-    found = models.JSONField(default=dict)
-    refusal = models.JSONField(null=True)
-    faults = models.JSONField(default=list)
-    kept = models.JSONField(null=True)
-    kept_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
-    kept_by = models.CharField(max_length=32, blank=True, default="", db_default="")
+    preview = models.JSONField(default=dict)
+    error = models.JSONField(null=True)
+    row_errors = models.JSONField(default=list)
+    saved_files = models.JSONField(null=True)
+    saved_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
+    check_version = models.CharField(max_length=32, blank=True, default="", db_default="")
     corpus = models.ForeignKey(Corpus, on_delete=models.CASCADE, null=True, related_name="+")
     dataset = models.ForeignKey(Dataset, on_delete=models.CASCADE, null=True, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
@@ -135,7 +135,7 @@ class UploadCheck(models.Model):
             models.Index(
                 fields=("dispatched_at",),
                 condition=Q(state__in=("waiting", "running")),
-                name="checks_at_work",
+                name="upload_check_active",
             ),
         )
 
@@ -144,5 +144,5 @@ class UploadCheck(models.Model):
 
     @property
     def is_active(self) -> bool:
-        """Whether its end is still to come."""
+        """Whether it is waiting or running."""
         return self.state in ACTIVE_STATES

@@ -7,7 +7,7 @@ from django.db.models.functions import Now
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, PartedFile
+from tenants.datasets.models import File, MultipartUpload
 
 
 def files_of(tenant: Tenant) -> QuerySet[File]:
@@ -23,9 +23,9 @@ def file_of(tenant: Tenant, file_id: UUID, *, param: str = "file_id") -> File:
     return file
 
 
-def multipart_upload_of(tenant: Tenant, key: UUID) -> PartedFile:
+def multipart_upload_of(tenant: Tenant, key: UUID) -> MultipartUpload:
     """The multipart upload of the tenant, in any state, or ``not_found``."""
-    rows = PartedFile.objects.for_tenant(tenant).select_related("tenant", "file")
+    rows = MultipartUpload.objects.for_tenant(tenant).select_related("tenant", "file")
     upload = rows.filter(pk=key, expires_at__gt=Now()).first()
     if upload is None:
         raise HmiError(

@@ -1,4 +1,4 @@
-"""Reads. Each names the tenant whose rows it returns, or says that they are the platform's."""
+"""Queries for corpora, datasets, uploads and checks, and the storage that they use."""
 
 from typing import Any
 from uuid import UUID
@@ -44,63 +44,67 @@ def dataset_of(tenant: Tenant, dataset_id: int) -> Dataset:
 
 
 def upload_by_id(kind: str, upload_id: int) -> Corpus | Dataset | None:
-    """For system code: any tenant's ``corpus`` or ``dataset``."""
+    """The ``corpus`` or ``dataset`` with this id, of any tenant. For system code."""
     if kind == "corpus":
         return Corpus.unscoped.select_related("tenant").filter(pk=upload_id).first()
     return Dataset.unscoped.select_related("tenant").filter(pk=upload_id).first()
 
 
 def storage_used(tenant: Tenant) -> int:
-    """Bytes of the tenant's uploads and files, each row with its full size, also those still to come in, and
-    what was made of uploads for when they are stored; one query."""
+    """The bytes of a tenant's data: corpora, datasets, files, uploads and saved check results. One query.
+
+    An incomplete upload counts with its full size, and a file that several rows share counts for each.
+    """
     counted: tuple[tuple[QuerySet[Any], str], ...] = (
         (Corpus.objects.for_tenant(tenant), "size_bytes"),
         (DatasetSplit.objects.for_tenant(tenant), "size_bytes"),
         (File.objects.for_tenant(tenant), "size_bytes"),
         (uploads_unexpired(tenant), "size_bytes"),
-        (UploadCheck.objects.for_tenant(tenant).filter(kept__isnull=False), "kept_bytes"),
+        (UploadCheck.objects.for_tenant(tenant).filter(saved_files__isnull=False), "saved_bytes"),
     )
-    alike = ((rows.order_by().values(one=Value(1)), field) for rows, field in counted)
-    sums = [Subquery(rows.annotate(sum=Sum(field)).values("sum")) for rows, field in alike]
-    found = Tenant.objects.filter(pk=tenant.pk).values_list(*sums).first()
-    return sum(int(bytes_of or 0) for bytes_of in found or ())
+    grouped = ((rows.order_by().values(one=Value(1)), field) for rows, field in counted)
+    sums = [Subquery(rows.annotate(sum=Sum(field)).values("sum")) for rows, field in grouped]
+    totals = Tenant.objects.filter(pk=tenant.pk).values_list(*sums).first()
+    return sum(int(total or 0) for total in totals or ())
 
 
 def uploads_unexpired(tenant: Tenant) -> QuerySet[Upload]:
-    """The tenant's files that come in or wait to be used, newest first."""
+    """The tenant's uploads that have not expired, newest first."""
     return Upload.objects.for_tenant(tenant).filter(expires_at__gt=Now())
 
 
 def uploads_of(tenant: Tenant, owner: User | ApiKey) -> QuerySet[Upload]:
-    """Those that this person or key began."""
+    """The tenant's uploads that this person or key created, newest first."""
     field = "api_key" if isinstance(owner, ApiKey) else "created_by"
     return uploads_unexpired(tenant).filter(**{field: owner})
 
 
 def upload_of(tenant: Tenant, owner: User | ApiKey, upload_id: UUID) -> Upload:
-    """One of these, or ``not_found``: to others of the tenant, too."""
+    """The upload that this person or key created, or ``not_found``."""
     upload = uploads_of(tenant, owner).filter(pk=upload_id).first()
     if upload is None:
         raise HmiError(
-            ErrorCode.NOT_FOUND, "There is no such upload; it may have expired. Begin anew.", param="upload"
+            ErrorCode.NOT_FOUND,
+            "There is no such upload; it may have expired. Start a new one.",
+            param="upload",
         )
     return upload
 
 
 def uploads_in_use() -> list[UUID]:
-    """The uploads of all tenants that a check is about to read."""
+    """The uploads of all tenants with active checks."""
     files = UploadCheck.unscoped.filter(state__in=ACTIVE_STATES).values_list("files", flat=True)
-    return [UUID(key) for named in files for key in named.values()]
+    return [UUID(key) for mapping in files for key in mapping.values()]
 
 
 def checks_open(tenant: Tenant) -> QuerySet[UploadCheck]:
-    """What a worker is to store for the tenant, and what it refused to, newest first."""
-    rows = UploadCheck.objects.for_tenant(tenant).filter(stores=True, dispatched_at__isnull=False)
+    """The checks by workers that have not stored their files, refused ones included, newest first."""
+    rows = UploadCheck.objects.for_tenant(tenant).filter(store=True, dispatched_at__isnull=False)
     return rows.exclude(state=CheckState.STORED)[:20]
 
 
 def check_of(tenant: Tenant, check_id: UUID) -> UploadCheck:
-    """The tenant's check of uploads, or ``not_found``."""
+    """The tenant's check, or ``not_found``."""
     check = UploadCheck.objects.for_tenant(tenant).filter(pk=check_id).first()
     if check is None:
         raise HmiError(ErrorCode.NOT_FOUND, "There is no such check; it may have expired.", param="check")

@@ -32,20 +32,20 @@ CHECK_VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Files that passed a check. ``found`` has the ``report`` and the first ``rows``.
+    """Files that passed a check. ``preview`` has the ``report`` and the first ``rows``.
 
     ``files`` are the canonical files with their digests, by split (``corpus`` for a corpus).
     ``saved_bytes`` of them count towards the tenant's storage already.
     """
 
-    found: dict[str, Any]
+    preview: dict[str, Any]
     files: Mapping[str, tuple[Path, FileDigest]]
     saved_bytes: int = 0
 
     @property
     def report(self) -> dict[str, Any]:
         """The validation report."""
-        report: dict[str, Any] = self.found["report"]
+        report: dict[str, Any] = self.preview["report"]
         return report
 
     @property
@@ -79,7 +79,7 @@ def check_result_save(*, check: UploadCheck, result: CheckResult) -> dict[str, d
     return {name: asdict(digest) for name, (_, digest) in result.files.items()}
 
 
-def check_version() -> str:
+def current_check_version() -> str:
     """The version of the code and settings on which a check's result depends."""
     return f"{CHECK_VERSION}/{settings.HMI_CORPUS_MIN_WORDS}"
 
@@ -91,14 +91,17 @@ def check_result_load(*, check: UploadCheck, workspace: Path) -> CheckResult | N
     """
     checks = UploadCheck.objects.for_tenant(check.tenant).filter(kind=check.kind, state=CheckState.PASSED)
     passed = checks.filter(
-        files=check.files, options=check.options, kept__isnull=False, kept_by=check_version()
+        files=check.files,
+        options=check.options,
+        saved_files__isnull=False,
+        check_version=current_check_version(),
     ).first()
-    if passed is None or passed.kept is None:
+    if passed is None or passed.saved_files is None:
         return None
     folder, links = upload_store().check_result_folder(passed.pk), workspace / "saved"
     links.mkdir()
     files = {}
-    for name, fields in passed.kept.items():
+    for name, fields in passed.saved_files.items():
         path, digest = links / name, FileDigest(**fields)
         try:
             os.link(folder / name, path)
@@ -107,23 +110,23 @@ def check_result_load(*, check: UploadCheck, workspace: Path) -> CheckResult | N
         except OSError:
             return None
         files[name] = (path, digest)
-    return CheckResult(passed.found, files, passed.kept_bytes)
+    return CheckResult(passed.preview, files, passed.saved_bytes)
 
 
 def check_result_delete(*, uploads: Collection[UUID | str]) -> None:
     """Delete the saved results for any of these uploads. In the caller's transaction."""
     deleted = set(map(str, uploads))
-    saved = UploadCheck.unscoped.filter(kept__isnull=False).values_list("pk", "files")
+    saved = UploadCheck.unscoped.filter(saved_files__isnull=False).values_list("pk", "files")
     keys = [key for key, files in saved if deleted & set(files.values())]
     if keys:
-        UploadCheck.unscoped.filter(pk__in=keys).update(kept=None, kept_bytes=0)
+        UploadCheck.unscoped.filter(pk__in=keys).update(saved_files=None, saved_bytes=0)
         transaction.on_commit(lambda: _delete_folders(keys))
 
 
 def check_results_delete_orphans() -> None:
     """Delete old folders that belong to no saved result."""
     limit = time.time() - ORPHAN_AGE_S
-    saved = set(map(str, UploadCheck.unscoped.filter(kept__isnull=False).values_list("pk", flat=True)))
+    saved = set(map(str, UploadCheck.unscoped.filter(saved_files__isnull=False).values_list("pk", flat=True)))
     for folder in upload_store().check_result_folder("").glob("*"):
         with suppress(FileNotFoundError):  # deleted meanwhile
             if folder.name not in saved and folder.stat().st_mtime < limit:

@@ -26,7 +26,7 @@ from tenants.datasets.services.check_results import (
     check_result_load,
     check_result_save,
     check_results_delete_orphans,
-    check_version,
+    current_check_version,
 )
 from tenants.datasets.services.corpora import corpus_store, corpus_validate
 from tenants.datasets.services.datasets import dataset_store, dataset_validate
@@ -50,17 +50,17 @@ def check_create(
     kind: str,
     files: Files,
     actor: User | ApiKey,
-    stores: bool,
+    store: bool,
     name: str = "",
     options: Mapping[str, Any] | None = None,
 ) -> UploadCheck:
-    """Check uploads; with ``stores``, make a corpus or dataset of them. Small checks end before this returns.
+    """Check uploads; with ``store``, make a corpus or dataset of them. Small checks end before this returns.
 
     If the files are invalid, the check has the state ``refused`` and says why. Raises ``conflict`` for an
     incomplete upload, ``missing_field`` without a name to store under, ``quota_exceeded`` if too many checks
     are active.
     """
-    cleaned = clean_name(name) if stores else name.strip()[:100]
+    cleaned = clean_name(name) if store else name.strip()[:100]
     for upload in files.values():
         upload_complete(upload=upload)
     check = UploadCheck(
@@ -69,7 +69,7 @@ def check_create(
         api_key=actor if isinstance(actor, ApiKey) else None,
         kind=CheckKind(kind),
         name=cleaned,
-        stores=stores,
+        store=store,
         options=dict(options or {}),
         files={purpose: str(upload.pk) for purpose, upload in files.items()},
         size_bytes=sum(upload.size_bytes for upload in files.values()),
@@ -102,7 +102,7 @@ def checks_redispatch() -> None:
 
 def checks_expire() -> int:
     """Delete checks that ended long ago; returns how many."""
-    limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_LIFE_H)
+    limit = timezone.now() - timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
     deleted, _ = UploadCheck.unscoped.filter(finished_at__lt=limit).delete()
     check_results_delete_orphans()
     return deleted
@@ -121,19 +121,19 @@ def check_run(*, check_id: UUID) -> None:
         UploadCheck.unscoped.filter(pk=check_id).update(state=CheckState.RUNNING, attempts=F("attempts") + 1)
         try:
             _check_attempts(check)
-            _validate_and_store(check) if check.stores else _validate(check)
+            _validate_and_store(check) if check.store else _validate(check)
         except HmiError as error:
             _finish(
                 check,
                 state=CheckState.REFUSED,
-                refusal=error.to_json()["error"],
-                faults=error.rows if isinstance(error, InvalidRows) else [],
+                error=error.to_json()["error"],
+                row_errors=error.rows if isinstance(error, InvalidRows) else [],
             )
 
 
-def check_refusal(check: UploadCheck) -> HmiError:
+def check_error(check: UploadCheck) -> HmiError:
     """The error for which the files of a refused check were refused."""
-    error: dict[str, Any] = check.refusal or {}
+    error: dict[str, Any] = check.error or {}
     return HmiError(
         ErrorCode(error["code"]), error["message"], param=error.get("param"), details=error.get("details")
     )
@@ -157,20 +157,26 @@ def _run_inline(check: UploadCheck) -> None:
         check_run(check_id=check.pk)
     except Exception:
         error = HmiError(ErrorCode.INTERNAL, "The check failed. The server log has the details.")
-        _finish(check, state=CheckState.REFUSED, refusal=error.to_json()["error"])
+        _finish(check, state=CheckState.REFUSED, error=error.to_json()["error"])
         raise
 
 
 def _validate(check: UploadCheck) -> None:
     with upload_store().workspace() as workspace:
         result = _check_result(check, _uploads(check), workspace)
-        found = result.found
+        preview = result.preview
         for details in check_details.call_each(check, result):  # advice: its errors are only logged
-            found = found | details
+            preview = preview | details
         with transaction.atomic():
             saved = check_result_save(check=check, result=result) if _is_large(check) else None
-            fields = {"kept": saved, "kept_bytes": result.size, "kept_by": check_version()} if saved else {}
-            _finish(check, state=CheckState.PASSED, found=found, **fields)
+            fields: dict[str, Any] = {}
+            if saved:
+                fields = {
+                    "saved_files": saved,
+                    "saved_bytes": result.size,
+                    "check_version": current_check_version(),
+                }
+            _finish(check, state=CheckState.PASSED, preview=preview, **fields)
 
 
 def _validate_and_store(check: UploadCheck) -> None:

@@ -76,7 +76,7 @@ def corpus_store(
 def corpus_preview(*, stream: Readable | StoredFile, filename: str) -> dict[str, Any]:
     """The validation ``report`` and the first ``rows`` of a file. Nothing is stored."""
     with upload_store().workspace() as workspace:
-        return corpus_validate(workspace=workspace, stream=stream, filename=filename).found
+        return corpus_validate(workspace=workspace, stream=stream, filename=filename).preview
 
 
 def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:

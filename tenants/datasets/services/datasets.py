@@ -82,9 +82,9 @@ def dataset_validate(
         allow_leaks=allow_leaks,
     )
     report = dataset_report(draft) | {"files": {split: about for split, (_, about) in received.items()}}
-    found = {"report": report, "rows": dataset_preview_rows(draft)}
+    preview = {"report": report, "rows": dataset_preview_rows(draft)}
     return CheckResult(
-        found, {split: (draft.paths[split], digest_file(draft.paths[split])) for split in SPLITS}
+        preview, {split: (draft.paths[split], digest_file(draft.paths[split])) for split in SPLITS}
     )
 
 
@@ -127,7 +127,7 @@ def dataset_preview(
             columns=columns,
             separator=separator,
             allow_leaks=allow_leaks,
-        ).found
+        ).preview
 
 
 def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:

@@ -34,13 +34,13 @@ def file_create(
     filename: str,
     stream: Readable | StoredFile,
     actor: Actor,
-    life: timedelta | None = None,
+    expires_after: timedelta | None = None,
     released_bytes: int = 0,
     on_stored: Callable[[File], object] = lambda _: None,
 ) -> File:
     """Store a stream, or a copy of a file that is already on disk.
 
-    ``life`` is the time until it expires, None for never. ``on_stored`` is called in the transaction that
+    ``expires_after`` is None for never. ``on_stored`` is called in the transaction that
     stores it, and releases ``released_bytes`` of the storage quota.
 
     Raises ``empty_file``, ``file_too_large``, ``quota_exceeded``, ``out_of_disk``, ``corrupt_artifact``. Then
@@ -64,7 +64,7 @@ def file_create(
                 sha256=digest.sha256,
                 size_bytes=digest.size,
                 created_by=person(actor),
-                expires_at=timezone.now() + life if life is not None else None,
+                expires_at=None if expires_after is None else timezone.now() + expires_after,
             )
             file.save(force_insert=True)
             _record("file.create", file, actor)

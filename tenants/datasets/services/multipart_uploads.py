@@ -17,7 +17,7 @@ from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.audit.services import person
 from tenants.base.advisory_lock import advisory_lock
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.datasets.models import File, FilePurpose, PartedFile, PartedFileState, Upload
+from tenants.datasets.models import File, FilePurpose, MultipartUpload, MultipartUploadState, Upload
 from tenants.datasets.selectors.uploads import uploads_unexpired
 from tenants.datasets.services.files import file_create
 from tenants.datasets.services.stored_files import clean_filename
@@ -44,30 +44,32 @@ def multipart_upload_create(
     filename: str,
     size: int,
     actor: User | ApiKey,
-    life: timedelta | None = None,
-) -> PartedFile:
+    expires_after: timedelta | None = None,
+) -> MultipartUpload:
     """Announce a file of ``size`` bytes. Its parts count towards the quota as they arrive.
 
-    ``life`` is the time until the completed file expires, None for never. Raises ``file_too_large``, and
+    The completed file expires after ``expires_after``, or never. Raises ``file_too_large``, and
     ``quota_exceeded`` if too many uploads are pending.
     """
     upload_check_size(filename=filename, size=size, param="bytes")
     with transaction.atomic():
         quota_lock(tenant=tenant)
         _check_pending_count(tenant)
-        return PartedFile.unscoped.create(
+        return MultipartUpload.unscoped.create(
             tenant=tenant,
             created_by=person(actor),
             api_key=actor if isinstance(actor, ApiKey) else None,
             purpose=FilePurpose(purpose),
             filename=clean_filename(filename),
             size_bytes=size,
-            life_s=None if life is None else int(life.total_seconds()),
+            expires_after_s=None if expires_after is None else int(expires_after.total_seconds()),
             expires_at=upload_expiry(),
         )
 
 
-def part_create(*, multipart_upload: PartedFile, stream: Readable, size: int, actor: User | ApiKey) -> Upload:
+def part_create(
+    *, multipart_upload: MultipartUpload, stream: Readable, size: int, actor: User | ApiKey
+) -> Upload:
     """Upload a part. A client that got no response may send it again, and completes with the later one.
 
     Raises ``conflict`` if the upload is not pending, ``body_too_large`` if the part exceeds the size that was
@@ -86,14 +88,14 @@ def part_create(*, multipart_upload: PartedFile, stream: Readable, size: int, ac
         filename=multipart_upload.filename,
         size=size,
         actor=actor,
-        mark=multipart_upload.mark,
+        fingerprint=multipart_upload.part_fingerprint,
     )
     upload_append(upload=upload, stream=stream, offset=0)
     return upload
 
 
 def multipart_upload_complete(
-    *, multipart_upload: PartedFile, part_ids: Sequence[UUID], actor: User | ApiKey, md5: str = ""
+    *, multipart_upload: MultipartUpload, part_ids: Sequence[UUID], actor: User | ApiKey, md5: str = ""
 ) -> File:
     """Make a file of the parts in this order. Parts that are not named are deleted.
 
@@ -109,7 +111,9 @@ def multipart_upload_complete(
         return _complete(multipart_upload, part_ids, actor, md5)
 
 
-def _complete(multipart_upload: PartedFile, part_ids: Sequence[UUID], actor: User | ApiKey, md5: str) -> File:
+def _complete(
+    multipart_upload: MultipartUpload, part_ids: Sequence[UUID], actor: User | ApiKey, md5: str
+) -> File:
     _check_pending(multipart_upload)
     uploads = {upload.pk: upload for upload in _parts(multipart_upload)}
     if missing := next((key for key in part_ids if key not in uploads), None):
@@ -125,29 +129,29 @@ def _complete(multipart_upload: PartedFile, part_ids: Sequence[UUID], actor: Use
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="part_ids")
 
     def on_stored(file: File) -> None:
-        pending = PartedFile.unscoped.filter(pk=multipart_upload.pk, state=PartedFileState.PENDING)
-        if not pending.update(state=PartedFileState.COMPLETED, file=file):
+        pending = MultipartUpload.unscoped.filter(pk=multipart_upload.pk, state=MultipartUploadState.PENDING)
+        if not pending.update(state=MultipartUploadState.COMPLETED, file=file):
             raise _not_pending()
         uploads_consume(uploads.values())
 
-    life_s = multipart_upload.life_s
+    seconds = multipart_upload.expires_after_s
     return file_create(
         tenant=multipart_upload.tenant,
         purpose=multipart_upload.purpose,
         filename=multipart_upload.filename,
         stream=_PartStream(parts, md5),
         actor=actor,
-        life=None if life_s is None else timedelta(seconds=life_s),
+        expires_after=None if seconds is None else timedelta(seconds=seconds),
         released_bytes=sum(upload.size_bytes for upload in uploads.values()),
         on_stored=on_stored,
     )
 
 
 @transaction.atomic
-def multipart_upload_cancel(*, multipart_upload: PartedFile) -> None:
+def multipart_upload_cancel(*, multipart_upload: MultipartUpload) -> None:
     """Cancel the upload and delete its parts. ``conflict`` if it is not pending."""
-    pending = PartedFile.unscoped.filter(pk=multipart_upload.pk, state=PartedFileState.PENDING)
-    if not pending.update(state=PartedFileState.CANCELLED):
+    pending = MultipartUpload.unscoped.filter(pk=multipart_upload.pk, state=MultipartUploadState.PENDING)
+    if not pending.update(state=MultipartUploadState.CANCELLED):
         raise _not_pending()
     for upload in _parts(multipart_upload):
         upload_delete(upload=upload)
@@ -155,11 +159,11 @@ def multipart_upload_cancel(*, multipart_upload: PartedFile) -> None:
 
 def multipart_uploads_expire() -> int:
     """Delete expired multipart uploads in any state; returns how many. Parts expire as uploads do."""
-    return PartedFile.unscoped.filter(expires_at__lte=timezone.now()).delete()[0]
+    return MultipartUpload.unscoped.filter(expires_at__lte=timezone.now()).delete()[0]
 
 
-def _parts(multipart_upload: PartedFile) -> QuerySet[Upload]:
-    return uploads_unexpired(multipart_upload.tenant).filter(mark=multipart_upload.mark)
+def _parts(multipart_upload: MultipartUpload) -> QuerySet[Upload]:
+    return uploads_unexpired(multipart_upload.tenant).filter(fingerprint=multipart_upload.part_fingerprint)
 
 
 class _PartStream:
@@ -201,7 +205,7 @@ def _open(part: Upload) -> BinaryIO:
 
 
 def _check_pending_count(tenant: Tenant) -> None:
-    pending = PartedFile.objects.for_tenant(tenant).filter(state=PartedFileState.PENDING)
+    pending = MultipartUpload.objects.for_tenant(tenant).filter(state=MultipartUploadState.PENDING)
     count = pending.filter(expires_at__gt=timezone.now()).count()
     if count >= MAX_UPLOADS:
         raise HmiError(
@@ -211,8 +215,8 @@ def _check_pending_count(tenant: Tenant) -> None:
         )
 
 
-def _check_pending(multipart_upload: PartedFile) -> None:
-    if multipart_upload.state != PartedFileState.PENDING:
+def _check_pending(multipart_upload: MultipartUpload) -> None:
+    if multipart_upload.state != MultipartUploadState.PENDING:
         raise _not_pending()
 
 

@@ -24,6 +24,13 @@ from tenants.audit.services import person
 from tenants.base.disk import sync
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
+from tenants.datasets.append_only_file import (
+    append_chunks,
+    append_verified_chunks,
+    make_read_only,
+    read_chunks,
+    received_bytes,
+)
 from tenants.datasets.models import Upload
 from tenants.datasets.selectors.uploads import uploads_in_use, uploads_unexpired
 from tenants.datasets.services.check_results import check_result_delete
@@ -35,13 +42,6 @@ from tenants.datasets.storage import (
     StoredFile,
     digest_file,
     upload_store,
-)
-from tenants.datasets.upload_file import (
-    append_chunks,
-    append_verified_chunks,
-    make_read_only,
-    read_chunks,
-    received_bytes,
 )
 from tenants.usage.services.quotas import quota_check_storage, quota_lock
 
@@ -64,12 +64,12 @@ def upload_create(
     filename: str,
     size: int,
     actor: User | ApiKey,
-    promised_sha256: str = "",
-    mark: str = "",
+    expected_sha256: str = "",
+    fingerprint: str = "",
 ) -> Upload:
     """Create an upload of ``size`` bytes, which count towards the quota from now on.
 
-    ``mark`` is a name that the client chooses. Raises ``file_too_large``, ``quota_exceeded``.
+    ``fingerprint`` identifies the file for the client. Raises ``file_too_large``, ``quota_exceeded``.
     """
     upload_check_size(filename=filename, size=size, param="file")
     upload = Upload(
@@ -77,9 +77,9 @@ def upload_create(
         created_by=person(actor),
         api_key=actor if isinstance(actor, ApiKey) else None,
         filename=clean_filename(filename),
-        mark=mark,
+        fingerprint=fingerprint,
         size_bytes=size,
-        promised_sha256=promised_sha256.lower(),
+        expected_sha256=expected_sha256.lower(),
         expires_at=upload_expiry(),
     )
     with transaction.atomic():
@@ -87,7 +87,7 @@ def upload_create(
         _check_upload_count(tenant)
         quota_check_storage(tenant=tenant, adding_bytes=size)
         upload.save(force_insert=True)
-    path = upload_store().incoming_path(upload.pk)
+    path = upload_store().upload_path(upload.pk)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     if size == 0:
@@ -110,7 +110,7 @@ def upload_append(
     stream: Readable,
     offset: int,
     checksum: Checksum | None = None,
-    promised_sha256: str = "",
+    expected_sha256: str = "",
 ) -> int:
     """Append the stream at ``offset``; returns how many bytes have arrived in all.
 
@@ -118,10 +118,10 @@ def upload_append(
     last byte completes the upload. Raises ``conflict`` (wrong offset, or the upload is complete),
     ``checksum_mismatch``, ``body_too_large``, ``out_of_disk``.
     """
-    if promised_sha256:
-        Upload.unscoped.filter(pk=upload.pk).update(promised_sha256=promised_sha256.lower())
-        upload.promised_sha256 = promised_sha256.lower()
-    path = upload_store().incoming_path(upload.pk)
+    if expected_sha256:
+        Upload.unscoped.filter(pk=upload.pk).update(expected_sha256=expected_sha256.lower())
+        upload.expected_sha256 = expected_sha256.lower()
+    path = upload_store().upload_path(upload.pk)
     if not isinstance(stream, LocalFile):
         release_database()  # the client may be slow
     if checksum is None:
@@ -149,7 +149,7 @@ def upload_complete(*, upload: Upload) -> None:
     """
     if upload.is_complete:
         return
-    path = upload_store().incoming_path(upload.pk)
+    path = upload_store().upload_path(upload.pk)
     received = received_bytes(path)
     if received != upload.size_bytes:
         raise HmiError(
@@ -161,14 +161,14 @@ def upload_complete(*, upload: Upload) -> None:
     make_read_only(path, upload.size_bytes)
     sync(path)
     digest = digest_file(path)
-    if upload.promised_sha256 not in ("", digest.sha256):
+    if upload.expected_sha256 not in ("", digest.sha256):
         upload_delete(upload=upload)
         raise HmiError(
             ErrorCode.CHECKSUM_MISMATCH,
             f"{upload.filename} arrived damaged: its sha256 is {digest.sha256} and should be"
-            f" {upload.promised_sha256}. The upload was deleted; upload it again.",
+            f" {upload.expected_sha256}. The upload was deleted; upload it again.",
             param="file",
-            details={"found": digest.sha256, "promised": upload.promised_sha256},
+            details={"found": digest.sha256, "expected": upload.expected_sha256},
         )
     upload.sha256, upload.completed_at = digest.sha256, timezone.now()
     Upload.unscoped.filter(pk=upload.pk, completed_at=None).update(
@@ -198,7 +198,7 @@ def uploads_consume(uploads: Iterable[Upload]) -> None:
 def upload_stored_file(upload: Upload) -> StoredFile:
     """The path and digest of an upload's file. Completes the upload if all bytes have arrived."""
     upload_complete(upload=upload)
-    return StoredFile(upload_store().incoming_path(upload.pk), FileDigest(upload.sha256, upload.size_bytes))
+    return StoredFile(upload_store().upload_path(upload.pk), FileDigest(upload.sha256, upload.size_bytes))
 
 
 def uploads_expire() -> int:
@@ -224,7 +224,7 @@ def upload_check_size(*, filename: str, size: int, param: str) -> None:
 
 def upload_expiry() -> datetime:
     """When an upload expires that gets no more bytes from now on."""
-    return timezone.now() + timedelta(hours=settings.HMI_UPLOAD_LIFE_H)
+    return timezone.now() + timedelta(hours=settings.HMI_UPLOAD_EXPIRY_H)
 
 
 def _delete_orphans() -> int:
@@ -262,6 +262,6 @@ def _delete(keys: set[UUID]) -> int:
     deleted, _ = Upload.unscoped.filter(pk__in=keys).delete()
     check_result_delete(uploads=keys)
     for key in keys:
-        path = upload_store().incoming_path(key)
+        path = upload_store().upload_path(key)
         transaction.on_commit(partial(path.unlink, missing_ok=True))
     return deleted

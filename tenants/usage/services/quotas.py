@@ -16,7 +16,7 @@ from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from tenants.usage.models import Quota
-from tenants.usage.selectors import quota_of, requests_allowed
+from tenants.usage.selectors import daily_request_quota, quota_of
 from tenants.usage.services.usage import usage_counted, usage_flush_paused, usage_flushed
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _allowance(tenant: Tenant, day: date) -> tuple[int, int]:
     """Return the tenant's limit for that day, and how many requests other processes have counted."""
     connection.ensure_connection()  # before the pause: waiting for a connection must not block others
     with usage_flush_paused():
-        limit, written = requests_allowed(tenant, day)
+        limit, written = daily_request_quota(tenant, day)
         return limit, written - usage_flushed(tenant=tenant, day=day)
 
 

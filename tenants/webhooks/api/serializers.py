@@ -1,4 +1,4 @@
-"""What the API takes and shows of webhooks."""
+"""Serializers of webhook endpoints and deliveries."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ KINDS = ", ".join(SUBSCRIBABLE)
 
 
 class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
-    """An endpoint; its secret is shown when it is made, and never again."""
+    """An endpoint without its secret, which is shown only when it is created."""
 
     kinds = serializers.ListField(child=serializers.CharField(), help_text=KINDS)
     enabled = serializers.BooleanField(source="is_enabled", read_only=True)
@@ -46,7 +46,7 @@ class WebhookSerializer(serializers.ModelSerializer[WebhookEndpoint]):
 
 
 class WebhookWithSecretSerializer(WebhookSerializer):
-    """An endpoint with its new secret, shown this once."""
+    """An endpoint with its new secret, which is shown only once."""
 
     secret = serializers.CharField(read_only=True)
 
@@ -56,7 +56,7 @@ class WebhookWithSecretSerializer(WebhookSerializer):
 
 
 class WebhookCreateSerializer(StrictSerializer):
-    """Where to send what."""
+    """A new endpoint."""
 
     url = serializers.CharField(
         max_length=MAX_URL_LENGTH, help_text="An https address on the public internet."
@@ -68,7 +68,7 @@ class WebhookCreateSerializer(StrictSerializer):
 
 
 class WebhookChangeSerializer(StrictSerializer):
-    """What is given is changed."""
+    """The fields to change."""
 
     url = serializers.CharField(max_length=MAX_URL_LENGTH, required=False)
     kinds = serializers.ListField(child=serializers.CharField(), required=False, help_text=KINDS)
@@ -76,14 +76,14 @@ class WebhookChangeSerializer(StrictSerializer):
     enabled = serializers.BooleanField(required=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Something."""
+        """Refuse an empty change."""
         if not attrs:
-            raise serializers.ValidationError("Say what to change: url, kinds, description or enabled.")
+            raise serializers.ValidationError("Give at least one of url, kinds, description and enabled.")
         return attrs
 
 
 class WebhookRotateSerializer(StrictSerializer):
-    """For how long the secret before signs as well."""
+    """How long the previous secret signs as well."""
 
     overlap_s = serializers.IntegerField(
         min_value=0,
@@ -94,22 +94,22 @@ class WebhookRotateSerializer(StrictSerializer):
 
 
 class DeliveryAttemptSerializer(serializers.Serializer[Any]):
-    """What came of one try."""
+    """The result of one attempt."""
 
     at = serializers.DateTimeField()
     ms = serializers.IntegerField(help_text="How long it took.")
-    status = serializers.IntegerField(allow_null=True, help_text="Of the answer; null: there was none.")
-    error = serializers.CharField(allow_blank=True, help_text="Why it counts as failed, or empty.")
-    excerpt = serializers.CharField(allow_blank=True, help_text="The beginning of the answer's body.")
+    status = serializers.IntegerField(allow_null=True, help_text="HTTP status; null without a response.")
+    error = serializers.CharField(allow_blank=True, help_text="Why it failed; empty if it succeeded.")
+    excerpt = serializers.CharField(allow_blank=True, help_text="The beginning of the response body.")
 
 
 class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
-    """One event on its way to one endpoint, with what came of each try."""
+    """The delivery of one event to one endpoint, with the results of its attempts."""
 
     kind = serializers.ChoiceField(choices=EventKind.choices, read_only=True)
     state = serializers.ChoiceField(choices=DeliveryState.choices, read_only=True)
-    tries = DeliveryAttemptSerializer(many=True, read_only=True)
-    payload = serializers.DictField(read_only=True, help_text="The body that is sent.")
+    attempt_log = DeliveryAttemptSerializer(many=True, read_only=True)
+    payload = serializers.DictField(read_only=True, help_text="The body of the request.")
 
     class Meta:
         model = WebhookDelivery
@@ -122,7 +122,7 @@ class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
             "next_attempt_at",
             "created_at",
             "finished_at",
-            "tries",
+            "attempt_log",
             "payload",
         )
         read_only_fields = fields

@@ -1,11 +1,11 @@
-"""``/api/v1/``: webhooks, and the log of what was sent to them."""
+"""URLs below ``/api/v1/``: webhook endpoints and deliveries."""
 
 from django.urls import path
 
 from tenants.webhooks.api.webhooks import (
     DeliveriesView,
+    DeliveryReplayView,
     DeliveryView,
-    ReplayView,
     WebhookRotateView,
     WebhooksView,
     WebhookTestView,
@@ -19,5 +19,5 @@ in_tenant = [
     path("webhooks/<uuid:endpoint_id>/test", WebhookTestView.as_view()),
     path("webhooks/<uuid:endpoint_id>/deliveries", DeliveriesView.as_view()),
     path("webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>", DeliveryView.as_view()),
-    path("webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>/replay", ReplayView.as_view()),
+    path("webhooks/<uuid:endpoint_id>/deliveries/<uuid:delivery_id>/replay", DeliveryReplayView.as_view()),
 ]

@@ -1,4 +1,4 @@
-"""Webhooks: where events are sent, and the log of what was."""
+"""API of webhook endpoints and their deliveries."""
 
 from datetime import timedelta
 from typing import Any
@@ -14,6 +14,7 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body
 from tenants.webhooks.api.serializers import (
     DeliverySerializer,
     WebhookChangeSerializer,
@@ -28,16 +29,16 @@ from tenants.webhooks.services.endpoints import webhook_create, webhook_delete, 
 from tenants.webhooks.services.events import delivery_replay, webhook_test
 
 
-class WebhookBase(TenantView):
-    """Those who work in the tenant see and change its webhooks; so do keys that manage."""
+class WebhookBaseView(TenantView):
+    """The base of the webhook views: developers, and keys with the scope ``manage``, read and write."""
 
     serializer_class: type[BaseSerializer[Any]] = WebhookSerializer
     queryset = WebhookEndpoint.unscoped.none()
     read_role = Role.DEVELOPER
 
 
-class WebhooksView(WebhookBase):
-    """The tenant's webhooks, the oldest first."""
+class WebhooksView(WebhookBaseView):
+    """The tenant's webhooks, oldest first."""
 
     ordering = ("created_at", "pk")
 
@@ -48,15 +49,12 @@ class WebhooksView(WebhookBase):
 
     @extend_schema(request=WebhookCreateSerializer, responses={201: WebhookWithSecretSerializer})
     def post(self, request: Request, **_: Any) -> Response:
-        asked = WebhookCreateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        endpoint, secret = webhook_create(
-            tenant=self.tenant, actor=request_actor(request), **asked.validated_data
-        )
-        return made(endpoint, secret, status.HTTP_201_CREATED)
+        data = validated_body(WebhookCreateSerializer, request)
+        endpoint, secret = webhook_create(tenant=self.tenant, actor=request_actor(request), **data)
+        return _with_secret(endpoint, secret, status.HTTP_201_CREATED)
 
 
-class WebhookView(ConditionalView, WebhookBase):
+class WebhookView(ConditionalView, WebhookBaseView):
     """One webhook."""
 
     volatile_fields = ("failing_since",)
@@ -65,33 +63,31 @@ class WebhookView(ConditionalView, WebhookBase):
         return webhook_of(self.tenant, endpoint_id)
 
     @extend_schema(request=WebhookChangeSerializer, responses=WebhookSerializer)
-    def patch(self, request: Request, **place: Any) -> Response:
-        endpoint = self.find_object(**place)
-        asked = WebhookChangeSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        changed = webhook_update(endpoint=endpoint, actor=request_actor(request), **asked.validated_data)
+    def patch(self, request: Request, **kwargs: Any) -> Response:
+        endpoint = self.find_object(**kwargs)
+        data = validated_body(WebhookChangeSerializer, request)
+        changed = webhook_update(endpoint=endpoint, actor=request_actor(request), **data)
         return Response(WebhookSerializer(changed).data)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        webhook_delete(endpoint=self.find_object(**place), actor=request_actor(request))
+    def delete(self, request: Request, **kwargs: Any) -> Response:
+        webhook_delete(endpoint=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-class WebhookRotateView(WebhookBase):
-    """Another secret for a webhook, shown this once."""
+class WebhookRotateView(WebhookBaseView):
+    """Replace the secret of a webhook. The new one is shown only once."""
 
     @extend_schema(request=WebhookRotateSerializer, responses=WebhookWithSecretSerializer)
     def post(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
         endpoint = webhook_of(self.tenant, endpoint_id)
-        asked = WebhookRotateSerializer(data=request.data)
-        asked.is_valid(raise_exception=True)
-        overlap = timedelta(seconds=asked.validated_data["overlap_s"])
-        return made(*webhook_rotate(endpoint=endpoint, overlap=overlap, actor=request_actor(request)))
+        data = validated_body(WebhookRotateSerializer, request)
+        overlap = timedelta(seconds=data["overlap_s"])
+        return _with_secret(*webhook_rotate(endpoint=endpoint, overlap=overlap, actor=request_actor(request)))
 
 
-class WebhookTestView(WebhookBase):
-    """A test event for a webhook; its delivery tells what came of it."""
+class WebhookTestView(WebhookBaseView):
+    """Send a test event to a webhook, and return its delivery."""
 
     @extend_schema(request=None, responses={201: DeliverySerializer})
     def post(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
@@ -100,8 +96,8 @@ class WebhookTestView(WebhookBase):
         return Response(DeliverySerializer(delivery).data, status=status.HTTP_201_CREATED)
 
 
-class DeliveriesView(WebhookBase):
-    """What was sent to a webhook or waits for it, the newest first; kept for 30 days."""
+class DeliveriesView(WebhookBaseView):
+    """The deliveries to a webhook, newest first. They are kept for 30 days."""
 
     serializer_class = DeliverySerializer
     ordering = ("-created_at", "-pk")
@@ -112,7 +108,7 @@ class DeliveriesView(WebhookBase):
         return self.get_paginated_response(DeliverySerializer(page, many=True).data)
 
 
-class DeliveryView(ConditionalView, WebhookBase):
+class DeliveryView(ConditionalView, WebhookBaseView):
     """One delivery."""
 
     serializer_class = DeliverySerializer
@@ -121,16 +117,15 @@ class DeliveryView(ConditionalView, WebhookBase):
         return delivery_of(webhook_of(self.tenant, endpoint_id), delivery_id)
 
 
-class ReplayView(WebhookBase):
-    """Send an event once more, with the same id."""
+class DeliveryReplayView(WebhookBaseView):
+    """Send an event again with the same id."""
 
     @extend_schema(request=None, responses={201: DeliverySerializer})
     def post(self, request: Request, endpoint_id: UUID, delivery_id: UUID, **_: Any) -> Response:
         delivery = delivery_of(webhook_of(self.tenant, endpoint_id), delivery_id)
-        again = delivery_replay(delivery=delivery, actor=request_actor(request))
-        return Response(DeliverySerializer(again).data, status=status.HTTP_201_CREATED)
+        replay = delivery_replay(delivery=delivery, actor=request_actor(request))
+        return Response(DeliverySerializer(replay).data, status=status.HTTP_201_CREATED)
 
 
-def made(endpoint: WebhookEndpoint, secret: str, code: int = status.HTTP_200_OK) -> Response:
-    """The endpoint with a secret that is shown this once."""
+def _with_secret(endpoint: WebhookEndpoint, secret: str, code: int = status.HTTP_200_OK) -> Response:
     return Response(dict(WebhookSerializer(endpoint).data) | {"secret": secret}, status=code)

@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
                     models.UUIDField(default=uuid.uuid4, editable=False, primary_key=True, serialize=False),
                 ),
                 ("url", models.CharField(max_length=2000, verbose_name="address")),
-                ("kinds", models.JSONField(help_text="The kinds of events that are sent there.")),
+                ("kinds", models.JSONField(help_text="The kinds of events that are sent.")),
                 ("description", models.CharField(blank=True, default="", max_length=200)),
                 ("secret", models.TextField(editable=False)),
                 ("previous_secret", models.TextField(blank=True, default="", editable=False)),
@@ -34,7 +34,7 @@ class Migration(migrations.Migration):
                 ("disabled_at", models.DateTimeField(blank=True, null=True)),
                 ("disabled_reason", models.CharField(blank=True, default="", max_length=200)),
                 ("failing_since", models.DateTimeField(blank=True, null=True)),
-                ("sending_until", models.DateTimeField(blank=True, editable=False, null=True)),
+                ("lease_expires_at", models.DateTimeField(blank=True, editable=False, null=True)),
                 (
                     "created_at",
                     models.DateTimeField(
@@ -107,7 +107,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("attempts", models.PositiveSmallIntegerField(default=0)),
-                ("tries", models.JSONField(blank=True, default=list)),
+                ("attempt_log", models.JSONField(blank=True, default=list)),
                 ("next_attempt_at", models.DateTimeField(blank=True, null=True)),
                 (
                     "created_at",

@@ -44,10 +44,10 @@ MAX_CONCURRENT_ENDPOINTS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class DeliveryClaim:
-    """A delivery that this worker attempts. The lease of its endpoint ends at ``lease_until``."""
+    """A delivery that this worker attempts. The lease of its endpoint ends at ``lease_expires_at``."""
 
     delivery: WebhookDelivery
-    lease_until: datetime
+    lease_expires_at: datetime
 
 
 def webhooks_send(*, max_seconds: float, resolve: Resolve = resolve_host) -> int:
@@ -72,12 +72,12 @@ def delivery_claim() -> DeliveryClaim | None:
     )
     first_due = Subquery(due.filter(endpoint=OuterRef("pk")).values("next_attempt_at")[:1])
     free = WebhookEndpoint.unscoped.filter(
-        Q(sending_until=None) | Q(sending_until__lte=now), disabled_at=None, tenant__suspended_at=None
+        Q(lease_expires_at=None) | Q(lease_expires_at__lte=now), disabled_at=None, tenant__suspended_at=None
     )
-    held = WebhookEndpoint.unscoped.filter(sending_until__gt=now).order_by().values("tenant")
+    held = WebhookEndpoint.unscoped.filter(lease_expires_at__gt=now).order_by().values("tenant")
     busy = held.annotate(held=Count("pk")).filter(held__gte=MAX_CONCURRENT_ENDPOINTS).values("tenant")
-    last = WebhookEndpoint.unscoped.filter(tenant=OuterRef("tenant"), sending_until__isnull=False)
-    served_at = Subquery(last.order_by("-sending_until").values("sending_until")[:1])
+    last = WebhookEndpoint.unscoped.filter(tenant=OuterRef("tenant"), lease_expires_at__isnull=False)
+    served_at = Subquery(last.order_by("-lease_expires_at").values("lease_expires_at")[:1])
     endpoint = (
         free.exclude(tenant__in=busy)
         .annotate(due_at=first_due, served_at=served_at)
@@ -89,11 +89,11 @@ def delivery_claim() -> DeliveryClaim | None:
     delivery = due.filter(endpoint=endpoint).first() if endpoint else None
     if endpoint is None or delivery is None:
         return None
-    lease_until = now + LEASE
-    WebhookEndpoint.unscoped.filter(pk=endpoint.pk).update(sending_until=lease_until)
+    lease_expires_at = now + LEASE
+    WebhookEndpoint.unscoped.filter(pk=endpoint.pk).update(lease_expires_at=lease_expires_at)
     WebhookDelivery.unscoped.filter(pk=delivery.pk).update(attempts=F("attempts") + 1)
     return DeliveryClaim(
-        WebhookDelivery.unscoped.select_related("endpoint", "tenant").get(pk=delivery.pk), lease_until
+        WebhookDelivery.unscoped.select_related("endpoint", "tenant").get(pk=delivery.pk), lease_expires_at
     )
 
 
@@ -117,19 +117,19 @@ def delivery_attempt(*, claim: DeliveryClaim, resolve: Resolve = resolve_host) -
 def delivery_record(*, claim: DeliveryClaim, response: WebhookResponse) -> bool:
     """Record an attempt and schedule the next one. False if the lease was lost or the delivery deleted."""
     rows = WebhookEndpoint.unscoped.select_for_update(no_key=True, of=("self",)).select_related("tenant")
-    endpoint = rows.filter(pk=claim.delivery.endpoint_id, sending_until=claim.lease_until).first()
+    endpoint = rows.filter(pk=claim.delivery.endpoint_id, lease_expires_at=claim.lease_expires_at).first()
     delivery = WebhookDelivery.unscoped.filter(pk=claim.delivery.pk, state=DeliveryState.WAITING).first()
     if endpoint is None or delivery is None:
         return False
     now = timezone.now()
     _record_attempt(delivery, response, now)
-    endpoint.sending_until = now  # the lease ends, and the tenant was served now
+    endpoint.lease_expires_at = now  # the lease ends, and the tenant was served now
     if response.ok:
         endpoint.failing_since = None
     else:
         endpoint.failing_since = endpoint.failing_since or now
         _disable_if_due(endpoint, response, now)
-    endpoint.save(update_fields=["sending_until", "failing_since", "disabled_at", "disabled_reason"])
+    endpoint.save(update_fields=["lease_expires_at", "failing_since", "disabled_at", "disabled_reason"])
     return True
 
 
@@ -148,8 +148,8 @@ def retry_delay_s(attempts: int, retry_after_s: int | None = None) -> float | No
 
 
 def _record_attempt(delivery: WebhookDelivery, response: WebhookResponse, now: datetime) -> None:
-    delivery.tries = [
-        *delivery.tries,
+    delivery.attempt_log = [
+        *delivery.attempt_log,
         {
             "at": now.isoformat(),
             "ms": response.ms,
@@ -165,13 +165,13 @@ def _record_attempt(delivery: WebhookDelivery, response: WebhookResponse, now: d
     else:
         delivery.state = DeliveryState.DELIVERED if response.ok else DeliveryState.FAILED
         delivery.next_attempt_at, delivery.finished_at = None, now
-    delivery.save(update_fields=["tries", "state", "next_attempt_at", "finished_at"])
+    delivery.save(update_fields=["attempt_log", "state", "next_attempt_at", "finished_at"])
 
 
 def _disable_if_due(endpoint: WebhookEndpoint, response: WebhookResponse, now: datetime) -> None:
     assert endpoint.failing_since is not None
     if response.status == HTTPStatus.GONE:
-        reason = "The receiver answered 410 (Gone): it wants no more events."
+        reason = "The receiver responded with 410 (Gone)."
     elif now - endpoint.failing_since >= DISABLE_AFTER:
         reason = f"All deliveries failed for {DISABLE_AFTER.days} days. The last error: {response.error}"
     else:

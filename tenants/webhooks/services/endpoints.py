@@ -113,7 +113,7 @@ def webhook_delete(*, endpoint: WebhookEndpoint, actor: Actor) -> None:
     Raises ``conflict`` during an attempt, since its lease counts towards the tenant's limit.
     """
     found = webhook_lock(endpoint)
-    if found.sending_until is not None and found.sending_until > timezone.now():
+    if found.lease_expires_at is not None and found.lease_expires_at > timezone.now():
         message = (
             "An event is being sent there. Try again in a moment; disable it first if more deliveries wait."
         )

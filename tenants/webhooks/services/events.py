@@ -131,7 +131,7 @@ def _not_sent(now: datetime) -> dict[str, Any]:
     limit = f"{MAX_WAITING_DELIVERIES:,}"
     error = f"Not sent: {limit} deliveries were waiting for this webhook already. Replay it if you need it."
     attempt = {"at": now.isoformat(), "ms": 0, "status": None, "error": error, "excerpt": ""}
-    return {"state": DeliveryState.FAILED, "finished_at": now, "tries": [attempt]}
+    return {"state": DeliveryState.FAILED, "finished_at": now, "attempt_log": [attempt]}
 
 
 def _new_id() -> str:

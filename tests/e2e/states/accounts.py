@@ -8,7 +8,7 @@ from playwright.sync_api import Page
 from tenants.accounts.models import User
 from tenants.accounts.services.invitations import invitation_create
 from tests.e2e.conftest import Enter
-from tests.e2e.letters import last_link
+from tests.e2e.emails import link_in_last_email
 from tests.e2e.test_second_factor import set_up
 from tests.e2e.world import PASSWORD, World
 
@@ -84,14 +84,14 @@ def _by_letter(page: Page, enter: Enter, world: World) -> Iterator[str]:
     page.goto("/email/")
     page.get_by_label("E-mail address").fill(MAILBOX)
     _press(page, "Add")
-    page.goto(last_link())
+    page.goto(link_in_last_email())
     yield "e-mail-confirm"
     _press(page, "Confirm")
     enter(None)
     page.goto("/password/reset/")
     page.get_by_label("E-mail address").fill(MAILBOX)
     _press(page, "Send")
-    page.goto(last_link())
+    page.goto(link_in_last_email())
     yield "password-reset-choose"
 
 

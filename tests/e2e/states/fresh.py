@@ -14,7 +14,7 @@ ADDRESSES = {
     "hplms": "models/",
     "data": "data/",
     "jobs": "jobs/",
-    "try": "try/",
+    "try": "playground/",
     "keys": "keys/",
     "settings": "settings/",
     "members": "members/",

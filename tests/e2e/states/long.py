@@ -106,7 +106,7 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
         "domain": f"domains/{made.domain.domain_id}/",
         "jobs": "jobs/",
         "job": f"jobs/{made.failed.pk}/",
-        "try": "try/",
+        "try": "playground/",
         "keys": "keys/",
         "settings": "settings/",
         "members": "members/",

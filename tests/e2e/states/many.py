@@ -15,7 +15,7 @@ ADDRESSES = {
     "hplms": "models/?page=2",
     "data": "data/",
     "jobs": "jobs/",
-    "try": "try/",
+    "try": "playground/",
     "usage": "usage/",
     "audit": "audit/",
 }

@@ -25,6 +25,11 @@ A_TOKEN = "a" * 32
 """Forms of people bear one, the same as their cookie."""
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests prepare rows of all tenants for the requests that they send."""
+
+
 @pytest.fixture
 def files(tmp_path: Path) -> TinyFiles:
     """Models that answer."""

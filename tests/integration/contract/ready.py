@@ -14,11 +14,11 @@ from tenants.usage.models import Quota
 from tests.e2e.batches import batches_used
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, corpus_file, tickets_file, versions_finish
-from tests.integration.archives.conftest import zipped
 from tests.integration.contract.known import Named, Special
 from tests.integration.contract.ready_openai import for_openai
-from tests.integration.foreign.made import lora_members
 from tests.integration.versiontree.answered import answers_keep, label_judge
+from tests.integration.versiontree.transfer.adapters.made import lora_members
+from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.tree_factory import checkpoint, domain_of, jobs_in_order
 from tests.unit.versiontree.forging import zip_of
 from versiontree.jobs.models import Job
@@ -100,7 +100,7 @@ def _jobs_below(place: str, begun: list[Job]) -> dict[str, Named]:
         f"POST {place}/jobs/{{job_id}}/cancel": {"job_id": queued.pk},
         f"POST {place}/jobs/{{job_id}}/retry": {"job_id": stopped.pk},
         f"POST {place}/jobs/{{job_id}}/requeue": {"job_id": queued.pk},
-        f"PUT {place}/jobs/{{job_id}}/place": {"job_id": queued.pk, "place": "first"},
+        f"PUT {place}/jobs/{{job_id}}/priority": {"job_id": queued.pk, "priority": "high"},
     }
 
 
@@ -163,7 +163,7 @@ def _uploads(world: World, actor: Actor) -> Special:
     )
     begun = upload_create(tenant=world.tenant, filename="b.txt", size=len(TEXT), actor=actor)
     return {
-        "POST /checks": {"files": {"file": str(here.pk)}, "stores": False},
+        "POST /checks": {"files": {"file": str(here.pk)}, "store": False},
         "GET /uploads/{upload_id}": {"upload_id": here.pk},
         "DELETE /uploads/{upload_id}": {"upload_id": here.pk},
         "PATCH /uploads/{upload_id}": {"upload_id": begun.pk, "Upload-Offset": "0", "file": TEXT},

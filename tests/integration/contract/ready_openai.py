@@ -10,7 +10,7 @@ from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, tickets_file, versions_finish
 from tests.integration.contract.known import Special
 from versiontree.tree.models import FineTuning
-from versiontree.tree.services.fine_tunings import fine_tuning_begin, fine_tuning_create
+from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
 
 LINES = b'"good stone"'
 
@@ -29,7 +29,7 @@ def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
     tuned = fine_tuning_create(
         tenant=world.tenant, model=str(world.root.root), training_file=rows.pk, actor=actor
     )
-    fine_tuning_begin(fine_tuning_id=tuned.pk)
+    fine_tuning_start(fine_tuning_id=tuned.pk)
     made = FineTuning.unscoped.get(pk=tuned.pk).version
     assert made is not None
     versions_finish(made, files=files)

@@ -13,7 +13,7 @@ from tests.integration.contract.ready import for_good_requests
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 OF_PEOPLE = ("/api/v1/tenants/", "/api/v1/platform/")
-FOR_PEOPLE = "Only a person may do this, not a key."
+FOR_PEOPLE = "API keys may not do this. Sign in instead."
 STAY_CLOSED = {
     FOR_PEOPLE: {
         "GET /api/v1/api-keys",

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.serving.over_http.crowd import crowd
-from demo.history import usage_remember
+from demo.history import usage_create
 from tenants.usage.models import UsageDay
-from tests.integration.versiontree.tree_factory import household, ready_hplm, ready_root
+from tests.integration.versiontree.tree_factory import create_tenant, ready_hplm, ready_root
 from versiontree.jobs.models import TERMINAL, Job, JobEvent
 from versiontree.tree.models import Version
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 def test_jobs_and_usage_are_made_up_in_the_number_asked_for(
     artifact_root: Path, upload_root: Path, tmp_path: Path
 ) -> None:
-    home = household("acme")
+    home = create_tenant("acme")
     like = ready_hplm(ready_root(tmp_path), "mood", home)
     before = Job.unscoped.count()
     crowd(home.tenant, like, hplms=20, jobs=61, usage=50)
@@ -28,5 +28,5 @@ def test_jobs_and_usage_are_made_up_in_the_number_asked_for(
     assert UsageDay.unscoped.count() == 50
     assert UsageDay.unscoped.values("day").distinct().count() == 3
     versions = Version.unscoped.filter(hplm__name__startswith="crowd-").select_related("hplm").order_by("pk")
-    usage_remember(versions=list(versions), count=60)
+    usage_create(versions=list(versions), count=60)
     assert UsageDay.unscoped.count() == 60

@@ -19,6 +19,11 @@ class Around(TestCase):
     """A transaction in which services may ask for their own."""
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests prepare and read rows of all tenants; the requests that they send see those of one."""
+
+
 @pytest.fixture(scope="module")
 def built(
     django_db_setup: None, django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory

@@ -53,11 +53,11 @@ def test_a_version_shows_its_surest_mistakes_and_the_way_to_all(owner: Client, s
 
 
 def test_two_versions_are_held_against_each_other_row_by_row(owner: Client, second: Version) -> None:
-    answer = owner.get(f"{V2}against/1/")
+    answer = owner.get(f"{V2}compare/1/")
     counts = {tally.kind: tally.count for tally in answer.context["tallies"]}
     stored = len(answer.context["answers"].answered)
     assert sum(counts.values()) + answer.context["same"] == stored
-    broken = owner.get(f"{V2}against/1/?change=broken").context["rows"]
+    broken = owner.get(f"{V2}compare/1/?change=broken").context["rows"]
     assert len(broken) == counts["broken"] > 0
     assert all(row.before.right and not row.answer.right for row in broken)
     assert "McNemar" in answer.content.decode()
@@ -66,7 +66,7 @@ def test_two_versions_are_held_against_each_other_row_by_row(owner: Client, seco
 def test_the_rows_are_downloaded_for_a_spreadsheet_that_computes_nothing(
     owner: Client, second: Version
 ) -> None:
-    for address, column in ((f"{V2}answers/?csv=1", "answered"), (f"{V2}against/1/?csv=1", "after")):
+    for address, column in ((f"{V2}answers/?csv=1", "answered"), (f"{V2}compare/1/?csv=1", "after")):
         answer = owner.get(address)
         assert "attachment" in answer["Content-Disposition"]
         text = b"".join(answer.streaming_content).decode("utf-8-sig")  # type: ignore[attr-defined]
@@ -81,7 +81,7 @@ def test_a_version_whose_answers_were_not_kept_is_evaluated_again(
     Evaluation.unscoped.filter(version=world.hplm).delete()
     assert "Evaluate again" in shown(owner, V1)
     assert "Answers not stored" in shown(owner, f"{V1}answers/")
-    assert "No common test rows" in shown(owner, f"{V2}against/1/")
+    assert "No common test rows" in shown(owner, f"{V2}compare/1/")
     sent = owner.post(f"{V1}evaluate/", {"dataset": world.dataset.pk})
     job = Job.unscoped.get(version=world.hplm, state="queued")
     assert sent["Location"].endswith(f"/jobs/{job.pk}/")
@@ -92,11 +92,11 @@ def test_a_version_whose_answers_were_not_kept_is_evaluated_again(
 
 
 def test_when_the_dataset_is_gone_the_answers_are_still_there(owner: Client, second: Version) -> None:
-    Evaluation.unscoped.update(test="0" * 64)
+    Evaluation.unscoped.update(test_sha256="0" * 64)
     page = shown(owner, f"{V2}answers/")
     assert "Texts deleted" in page
     assert "=delivery" in page
-    assert "Texts deleted" in shown(owner, f"{V2}against/1/")
+    assert "Texts deleted" in shown(owner, f"{V2}compare/1/")
 
 
 def test_long_and_right_to_left_texts_are_escaped_folded_and_turned(owner: Client, world: World) -> None:

@@ -89,8 +89,8 @@ def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(
     )
     form = owner.post(NEW, {**fields, "column_tokens": "", "column_tags": ""}, follow=True)
     assert "Waiting" in form.content.decode()
-    check_run(check_id=UploadCheck.unscoped.get(stores=True).pk)
-    assert UploadCheck.unscoped.get(stores=True).state == "stored"
+    check_run(check_id=UploadCheck.unscoped.get(store=True).pk)
+    assert UploadCheck.unscoped.get(store=True).state == "stored"
 
 
 def test_a_check_that_was_left_is_taken_up_with_its_files_and_choices(

@@ -11,7 +11,8 @@ import pytest
 from django.db import transaction
 from django.test import Client
 
-from frontend.presenters.create_model import in_words, parent_choices
+from frontend.presenters.create_model import parent_choices
+from frontend.presenters.formatting import time_range
 from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
@@ -183,7 +184,7 @@ def test_what_is_wrong_leads_to_its_step_and_loses_nothing(
     owner: Client, world: World, wrong: dict[str, str], step: str, said: str
 ) -> None:
     for ask in (owner.get, owner.post):
-        answer = ask(NEW, {**filled(world, step="review", batch="8"), **wrong})
+        answer = ask(NEW, {**filled(world, step="review", batch_size="8"), **wrong})
         assert (answer.status_code, step_of(answer)) == (200, step)
         assert said in answer.content.decode()
         assert 'value="8"' in answer.content.decode()
@@ -227,7 +228,7 @@ def test_a_parent_that_is_hardly_better_is_not_praised(world: World, next_best: 
 
 
 def test_where_nothing_can_be_measured_the_root_is_chosen(world: World) -> None:
-    faults = [Coverage(version=version, fault="gone") for version in (world.domain, world.root)]
+    faults = [Coverage(version=version, error_message="gone") for version in (world.domain, world.root)]
     versions: list[Version] = [world.domain, world.root]
     choices = parent_choices(versions, faults, None, measuring=False)
     assert [choice.name for choice in choices if choice.chosen] == ["minilm v1"]
@@ -252,4 +253,4 @@ def test_datasets_are_found_by_task_and_name(owner: Client, world: World) -> Non
     ],
 )
 def test_a_span_of_time_is_said_as_people_say_it(span: EstimateRange, words: str) -> None:
-    assert in_words(span) == words
+    assert time_range(span) == words

@@ -36,7 +36,7 @@ def test_each_page_says_where_it_stands_and_leads_back_up(owner: Client, world: 
         "models/triage/versions/2/": ("Models", up),
         "models/triage/versions/2/card/": ("Models", [*up, "v2"]),
         "models/triage/versions/2/answers/": ("Models", [*up, "v2"]),
-        "models/triage/versions/2/against/1/": ("Models", [*up, "v2"]),
+        "models/triage/versions/2/compare/1/": ("Models", [*up, "v2"]),
         "tree/": ("Version tree", []),
         domain: ("Version tree", ["Version tree"]),
         f"{domain}versions/1/": ("Version tree", ["Version tree", "medicine"]),

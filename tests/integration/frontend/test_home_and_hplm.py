@@ -99,7 +99,7 @@ def test_who_may_only_look_can_neither_roll_back_nor_promote(client: Client, wor
     second_version(world)
     client.force_login(world.viewer)
     assert "Version comparison" in page_of(client, "models/triage/")
-    versions = [f"models/triage/versions/{where}/" for where in ("1", "2", "2/against/1")]
+    versions = [f"models/triage/versions/{where}/" for where in ("1", "2", "2/compare/1")]
     for address in ("models/triage/", *versions):
         page = page_of(client, address)
         assert "Roll back" not in page, address
@@ -125,16 +125,16 @@ def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
 ) -> None:
     assert "No description." in page_of(owner, "models/triage/")
     told = {"description": "Sorts <tickets>.\n\nNot for diagnoses.", "license": "mit"}
-    assert owner.post("/t/acme/models/triage/about/", told).status_code == 302
+    assert owner.post("/t/acme/models/triage/edit/", told).status_code == 302
     page = page_of(owner, "models/triage/")
     assert "<p>Sorts &lt;tickets&gt;.</p>" in page
     assert "Licence: mit" in page
     assert "Not for diagnoses." in page_of(owner, "models/triage/versions/1/card/")
     assert owner.get("/t/acme/models/triage/versions/9/card/").status_code == 404
-    refused = owner.post("/t/acme/models/triage/about/", {"description": "x" * 5001})
+    refused = owner.post("/t/acme/models/triage/edit/", {"description": "x" * 5001})
     assert list(refused.context["form"].errors) == ["description"]
     client.force_login(world.viewer)
-    assert "about/" not in page_of(client, "models/triage/")
+    assert "edit/" not in page_of(client, "models/triage/")
 
 
 def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client, world: World) -> None:
@@ -146,11 +146,11 @@ def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client
     UsageDay.unscoped.update(requests=10, failed=4)
 
     def failing() -> dict[str, str]:
-        rows = owner.get("/t/acme/models/?health=failing").context["hplms"]
+        rows = owner.get("/t/acme/models/?health=failing").context["models"]
         return {row.name: row.health.label for row in rows}
 
     def health(name: str) -> str:
-        rows = owner.get("/t/acme/models/").context["hplms"]
+        rows = owner.get("/t/acme/models/").context["models"]
         return next(str(row.health.label) for row in rows if row.name == name)
 
     assert failing() == {"triage": "40% failed"}, "the new one does not answer yet"
@@ -167,7 +167,7 @@ def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World
         hplm_create(tenant=world.tenant, name=name, parent=parent, dataset=world.dataset, actor=world.owner)
 
     def listed(query: str) -> list[str]:
-        return [row.name for row in owner.get(f"/t/acme/models/?{query}").context["hplms"]]
+        return [row.name for row in owner.get(f"/t/acme/models/?{query}").context["models"]]
 
     assert listed("") == ["alpha", "triage", "zeta"]
     assert listed("sort=newest") == ["zeta", "alpha", "triage"]

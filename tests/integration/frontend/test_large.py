@@ -97,29 +97,20 @@ def costs(client: Client, pages: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def check_costs(
-    owner: Client, world: World, pages: dict[str, int], *, hplms: int, jobs: int, usage: int
+@pytest.mark.timeout(900)
+def test_pages_cost_no_more_queries_with_ten_thousand_hplms_a_thousand_jobs_and_much_usage(
+    owner: Client, world: World
 ) -> None:
-    """As many queries with a crowd as with one that is only too large to be drawn whole."""
+    """As many with a crowd as with one that is only too large to be drawn whole."""
+    answers_keep(world.hplm, label_judge(lambda n: "refund" if n % 2 else ""))
+    pages = addresses(world)
     crowd(world.tenant, world.hplm, hplms=100, jobs=60, usage=100, data=30)
     before = costs(owner, pages)
     assert bounded(world).keys() - before.keys() == set(), "These are not there."
     assert {page: cost for page, cost in before.items() if cost > pages[page]} == {}
-    crowd(world.tenant, world.hplm, hplms=hplms, jobs=jobs, usage=usage, data=60, name="throng")
+    crowd(world.tenant, world.hplm, hplms=10_000, jobs=1_000, usage=100_000, data=60, name="throng")
     after = costs(owner, pages)
     assert {page: (before[page], cost) for page, cost in after.items() if cost != before[page]} == {}
-
-
-def test_lists_cost_no_more_queries_when_there_is_more_to_show(owner: Client, world: World) -> None:
-    check_costs(owner, world, bounded(world), hplms=400, jobs=100, usage=800)
-
-
-@pytest.mark.timeout(900)
-def test_nor_does_any_page_with_ten_thousand_hplms_a_thousand_jobs_and_a_hundred_thousand_rows_of_usage(
-    owner: Client, world: World
-) -> None:
-    answers_keep(world.hplm, label_judge(lambda n: "refund" if n % 2 else ""))
-    check_costs(owner, world, addresses(world), hplms=10_000, jobs=1_000, usage=100_000)
 
 
 def names_in(page: str) -> list[str]:

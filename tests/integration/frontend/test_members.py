@@ -52,9 +52,9 @@ def test_an_owner_gives_roles_and_removes_with_the_keys_if_asked(owner: Client, 
 def test_the_last_owner_is_told_why_they_stay_and_another_may_go(owner: Client, world: World) -> None:
     assert "Leave this tenant?" not in said(owner.get(MEMBERS))
     page = owner.post(f"{MEMBERS}leave/", follow=True)
-    assert "make somebody else an owner first" in said(page)
+    assert "Make another member an owner first" in said(page)
     page = owner.post(f"{MEMBERS}{number(world, 'owner')}/role/", {"role": "viewer"}, follow=True)
-    assert "make somebody else an owner first" in said(page)
+    assert "Make another member an owner first" in said(page)
     owner.force_login(world.viewer)
     assert "You left Acme Pharmacy." in said(owner.post(f"{MEMBERS}leave/", follow=True))
     assert membership_of(world.viewer, world.tenant) is None
@@ -84,7 +84,7 @@ def test_the_link_is_shown_once_and_what_is_wrong_with_an_address_at_its_field(
     assert link not in page
     assert "new@example.org" in page
     again: Any = owner.post("/t/acme/members/invite/", asked)
-    assert "invited already" in again.context["form"].errors["email"][0]
+    assert "already invited" in again.context["form"].errors["email"][0]
     pk = re.findall(r"/t/acme/members/invitations/(\d+)/resend/", page)[0]
     sent: Any = owner.post(f"/t/acme/members/invitations/{pk}/resend/")
     assert sent.context["link"] != link

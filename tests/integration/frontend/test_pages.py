@@ -27,7 +27,7 @@ def queries(client: Client, address: str) -> int:
     return len(seen)
 
 
-@pytest.mark.parametrize("page", ["", "tree/", "jobs/", "data/", "try/", "models/new/"])
+@pytest.mark.parametrize("page", ["", "tree/", "jobs/", "data/", "playground/", "models/new/"])
 def test_a_page_costs_no_more_queries_when_there_is_more_to_show(
     owner: Client, world: World, page: str
 ) -> None:
@@ -130,7 +130,7 @@ def test_bad_rows_come_as_a_table_in_which_nothing_is_a_formula(owner: Client, w
         kind="dataset",
         files={"train": upload},
         actor=world.owner,
-        stores=False,
+        store=False,
         options=options,
     )
     answer = owner.get(f"/t/acme/data/checks/{check.pk}/bad-rows.csv")
@@ -179,15 +179,16 @@ def test_an_upload_is_held_against_the_recommended_root_first_and_the_page_says_
 
     def told(name: str, version: Version) -> bool:
         shown = owner.get(page).content.decode()
-        return f"Recommended: {name}, " in shown and f'/fit/?root={version.pk}" hx-trigger="load"' in shown
+        return (
+            f"Recommended: {name}, " in shown
+            and f'/tokenizer-fit/?root={version.pk}" hx-trigger="load"' in shown
+        )
 
     assert told("other", other), "the newer one"
     of_domain = {"tenant": world.tenant, "dataset": world.dataset, "version": world.domain}
     Coverage.unscoped.create(**of_domain, trigrams=1, unigrams=1)
     assert told("minilm", world.root), "its domain has tables that hold half of it"
-    assert (
-        "whose domain medicine has the tables that hold most of it (50.0%" in owner.get(page).content.decode()
-    )
+    assert "whose domain medicine covers most of it (50.0%" in owner.get(page).content.decode()
     root = world.root.pk
     assert f'<option value="{root}" selected>minilm' in owner.get(page).content.decode()
 

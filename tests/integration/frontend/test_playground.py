@@ -9,13 +9,13 @@ from django.test import Client
 
 from tenants.datasets.selectors.previews import dataset_sample
 from tenants.datasets.services.datasets import dataset_upload
-from tests.e2e.kinds import KINDS
+from tests.e2e.task_rows import KINDS
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.unit.tenants.files import jsonl
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create
 
-CHOOSE = "/t/acme/try/choose/"
+CHOOSE = "/t/acme/playground/update/"
 
 
 def tagged(number: int) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def fields(page: str) -> list[str]:
 def test_a_row_of_the_dataset_fills_in_what_the_hplm_reads(
     owner: Client, name: str, filled: list[str], expected: str
 ) -> None:
-    offered = owner.get(f"/t/acme/try/?model={name}@default").content.decode()
+    offered = owner.get(f"/t/acme/playground/?model={name}@default").content.decode()
     assert re.search(rf"<small dir=\"auto\">({expected})", offered)
     asked = {"model": f"{name}@default", "text": "mine", "second": "too"}
     page = owner.post(CHOOSE, {**asked, "example": "1"}).content.decode()
@@ -74,12 +74,12 @@ def test_the_rows_are_those_that_nothing_was_learned_from(owner: Client, world: 
 def test_nothing_is_proposed_where_the_dataset_is_not_there(
     owner: Client, client: Client, world: World
 ) -> None:
-    assert 'name="example"' in owner.get("/t/acme/try/").content.decode()
+    assert 'name="example"' in owner.get("/t/acme/playground/").content.decode()
     Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
-    assert 'name="example"' not in owner.get("/t/acme/try/").content.decode()
+    assert 'name="example"' not in owner.get("/t/acme/playground/").content.decode()
     client.force_login(world.stranger)
     stranger = client.post(
-        "/t/umbra/try/choose/", {"model": "triage@default", "example": "1"}
+        "/t/umbra/playground/update/", {"model": "triage@default", "example": "1"}
     ).content.decode()
     assert "no such model" in stranger
     assert "ticket" not in stranger

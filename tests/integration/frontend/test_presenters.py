@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from frontend.presenters.charts import counted_bars, curve_of, parts
 from frontend.presenters.coverage import covered_parts
-from frontend.presenters.tokens import text_pieces
+from frontend.presenters.text_spans import text_spans
 from frontend.status import STYLES, style_of
 from frontend.templatetags.ui import duration, percent
 from versiontree.jobs.models import JobState
@@ -21,7 +21,7 @@ def test_the_pieces_of_a_marked_text_make_up_the_text(text: str, cuts: list[int]
     ends = sorted(cut for cut in cuts if cut <= len(text))
     places = list(zip(ends[::2], ends[1::2], strict=False))
     spans = [{"start": start, "end": end, "label": "x", "score": 0.5} for start, end in places]
-    pieces = list(text_pieces(text, spans))
+    pieces = list(text_spans(text, spans))
     assert "".join(piece.text for piece in pieces) == text
     assert [piece.text for piece in pieces if piece.label] == [text[start:end] for start, end in places]
 

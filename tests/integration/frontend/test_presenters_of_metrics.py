@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontend.presenters.charts import LEVELS, histogram_bars, line_chart
-from frontend.presenters.domain_learning import perplexity_rows, stage_tables
-from frontend.presenters.job_curves import by_level, series_of
+from frontend.presenters.job_charts import by_level, series_of
 from frontend.presenters.metrics import (
     FIGURES,
     confusion_of,
@@ -18,13 +17,14 @@ from frontend.presenters.metrics import (
     trials_of,
 )
 from frontend.presenters.playground import answer_of
-from frontend.presenters.tokens import token_texts
+from frontend.presenters.pretraining import perplexity_rows, stage_tables
+from frontend.presenters.text_spans import tokenized_texts
 from workers.training.metrics import (
-    answer_scores,
-    classification_scores,
-    label_set_scores,
-    regression_scores,
-    tagging_scores,
+    answer_metrics,
+    classification_metrics,
+    multilabel_metrics,
+    regression_metrics,
+    tagging_metrics,
 )
 
 TEXT = "take two tablets"
@@ -88,10 +88,10 @@ def test_a_text_in_tokens_is_the_text_however_they_overlap(
         {"of": "text", "start": start, "end": min(end, len(text)), "level": level}
         for start, end, level in sorted(spans)
     ]
-    [shown] = token_texts({"text": text}, tokens)
-    assert "".join(shade.text for shade in shown.shades) == text
-    levels = [shade.level for shade in shown.shades if shade.level]
-    turns = [shade.turn for shade in shown.shades if shade.level]
+    [shown] = tokenized_texts({"text": text}, tokens)
+    assert "".join(shade.text for shade in shown.tokens) == text
+    levels = [shade.level for shade in shown.tokens if shade.level]
+    turns = [shade.turn for shade in shown.tokens if shade.level]
     assert turns == [before != now for before, now in zip(["", *levels], levels, strict=False)]
 
 
@@ -123,11 +123,11 @@ def test_what_was_not_measured_is_left_out() -> None:
 
 
 SCORED: dict[str, dict[str, Any]] = {
-    "classification": classification_scores(["a", "b"], ["a", "a"], seen=["a", "b"]),
-    "multilabel": label_set_scores([["a", "b"], ["b"]], [["a"], ["b"]], seen=[["b"]]),
-    "regression": regression_scores([1.0, 2.0, 4.0], [1.0, 2.0, 3.0], seen=[2.0]),
-    "tagging": tagging_scores([["x", "y"]], [["B-a", "O"]], [["B-a", "O"]], seen=[(["x"], ["B-a"])]),
-    "question answering": answer_scores([["two"], []], ["two tablets", ""]),
+    "classification": classification_metrics(["a", "b"], ["a", "a"], train=["a", "b"]),
+    "multilabel": multilabel_metrics([["a", "b"], ["b"]], [["a"], ["b"]], train=[["b"]]),
+    "regression": regression_metrics([1.0, 2.0, 4.0], [1.0, 2.0, 3.0], train=[2.0]),
+    "tagging": tagging_metrics([["x", "y"]], [["B-a", "O"]], [["B-a", "O"]], train=[(["x"], ["B-a"])]),
+    "question answering": answer_metrics([["two"], []], ["two tablets", ""]),
 }
 
 

@@ -11,7 +11,7 @@ from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.hplms import hplm_update
 
 TRIAGE = "/t/acme/models/triage/"
-PLACES = ("", "versions/1/", "versions/2/", "versions/3/", "versions/2/against/1/", "versions/1/against/2/")
+PLACES = ("", "versions/1/", "versions/2/", "versions/3/", "versions/2/compare/1/", "versions/1/compare/2/")
 
 
 def updated(world: World, *, done: bool = True) -> Version:
@@ -57,8 +57,8 @@ def test_each_page_of_versions_offers_what_can_be_done_there_to_who_may(client: 
         "versions/1/": ["Promote: version 1"],
         "versions/2/": ["Roll back: version 1"],
         "versions/3/": [],
-        "versions/2/against/1/": ["Promote v1: version 1"],
-        "versions/1/against/2/": ["Promote v1: version 1"],
+        "versions/2/compare/1/": ["Promote v1: version 1"],
+        "versions/1/compare/2/": ["Promote v1: version 1"],
     }
     assert told["dev"] == told["olga"]
     assert told["victor"] == {where: [] for where in PLACES}
@@ -66,7 +66,7 @@ def test_each_page_of_versions_offers_what_can_be_done_there_to_who_may(client: 
 
 @pytest.mark.parametrize(
     ("where", "button"),
-    [("", "Promote"), ("versions/1/", "Promote"), ("versions/2/against/1/", "Promote"), ("", "Roll back"),
+    [("", "Promote"), ("versions/1/", "Promote"), ("versions/2/compare/1/", "Promote"), ("", "Roll back"),
      ("versions/2/", "Roll back")],
 )  # fmt: skip
 def test_a_version_is_promoted_or_rolled_back_to_with_a_reason_from_where_one_looks_at_it(

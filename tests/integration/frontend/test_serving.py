@@ -17,7 +17,7 @@ from inference.queueing.transport import RequestQueue
 from tenants.accounts.models import User
 from tests.e2e.world import World
 from tests.integration.frontend.reading import Page
-from tests.integration.queueing.requests import a_request
+from tests.integration.inference.queueing.requests import a_request
 
 SPANS = (
     TracedSpan("retrieval", 7, "retrieve", 0.0, 5.0),

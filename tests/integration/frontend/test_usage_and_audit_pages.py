@@ -11,7 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from benchmarks.serving.over_http.crowd import crowd
-from frontend.presenters.stacked_columns import daily_columns
+from frontend.presenters.charts import daily_columns
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.audit.models import AuditEvent
 from tenants.audit.services import audit_record

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from frontend.presenters.job_curves import CURVE_POINTS, curves_of
+from frontend.presenters.job_charts import MAX_POINTS, job_charts
 from frontend.presenters.version_page import version_context
 from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.measures import evaluation, fine_tuning
@@ -128,12 +128,12 @@ def test_the_errors_of_a_running_job_are_drawn_by_level(owner: Client, world: Wo
         job_event(job_id=job.pk, kind="metrics", data=told)
     shown = page(owner, f"jobs/{job.pk}/progress/")
     assert shown.count("<polyline") == 3
-    assert 'class="stroke-trigram"' in shown
+    assert '<polyline class="hue-trigram"' in shown
     assert "by level of fragments" in shown
-    assert 'class="stroke-0"' in shown, "the loss has a colour, too"
+    assert '<polyline class="hue-0"' in shown, "the loss has a colour, too"
     assert "<title>step 3: tri-gram 0.2, uni-gram 0.6</title>" in shown
     axes = re.findall(
-        r'<div class="lines-(?:scale|ends)[^>]*><span>([^<]+)</span><span>([^<]+)</span>', shown
+        r'<div class="chart-(?:scale|ends)[^>]*><span>([^<]+)</span><span>([^<]+)</span>', shown
     )
     assert axes == [("4", "1"), ("step 0", "step 3"), ("0.6", "0.2"), ("step 0", "step 3")]
     log = page(owner, f"jobs/{job.pk}/log/")
@@ -148,10 +148,10 @@ def test_a_long_job_s_curves_reach_from_its_beginning_to_its_end(world: World) -
     job = jobs_in_order(made)[0]
     told = [JobEvent(job=job, kind="metrics", data={"loss": float(step)}) for step in range(1_000)]
     JobEvent.unscoped.bulk_create(told)
-    [loss] = curves_of(job).single
+    [loss] = job_charts(job).single
     [line] = loss.lines
     assert (line.first, line.last) == ("0", "999")
-    assert line.points.count(",") == len(loss.spots) == CURVE_POINTS
+    assert line.points.count(",") == len(loss.spots) == MAX_POINTS
     assert (loss.began, loss.now) == ("report 1", "report 120")
 
 
@@ -175,12 +175,12 @@ def test_an_upload_is_held_against_a_root(owner: Client, world: World) -> None:
     (folder / "tokenizer.json").write_text(made.to_str())
     (folder / "root.json").write_text(json.dumps({"max_tokens": 8}))
     for address in (f"data/corpora/{world.corpus.pk}", f"data/datasets/{world.dataset.pk}"):
-        fit = f"{address}/fit/?root={world.root.pk}"
+        fit = f"{address}/tokenizer-fit/?root={world.root.pk}"
         assert f'hx-get="/t/acme/{fit}" hx-trigger="load"' in page(owner, f"{address}/"), "by itself"
         shown = page(owner, fit)
         assert "unknown to the root" in shown
         assert "longer than 8 tokens" in shown
-        assert "There is no such" in page(owner, f"{address}/fit/?root=none")
+        assert "There is no such" in page(owner, f"{address}/tokenizer-fit/?root=none")
 
 
 def root_folder(world: World) -> Path:
@@ -219,7 +219,7 @@ def test_the_form_of_an_hplm_offers_every_knob_and_sends_those_filled_in(owner: 
 
 def test_the_form_of_a_domain_says_how_its_table_is_stored(owner: Client, world: World) -> None:
     form = owner.get("/t/acme/domains/new/").context["form"]
-    assert {"likeness", "vectors"} <= set(form.more)
+    assert {"distillation_weight", "vectors"} <= set(form.more)
     chosen = {"name": "pills", "parent": world.root.pk, "corpus": world.corpus.pk, "alpha": 40}
     assert owner.post("/t/acme/domains/new/", chosen | {"vectors": "int8"}).status_code == 302
     first = Version.unscoped.get(domain__name="pills")

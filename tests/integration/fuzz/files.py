@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from inference.batches.files import read_lines
+from inference.batches.jsonl import read_lines
 from inference.batches.line_formats import (
     InferEndpoint,
     InputLineFormat,
@@ -35,8 +35,8 @@ from tenants.datasets.formats.lines import Source, check_is_text
 from tenants.datasets.formats.report import dataset_report
 from tenants.datasets.services.stored_files import clean_filename
 from tests.e2e.world import tickets_file
-from tests.integration.foreign.made import lora_members
 from tests.integration.fuzz.cases import JSON, Entrance, check_refusal, nearly, pieces
+from tests.integration.versiontree.transfer.adapters.made import lora_members
 from tests.settings import home_base
 from tests.unit.tiny import tiny_root
 from tests.unit.versiontree.forging import Members, zip_of
@@ -50,7 +50,7 @@ from tests.unit.versiontree.mutations import (
 from tests.unit.versiontree.test_archive_mutations import MEMBERS
 from versiontree.transfer.archive.adapter import adapter_open
 from versiontree.transfer.archive.reader import archive_open
-from versiontree.transfer.archive.strict_json import object_of
+from versiontree.transfer.archive.strict_json import json_object
 
 MOST_BYTES = 300_000
 NAMES = st.sampled_from(["a.jsonl", "a.csv", "a.tsv", "a.txt", "a.json", "a.conll", "a", ".jsonl", "é.CSV"])
@@ -153,7 +153,7 @@ def read_batch(sent: tuple[bytes, bool]) -> object:
 
 def read_archive(folder: Path, mutate: Callable[[Members], bytes]) -> object:
     """As an import reads an archive."""
-    with archive_open(io.BytesIO(mutate(MEMBERS)), most_bytes=MOST_BYTES) as opened:
+    with archive_open(io.BytesIO(mutate(MEMBERS)), max_bytes=MOST_BYTES) as opened:
         opened.unpack(folder)
         return opened.contents
 
@@ -181,7 +181,7 @@ class Adapters:
     def unpack(self, folder: Path, mutate: Callable[[Members], bytes]) -> object:
         """As an import reads the folder of an adapter."""
         sent, most = io.BytesIO(mutate(self._members)), len(zip_of(self._members)) * 2
-        with adapter_open(sent, most_bytes=most) as opened:
+        with adapter_open(sent, max_bytes=most) as opened:
             opened.unpack(folder / "adapter")
             return opened.size
 
@@ -194,7 +194,7 @@ class Adapters:
         for name, content in self._members.items():
             (adapter / name).write_bytes(content)
         with suppress(HmiError):
-            config = object_of(json.dumps(config).encode(), "adapter_config.json")
+            config = json_object(json.dumps(config).encode(), "adapter_config.json")
         (adapter / "adapter_config.json").write_text(json.dumps(config))
         wanted = {"adapter": adapter, "root": self._root, "out": folder / "out", "labels": [], "task": ""}
         try:
@@ -266,6 +266,6 @@ def entrances(scratch: Path) -> dict[str, Entrance]:
         "configurations": Entrance(500, st.tuples(LORA_SAID, st.booleans()), in_a_folder(adapters.carry)),
         "tensors": Entrance(5_000, tensors, in_a_folder(read_tensors)),
         "JSON of archives": Entrance(
-            8_000, SAID | nearly(b'{"a": [1, "x"]}'), lambda sent: object_of(sent, "x.json")
+            8_000, SAID | nearly(b'{"a": [1, "x"]}'), lambda sent: json_object(sent, "x.json")
         ),
     }

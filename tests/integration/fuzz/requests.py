@@ -19,10 +19,11 @@ from hmi_site.http.rest_framework import check_characters
 from inference.api.inputs import fit_inputs
 from inference.api.parsers import parse_json
 from inference.api.validation import parse_call
-from inference.open_inference.bodies import read_body, speaks_oip
-from inference.open_inference.calls import read_call
+from inference.open_inference.errors import is_oip_path
+from inference.open_inference.parsers import read_body
+from inference.open_inference.requests import parse_request
 from inference.open_inference.signatures import signature_of
-from inference.openai.lists import FILE, read_id, written_id
+from inference.openai.ids import FILE, format_id, parse_id
 from tenants.base.scope import PLATFORM_SCOPE, TENANT_SCOPE_PREFIX
 from tenants.datasets.models import Dataset
 from tests.integration.fuzz.cases import JSON, Entrance, nearly, pieces
@@ -113,7 +114,7 @@ RIGHT: Mapping[str, object] = {
     "kind": "corpus", "kinds": ["job.failed"], "role": "viewer", "email": "a@example.org",
     "model": "acme/triage", "inputs": ["a"], "input": "a", "url": "https://example.org/", "root": "minilm",
     "scopes": ["infer"], "settings": {"epochs": 1}, "description": "a", "license": "MIT", "enabled": True,
-    "purpose": "batch", "files": {}, "upload": "absent", "stores": False, "training_file": "file-a",
+    "purpose": "batch", "files": {}, "upload": "absent", "store": False, "training_file": "file-a",
     "input_file_id": "file-a", "endpoint": "/v1/embeddings", "completion_window": "24h",
     "filename": "a.jsonl", "bytes": 9, "mime_type": "text/plain", "part_ids": [], "overlap_s": 0, "alpha": 1,
     "columns": "{}", "labels": "a",
@@ -163,14 +164,14 @@ def read_reference(sent: str) -> None:
 
 def read_openai_id(sent: str) -> None:
     """Only what the product writes is an id."""
-    assert written_id(FILE, read_id(FILE, sent, param="file_id")) == sent
+    assert format_id(FILE, parse_id(FILE, sent, param="file_id")) == sent
 
 
 def read_oip(sent: tuple[bytes, str | None, str | None]) -> None:
     """As a body of the Open Inference Protocol is."""
     raw, encoding, length = sent
     body = read_body(raw, encoding=encoding or "identity", json_length=length)
-    read_call(body, signature_of("classification", pairs=False))
+    parse_request(body, signature_of("classification", pairs=False))
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,7 @@ class Door:
         self.read[asked.kind] += asked.method in CHANGES and was_parsed(answer, content)
         if answer.status_code < 400:
             return None
-        not_ready = speaks_oip(path) and answer.status_code == NOT_READY
+        not_ready = is_oip_path(path) and answer.status_code == NOT_READY
         if asked.method != "HEAD" and not not_ready:
             check_shape(answer, content, path)
         return RefusedError(answer.status_code)
@@ -274,7 +275,7 @@ def check_shape(answer: HttpResponseBase, content: bytes, path: str) -> None:
     """Of errors: one for all, but for the Open Inference Protocol, whose shape is its own."""
     assert answer.headers["Content-Type"].startswith("application/json"), content[:200]
     error = json.loads(content)["error"]
-    if speaks_oip(path):
+    if is_oip_path(path):
         assert isinstance(error, str)
     else:
         assert {"type", "code", "message", "param"} <= error.keys()

@@ -47,6 +47,11 @@ def key_of(tenant: Tenant, *scopes: str) -> str:
     return api_key_create(tenant=tenant, name="key", scopes=list(scopes), created_by=None)[1]
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests prepare rows of all tenants; the client that they run sees those of one."""
+
+
 @pytest.fixture
 def site(
     live_server: LiveServer,
@@ -109,6 +114,6 @@ def hmi(config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 @pytest.fixture
 def logged_in(hmi: Hmi, site: Product) -> Hmi:
     """Runs the command, as somebody who logged in before."""
-    ran = hmi("login", "--url", site.url, "--with-key", "-", stdin=site.key + "\n")
+    ran = hmi("login", "--url", site.url, "--api-key", "-", stdin=site.key + "\n")
     assert ran.code == 0, ran.err
     return hmi

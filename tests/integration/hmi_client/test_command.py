@@ -27,9 +27,9 @@ def moods(tmp_path: Path) -> Path:
 
 def test_login_keeps_a_key_that_works_for_nobody_else_to_read(hmi: Hmi, site: Product, config: Path) -> None:
     assert hmi("whoami").code == 3
-    refused = hmi("login", "--url", site.url, "--with-key", "-", stdin="wrong\n")
+    refused = hmi("login", "--url", site.url, "--api-key", "-", stdin="wrong\n")
     assert (refused.code, "unauthenticated" in refused.err, config.exists()) == (3, True, False)
-    ran = hmi("login", "--url", site.url, "--with-key", "-", stdin=f"{site.key}\n")
+    ran = hmi("login", "--url", site.url, "--api-key", "-", stdin=f"{site.key}\n")
     assert (ran.code, "Acme" in ran.err) == (0, True)
     file = config / "profiles.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -38,7 +38,7 @@ def test_login_keeps_a_key_that_works_for_nobody_else_to_read(hmi: Hmi, site: Pr
     assert (me["slug"], me["url"], me["usage"]["requests_today"]) == ("acme", site.url, 0)
     assert "Acme (acme)" in hmi("whoami").out
     infers = key_of(site.world.tenant, "infer")
-    assert hmi("--profile", "b", "login", "--url", site.url, "--with-key", "-", stdin=infers).code == 0
+    assert hmi("--profile", "b", "login", "--url", site.url, "--api-key", "-", stdin=infers).code == 0
     assert json.loads(hmi("--profile", "b", "whoami", "--json").out)["usage"] is None
     assert hmi("--profile", "b", "models", "list").code == 3
     assert hmi("logout").code == 0
@@ -76,7 +76,7 @@ def test_bad_rows_are_shown_with_their_places(logged_in: Hmi, moods: Path) -> No
     assert refused.code == 1
     assert "moods.jsonl:5" in refused.err
     told = json.loads(logged_in("data", "push", moods, "--task", "classification", "--json").err)["error"]
-    assert [fault["line"] for fault in told["faults"]] == [5]
+    assert [fault["line"] for fault in told["row_errors"]] == [5]
     assert not Dataset.unscoped.filter(name="moods", created_by=None).exists()
 
 
@@ -96,9 +96,11 @@ def test_an_upload_goes_on_where_another_ended_and_finds_its_place_by_itself(
             raise Enough
 
     with pytest.raises(Enough):
-        client.upload(file, on_progress=stop_later, piece_bytes=60_000)
+        client.upload_file(file, on_progress=stop_later, chunk_bytes=60_000)
     assert told == [0, 60_000, 120_000]
-    upload = client.upload(file, on_progress=lambda _, arrived, __: told.append(arrived), piece_bytes=100_000)
+    upload = client.upload_file(
+        file, on_progress=lambda _, arrived, __: told.append(arrived), chunk_bytes=100_000
+    )
     assert told[3:] == [120_000, 220_000, 250_000]
     assert upload.is_complete
     assert Upload.unscoped.get().filename == "big.txt"
@@ -166,7 +168,7 @@ def test_what_is_asked_wrongly_is_said_in_a_sentence(logged_in: Hmi, moods: Path
 
 
 def test_a_server_that_is_away_has_its_own_exit_code(hmi: Hmi, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hmi_client.retries.Retries.pause", lambda *_: 0.0)
+    monkeypatch.setattr("hmi_client.retries.Retries.delay_s", lambda *_: 0.0)
     monkeypatch.setenv("HMI_API_KEY", "a.b")
     monkeypatch.setenv("HMI_URL", "http://127.0.0.1:9")
     away = hmi("models", "list", "--json")

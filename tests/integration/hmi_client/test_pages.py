@@ -16,10 +16,10 @@ import pytest
 
 from tenants.accounts.services.tenants import tenant_create
 from tenants.webhooks.http_client import signed_headers
-from tests.integration.foreign.made import PREFIX, lora_members, lora_weights
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.hmi_client.documented import CHECKOUT, blocks, differences, shown, values
 from tests.integration.jobs.world import mood_rows
+from tests.integration.versiontree.transfer.adapters.made import PREFIX, lora_members, lora_weights
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_hplm, tiny_root

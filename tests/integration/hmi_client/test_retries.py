@@ -17,10 +17,10 @@ from hmi_client.errors import (
     Conflict,
     ConnectionFailed,
     InvalidRequest,
-    LimitReached,
+    LimitExceeded,
     NotFound,
-    PermissionRefused,
-    ServerFailed,
+    PermissionDenied,
+    ServerError,
     TimedOut,
     Unavailable,
 )
@@ -35,7 +35,7 @@ ANSWER = {
     "usage": {"inputs": 1},
     "news": "of a later server",
 }
-NOW = Retries(most=2, first_s=0.0, longest_s=5.0)
+NOW = Retries(max_retries=2, initial_delay_s=0.0, max_delay_s=5.0)
 Ask = Callable[[], Answer]
 
 
@@ -98,15 +98,15 @@ def test_what_passes_is_asked_again_with_the_same_idempotency_key(
     ("lasting", "kind"),
     [
         (refusal(401, "unauthenticated", "authentication"), AuthenticationFailed),
-        (refusal(403, "forbidden", "permission"), PermissionRefused),
+        (refusal(403, "forbidden", "permission"), PermissionDenied),
         (refusal(404, "not_found", "not_found"), NotFound),
         (refusal(409, "model_not_ready", "conflict"), Conflict),
         (refusal(422, "empty_text", "invalid_request"), InvalidRequest),
-        (refusal(429, "quota_exceeded", "limit"), LimitReached),
-        (refusal(429, "rate_limited", "limit", Retry_After="6"), LimitReached),
+        (refusal(429, "quota_exceeded", "limit"), LimitExceeded),
+        (refusal(429, "rate_limited", "limit", Retry_After="6"), LimitExceeded),
         (refusal(503, "worker_unavailable", "unavailable", x_should_retry="false"), Unavailable),
         (refusal(409, "conflict", "conflict", Retry_After="0", x_should_retry="false"), Conflict),
-        (refusal(500, "internal", "server"), ServerFailed),
+        (refusal(500, "internal", "server"), ServerError),
         (refusal(504, "deadline_exceeded", "timeout"), TimedOut),
         (refusal(422, "odd", "a_type_of_tomorrow"), InvalidRequest),
     ],
@@ -166,14 +166,14 @@ def test_a_list_is_read_page_by_page_however_the_next_one_is_marked(script: Scri
 
     async def collect() -> list[Model]:
         async with AsyncClient(script.url, "secret") as client:
-            return [model async for model in client.models()]
+            return [model async for model in client.list_models()]
 
     script.replies = list(pages)
     assert [model.name for model in asyncio.run(collect())] == ["a", "b", "c"]
     assert [asked.path for asked in script.asked] == ["/api/v1/models", "/api/v1/models?cursor=b%2B1&limit=2"]
     script.replies = list(pages)
     with Client(script.url, "secret") as client:
-        models = client.models()
+        models = client.list_models()
         assert next(models).name == "a"
         assert len(script.asked) == 3  # what nobody iterates to is not asked for
         assert [model.name for model in models] == ["b", "c"]
@@ -182,7 +182,7 @@ def test_a_list_is_read_page_by_page_however_the_next_one_is_marked(script: Scri
 @pytest.mark.parametrize("name", ["", "..", "a/b", "a?x=1", "a#b", "a%2fb"])
 def test_a_name_cannot_reach_elsewhere(script: Script, name: str) -> None:
     with Client(script.url, "secret") as client, pytest.raises(HmiError):
-        client.model(name)
+        client.get_model(name)
     assert script.asked == []
 
 

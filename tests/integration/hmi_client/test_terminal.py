@@ -86,7 +86,7 @@ def test_a_batch_has_a_bar_of_its_lines_and_then_a_sentence(site: Product, hmi: 
         batch_save_progress(batch=batch, lines=2_000, succeeded=2_000)
         batch_complete(batch=batch)
         terminal.wait_for("texts.jsonl", "100%", "2000/2000")
-        terminal.wait_for(f"The batch {batch.pk} is completed: 2,000 answered, 0 not.")
+        terminal.wait_for(f"The batch {batch.pk} is completed: 2,000 answered, 0 failed.")
         assert terminal.end() == 0
 
 

@@ -38,21 +38,21 @@ def test_data_is_pushed_a_model_trained_asked_updated_and_rolled_back(
     assert [answer["input"] for answer in answers] == ["the good river", "a bad stone"]
     assert {answer["result"]["label"] for answer in answers} <= {"good", "bad"}
     assert answers[0]["model"]["digest"] == version["digest"]
-    ran = hmi("infer", "mood", "--at-once", "2", stdin="one good\n\ntwo bad\nthree good\n")
+    ran = hmi("infer", "mood", "--batch-size", "2", stdin="one good\n\ntwo bad\nthree good\n")
     assert (ran.code, ran.out.count("acme/mood:1")) == (0, 2), ran.err
 
     asyncio.run(updated(product, version["config"]["dataset"]["id"]))
-    assert "version 1 now" in hmi("models", "rollback", "mood").err
+    assert "now version 1" in hmi("models", "rollback", "mood").err
     assert hmi("infer", "mood", "good", "--json").out.count('"version": 1') == 1
 
 
 async def updated(product: Product, dataset: int) -> None:
     """Train a second version without blocking."""
     async with AsyncClient(product.url, product.key) as client:
-        version: Version = await client.model_update("mood", dataset=dataset)
-        seen: list[Job] = [job async for job in client.watch(version.id, poll_s=0.1)]
+        version: Version = await client.update_model("mood", dataset=dataset)
+        seen: list[Job] = [job async for job in client.watch_version(version.id, poll_s=0.1)]
         assert {job.kind for job in seen if job.state == "succeeded"} == {"fine_tune", "evaluate"}
-        assert (await client.wait(version.id)).state == "ready"
+        assert (await client.wait_for_version(version.id)).state == "ready"
         answer = await client.infer("mood", ["good"], explain=True)
         assert answer.model.version == 2
         assert answer.results[0]["tokens"]

@@ -10,6 +10,11 @@ from tests.integration.serving_faults.servers import Web
 from tests.integration.world import World, make_world
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests are about the whole site."""
+
+
 @pytest.fixture
 def served(transactional_db: None, upload_root: Path) -> World:
     """The small world, committed, so that another process sees it."""

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Callable
 from typing import Any
 
 from django.db import models
@@ -22,35 +23,32 @@ class Copies:
         """Copies of the first row that there is."""
         like = model._base_manager.order_by("pk").first()
         assert like is not None, f"make a row of {model._meta.label} to copy"
-        rows = [self._copy(like, number) for number in range(self.count)]
-        self.add(model, rows)
+        same, other = dict[str, Any](), dict[str, Callable[[int], Any]]()
+        for field in like._meta.concrete_fields:
+            value = getattr(like, field.attname)
+            if made := self._maker(field, value):
+                other[field.attname] = made
+            elif not isinstance(field, models.AutoField):
+                same[field.attname] = value
+        numbers = range(self.count)
+        self.add(model, [model(**same, **{name: made(n) for name, made in other.items()}) for n in numbers])
 
     def add(self, model: Model, rows: list[Any]) -> None:
         """Rows that somebody else made."""
         self.made[model] = list(model._base_manager.bulk_create(rows, batch_size=AT_ONCE))
 
-    def _copy(self, like: models.Model, number: int) -> models.Model:
-        fields = like._meta.concrete_fields
-        return type(like)(**{field.attname: self._value(field, like, number) for field in fields})
-
-    def _value(self, field: Any, like: models.Model, number: int) -> Any:
-        value = getattr(like, field.attname)
+    def _maker(self, field: Any, value: Any) -> Callable[[int], Any] | None:
+        """What a field has in each of the copies; None where all have the same."""
         if field.remote_field is not None:
             others = self.made.get(field.related_model)
-            return value if value is None or others is None else others[number].pk
-        together = {name for names in like._meta.unique_together for name in names}
-        if not field.primary_key and not field.unique and field.name not in together:
-            return value
-        if field.primary_key and field.get_internal_type().endswith("AutoField"):
+            return None if value is None or others is None else lambda number: others[number].pk
+        together = {name for names in field.model._meta.unique_together for name in names}
+        if isinstance(field, models.AutoField) or not (field.unique or field.name in together):
             return None
-        return (
-            field.get_default() if isinstance(field, models.UUIDField) else self._word(field, value, number)
-        )
-
-    def _word(self, field: Any, value: Any, number: int) -> Any:
-        told = f"{self.serial}{number}"
+        if isinstance(field, models.UUIDField):
+            return lambda _: field.get_default()
         if not isinstance(value, str) or isinstance(field, models.GenericIPAddressField):
-            return value
+            return None
         if re.fullmatch("[0-9a-f]{64}", value):
-            return hashlib.sha256(told.encode()).hexdigest()
-        return told[-field.max_length :]
+            return lambda number: hashlib.sha256(f"{self.serial}{number}".encode()).hexdigest()
+        return lambda number: f"{self.serial}{number}"[-field.max_length :]

@@ -16,7 +16,7 @@ from redis import Redis
 
 from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import GROUPS
-from hmi_site.launcher.supervisor import FILE_NAME, RestartRecord
+from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
 from inference.api.client import close_gateway
 from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
 from inference.queueing.heartbeat import Heartbeat
@@ -47,7 +47,7 @@ def staff(client: Client, db: None, artifact_root: Any, redis_client: Redis) -> 
 def root(staff: Client, tmp_path: Any) -> Version:
     """With a model below it."""
     root = tree_factory.ready_root(tmp_path)
-    tree_factory.ready_hplm(root, "spam", tree_factory.household("acme"))
+    tree_factory.ready_hplm(root, "spam", tree_factory.create_tenant("acme"))
     return Version.unscoped.get(pk=root.pk)
 
 
@@ -87,7 +87,9 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
 ) -> None:
     recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 20, 15, 5))
     beat(redis_client, "w1", recently=recently, resident=9, hplms=10, slot_mismatches=2, last_error="no room")
-    job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "ham", tree_factory.household("globex")))[0]
+    job = tree_factory.jobs_in_order(
+        tree_factory.new_hplm(root, "ham", tree_factory.create_tenant("globex"))
+    )[0]
     job_fail(job_id=job.pk, worker=tree_factory.claim(job), code="out_of_memory", message="It did not fit.")
     text = read(staff, "/admin/")
     for told in (
@@ -117,15 +119,15 @@ def test_the_dashboard_tells_which_processes_were_started_again(
     staff: Client, settings: Any, tmp_path: Any
 ) -> None:
     settings.HMI_RUNTIME_DIR = tmp_path
-    assert "started again" not in read(staff, "/admin/")
-    record = RestartRecord(tmp_path / FILE_NAME)
+    assert "restarted" not in read(staff, "/admin/")
+    record = RestartRecord(tmp_path / RESTARTS_FILE)
     record.add("inference worker", "was ended by SIGKILL")
     for _ in range(2):
         record.add("web", "ended with exit code 1")
     for address in PAGES[:2]:
         text = read(staff, address)
-        assert re.search(r"Inference worker: started again once; at [0-9:]+ it was ended by SIGKILL\.", text)
-        assert re.search(r"Web: started again 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
+        assert re.search(r"Inference worker: restarted once; at [0-9:]+ it was ended by SIGKILL\.", text)
+        assert re.search(r"Web: restarted 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
 
 
 def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client, root: Version) -> None:
@@ -164,7 +166,7 @@ def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_del
     tenant = Tenant.objects.get(slug="acme")
     usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
     Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_models": 7})
-    assert "at work 1 1" in read(staff, "/admin/accounts/tenant/")
+    assert "active 1 1" in read(staff, "/admin/accounts/tenant/")
     page = reverse("admin:accounts_tenant_change", args=[tenant.pk])
     text = read(staff, page)
     assert "1 of 7" in text
@@ -174,7 +176,7 @@ def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_del
         assert rows in content
         assert staff.get(rows).status_code == 200
     danger = re.findall(r'hmi-button-danger" type="submit" name="action" value="(\w+)"', content)
-    assert danger == ["leave"]
+    assert danger == ["delete_data"]
     sent = {"action": "take_out", "_selected_action": tenant.pk}
     told = staff.post(reverse("admin:accounts_tenant_changelist"), sent, follow=True).content.decode()
     assert "/admin/transfer/takeout/?q=acme" in told
@@ -211,13 +213,13 @@ def test_workers_are_told_what_to_do_and_the_last_are_drained_by_name(
     staff.post("/admin/serving/drain/", {"typed_name": "drain 2 workers"})
     assert orders[3:] == ["drain w1", "drain w2"]
     beat(redis_client, "w2", root, state="drained")
-    assert "No other takes requests" in staff.post("/admin/serving/w1/drain/").content.decode()
+    assert "No other worker takes requests" in staff.post("/admin/serving/w1/drain/").content.decode()
     assert len(orders) == 5
     staff.post("/admin/serving/w1/drain/", {"typed_name": "w1"})
     assert orders[5:] == ["drain w1"]
     assert AuditEvent.unscoped.filter(verb__startswith="worker.", actor__username="boss").count() == 6
     told = staff.post("/admin/serving/absent/refresh/", follow=True).content.decode()
-    assert "No inference worker called" in told
+    assert "No inference worker" in told
     assert staff.post("/admin/serving/w1/explode/", follow=True).status_code == 200
     call_command("workers", "resume", "w2")
     assert orders[6:] == ["resume w2"]

@@ -13,7 +13,7 @@ import pytest
 import redis
 
 from hmi_site.embedded import postgres, runtime_dir
-from hmi_site.embedded.lifeline import USER_NAMESPACE
+from hmi_site.embedded.parent_death import USER_NAMESPACE
 from hmi_site.embedded.postgres import Postgres
 from hmi_site.embedded.process import ChildError
 from hmi_site.embedded.valkey import Valkey, find_program
@@ -95,7 +95,7 @@ def test_data_of_another_version_is_refused_with_advice(home: Path, short: Path)
 def test_a_running_server_of_the_same_data_is_waited_for_then_named(
     home: Path, short: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres, "OLD_SERVER_WAIT_S", 0.2)
+    monkeypatch.setattr(postgres, "OLD_SERVER_TIMEOUT_S", 0.2)
     one = server(home, short)
     child = one.prepare()
     with running(child, one.ready), pytest.raises(ChildError, match=str(child.pid)):

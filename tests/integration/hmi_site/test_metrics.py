@@ -17,7 +17,7 @@ from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestQueue
 from tenants.accounts.models import User
-from tests.integration.queueing.requests import ROOT, a_reply, a_request, answered
+from tests.integration.inference.queueing.requests import ROOT, a_reply, a_request, answered
 from tests.integration.versiontree import tree_factory
 from tests.integration.world import make_user
 from versiontree.jobs.models import Job
@@ -139,7 +139,7 @@ def test_jobs_are_counted_by_kind_and_state(
     client: Client, redis_client: redis.Redis, artifact_root: Path, tmp_path: Path
 ) -> None:
     root = tree_factory.ready_root(tmp_path)
-    tree_factory.new_hplm(root, "mood", tree_factory.household("acme"))
+    tree_factory.new_hplm(root, "mood", tree_factory.create_tenant("acme"))
     scrape = Scrape(client)
     assert scrape("hmi_jobs", kind="convert", state="succeeded") == 1
     assert scrape("hmi_jobs", kind="fine_tune", state="queued") == 1

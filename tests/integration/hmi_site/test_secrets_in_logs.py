@@ -13,10 +13,10 @@ from django.db import connection
 from django.test import Client
 from rest_framework.test import APIClient
 
-from inference.logs import OWN, formatter
+from inference.logs import PRODUCT_LOGGERS, formatter
 from tenants.base.background_tasks import background_tasks
-from tests.integration.accounts.signing_in import code_of, enter
-from tests.integration.accounts.test_passwords import link_in
+from tests.integration.tenants.accounts.signing_in import code_of, enter
+from tests.integration.tenants.accounts.test_passwords import link_in
 from tests.integration.world import PASSWORD, World
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("redis_url")]
@@ -38,7 +38,7 @@ def written() -> Iterator[io.StringIO]:
     loggers = [root, *(logging.getLogger(name) for name in list(logging.root.manager.loggerDict))]
     before = [(logger, logger.level, logger.propagate) for logger in loggers]
     for logger in loggers:
-        logger.setLevel(logging.DEBUG if logger.name.partition(".")[0] in OWN else logging.INFO)
+        logger.setLevel(logging.DEBUG if logger.name.partition(".")[0] in PRODUCT_LOGGERS else logging.INFO)
         logger.propagate = True
     yield stream
     for logger, level, propagate in before:

@@ -12,6 +12,11 @@ from tests.processes import CeleryWorker
 StartWorker = Callable[[], CeleryWorker]
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Jobs run in Celery workers, which see the rows of all tenants."""
+
+
 @pytest.fixture
 def world(
     transactional_db: None,

@@ -71,7 +71,7 @@ def test_a_table_that_cannot_be_read_is_said_and_the_others_are_measured(world: 
             file.unlink()
     coverage_measure("dataset", world.dataset.pk)
     found = {one.version: one for one in coverages_of(world.tenant, world.dataset)[0]}
-    assert "could not be read" in found[world.domain].fault
+    assert "could not be read" in found[world.domain].error_message
     assert found[world.root].fragments > 0
 
 
@@ -89,8 +89,8 @@ def test_whatever_is_wrong_with_one_version_the_others_are_measured(
     coverage_measure("dataset", world.dataset.pk)
     measured, waiting = coverages_of(world.tenant, world.dataset)
     found = {one.version: one for one in measured}
-    assert (waiting, found[world.root].fault) == ([], "")
-    assert "nobody foresaw this" in found[world.domain].fault
+    assert (waiting, found[world.root].error_message) == ([], "")
+    assert "nobody foresaw this" in found[world.domain].error_message
 
 
 def test_an_upload_that_is_gone_is_nobodys_fault(world: World) -> None:

@@ -15,9 +15,9 @@ from workers.runner import run_job
     ("chosen", "epochs"),
     [
         ({"epochs": 2}, 2),
-        ({"epochs": 2, "minimum_steps": 10_000, "most_epochs": 30}, 2),
-        ({"epochs": 2, "most_epochs": 1}, 2),
-        ({"minimum_steps": 10_000, "most_epochs": 3}, 3),
+        ({"epochs": 2, "min_steps": 10_000, "max_epochs": 30}, 2),
+        ({"epochs": 2, "max_epochs": 1}, 2),
+        ({"min_steps": 10_000, "max_epochs": 3}, 3),
     ],
 )
 def test_a_job_makes_as_many_epochs_as_its_settings_say(

@@ -60,7 +60,7 @@ def test_an_evaluation_keeps_what_was_answered_to_each_row_and_can_be_had_again(
     assert len(answers.answered) == version.metrics["evaluate"]["rows"]
     rights = [one.right for one in answers.answered]
     assert sum(map(bool, rights)) / len(rights) == pytest.approx(version.metrics["evaluate"]["value"])
-    source = row_source(world.tenant, evaluation.test)
+    source = row_source(world.tenant, evaluation.test_sha256)
     rows = list(rows_read(source, answers.answered))
     assert [row["label"] for row in rows if row] == [one.gold for one in answers.answered]
     assert VersionArtifact.unscoped.filter(version=version, artifact__kind="answers").count() == 0
@@ -91,14 +91,14 @@ def test_versions_made_from_different_data_are_compared_on_the_rows_of_either(
     assert wrong_task.value.code == ErrorCode.INVALID_FIELD
     run_job(request(world, version, other).pk)
     own = evaluation_of(world.tenant, version)
-    foreign = evaluation_of(world.tenant, version, test=other.splits.get(split="test").sha256)
+    foreign = evaluation_of(world.tenant, version, test_sha256=other.splits.get(split="test").sha256)
     assert own is not None
     assert foreign is not None
-    assert (own.dataset, foreign.dataset) == ("moods", "more moods")
+    assert (own.dataset_name, foreign.dataset_name) == ("moods", "more moods")
     assert evaluations_shared(world.tenant, version, version) == (own, own)
     assert evaluations_shared(world.tenant, twin, version) is None
     dataset_delete(dataset=other, actor=world.owner)
-    assert row_source(world.tenant, foreign.test) is None
+    assert row_source(world.tenant, foreign.test_sha256) is None
     assert list(rows_read(None, answers_of(foreign).answered[:2])) == [None, None]
 
 

@@ -56,7 +56,7 @@ def miss(redis: Redis, version: Version, tenant: str, ids: tuple[int, ...], time
 
 
 def grow(version: Version) -> Job:
-    grown = domain_grow(domain=tree_factory.domain_of(version), actor=None, settings={"minimum_count": 5})
+    grown = domain_grow(domain=tree_factory.domain_of(version), actor=None, settings={"min_count": 5})
     job = jobs_in_order(grown)[0]
     run_job(job.pk)
     return Job.unscoped.select_related("version").get(pk=job.pk)
@@ -86,7 +86,7 @@ def test_what_many_tenants_missed_often_is_added_and_nothing_else(domain: Versio
     assert [plot.digest for plot in inputs.plots][:2] == [table(version), table(domain)]
     assert inputs.lower is not None
     lower = LocalLower.load(store().path("lower", inputs.lower.digest))
-    assert grown.hidden == lower.shape.hidden
+    assert grown.hidden == lower.architecture.hidden
     assert VersionArtifact.unscoped.get(version=domain, role="lower").artifact == inputs.lower
 
 
@@ -198,5 +198,5 @@ def test_what_those_above_missed_does_not_count_for_a_domain(
 
 def test_a_shared_domain_never_grows_by_what_one_tenant_missed(domain: Version) -> None:
     with pytest.raises(HmiError) as refused:
-        domain_grow(domain=tree_factory.domain_of(domain), actor=None, settings={"minimum_tenants": 1})
-    assert (refused.value.code, refused.value.param) == ("invalid_field", "minimum_tenants")
+        domain_grow(domain=tree_factory.domain_of(domain), actor=None, settings={"min_tenants": 1})
+    assert (refused.value.code, refused.value.param) == ("invalid_field", "min_tenants")

@@ -17,7 +17,7 @@ from workers.failures import OUT_OF_MEMORY
 from workers.jobs import convert
 from workers.jobs.outcome import JobOutcome
 from workers.tasks import run_job
-from workers.training.batch_parts import first_parts
+from workers.training.gradient_accumulation import initial_accumulation_steps
 
 Run = Callable[[Job, ArtifactStore, Path, object], JobOutcome]
 
@@ -40,7 +40,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def killed_for_memory(kernel: Path) -> Run:
     def run(*_: object) -> JobOutcome:
-        kernel.write_text(f"oom_kill {out_of_memory.kills_for_memory() + 1}\n")
+        kernel.write_text(f"oom_kill {out_of_memory.oom_kill_count() + 1}\n")
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
@@ -53,7 +53,7 @@ def killed(*_: object) -> JobOutcome:
 
 
 def tells_its_parts(*_: object) -> JobOutcome:
-    return JobOutcome({"parts": first_parts()})
+    return JobOutcome({"parts": initial_accumulation_steps()})
 
 
 def deliver(job: Job, run: Run, monkeypatch: pytest.MonkeyPatch) -> Job:
@@ -73,7 +73,7 @@ def test_it_goes_on_at_once_with_half_the_batch(
     assert "memory" in event.message
     again = deliver(job, tells_its_parts, monkeypatch)
     assert (again.state, again.metrics, again.attempt) == ("succeeded", {"parts": 2}, 2)
-    assert first_parts() == 1
+    assert initial_accumulation_steps() == 1
 
 
 def test_when_half_the_batch_is_too_much_it_is_out_of_memory(
@@ -136,13 +136,13 @@ def test_a_job_that_another_worker_holds_by_now_is_left_alone(
 def test_the_count_of_its_own_control_group_comes_before_the_machine_s(
     kernel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert out_of_memory.kills_for_memory() == 3
+    assert out_of_memory.oom_kill_count() == 3
     (tmp_path / "self").mkdir()
     (tmp_path / "self" / "cgroup").write_text("4:memory:/old\n0::/system.slice/hmi.service\n")
     group = tmp_path / "none" / "system.slice" / "hmi.service"
     group.mkdir(parents=True)
     (group / "memory.events").write_text("low 0\noom 9\noom_kill 7\noom_group_kill 1\n")
-    assert out_of_memory.kills_for_memory() == 7
+    assert out_of_memory.oom_kill_count() == 7
     kernel.unlink()
     (group / "memory.events").unlink()
-    assert out_of_memory.kills_for_memory() == 0
+    assert out_of_memory.oom_kill_count() == 0

@@ -25,9 +25,9 @@ from versiontree.jobs.models import Job, JobEvent
 from versiontree.jobs.services.control import job_cancel
 from versiontree.jobs.services.lifecycle import job_claim
 from versiontree.jobs.services.transitions import LeaseLost
-from workers.failures import explain
-from workers.jobs.outcome import plain
-from workers.lease import Event, JobLease, Report
+from workers.failures import failure_from
+from workers.jobs.outcome import to_json
+from workers.lease import Event, JobLease, Progress
 from workers.reporter import DatabaseReporter
 from workers.tasks import measure_coverage
 from workers.training.progress import Cancelled
@@ -50,10 +50,10 @@ class Listener(JobLease):
 
     def __init__(self) -> None:
         super().__init__(job_id=uuid.uuid4(), worker="test")
-        self.reports: list[Report] = []
+        self.reports: list[Progress] = []
         self.events: list[Event] = []
 
-    def tell(self, report: Report, event: Event | None = None) -> None:
+    def update(self, report: Progress, event: Event | None = None) -> None:
         self.reports.append(report)
         if event is not None:
             self.events.append(event)
@@ -63,9 +63,9 @@ def test_the_bar_moves_by_each_stage_s_share_and_never_back() -> None:
     listener = Listener()
     reporter = DatabaseReporter(listener, PLAN)
     for stage in ("read", "look up", "look up", "learn"):
-        reporter.stage(stage, 2)
+        reporter.start_stage(stage, 2)
         for step in (1, 2):
-            reporter.advance(step)
+            reporter.report(step)
     bar = [round(report.progress, 3) for report in listener.reports]
     assert bar == [0.0, 0.05, 0.1, 0.1, 0.2, 0.3, 0.3, 0.4, 0.5, 0.5, 0.75, 1.0]
 
@@ -73,10 +73,10 @@ def test_the_bar_moves_by_each_stage_s_share_and_never_back() -> None:
 def test_a_stage_that_nobody_planned_leaves_the_bar_alone() -> None:
     listener = Listener()
     reporter = DatabaseReporter(listener, PLAN)
-    reporter.stage("read", 1)
-    reporter.advance(1)
-    reporter.stage("surprise", 10)
-    reporter.advance(9)
+    reporter.start_stage("read", 1)
+    reporter.report(1)
+    reporter.start_stage("surprise", 10)
+    reporter.report(9)
     assert listener.reports[-1].progress == pytest.approx(0.1)
     assert listener.reports[-1].stage == "surprise"
 
@@ -84,30 +84,30 @@ def test_a_stage_that_nobody_planned_leaves_the_bar_alone() -> None:
 def test_steps_beyond_the_total_and_empty_stages_do_no_harm() -> None:
     listener = Listener()
     reporter = DatabaseReporter(listener, PLAN)
-    reporter.stage("read", 0)
-    reporter.advance(5)
+    reporter.start_stage("read", 0)
+    reporter.report(5)
     assert listener.reports[-1].progress == pytest.approx(0.1)
 
 
 def test_the_time_left_follows_from_the_time_spent() -> None:
     listener, clock = Listener(), Clock()
     reporter = DatabaseReporter(listener, (("learn", 1.0),), clock=clock)
-    reporter.stage("learn", 100)
+    reporter.start_stage("learn", 100)
     assert listener.reports[-1].eta_seconds is None
-    reporter.advance(0)
+    reporter.report(0)
     clock.now = 30.0
-    reporter.advance(25)
+    reporter.report(25)
     assert listener.reports[-1].eta_seconds == pytest.approx(90.0)
 
 
 def test_metrics_become_events_now_and_then_and_at_the_end_of_a_stage() -> None:
     listener, clock = Listener(), Clock()
     reporter = DatabaseReporter(listener, PLAN, clock=clock)
-    reporter.stage("read", 100)
+    reporter.start_stage("read", 100)
     for step in range(1, 11):
         clock.now = step * 0.5
-        reporter.advance(step, loss=1.0 / step)
-    reporter.stage("learn", 1)
+        reporter.report(step, loss=1.0 / step)
+    reporter.start_stage("learn", 1)
     told = [event.data["step"] for event in listener.events if event.kind == "metrics"]
     assert told == [1, 5, 9, 10]
 
@@ -115,8 +115,8 @@ def test_metrics_become_events_now_and_then_and_at_the_end_of_a_stage() -> None:
 def test_a_diverged_loss_is_told_as_nothing() -> None:
     listener = Listener()
     reporter = DatabaseReporter(listener, PLAN)
-    reporter.stage("read", 1)
-    reporter.advance(1, loss=math.nan, rate=math.inf, accuracy=0.5)
+    reporter.start_stage("read", 1)
+    reporter.report(1, loss=math.nan, rate=math.inf, accuracy=0.5)
     assert listener.reports[-1].metrics == {"loss": None, "rate": None, "accuracy": 0.5}
 
 
@@ -124,19 +124,19 @@ def test_figures_become_plain_json() -> None:
     import numpy as np
 
     figures = {"a": np.float32(0.5), "b": [np.int64(3), math.nan], 4: (True, None), "path": Path("x")}
-    assert plain(figures) == {"a": 0.5, "b": [3, None], "4": [True, None], "path": "x"}
+    assert to_json(figures) == {"a": 0.5, "b": [3, None], "4": [True, None], "path": "x"}
 
 
 def test_losing_the_job_counts_before_a_cancel() -> None:
     listener = Listener()
     reporter = DatabaseReporter(listener, PLAN)
-    reporter.check()
+    reporter.raise_if_cancelled()
     listener.cancel_requested = True
     with pytest.raises(Cancelled):
-        reporter.check()
+        reporter.raise_if_cancelled()
     listener.lost = True
     with pytest.raises(LeaseLost):
-        reporter.check()
+        reporter.raise_if_cancelled()
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def claimed(world: World) -> Job:
 
 
 def test_a_job_that_says_nothing_for_long_keeps_its_lease(claimed: Job) -> None:
-    with JobLease(job_id=claimed.pk, worker="mine", lease_s=2, every_s=0.2) as keeper:
-        beyond = Job.unscoped.filter(pk=claimed.pk, heartbeat_at__gt=claimed.lease_until)
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=2, interval_s=0.2) as keeper:
+        beyond = Job.unscoped.filter(pk=claimed.pk, heartbeat_at__gt=claimed.lease_expires_at)
         wait_until(beyond.exists)
         assert not keeper.lost
     claimed.refresh_from_db()
@@ -157,21 +157,21 @@ def test_a_job_that_says_nothing_for_long_keeps_its_lease(claimed: Job) -> None:
 
 
 def test_a_lease_that_ran_out_is_noticed(claimed: Job) -> None:
-    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, interval_s=0.1) as keeper:
 
         def ran_out() -> bool:
             let_lease_run_out(claimed)  # unless the keeper renews it this very moment
             return keeper.lost
 
         wait_until(ran_out)
-        keeper.tell(Report(0.9, "late"), Event("late", "late", {}))
+        keeper.update(Progress(0.9, "late"), Event("late", "late", {}))
     claimed.refresh_from_db()
     assert (claimed.state, claimed.stage) == ("queued", "")
     assert not JobEvent.unscoped.filter(job=claimed, kind="late").exists()
 
 
 def test_a_broken_database_connection_costs_no_lease(claimed: Job) -> None:
-    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, interval_s=0.1) as keeper:
         wait_until(lambda: break_other_connections() > 0)
         broken_at = timezone.now()
         wait_until(Job.unscoped.filter(pk=claimed.pk, heartbeat_at__gt=broken_at).exists)
@@ -190,15 +190,15 @@ def break_other_connections() -> int:
 
 
 def test_a_wish_to_cancel_is_heard(world: World, claimed: Job) -> None:
-    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, every_s=0.1) as keeper:
+    with JobLease(job_id=claimed.pk, worker="mine", lease_s=30, interval_s=0.1) as keeper:
         job_cancel(job=claimed, actor=world.staff)
         wait_until(lambda: keeper.cancel_requested, within_s=10)
 
 
 def test_what_was_told_last_is_written_when_the_work_ends(claimed: Job) -> None:
     with JobLease(job_id=claimed.pk, worker="mine") as keeper:
-        keeper.tell(Report(0.25, "first"), Event("stage", "first", {}))
-        keeper.tell(Report(0.75, "second", {"loss": 1.5}), Event("stage", "second", {}))
+        keeper.update(Progress(0.25, "first"), Event("stage", "first", {}))
+        keeper.update(Progress(0.75, "second", {"loss": 1.5}), Event("stage", "second", {}))
     claimed.refresh_from_db()
     assert (claimed.progress, claimed.stage, claimed.metrics) == (0.75, "second", {"loss": 1.5})
     told = JobEvent.unscoped.filter(job=claimed, kind="stage").order_by("pk")
@@ -221,7 +221,7 @@ def test_a_failure_has_a_code_and_a_sentence_for_the_tenant(
 ) -> None:
     if code not in list(ErrorCode):
         code, message = "job_crashed", "internal error"
-    failure = explain(error)
+    failure = failure_from(error)
     assert failure.code == code
     assert message in failure.message
     assert "tenant's text" not in failure.message
@@ -237,7 +237,7 @@ def test_a_long_traceback_is_trimmed() -> None:
 
     with pytest.raises(ValueError, match="x") as caught:
         deeper(200)
-    assert len(explain(caught.value).traceback) <= 8_000
+    assert len(failure_from(caught.value).traceback) <= 8_000
 
 
 def test_work_apart_leaves_nothing_in_this_process() -> None:

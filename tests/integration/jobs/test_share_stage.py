@@ -8,15 +8,15 @@ import pytest
 
 from tests.integration.jobs.world import World
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from tests.unit.training.world import CancelAt, NullReporter
+from tests.unit.workers.training.world import CancelAt, NullReporter
 from versiontree.jobs.models import Job, JobShard
 from versiontree.jobs.services.lifecycle import job_claim
 from workers import sharding
-from workers.sharding import share_stage
+from workers.sharding import process_stage
 from workers.training.disk import build_once
 from workers.training.progress import Cancelled, Reporter
 
-PIECES = [(0, 10), (10, 20), (20, 25)]
+RANGES = [(0, 10), (10, 20), (20, 25)]
 
 
 @pytest.fixture
@@ -45,8 +45,8 @@ def work(shard: JobShard, folder: Path, told: Callable[[int], None]) -> Mapping[
 
 
 def share(job: Job, staging: Path, reporter: Reporter) -> list[Path]:
-    return share_stage(
-        job_id=job.pk, stage="count", pieces=PIECES, staging=staging, work=work, reporter=reporter
+    return process_stage(
+        job_id=job.pk, stage="count", ranges=RANGES, staging=staging, work=work, reporter=reporter
     )
 
 
@@ -60,7 +60,7 @@ def test_help_is_asked_for_at_once_and_not_with_every_step(
 def test_help_is_asked_for_again_while_parts_wait(
     job: Job, tmp_path: Path, asked: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sharding, "ASK_EVERY_S", 0.0)
+    monkeypatch.setattr(sharding, "DISPATCH_INTERVAL_S", 0.0)
     share(job, tmp_path, NullReporter())
     assert asked == [2, 2, 1, 0]
 
@@ -68,7 +68,7 @@ def test_help_is_asked_for_again_while_parts_wait(
 def test_a_cancel_is_heard_while_finished_parts_are_read_again(
     job: Job, tmp_path: Path, asked: list[int]
 ) -> None:
-    assert len(share(job, tmp_path, NullReporter())) == len(PIECES)
+    assert len(share(job, tmp_path, NullReporter())) == len(RANGES)
     cancel = CancelAt(2)
     with pytest.raises(Cancelled):
         share(job, tmp_path, cancel)

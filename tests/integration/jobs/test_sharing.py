@@ -12,12 +12,12 @@ from tests.integration.jobs.world import World, finish, let_lease_run_out, state
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import CeleryWorker, wait_until
 from tests.unit.tiny import tiny_lower, tiny_root
-from tests.unit.training.world import NullReporter, contents
+from tests.unit.workers.training.world import NullReporter, contents
 from versiontree.artifact_store import staging_folder
 from versiontree.jobs.models import Job, JobShard, ShardState
 from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import VersionArtifact
-from workers.jobs.files import corpus_file
+from workers.jobs.inputs import corpus_file
 from workers.training.plots import PlotSettings, build_plot
 
 pytestmark = pytest.mark.slow

@@ -20,10 +20,10 @@ from inference.hplm.root import Root
 from inference.queueing.messages import InferInput, InferReply, InferRequest
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.api_keys import api_key_create
+from tests.integration.inference.queueing.requests import STREAM
+from tests.integration.inference.worker.asking import assert_close
+from tests.integration.inference.worker.traffic import Load
 from tests.integration.jobs.world import World, store
-from tests.integration.queueing.requests import STREAM
-from tests.integration.worker.asking import assert_close
-from tests.integration.worker.traffic import Load
 from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_hplms, tiny_root
 from versiontree.tree.models import Hplm, Version

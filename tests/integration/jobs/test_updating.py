@@ -30,11 +30,11 @@ def test_an_update_without_settings_trains_on_from_a_pet_of_its_own_shape(
 ) -> None:
     first = run_jobs(world.create_hplm(world.ready_root(tmp_path / "root")))
     second = updated(world, first)
-    assert second.metrics["fine_tune"]["taken_over"] == {"pet": True, "head": True}
+    assert second.metrics["fine_tune"]["warm_start"] == {"pet": True, "head": True}
     assert "warnings" not in second.config
     third = updated(world, first, lora=4)
-    assert third.metrics["fine_tune"]["taken_over"] == {"pet": False, "head": False}
+    assert third.metrics["fine_tune"]["warm_start"] == {"pet": False, "head": False}
     assert "not from version 2" in third.config["warnings"][0]
     fourth = updated(world, first, pooling="cls")
-    assert fourth.metrics["fine_tune"]["taken_over"] == {"pet": True, "head": False}
+    assert fourth.metrics["fine_tune"]["warm_start"] == {"pet": True, "head": False}
     assert "The head starts anew" in fourth.config["warnings"][0]

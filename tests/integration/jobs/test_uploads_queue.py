@@ -54,7 +54,7 @@ def a_large_upload_is_checked_and_stored(world: World, worker: CeleryWorker, set
         name="June",
         files={"file": upload},
         actor=world.owner,
-        stores=True,
+        store=True,
     )
     assert check.state == "waiting"
     wait_until(lambda: UploadCheck.unscoped.get(pk=check.pk).state == "stored", worker)
@@ -63,4 +63,6 @@ def a_large_upload_is_checked_and_stored(world: World, worker: CeleryWorker, set
 def what_tables_hold_of_an_upload_is_measured(world: World, worker: CeleryWorker) -> None:
     coverage_request(world.dataset)
     wait_until(lambda: not coverages_of(world.tenant, world.dataset)[1], worker)
-    assert all(one.fragments and not one.fault for one in coverages_of(world.tenant, world.dataset)[0])
+    assert all(
+        one.fragments and not one.error_message for one in coverages_of(world.tenant, world.dataset)[0]
+    )

@@ -67,19 +67,7 @@ def test_a_worker_that_is_stopped_hands_its_job_back(fine_tune: Job, start_worke
     assert list((store().root / ".incoming").iterdir()) == []
 
 
-def test_a_running_job_can_be_cancelled(world: World, fine_tune: Job, start_worker: StartWorker) -> None:
-    worker = start_worker()
-    wait_until(lambda: at_stage(fine_tune, "fine-tune"), worker)
-    job_cancel(job=fine_tune, actor=world.owner)
-    wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
-    version = Version.unscoped.get(pk=fine_tune.version_id)
-    assert version.state == "failed"
-    assert [job.state for job in jobs_in_order(version)] == ["cancelled", "cancelled"]
-    assert not VersionArtifact.unscoped.filter(version=version).exists()
-    assert list((store().root / ".incoming").iterdir()) == []
-
-
-def test_a_job_whose_message_was_lost_is_nudged_again(
+def test_a_running_job_can_be_cancelled_and_one_whose_message_was_lost_is_nudged_again(
     world: World, fine_tune: Job, start_worker: StartWorker, redis_client: redis.Redis
 ) -> None:
     """The broker forgets everything while the worker is busy with the first of two jobs."""
@@ -89,10 +77,15 @@ def test_a_job_whose_message_was_lost_is_nudged_again(
     redis_client.flushall()
     job_cancel(job=fine_tune, actor=world.owner)
     wait_until(lambda: state_of(fine_tune) == "cancelled", worker)
+    version = Version.unscoped.get(pk=fine_tune.version_id)
+    assert version.state == "failed"
+    assert [job.state for job in jobs_in_order(version)] == ["cancelled", "cancelled"]
+    assert not VersionArtifact.unscoped.filter(version=version).exists()
+    assert list((store().root / ".incoming").iterdir()) == []
     Job.unscoped.filter(pk=second.pk).update(dispatched_at=timezone.now())
-    assert leases_recover().nudged == 0
+    assert leases_recover().redispatched == 0
     Job.unscoped.filter(pk=second.pk).update(dispatched_at=timezone.now() - timedelta(seconds=11))
-    assert leases_recover().nudged == 1
+    assert leases_recover().redispatched == 1
     wait_until(lambda: state_of(second) == "succeeded", worker)
 
 

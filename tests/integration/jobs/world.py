@@ -12,6 +12,7 @@ from django.utils import timezone
 from inference.hplm.hplm import Hplm
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.tenants import tenant_create
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
@@ -30,7 +31,7 @@ from versiontree.tree.services.roots import root_register
 Folders = Mapping[str, Path]
 
 SMALL_CONVERT = {"ridge_tokens": 2_000, "distil_tokens": 2_000}
-SMALL_FINE_TUNE = {"epochs": 1, "most_epochs": 1, "minimum_steps": 0, "adapter": 4}
+SMALL_FINE_TUNE = {"epochs": 1, "max_epochs": 1, "min_steps": 0, "adapter": 4}
 
 
 def store() -> ArtifactStore:
@@ -50,6 +51,7 @@ class World:
     classes: Dataset
     tags: Dataset
 
+    @platform_scope()
     def register_root(self, **convert: int) -> Version:
         """A root whose jobs are still to be run."""
         return root_register(
@@ -61,6 +63,7 @@ class World:
             settings={**SMALL_CONVERT, **convert},
         )
 
+    @platform_scope()
     def ready_root(self, scratch: Path) -> Version:
         """A root with random local lower layers and a table, put in place as its jobs would have done."""
         version = self.register_root()
@@ -75,6 +78,7 @@ class World:
         version.refresh_from_db()
         return version
 
+    @platform_scope()
     def create_hplm(self, parent: Version, *, name: str = "mood", dataset: Dataset | None = None) -> Version:
         """A model whose jobs are still to be run."""
         return hplm_create(
@@ -86,6 +90,7 @@ class World:
             settings=SMALL_FINE_TUNE,
         )
 
+    @platform_scope()
     def ready_hplm(self, parent: Version, model: Hplm, scratch: Path, *, name: str) -> Version:
         """A model with this very model, put in place as its jobs would have done, and before any worker hears
         of them."""
@@ -100,6 +105,7 @@ class World:
         return version
 
 
+@platform_scope()
 def make_world(scratch: Path) -> World:
     """Everybody and everything, through the product's own services."""
     staff = User.objects.create_superuser("staff", password="staff")
@@ -125,6 +131,7 @@ def make_world(scratch: Path) -> World:
     return World(staff, owner, tenant, tiny_checkpoint(scratch / "published"), corpus, classes, tags)
 
 
+@platform_scope()
 def finish(job: Job, folders: Folders) -> None:
     """End a queued job well with these artifacts."""
     claimed = job_claim(job_id=job.pk, worker="test", lease_s=30)
@@ -135,7 +142,7 @@ def finish(job: Job, folders: Folders) -> None:
 
 def make_endless(job: Job) -> None:
     """Have a fine-tuning job go on until it is stopped."""
-    endless = {"epochs": 100_000, "most_epochs": 100_000, "patience": 100_000}
+    endless = {"epochs": 100_000, "max_epochs": 100_000, "patience": 100_000}
     _settings_update(job, endless)
 
 
@@ -144,22 +151,26 @@ def make_short(job: Job) -> None:
     _settings_update(job, SMALL_FINE_TUNE)
 
 
+@platform_scope()
 def state_of(job: Job) -> str:
     """The job's state as the database has it now."""
     return Job.unscoped.values_list("state", flat=True).get(pk=job.pk)
 
 
+@platform_scope()
 def let_lease_run_out(job: Job) -> None:
     """Half a minute passes, and the reaper comes by."""
-    Job.unscoped.filter(pk=job.pk, state="running").update(lease_until=timezone.now())
+    Job.unscoped.filter(pk=job.pk, state="running").update(lease_expires_at=timezone.now())
     leases_recover()
 
 
+@platform_scope()
 def at_stage(job: Job, stage: str) -> bool:
     """Whether the job has come that far."""
     return Job.unscoped.filter(pk=job.pk, state="running", stage=stage).exists()
 
 
+@platform_scope()
 def _settings_update(job: Job, settings: dict[str, int]) -> None:
     params = Job.unscoped.values_list("params", flat=True).get(pk=job.pk)
     params["settings"] |= settings

@@ -14,26 +14,16 @@ from tests.integration.launcher.site import Site
 NewSite = Callable[..., Site]
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """The launcher and its children see the rows of all tenants."""
+
+
 @pytest.fixture
 def new_site(tmp_path: Path) -> Iterator[NewSite]:
     """Makes sites that are stopped when the test ends."""
     with sites_in(tmp_path) as make:
         yield make
-
-
-@pytest.fixture(scope="module")
-def neighbours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, Site]]:
-    """Two sites that were started at the same moment and wanted the same port."""
-    port = free_port()
-    with sites_in(tmp_path_factory.mktemp("neighbours")) as make:
-        one, two = (make(name, port=port).start() for name in ("one", "two"))
-        yield one.wait_until_ready(), two.wait_until_ready()
-
-
-@pytest.fixture
-def running_site(neighbours: tuple[Site, Site]) -> Site:
-    """A site to look at and to leave as it is."""
-    return neighbours[0]
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def abandoned(
     """A job whose worker was never heard of again."""
     job = jobs_in_order(make_world(tmp_path).register_root())[0]
     assert job_claim(job_id=job.pk, worker="lost", lease_s=60) is not None
-    Job.unscoped.filter(pk=job.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    Job.unscoped.filter(pk=job.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     return job
 
 

@@ -12,12 +12,12 @@ from hmi_site.launcher import migrations
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("app", sorted(migrations.EARLIER_APPS))
+@pytest.mark.parametrize("app", sorted(migrations.OLD_APPS))
 def test_a_database_of_an_earlier_version_is_left_alone_and_the_way_out_is_told(app: str) -> None:
     recorder = MigrationRecorder(connection)
     recorder.record_applied(app, "0001_initial")
     before = recorder.applied_migrations().keys()
-    with pytest.raises(ChildError, match="made by an earlier version") as refusal:
+    with pytest.raises(ChildError, match="created by an earlier version") as refusal:
         migrations.apply(Console(quiet=True))
     assert str(settings.HMI_HOME) in str(refusal.value)
     assert "export_version" in str(refusal.value)

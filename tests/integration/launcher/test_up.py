@@ -62,7 +62,7 @@ def test_a_launcher_killed_while_it_starts_leaves_nothing(new_site: NewSite) -> 
         (
             "DATABASE_URL",
             "postgresql://nobody@127.0.0.1:1/hmi",
-            "The database of DATABASE_URL cannot be used",
+            "DATABASE_URL cannot be used",
         ),
     ],
 )

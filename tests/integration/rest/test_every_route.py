@@ -25,8 +25,8 @@ MAKES_NOTHING = {
     *(f"platform/{route}" for route in _ESTIMATES),
 }
 HAS_ITS_OWN_WAY = {"infer", "v1/embeddings"}
-"""They make nothing. Answers of `infer` are kept all the same, elsewhere (tests/integration/infer_api), those
-of `v1/embeddings` nowhere: asked again they are computed again."""
+"""They make nothing. Answers of `infer` are kept all the same, elsewhere (tests/integration/inference/api),
+those of `v1/embeddings` nowhere: asked again they are computed again."""
 BARE = {"tree", "jobs/<uuid:job_id>/events", "platform/jobs/<uuid:job_id>/events"}
 """Lists alone, whose header ``Link`` has the addresses of other pages."""
 NEXT = re.compile(r'<([^>]+)>; rel="next"')
@@ -58,7 +58,7 @@ def bodies_of(world: World, values: Mapping[str, object]) -> dict[str, dict[str,
         "platform/domains": shared,
         "platform/domains/<int:domain_id>/versions": {"corpus": shared["corpus"]},
         "batches": {"model": "triage", "upload": upload},
-        "checks": {"kind": "corpus", "files": {"file": upload}, "stores": False},
+        "checks": {"kind": "corpus", "files": {"file": upload}, "store": False},
         "webhooks": {"url": "https://example.org/", "kinds": ["job.failed"]},
         "api-keys": {"name": "new", "scopes": ["infer"]},
         "invitations": {"email": "another@example.org", "role": "viewer"},

@@ -49,7 +49,7 @@ def test_a_secret_is_shown_again_to_who_asked_and_stands_nowhere_in_the_open(wor
     assert again.headers["Idempotency-Replayed"] == "true"
     assert first["X-Request-Id"] != again["X-Request-Id"]
     kept = IdempotentResponse.objects.for_tenant(world.tenant).get()
-    assert first.json()["secret"] not in kept.answer
+    assert first.json()["secret"] not in kept.encrypted_response
     assert code_of(post(client, "webhooks", {**HOOK, "description": "b"}, "k1")) == (
         422,
         "invalid_field",

@@ -79,12 +79,12 @@ def test_staff_move_a_job_of_a_tenant_and_pin_its_hplm(world: World) -> None:
         tenant=world.tenant, name="late", parent=world.domain, dataset=world.dataset, actor=world.owner
     )
     job = jobs_in_order(late)[0]
-    moved = staff.put(f"{V1}/platform/jobs/{job.pk}/place", {"place": "last"}, format="json")
+    moved = staff.put(f"{V1}/platform/jobs/{job.pk}/priority", {"priority": "lowest"}, format="json")
     assert (moved.status_code, moved.json()["id"]) == (200, str(job.pk))
     job.refresh_from_db()
-    assert job.priority == PRIORITIES["last"]
-    refused = staff.put(f"{V1}/platform/jobs/{job.pk}/place", {"place": "soon"}, format="json")
-    assert (refused.status_code, refused.json()["error"]["param"]) == (422, "place")
+    assert job.priority == PRIORITIES["lowest"]
+    refused = staff.put(f"{V1}/platform/jobs/{job.pk}/priority", {"priority": "soon"}, format="json")
+    assert (refused.status_code, refused.json()["error"]["param"]) == (422, "priority")
     pin = f"{V1}/platform/tenants/acme/models/{hplm.name}/pin"
     for method, pinned in ((staff.put, True), (staff.put, True), (staff.delete, False)):
         assert method(pin).status_code == 204

@@ -95,7 +95,7 @@ def test_of_two_changes_upon_one_reading_one_is_made(transactional_db: None, upl
 def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
     transactional_db: None, upload_root: Any, artifact_root: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    home = tree_factory.household("acme")
+    home = tree_factory.create_tenant("acme")
     version = tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", home)
     hplm, client = tree_factory.hplm_of(version), signed_in(home.owner)
     where = f"{V1}/tenants/acme/models/spam/aliases/live"
@@ -115,7 +115,7 @@ def test_a_move_and_a_change_by_tag_wait_for_each_other_in_one_order(
 def test_a_promotion_waits_its_turn_and_is_not_taken_back_by_who_had_not_seen_it(
     transactional_db: None, upload_root: Any, artifact_root: Any, redis_url: str, tmp_path: Path
 ) -> None:
-    home = tree_factory.household("acme")
+    home = tree_factory.create_tenant("acme")
     hplm = tree_factory.hplm_of(tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", home))
     client, where = signed_in(home.owner), f"{V1}/tenants/acme/models/spam/aliases/default"
     old = client.get(where)["ETag"]

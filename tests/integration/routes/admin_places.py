@@ -34,10 +34,14 @@ def _made(world: World) -> None:
     """What else there would be nothing of."""
     tenant, version = world.tenant, world.hplm
     made = version.artifact_links.earliest("pk").artifact
-    IdempotentResponse.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
+    IdempotentResponse.unscoped.create(
+        tenant=tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
+    )
     Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.domain)
-    Evaluation.unscoped.create(tenant=tenant, version=version, artifact=made, test="a" * 64, dataset="d")
-    JobShard.objects.create(job=jobs_in_order(version)[0], stage="count", number=0, piece=[0, 10])
+    Evaluation.unscoped.create(
+        tenant=tenant, version=version, artifact=made, test_sha256="a" * 64, dataset_name="d"
+    )
+    JobShard.objects.create(job=jobs_in_order(version)[0], stage="count", number=0, input_range=[0, 10])
     Group.objects.create(name="people")
     EmailAddress.objects.create(user=world.owner, email="olga@example.org", verified=False, primary=False)
     Authenticator.objects.create(user=world.owner, type="totp", data={})

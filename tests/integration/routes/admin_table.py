@@ -86,7 +86,7 @@ MODELS: dict[str, dict[str, Methods]] = {
     "accounts/invitation": READ,
     "accounts/idempotentresponse": READ,
     "accounts/membership": ALL,
-    "datasets/partedfile": READ,
+    "datasets/multipartupload": READ,
     "usage/quota": MOVED,
     "transfer/takeout": {**READ, f"{OF_A_ROW}file/": {"GET": rightful()}},
     "accounts/tenant": GROWN,

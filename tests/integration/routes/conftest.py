@@ -18,6 +18,11 @@ from tests.integration.routes.places import in_the_tenant, on_the_platform
 Places = dict[str, object]
 
 
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests prepare rows of all tenants for the requests that they send."""
+
+
 @pytest.fixture(scope="module")
 def found(built: tuple[World, Path], django_db_blocker: DjangoDbBlocker) -> tuple[Places, Places]:
     """What stands for parameters in the tenant, and on the platform; made once."""

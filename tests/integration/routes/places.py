@@ -99,7 +99,7 @@ def _uploaded(world: World) -> dict[str, object]:
     file = io.BytesIO(b"some text")
     upload = upload_receive(tenant=world.tenant, filename="a.txt", size=9, stream=file, actor=world.owner)
     check = check_create(
-        tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False
+        tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, store=False
     )
     return {
         **dict.fromkeys(("uploads/pk", "upload_id"), upload.pk),

@@ -38,7 +38,7 @@ NEEDED = {
     "GET jobs/<uuid:job_id>/events": "view_job",
     "POST jobs/<uuid:job_id>/cancel": "change_job",
     "POST jobs/<uuid:job_id>/retry": "change_job",
-    "PUT jobs/<uuid:job_id>/place": "change_job",
+    "PUT jobs/<uuid:job_id>/priority": "change_job",
     "POST jobs/<uuid:job_id>/requeue": "change_job",
     "PUT tenants/<slug:slug>/models/<slug:name>/pin": "change_hplm",
     "DELETE tenants/<slug:slug>/models/<slug:name>/pin": "change_hplm",

@@ -24,7 +24,7 @@ from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
 from inference.queueing.connection import connect
 from tenants.base.errors import HTTP_STATUS, ErrorCode
-from tests.integration.queueing.requests import depth
+from tests.integration.inference.queueing.requests import depth
 from tests.integration.serving_faults.servers import OwnPostgres, OwnValkey, Web
 from tests.processes import CHECKOUT, InferenceWorker, wait_until
 

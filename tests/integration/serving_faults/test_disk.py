@@ -16,10 +16,10 @@ from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import RequestQueue
-from tests.integration.queueing.requests import depth, replies_in
+from tests.integration.inference.queueing.requests import depth, replies_in
+from tests.integration.inference.worker.asking import assert_right, request_for, stop_at_work
 from tests.integration.serving_faults.installation import Installation
 from tests.integration.serving_faults.servers import OwnValkey, private_mounts
-from tests.integration.worker.asking import assert_right, request_for, stop_at_work
 from tests.processes import InferenceWorker, wait_until
 from tests.settings import home_base
 from tests.unit.tiny import tiny_texts

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from inference.queueing import keys
-from tests.integration.queueing.requests import STREAM
+from tests.integration.inference.queueing.requests import STREAM
 from tests.integration.serving_faults.installation import PASSWORD, Installation
 from tests.processes import wait_until
 

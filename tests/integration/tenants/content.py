@@ -1,6 +1,7 @@
 """Uploads for the tests, and a look at what they left on disk."""
 
 import io
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from django.db.models import QuerySet
 
 from tenants.accounts.models import Tenant
 from tenants.audit.models import AuditEvent
+from tenants.base.scope import platform_scope, tenant_scope
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
@@ -39,6 +41,7 @@ def stored(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
 
 
+@platform_scope()
 def nothing_is_left(root: Path) -> bool:
     """Neither rows nor files of any upload."""
     models = (Corpus, Dataset, DatasetSplit)
@@ -60,10 +63,17 @@ def audit_of(tenant: Tenant) -> QuerySet[AuditEvent]:
     return AuditEvent.objects.for_tenant(tenant).select_related("actor", "api_key")
 
 
+def scope_of(tenant: Tenant | None) -> AbstractContextManager[None]:
+    """The scope in which a tenant's rows are written: its own, or the platform's."""
+    return tenant_scope(tenant) if tenant else platform_scope()
+
+
 def put_corpus(world: World, content: str | bytes = CORPUS, **changes: Any) -> Corpus:
     """The developer uploads a corpus called news, but for the changes."""
     fields: dict[str, Any] = {"tenant": world.tenant, "name": "news", "actor": world.developer}
-    return corpus_upload(stream=stream(content), filename="news.txt", **(fields | changes))
+    fields |= changes
+    with scope_of(fields["tenant"]):
+        return corpus_upload(stream=stream(content), filename="news.txt", **fields)
 
 
 def put_dataset(world: World, content: str | bytes | None = None, **changes: Any) -> Dataset:
@@ -75,4 +85,6 @@ def put_dataset(world: World, content: str | bytes | None = None, **changes: Any
         "task": "classification",
         "actor": world.developer,
     }
-    return dataset_upload(**(fields | {"files": files} | changes))
+    fields |= {"files": files} | changes
+    with scope_of(fields["tenant"]):
+        return dataset_upload(**fields)

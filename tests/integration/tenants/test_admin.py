@@ -30,6 +30,8 @@ from tests.integration.tenants.content import CORPUS, nothing_is_left, rows, sto
 from tests.integration.world import World
 from versiontree.transfer.services.takeouts import takeout_request
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 BADGE = r'<span class="[^"]*bg-(green|orange)-100[^>]*>\s*([a-z]+)'
 
 
@@ -54,7 +56,7 @@ def furnished(world: World) -> World:
     Corpus.unscoped.create(tenant=None, name="books", sha256="a" * 64, size_bytes=1, rows=1, words=1)
     upload = upload_create(tenant=world.tenant, filename="a.txt", size=0, actor=world.owner)
     takeout_request(tenant=world.tenant, actor=world.owner)
-    check_create(tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, stores=False)
+    check_create(tenant=world.tenant, kind="corpus", files={"file": upload}, actor=world.owner, store=False)
     invitation_create(tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner)
     endpoint, _ = webhook_create(
         tenant=world.tenant, url="https://example.org/", kinds=["job.failed"], actor=world.owner
@@ -63,7 +65,7 @@ def furnished(world: World) -> World:
     File.unscoped.create(tenant=world.tenant, purpose="batch", filename="b", sha256="a" * 64, size_bytes=1)
     multipart_upload_create(tenant=world.tenant, purpose="batch", filename="p", size=9, actor=world.owner)
     IdempotentResponse.unscoped.create(
-        tenant=world.tenant, place="a" * 64, body="b" * 64, status=201, answer=""
+        tenant=world.tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
     )
     return world
 
@@ -99,13 +101,13 @@ def test_tenants_are_suspended_and_resumed(world: World, staff: Client) -> None:
         assert world.tenant.is_suspended is suspended
         for at in (page(Tenant, "changelist"), page(Tenant, "change", world.tenant.pk)):
             labels = re.findall(BADGE, staff.get(at).content.decode())
-            assert ("orange", "suspended") in labels if suspended else ("green", "at") in labels, at
+            assert ("orange", "suspended") in labels if suspended else ("green", "active") in labels, at
     verbs = AuditEvent.objects.for_tenant(world.tenant).values_list("verb", "actor__username")
     assert {("tenant.suspend", "staff"), ("tenant.resume", "staff")} <= set(verbs)
 
 
 def test_nothing_is_suspended_or_deleted_before_its_slug_is_typed(world: World, staff: Client) -> None:
-    for action in ("suspend", "leave"):
+    for action in ("suspend", "delete_data"):
         sent = {"action": action, "_selected_action": [world.tenant.pk], "typed_name": "globex"}
         asked = staff.post(page(Tenant, "changelist"), sent)
         assert "acme" in asked.content.decode()

@@ -13,6 +13,8 @@ from tests.integration.tenants.asking import CORPORA, DATASETS, post
 from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left, rows, stored, upload
 from tests.integration.world import World
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 
 def test_a_corpus_is_uploaded_listed_shown_and_deleted(
     world: World, upload_root: Path, django_capture_on_commit_callbacks: Any

@@ -12,9 +12,12 @@ from tenants.accounts.models import ApiKey
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_touch
 from tenants.accounts.services.tenants import tenant_suspend
 from tenants.base.errors import ErrorCode
+from tenants.base.scope import platform_scope
 from tests.integration.tenants.content import audit_of
 from tests.integration.world import World
 from tests.unit.tenants.files import refused
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 
 def test_a_key_is_stored_as_a_hash_only(world: World) -> None:
@@ -95,7 +98,8 @@ def test_scopes_are_out_of_the_known_ones(world: World, scopes: list[str], code:
         return api_key_create(tenant=world.tenant, name="k", scopes=scopes, created_by=None)
 
     refused(code, make)
-    assert not ApiKey.unscoped.exists()
+    with platform_scope():
+        assert not ApiKey.unscoped.exists()
 
 
 def test_scopes_are_kept_once_each(world: World) -> None:

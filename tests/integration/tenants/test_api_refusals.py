@@ -10,6 +10,8 @@ from tests.integration.tenants.asking import CORPORA, DATASETS, post
 from tests.integration.tenants.content import nothing_is_left, rows, upload
 from tests.integration.world import World
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 PNG = b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )

@@ -15,6 +15,8 @@ from tenants.audit.models import AuditEvent
 from tenants.audit.selectors import AuditFilter, audit_events_of, audit_kinds
 from tests.integration.world import World
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 AUDIT = "/api/v1/tenants/acme/audit"
 VERB = re.compile(r"""(?:verb=|_record\()\s*"([a-z_]+\.[a-z_]+)"|"([a-z_]+\.[a-z_]+)" if""")
 
@@ -119,5 +121,5 @@ def test_no_event_is_changed_even_where_a_tenant_leaves(world: World, change: st
 def run(leaving: str, statement: str, tenant_id: int) -> None:
     """A statement in a transaction that says which tenant leaves."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('hmi.leaving_tenant', %s, true)", [leaving])
+        cursor.execute("SELECT set_config('hmi.deleted_tenant', %s, true)", [leaving])
         cursor.execute(statement, [tenant_id])

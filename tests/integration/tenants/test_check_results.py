@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from pytest_django import Settings
 
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, Dataset, UploadCheck
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.check_results import CheckResult
@@ -21,6 +22,8 @@ from tests.integration.tenants.content import CORPUS, corpus_file, dataset_files
 from tests.integration.tenants.tus import CHECKS, TUS, UPLOADS, sent
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 CONTENT = CORPUS.encode()
 
@@ -55,32 +58,32 @@ def test_a_large_upload_that_passed_is_not_read_again_to_be_stored(
     client = committed.client(committed.developer)
     text, rows_of = sent(client, CONTENT), sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
     corpus, dataset = {"kind": "corpus", "files": {"file": text}}, mood(rows_of)
-    found = [checked(**asked, stores=False) for asked in (corpus, dataset)]
+    found = [checked(**asked, store=False) for asked in (corpus, dataset)]
     assert [one["state"] for one in found] == ["passed", "passed"]
     for key in (text, rows_of):
-        spoil(upload_root / ".arriving" / key)  # who read it again would find other rows, or none
+        spoil(upload_root / ".uploads" / key)  # who read it again would find other rows, or none
     put_corpus(committed, "taken\n" * 20, name="news")
-    assert checked(**corpus, name="news")["refusal"]["code"] == "conflict", "and then nothing is lost"
+    assert checked(**corpus, name="news")["error"]["code"] == "conflict", "and then nothing is lost"
     stored_ones = [checked(**asked, name=name) for asked, name in ((corpus, "June"), (dataset, "mood"))]
     assert [one["state"] for one in stored_ones] == ["stored", "stored"]
     made = Corpus.unscoped.get(name="June"), Dataset.unscoped.get(name="mood")
-    assert [one.report for one in made] == [one["found"]["report"] for one in found]
+    assert [one.report for one in made] == [one["preview"]["report"] for one in found]
     assert corpus_file(made[0]).read_bytes() == CONTENT
     assert sum(split.rows for split in made[1].splits.all()) == 40
     for path in (corpus_file(made[0]), *dataset_files(made[1]).values()):
         assert digest_file(path).sha256 == path.name
-    assert not any((upload_root / ".checked").iterdir())
+    assert not any((upload_root / ".check_results").iterdir())
 
 
 def test_what_was_kept_is_not_taken_where_it_is_not_what_was_checked(
     committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
 ) -> None:
     client = committed.client(committed.developer)
-    kept = upload_root / ".checked"
+    kept = upload_root / ".check_results"
     harms: list[Callable[[Path], object]] = [spoil, Path.unlink]
     for number, harm in enumerate(harms):
         key = sent(client, CONTENT + b"%d\n" % number)
-        checked(kind="corpus", files={"file": key}, stores=False)
+        checked(kind="corpus", files={"file": key}, store=False)
         [file] = kept.glob("*/*")
         harm(file)
         assert checked(kind="corpus", name=f"n{number}", files={"file": key})["state"] == "stored"
@@ -94,7 +97,7 @@ def test_what_was_kept_is_not_taken_for_what_is_asked_otherwise(
     client = committed.client(committed.developer)
     lines = [{**row, "other": "a" if number % 2 else "b"} for number, row in enumerate(texts(40))]
     key = sent(client, jsonl(lines).encode(), "mood.jsonl")
-    checked(**mood(key), stores=False)
+    checked(**mood(key), store=False)
     answer = checked(**mood(key, columns={"label": "other"}), name="mood")
     assert answer["state"] == "stored", answer
     assert Dataset.unscoped.get().labels == ["a", "b"]
@@ -104,13 +107,14 @@ def test_of_an_upload_is_kept_what_the_last_check_made_and_nothing_once_it_is_go
     committed: World, checked: Callable[..., dict[str, Any]], upload_root: Path
 ) -> None:
     client = committed.client(committed.developer)
-    kept, key = upload_root / ".checked", sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
-    checked(**mood(key), stores=False)
-    last = checked(**mood(key, separator=";"), stores=False)
+    kept, key = upload_root / ".check_results", sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
+    checked(**mood(key), store=False)
+    last = checked(**mood(key, separator=";"), store=False)
     assert [folder.name for folder in kept.iterdir()] == [last["id"]]
     assert client.delete(f"{UPLOADS}/{key}", headers=TUS).status_code == 204
     assert not any(kept.iterdir())
-    assert UploadCheck.unscoped.filter(kept__isnull=False).count() == 0
+    with platform_scope():
+        assert not UploadCheck.unscoped.filter(saved_files__isnull=False).exists()
     orphan = kept / str(UUID(int=1))
     orphan.mkdir()
     checks_expire()
@@ -126,15 +130,15 @@ def test_what_is_kept_is_storage_and_nothing_is_kept_beyond_it(
     client, tenant = committed.client(committed.developer), committed.tenant
     key = sent(client, jsonl(texts(40)).encode(), "mood.jsonl")
     before = storage_used(tenant)
-    checked(**mood(key), stores=False)
-    kept = sum(file.stat().st_size for file in (upload_root / ".checked").glob("*/*"))
+    checked(**mood(key), store=False)
+    kept = sum(file.stat().st_size for file in (upload_root / ".check_results").glob("*/*"))
     assert storage_used(tenant) - before == kept > 0
     Quota.unscoped.filter(tenant=tenant).update(max_storage_bytes=before + kept)
     assert checked(**mood(key), name="mood")["state"] == "stored", "what is kept is let go for it"
     other = sent(client, jsonl(texts(10)).encode(), "more.jsonl")
     Quota.unscoped.filter(tenant=tenant).update(max_storage_bytes=storage_used(tenant))
-    assert checked(**mood(other), stores=False)["state"] == "passed"
-    assert not any((upload_root / ".checked").iterdir())
+    assert checked(**mood(other), store=False)["state"] == "passed"
+    assert not any((upload_root / ".check_results").iterdir())
 
 
 def test_nothing_is_kept_of_what_was_deleted_while_it_was_read(
@@ -152,8 +156,8 @@ def test_nothing_is_kept_of_what_was_deleted_while_it_was_read(
         return made
 
     monkeypatch.setattr("tenants.datasets.services.checks.dataset_validate", slowly)
-    assert checked(**mood(key), stores=False)["state"] == "passed"
-    assert not any((upload_root / ".checked").glob("*"))
+    assert checked(**mood(key), store=False)["state"] == "passed"
+    assert not any((upload_root / ".check_results").glob("*"))
 
 
 def test_a_verdict_by_older_rules_is_not_taken(
@@ -161,7 +165,7 @@ def test_a_verdict_by_older_rules_is_not_taken(
 ) -> None:
     key = sent(committed.client(committed.developer), CONTENT)
     settings.HMI_CORPUS_MIN_WORDS = 0
-    assert checked(kind="corpus", files={"file": key}, stores=False)["found"]["report"]["warnings"] == []
+    assert checked(kind="corpus", files={"file": key}, store=False)["preview"]["report"]["warnings"] == []
     settings.HMI_CORPUS_MIN_WORDS = 10**9
     assert checked(kind="corpus", name="June", files={"file": key})["state"] == "stored"
     assert len(Corpus.unscoped.get().report["warnings"]) == 1

@@ -12,6 +12,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from tenants.base.advisory_lock import advisory_lock
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, Dataset, Upload, UploadCheck
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services import checks
@@ -23,6 +24,8 @@ from tests.integration.tenants.content import CORPUS, audit_of, nothing_is_left,
 from tests.integration.tenants.tus import CHECKS, begun, send, sent
 from tests.integration.world import World
 from tests.unit.tenants.files import jsonl, texts
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 CONTENT = CORPUS.encode()
 
@@ -36,7 +39,8 @@ def test_a_corpus_of_an_upload_is_stored_and_the_upload_is_used_up(
     corpus = Corpus.unscoped.get(pk=answer.json()["corpus"])
     assert (corpus.name, corpus.rows, corpus.created_by) == ("news", 50, committed.developer)
     assert corpus.report["file"]["filename"] == "news.txt"
-    assert not Upload.unscoped.exists()
+    with platform_scope():
+        assert not Upload.unscoped.exists()
     assert stored(upload_root) == {f"{corpus.sha256[:2]}/{corpus.sha256}"}
     event = audit_of(committed.tenant).first()
     assert event is not None
@@ -65,9 +69,10 @@ def test_a_dataset_of_three_uploads_is_stored_by_a_key(committed: World) -> None
 def test_a_check_that_stores_nothing_leaves_the_upload_for_later(world: World) -> None:
     client = world.client(world.developer)
     key = sent(client, CONTENT)
-    answer = ask(client, kind="corpus", files={"file": key}, stores=False).json()
-    assert (answer["state"], answer["found"]["report"]["rows"]) == ("passed", 50)
-    assert not Corpus.unscoped.exists()
+    answer = ask(client, kind="corpus", files={"file": key}, store=False).json()
+    assert (answer["state"], answer["preview"]["report"]["rows"]) == ("passed", 50)
+    with platform_scope():
+        assert not Corpus.unscoped.exists()
     assert ask(client, kind="corpus", name="news", files={"file": key}).json()["state"] == "stored"
 
 
@@ -76,13 +81,13 @@ def test_bad_rows_are_told_with_row_line_reason_and_content(world: World) -> Non
     client = world.client(world.developer)
     key = sent(client, bad.encode(), "mood.jsonl")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
-    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "empty_text")
-    assert [(one["file"], one["row"], one["line"]) for one in answer["faults"]] == [
+    assert (answer["state"], answer["error"]["code"]) == ("refused", "empty_text")
+    assert [(one["file"], one["row"], one["line"]) for one in answer["row_errors"]] == [
         ("mood.jsonl", 21, 21),
         ("mood.jsonl", 22, 22),
     ]
-    assert "blank" in answer["faults"][0]["reason"]
-    assert answer["faults"][0]["content"] == '{"text": "", "label": "good"}'
+    assert "blank" in answer["row_errors"][0]["reason"]
+    assert answer["row_errors"][0]["content"] == '{"text": "", "label": "good"}'
     assert Upload.unscoped.filter(pk=key).exists()
 
 
@@ -91,7 +96,7 @@ def test_rows_that_cannot_even_be_read_are_told_with_the_others(world: World) ->
     client = world.client(world.developer)
     key = sent(client, "\n".join(rows_of).encode(), "mood.jsonl")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
-    assert [(one["row"], one["content"][:8]) for one in answer["faults"]] == [
+    assert [(one["row"], one["content"][:8]) for one in answer["row_errors"]] == [
         (21, "{no json"),
         (22, '{"text":'),
         (23, "[]"),
@@ -99,7 +104,7 @@ def test_rows_that_cannot_even_be_read_are_told_with_the_others(world: World) ->
     table = "text,label\n" + "a text,good\nanother,bad\n" * 10 + "one,two,three\nlonely\n"
     key = sent(client, table.encode(), "mood.csv")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key}).json()
-    assert [(one["row"], one["content"]) for one in answer["faults"]] == [
+    assert [(one["row"], one["content"]) for one in answer["row_errors"]] == [
         (21, "one,two,three"),
         (22, "lonely"),
     ]
@@ -152,7 +157,8 @@ def test_a_large_upload_waits_for_a_worker(committed: World, large: None, nudged
     check_run(check_id=key)
     assert client.get(f"{CHECKS}/{key}").json()["state"] == "stored"
     check_run(check_id=key)  # the message came twice
-    assert Corpus.unscoped.count() == 1
+    with platform_scope():
+        assert Corpus.unscoped.count() == 1
 
 
 def lock_number(name: str) -> int:
@@ -199,7 +205,7 @@ def test_of_one_tenant_so_many_checks_wait_and_no_more(
     settings.HMI_MAX_CHECKS = 2
     client = committed.client(committed.developer)
     key = sent(client, CONTENT)
-    asked = {"kind": "corpus", "files": {"file": key}, "stores": False}
+    asked = {"kind": "corpus", "files": {"file": key}, "store": False}
     assert [ask(client, **asked).status_code for _ in range(2)] == [202, 202]
     refused = ask(client, **asked)
     assert (refused.status_code, refused.json()["error"]["code"]) == (429, "quota_exceeded")
@@ -215,8 +221,8 @@ def test_what_the_database_cannot_hold_is_replaced_in_what_is_told(world: World,
     key = sent(client, f"{line}\n".encode() * 20, "mood.jsonl")
     answer = ask(client, kind="dataset", name="mood", task="classification", files={"train": key})
     assert (answer.status_code, answer.json()["state"]) == (201, "refused")
-    assert odd not in json.dumps(answer.json()["refusal"], ensure_ascii=False)
-    assert answer.json()["refusal"]["code"] == "missing_column"
+    assert odd not in json.dumps(answer.json()["error"], ensure_ascii=False)
+    assert answer.json()["error"]["code"] == "missing_column"
 
 
 def test_a_check_that_fails_while_the_request_waits_has_ended(
@@ -229,10 +235,10 @@ def test_a_check_that_fails_while_the_request_waits_has_ended(
     key = sent(client, CONTENT)
     monkeypatch.setattr(checks, "corpus_validate", fails)
     with pytest.raises(ZeroDivisionError):
-        ask(client, kind="corpus", files={"file": key}, stores=False)
+        ask(client, kind="corpus", files={"file": key}, store=False)
     check = UploadCheck.unscoped.get()
-    assert check.refusal is not None
-    assert (check.state, check.refusal["code"]) == ("refused", "internal")
+    assert check.error is not None
+    assert (check.state, check.error["code"]) == ("refused", "internal")
 
 
 def test_an_upload_that_is_there_for_two_splits_frees_its_bytes_once(committed: World) -> None:
@@ -245,7 +251,7 @@ def test_an_upload_that_is_there_for_two_splits_frees_its_bytes_once(committed: 
     )
     asked = {"kind": "dataset", "name": "mood", "task": "classification", "allow_leaks": True}
     answer = ask(client, files={"train": key, "dev": key}, **asked).json()
-    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "quota_exceeded"), answer
+    assert (answer["state"], answer["error"]["code"]) == ("refused", "quota_exceeded"), answer
     assert storage_used(committed.tenant) == 2 * len(content)
 
 
@@ -261,8 +267,9 @@ def test_what_was_used_by_another_meanwhile_is_not_stored_twice(
 
     monkeypatch.setattr(checks, "uploads_consume", late)
     answer = ask(client, kind="corpus", name="news", files={"file": key}).json()
-    assert (answer["state"], answer["refusal"]["code"]) == ("refused", "conflict")
-    assert not Corpus.unscoped.exists()
+    assert (answer["state"], answer["error"]["code"]) == ("refused", "conflict")
+    with platform_scope():
+        assert not Corpus.unscoped.exists()
 
 
 def test_files_that_end_every_worker_are_given_up(committed: World, large: None, nudged: list[UUID]) -> None:
@@ -271,8 +278,8 @@ def test_files_that_end_every_worker_are_given_up(committed: World, large: None,
     UploadCheck.unscoped.update(state="running", attempts=3)
     check_run(check_id=key)
     check = UploadCheck.unscoped.get()
-    assert check.refusal is not None
-    assert (check.state, check.refusal["code"]) == ("refused", "internal")
+    assert check.error is not None
+    assert (check.state, check.error["code"]) == ("refused", "internal")
 
 
 def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
@@ -288,7 +295,7 @@ def test_an_upload_does_not_expire_while_a_worker_is_to_read_it(
 
 def test_checks_that_ended_long_ago_are_forgotten(world: World) -> None:
     client = world.client(world.developer)
-    ask(client, kind="corpus", files={"file": sent(client, CONTENT)}, stores=False)
+    ask(client, kind="corpus", files={"file": sent(client, CONTENT)}, store=False)
     assert checks_expire() == 0
     UploadCheck.unscoped.update(finished_at=timezone.now() - timedelta(hours=49))
     assert checks_expire() == 1

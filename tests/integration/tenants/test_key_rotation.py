@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.utils import timezone
 
 from tenants.accounts.models import ApiKey
@@ -13,6 +14,8 @@ from tenants.usage.models import Quota
 from tests.integration.tenants.content import audit_of
 from tests.integration.world import World
 from tests.unit.tenants.files import refused
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

@@ -17,6 +17,8 @@ from tenants.base.ttl_cache import process_cache
 from tests.integration.world import World
 from tests.processes import wait_until
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 KNOWN, REFUSED, SUSPENDED = 404, 401, 403
 """What the infer API says of a model that is not there: to a good key, a bad one, a suspended tenant's."""
 

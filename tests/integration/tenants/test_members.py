@@ -1,6 +1,5 @@
 """Tenants and who belongs to them."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +13,14 @@ from tenants.accounts.services.members import member_add, member_remove, member_
 from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import platform_scope
 from tenants.usage.selectors import quota_of
 from tests.integration.tenants.content import audit_of
 from tests.integration.versiontree.test_races import at_once
-from tests.integration.world import World, make_user, make_world
+from tests.integration.world import World, make_user
 from tests.unit.tenants.files import refused
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 RIGHTS = [
     ("owner", "owner", None),
@@ -80,6 +82,7 @@ def test_a_slug_is_plain(world: World, slug: str) -> None:
     assert refused(ErrorCode.INVALID_FIELD, lambda: tenant_create(slug=slug, name="x")).param == "slug"
 
 
+@platform_scope()
 def test_a_taken_slug_is_a_conflict(world: World) -> None:
     before = AuditEvent.unscoped.count()
     assert refused(ErrorCode.CONFLICT, lambda: tenant_create(slug="acme", name="x")).param == "slug"
@@ -154,15 +157,15 @@ def test_leaving_is_told_apart_from_being_removed_and_no_change_is_no_event(worl
     ]
 
 
-@pytest.mark.django_db(transaction=True)
-def test_of_owners_who_go_at_once_one_stays(upload_root: Path) -> None:
-    world = make_world()
+@platform_scope()
+def test_of_owners_who_go_at_once_one_stays(committed: World) -> None:
+    staff = committed.staff
     for round_number in range(5):
         people = [make_user(f"owner-{round_number}-{n}") for n in range(4)]
         tenant = tenant_create(slug=f"t-{round_number}", name="T", owner=people[0])
         members = [member_add(tenant=tenant, user=who, role="owner") for who in people[1:]]
         members.append(Membership.unscoped.get(tenant=tenant, user=people[0]))
-        leave = [lambda m=member: member_remove(membership=m, actor=world.staff) for member in members[:2]]
+        leave = [lambda m=member: member_remove(membership=m, actor=staff) for member in members[:2]]
         demote = [lambda m=member: member_set_role(membership=m, role="viewer") for member in members[2:]]
         outcomes = at_once(*leave, *demote)
         assert [error.code for error in outcomes if isinstance(error, HmiError)] == [ErrorCode.LAST_OWNER]

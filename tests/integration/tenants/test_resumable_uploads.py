@@ -9,13 +9,16 @@ import pytest
 from django.db import connection
 
 from tenants.base.errors import HmiError
+from tenants.base.scope import tenant_scope
+from tenants.datasets.append_only_file import append_chunks
 from tenants.datasets.models import Upload
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create
 from tenants.datasets.storage import CHUNK_BYTES, upload_store
-from tenants.datasets.upload_file import append_chunks
 from tests.integration.tenants.content import CORPUS, stored, stream
 from tests.integration.tenants.tus import TUS, b64, begun, digest_header, offset_of, send
-from tests.integration.world import World, make_world
+from tests.integration.world import World
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 CONTENT = CORPUS.encode()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -99,11 +102,8 @@ def test_of_a_piece_with_a_checksum_no_more_is_read_than_there_is_room_for(world
     assert upload_append(upload=upload, stream=stream(b"b" * 60), offset=40, checksum=right) == 100
 
 
-def test_a_file_that_is_not_what_was_promised_is_thrown_away(
-    transactional_db: None, upload_root: Path
-) -> None:
-    world = make_world()
-    client = world.client(world.developer)
+def test_a_file_that_is_not_what_was_promised_is_thrown_away(committed: World, upload_root: Path) -> None:
+    client = committed.client(committed.developer)
     for promise in ({}, {"sha256": SHA256}):
         address = begun(client, len(CONTENT), **promise)
         damaged = b"X" + CONTENT[1:]
@@ -145,7 +145,7 @@ def test_a_connection_that_breaks_leaves_what_it_brought(world: World) -> None:
     upload = upload_create(tenant=world.tenant, filename="a", size=1000, actor=world.developer)
     assert upload_append(upload=upload, stream=Breaking(b"a" * 250), offset=0) == 250
     assert upload_append(upload=upload, stream=stream(b"b" * 750), offset=250) == 1000
-    assert upload_store().incoming_path(upload.pk).read_bytes() == b"a" * 250 + b"b" * 750
+    assert upload_store().upload_path(upload.pk).read_bytes() == b"a" * 250 + b"b" * 750
     assert upload.is_complete
 
 
@@ -155,12 +155,12 @@ def test_a_connection_that_breaks_in_a_piece_with_a_checksum_leaves_nothing_of_i
     with pytest.raises(HmiError) as refused:
         upload_append(upload=upload, stream=Breaking(b"a" * 250), offset=0, checksum=checksum)
     assert refused.value.code == "checksum_mismatch"
-    assert upload_store().incoming_path(upload.pk).read_bytes() == b""
+    assert upload_store().upload_path(upload.pk).read_bytes() == b""
 
 
 def test_a_writer_that_was_overtaken_stops(world: World) -> None:
     upload = upload_create(tenant=world.tenant, filename="a", size=30, actor=world.developer)
-    path = upload_store().incoming_path(upload.pk)
+    path = upload_store().upload_path(upload.pk)
 
     def slow() -> Iterator[bytes]:
         yield b"a" * 10
@@ -173,14 +173,11 @@ def test_a_writer_that_was_overtaken_stops(world: World) -> None:
     assert path.read_bytes() == b"a" * 10 + b"b" * 10
 
 
-def test_of_writers_at_one_upload_each_byte_is_written_once(
-    transactional_db: None, upload_root: Path
-) -> None:
-    world = make_world()
+def test_of_writers_at_one_upload_each_byte_is_written_once(committed: World, upload_root: Path) -> None:
     size = 40_000
     content = bytes(number % 251 for number in range(size))
-    upload = upload_create(tenant=world.tenant, filename="a", size=size, actor=world.developer)
-    path = upload_store().incoming_path(upload.pk)
+    upload = upload_create(tenant=committed.tenant, filename="a", size=size, actor=committed.developer)
+    path = upload_store().upload_path(upload.pk)
     barrier = threading.Barrier(8)
 
     refused: list[HmiError] = []
@@ -189,9 +186,10 @@ def test_of_writers_at_one_upload_each_byte_is_written_once(
         barrier.wait()
         while (offset := path.stat().st_size) < size:
             try:
-                mine = Upload.unscoped.get(pk=upload.pk)
-                piece = Breaking(content[offset : offset + 1000])
-                upload_append(upload=mine, stream=piece, offset=offset)
+                with tenant_scope(committed.tenant):
+                    mine = Upload.unscoped.get(pk=upload.pk)
+                    piece = Breaking(content[offset : offset + 1000])
+                    upload_append(upload=mine, stream=piece, offset=offset)
             except HmiError as error:
                 refused.append(error)
         connection.close()

@@ -8,11 +8,13 @@ from django.db import IntegrityError, connection, transaction
 from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Membership, Tenant
 from tenants.audit.models import AuditEvent
 from tenants.base.managers import UnscopedQuery
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, PartedFile, Upload, UploadCheck
+from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
 from tenants.usage.models import Quota, UsageDay, UsageMonth, UsageSum
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
 from versiontree.transfer.models import Takeout
+
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
 OWNED = [
     ApiKey,
@@ -24,7 +26,7 @@ OWNED = [
     Invitation,
     IdempotentResponse,
     Membership,
-    PartedFile,
+    MultipartUpload,
     Quota,
     Takeout,
     Upload,

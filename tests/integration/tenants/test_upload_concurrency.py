@@ -17,6 +17,8 @@ from tenants.usage.models import Quota
 from tests.integration.tenants.content import CORPUS, corpus_file, put_corpus, stored
 from tests.integration.world import make_world
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 
 def together(count: int, act: Any) -> list[Any]:
     """Run it in so many threads at once; results or errors in any order."""

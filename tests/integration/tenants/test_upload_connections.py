@@ -19,6 +19,8 @@ from tests.integration.tenants.content import CORPUS
 from tests.integration.tenants.tus import b64, begun, offset_of, send
 from tests.integration.world import World, make_world
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 CONTENT = CORPUS.encode()
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 
@@ -43,7 +45,7 @@ def test_no_connection_to_the_database_is_held_while_a_client_sends(
 ) -> None:
     world, body = make_world(), Watching()
     upload = upload_create(tenant=world.tenant, filename="a", size=100, actor=world.developer)
-    upload_append(upload=upload, stream=body, offset=0, checksum=checksum, promised_sha256=SHA256)
+    upload_append(upload=upload, stream=body, offset=0, checksum=checksum, expected_sha256=SHA256)
     assert body.connected == [False]
 
 

@@ -16,7 +16,9 @@ from tenants.datasets.storage import UPLOADS_FOLDER
 from tenants.usage.models import Quota
 from tests.integration.tenants.content import CORPUS, stored
 from tests.integration.tenants.tus import TUS, UPLOADS, begin, begun, offset_of, send, sent
-from tests.integration.world import World, make_world
+from tests.integration.world import World
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 CONTENT = CORPUS.encode()
 
@@ -44,17 +46,16 @@ def test_nobody_else_can_see_or_touch_an_upload(world: World) -> None:
 def test_a_key_uploads_too_and_lists_its_own(world: World) -> None:
     _, plaintext = world.key()
     client = world.client(key=plaintext)
-    answer = begin(client, 3, address="/api/v1/uploads", mark="42")
+    answer = begin(client, 3, address="/api/v1/uploads", fingerprint="42")
     address = answer["Location"].removeprefix("http://testserver")
     assert send(client, address, b"abc").status_code == 204
     begun(world.client(world.developer), 7)
     listed = client.get("/api/v1/uploads").json()["results"]
-    assert [(one["mark"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
+    assert [(one["fingerprint"], one["offset"], one["size_bytes"]) for one in listed] == [("42", 3, 3)]
 
 
-def test_an_upload_that_is_deleted_is_gone_with_its_file(transactional_db: None, upload_root: Path) -> None:
-    world = make_world()
-    client = world.client(world.developer)
+def test_an_upload_that_is_deleted_is_gone_with_its_file(committed: World, upload_root: Path) -> None:
+    client = committed.client(committed.developer)
     address = begun(client, 100)
     send(client, address, b"a" * 10)
     assert client.delete(address, headers=TUS).status_code == 204
@@ -79,20 +80,19 @@ def test_a_file_beyond_the_limit_is_refused_before_a_byte_is_sent(world: World, 
 
 
 def test_what_nobody_goes_on_with_expires_and_a_new_piece_puts_that_off(
-    transactional_db: None, upload_root: Path, settings: Settings
+    committed: World, upload_root: Path, settings: Settings
 ) -> None:
-    world = make_world()
-    settings.HMI_UPLOAD_LIFE_H = 2.0
-    client = world.client(world.developer)
+    settings.HMI_UPLOAD_EXPIRY_H = 2.0
+    client = committed.client(committed.developer)
     left, alive = begun(client, 100), begun(client, 100)
     Upload.unscoped.update(expires_at=timezone.now() + timedelta(seconds=60))
     send(client, alive, b"a")
     Upload.unscoped.filter(pk=left.rpartition("/")[2]).update(expires_at=timezone.now())
     assert client.head(left, headers=TUS).status_code == 404
-    assert storage_used(world.tenant) == 100
+    assert storage_used(committed.tenant) == 100
     assert uploads_expire() == 1
     assert {path.rpartition("/")[2] for path in stored(upload_root)} == {alive.rpartition("/")[2]}
-    remaining = Upload.objects.for_tenant(world.tenant).get().expires_at - timezone.now()
+    remaining = Upload.objects.for_tenant(committed.tenant).get().expires_at - timezone.now()
     assert timedelta(hours=1.9) < remaining <= timedelta(hours=2)
 
 

@@ -7,6 +7,8 @@ import pytest
 from tests.integration.tenants.tus import TUS, UPLOADS, begun
 from tests.integration.world import World
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 
 def test_the_server_says_what_of_the_protocol_it_speaks(world: World) -> None:
     answer = world.client(world.developer).options(UPLOADS)
@@ -30,7 +32,7 @@ def test_metadata_that_is_not_base64_of_utf8_is_refused(world: World, metadata: 
 
 def test_a_mark_with_a_nul_is_kept_without_it(world: World) -> None:
     client = world.client(world.developer)
-    assert client.get(begun(client, 5, mark="a\0b")).json()["mark"] == "ab"
+    assert client.get(begun(client, 5, fingerprint="a\0b")).json()["fingerprint"] == "ab"
 
 
 @pytest.mark.parametrize("length", ["", "-1", "1.5", "many", "9" * 30])

@@ -9,6 +9,7 @@ from django.db import models, transaction
 from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from tenants.base.errors import ErrorCode
+from tenants.base.scope import tenant_scope
 from tenants.datasets.models import Corpus, DatasetSplit
 from tenants.datasets.selectors.uploads import corpora_of, platform_corpora, storage_used
 from tenants.datasets.services.corpora import corpus_delete, corpus_preview
@@ -27,8 +28,10 @@ from tests.integration.tenants.content import (
     stored,
     stream,
 )
-from tests.integration.world import World, make_world
+from tests.integration.world import World
 from tests.unit.tenants.files import refused
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 
 def test_a_corpus_is_stored_once_in_canonical_form(world: World, upload_root: Path) -> None:
@@ -195,10 +198,9 @@ def test_a_failure_of_the_disk_leaves_no_row(
     assert nothing_is_left(upload_root)
 
 
-def test_an_upload_inside_a_transaction_is_our_own_mistake(transactional_db: None, upload_root: Path) -> None:
-    world = make_world()
+def test_an_upload_inside_a_transaction_is_our_own_mistake(committed: World, upload_root: Path) -> None:
     with pytest.raises(RuntimeError, match="durable"), transaction.atomic():
-        put_corpus(world)
+        put_corpus(committed)
     assert nothing_is_left(upload_root)
 
 
@@ -224,7 +226,7 @@ def test_a_deleted_upload_takes_its_file_along(
         corpus_delete(corpus=mine, actor=world.owner)
         dataset_delete(dataset=dataset, actor=world.owner)
     assert stored(upload_root) == {f"{theirs.sha256[:2]}/{theirs.sha256}"}
-    with django_capture_on_commit_callbacks(execute=True):
+    with django_capture_on_commit_callbacks(execute=True), tenant_scope(world.other):
         corpus_delete(corpus=theirs, actor=world.stranger)
     assert nothing_is_left(upload_root)
 

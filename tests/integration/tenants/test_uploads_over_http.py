@@ -22,7 +22,7 @@ from tests.integration.tenants.tus import PIECE
 from tests.integration.world import World, make_world
 from tests.processes import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("in_platform_scope")]
 
 MEBIBYTE = 1024**2
 PIECES, PIECE_BYTES = 32, 64 * MEBIBYTE

@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from hmi_site.server_urls import EMBEDDED_ADMIN
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import platform_scope
 from tenants.base.ttl_cache import process_cache
 from tenants.usage.models import Quota, UsageDay
 from tenants.usage.selectors import quota_of, requests_today, usage_of
@@ -25,9 +26,11 @@ from tenants.usage.services.quotas import (
 )
 from tenants.usage.services.usage import usage_flush, usage_record
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
-from tests.integration.world import World, make_world
+from tests.integration.world import World
 from tests.processes import wait_until
 from tests.unit.tenants.files import refused
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 
 def counted(world: World) -> list[dict[str, Any]]:
@@ -35,6 +38,7 @@ def counted(world: World) -> list[dict[str, Any]]:
     return list(UsageDay.objects.for_tenant(world.tenant).order_by("day", "model_name").values(*fields))
 
 
+@platform_scope()
 def test_requests_add_up_per_hplm_and_day(world: World) -> None:
     for failed in (False, False, True):
         usage_record(tenant=world.tenant, model_name="mood", inputs=2, tokens=30, failed=failed)
@@ -51,14 +55,13 @@ def test_requests_add_up_per_hplm_and_day(world: World) -> None:
     assert {row.day for row in usage_of(world.tenant, today - timedelta(days=1))} == {today}
 
 
-def test_no_request_is_lost_or_counted_twice_under_threads(transactional_db: None) -> None:
-    world = make_world()
+def test_no_request_is_lost_or_counted_twice_under_threads(committed: World) -> None:
     barrier = threading.Barrier(8)
 
     def many() -> None:
         barrier.wait()
         for number in range(25):
-            usage_record(tenant=world.tenant, model_name=f"h{number % 3}", inputs=2, tokens=3, failed=False)
+            usage_record(tenant=committed.tenant, model_name=f"h{number % 3}", inputs=2, tokens=3)
         connection.close()
 
     threads = [threading.Thread(target=many) for _ in range(8)]
@@ -66,7 +69,7 @@ def test_no_request_is_lost_or_counted_twice_under_threads(transactional_db: Non
         thread.start()
     for thread in threads:
         thread.join()
-    rows = counted(world)
+    rows = counted(committed)
     assert [row["model_name"] for row in rows] == ["h0", "h1", "h2"]
     assert [sum(row[name] for row in rows) for name in ("requests", "inputs", "tokens")] == [200, 400, 600]
 
@@ -86,6 +89,7 @@ def use(world: World, times: int) -> None:
         usage_record(tenant=world.tenant, model_name="mood", inputs=2, tokens=30)
 
 
+@platform_scope()
 def test_what_came_within_the_interval_is_written_in_one_statement(
     world: World, batched: Settings, django_assert_num_queries: Any
 ) -> None:
@@ -102,37 +106,35 @@ def test_what_came_within_the_interval_is_written_in_one_statement(
         usage_flush()
 
 
-def test_it_is_written_without_anybody_asking(transactional_db: None) -> None:
-    world, buffer, day = make_world(), UsageBuffer(), date(2026, 1, 1)
+def test_it_is_written_without_anybody_asking(committed: World) -> None:
+    buffer, day = UsageBuffer(), date(2026, 1, 1)
     for times in (1, 2):
-        buffer.add(world.tenant.pk, day, "mood", UsageCount(times, 1, 1, 0))
+        buffer.add(committed.tenant.pk, day, "mood", UsageCount(times, 1, 1, 0))
         buffer.flush_after(0.05)
-        wait_until(lambda: not buffer.unflushed(world.tenant.pk, day))
-    wait_until(lambda: [row["requests"] for row in counted(world)] == [3])
+        wait_until(lambda: not buffer.unflushed(committed.tenant.pk, day))
+    wait_until(lambda: [row["requests"] for row in counted(committed)] == [3])
 
 
 def test_what_could_not_be_written_then_is_written_later(
-    transactional_db: None, caplog: pytest.LogCaptureFixture
+    committed: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world, buffer, known = make_world(), UsageBuffer(), connection.settings_dict
+    buffer, known = UsageBuffer(), connection.settings_dict
     as_admin = {"host": known["HOST"], "user": EMBEDDED_ADMIN, "dbname": known["NAME"]}
     with psycopg.connect(**as_admin, autocommit=True) as admin:
         admin.execute(f'ALTER ROLE "{known["USER"]}" NOLOGIN')
         try:
-            buffer.add(world.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
+            buffer.add(committed.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
             buffer.flush_after(0.05)
             wait_until(lambda: "could not be written down yet" in caplog.text)
-            assert counted(world) == []
+            assert counted(committed) == []
         finally:
             admin.execute(f'ALTER ROLE "{known["USER"]}" LOGIN')
-    wait_until(lambda: [row["requests"] for row in counted(world)] == [1])
+    wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
 
 
-def test_a_thread_that_fails_leaves_no_connection(
-    transactional_db: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world, buffer = make_world(), UsageBuffer()
-    buffer.add(world.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
+def test_a_thread_that_fails_leaves_no_connection(committed: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = UsageBuffer()
+    buffer.add(committed.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
 
     def fails(_: object) -> None:
         with connection.cursor() as cursor:
@@ -146,10 +148,10 @@ def test_a_thread_that_fails_leaves_no_connection(
 
 
 def test_a_thread_that_could_not_start_is_not_waited_for(
-    transactional_db: None, monkeypatch: pytest.MonkeyPatch
+    committed: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world, buffer = make_world(), UsageBuffer()
-    buffer.add(world.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
+    buffer = UsageBuffer()
+    buffer.add(committed.tenant.pk, date(2026, 1, 1), "mood", UsageCount(1, 1, 1, 0))
 
     def fails(_: object) -> None:
         raise RuntimeError("can't start new thread")
@@ -159,7 +161,7 @@ def test_a_thread_that_could_not_start_is_not_waited_for(
         with pytest.raises(RuntimeError):
             buffer.flush_after(0.05)
     buffer.flush_after(0.05)
-    wait_until(lambda: [row["requests"] for row in counted(world)] == [1])
+    wait_until(lambda: [row["requests"] for row in counted(committed)] == [1])
 
 
 def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.LogCaptureFixture) -> None:
@@ -185,7 +187,8 @@ def test_the_counts_of_a_tenant_that_was_deleted_keep_nobody_else_s_from_being_w
         buffer.add(tenant_id, day, "mood", UsageCount(1, 1, 1, 0))
     buffer.flush()
     assert [row["requests"] for row in counted(world)] == [1]
-    assert UsageDay.unscoped.count() == 1
+    with platform_scope():
+        assert UsageDay.unscoped.count() == 1
 
 
 CHECKS: list[tuple[str, Callable[..., None]]] = [
@@ -196,6 +199,7 @@ CHECKS: list[tuple[str, Callable[..., None]]] = [
 
 
 @pytest.mark.parametrize(("limit", "check"), CHECKS)
+@platform_scope()
 def test_one_more_is_allowed_up_to_the_limit(world: World, limit: str, check: Callable[..., None]) -> None:
     Quota.unscoped.filter(tenant=world.tenant).update(**{limit: 4})
     check(tenant=world.tenant, having=3)
@@ -224,6 +228,7 @@ def test_requests_of_today_count_and_the_error_says_when_to_come_back(world: Wor
     assert 1 <= error.retry_after <= 24 * 3600
 
 
+@platform_scope()
 def test_a_quota_counts_what_is_not_written_yet(
     world: World, batched: Settings, django_assert_num_queries: Any
 ) -> None:

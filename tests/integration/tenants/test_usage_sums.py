@@ -16,11 +16,13 @@ from django.db.models.functions import TruncMonth
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tenants.accounts.services.tenant_deletion import tenant_names_blank
+from tenants.accounts.services.tenant_deletion import tenant_anonymize
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 from tenants.usage.selectors import SUMMED, UsageBy, requests_today, usage_batches, usage_by, usage_total
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tests.integration.world import World, make_world
+
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
 FIRST = date(2026, 1, 1)
 KEYS = ("", "k1", "k2")
@@ -135,7 +137,7 @@ STEPS: dict[str, Callable[[World, Any], object]] = {
     "delete": lambda world, chosen: some(world, chosen).delete(),
     "rename": lambda world, chosen: some(world, chosen).update(day=F("day") + timedelta(days=next(later))),
     "undo": undo,
-    "leave": lambda world, other: tenant_names_blank(tenant=world.other if other else world.tenant),
+    "leave": lambda world, other: tenant_anonymize(tenant=world.other if other else world.tenant),
 }
 
 
@@ -188,13 +190,15 @@ def test_all_that_is_shown_of_a_period_agrees(world: World) -> None:
     assert (total.requests, total.failed) == (30, 12)
     for by in UsageBy:
         assert sum(row["requests"] for row in usage_by(period[0], by, *period[1:])) == 30, by
-    assert [row["name"] for row in usage_by(period[0], UsageBy.MODEL, *period[1:], only=["spam"])] == ["spam"]
+    assert [row["name"] for row in usage_by(period[0], UsageBy.MODEL, *period[1:], names=["spam"])] == [
+        "spam"
+    ]
     whole = (period[0], UsageBy.MODEL, FIRST, date(2026, 1, 31))
     assert list(usage_by(*whole)) == list(usage_by(*whole[:3])) != []
     assert [row["requests"] for row in usage_by(*whole)] == [18, 18], "of whole months from their sums"
     read = partial(usage_batches, *period, ("day", "model_name", "key_prefix", "requests"))
-    for at_once in (1, 2, 100):
-        rows = [row for part in read(at_once=at_once) for row in part]
+    for batch_size in (1, 2, 100):
+        rows = [row for part in read(batch_size=batch_size) for row in part]
         newest_first = sorted(rows, key=lambda row: (-row[0].toordinal(), row[1], row[2]))
         assert rows == newest_first
         assert (len(rows), sum(row[3] for row in rows)) == (12, 30)
@@ -207,7 +211,7 @@ def test_between_two_parts_nothing_is_open(transactional_db: None) -> None:
 
     world = make_world()
     count(world, [((False, FIRST, hplm, ""), UsageCount(1, 1, 1)) for hplm in HPLMS])
-    parts = usage_batches(world.tenant, FIRST, FIRST, ("requests",), at_once=1)
+    parts = usage_batches(world.tenant, FIRST, FIRST, ("requests",), batch_size=1)
     assert next(parts) == [(1,)]
     assert connection.connection is None
     assert next(parts) == [(1,)]

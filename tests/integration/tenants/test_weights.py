@@ -11,6 +11,8 @@ from tenants.audit.models import AuditEvent
 from tenants.base.errors import HmiError
 from tests.integration.world import World
 
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
+
 OUT_OF_RANGE = [0.0, -1.0, 0.001, 100.5, float("inf"), float("nan")]
 
 

@@ -14,9 +14,9 @@ from versiontree.tree.models import Artifact, Version
 from versiontree.tree.services.evaluations import evaluation_record
 from versiontree.tree.services.versions import dataset_check
 from workers.training.evaluate import write_answers
-from workers.training.tasks.base import Judged
+from workers.training.tasks.base import EvaluatedRow
 
-Judge = Callable[[dict[str, Any], int], Judged]
+Judge = Callable[[dict[str, Any], int], EvaluatedRow]
 """What is answered to a row of that number, from 0."""
 
 
@@ -31,7 +31,7 @@ def answers_keep(
     judged = [judge(json.loads(line), number) for number, line in enumerate(lines)]
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     with store.workspace("answers") as folder:
-        write_answers(folder / "answers", task=about["task"], file=file, judged=judged, most=most)
+        write_answers(folder / "answers", task=about["task"], file=file, evaluated=judged, max_rows=most)
         made = store.ingest("answers", folder / "answers")
     row, _ = Artifact.objects.get_or_create(
         kind=made.kind, digest=made.digest, defaults={"size": made.size, "files": dict(made.files)}
@@ -42,9 +42,9 @@ def answers_keep(
 def label_judge(wrong: Callable[[int], str]) -> Judge:
     """Answers of a classification: the label that `wrong` says, or the right one where it says nothing."""
 
-    def judge(row: dict[str, Any], number: int) -> Judged:
+    def judge(row: dict[str, Any], number: int) -> EvaluatedRow:
         answer = wrong(number) or row["label"]
         right = answer == row["label"]
-        return Judged(row["label"], answer, right, round(0.5 + (number % 40) / 100, 4))
+        return EvaluatedRow(row["label"], answer, right, round(0.5 + (number % 40) / 100, 4))
 
     return judge

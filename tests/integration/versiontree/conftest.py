@@ -1,11 +1,13 @@
-"""A grove on real PostgreSQL: one root, one platform domain, two tenants who are strangers to each other."""
+"""A version tree in PostgreSQL: one root, one domain of the platform, and two tenants."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rest_framework.test import APIClient
 
 from tenants.accounts.models import User
+from tenants.base.scope import tenant_scope
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
@@ -27,12 +29,19 @@ def broker(redis_url: str) -> str:
 
 @pytest.fixture
 def acme(db: None) -> TenantFixture:
-    return tree_factory.household("acme")
+    return tree_factory.create_tenant("acme")
+
+
+@pytest.fixture
+def in_acme_scope(acme: TenantFixture) -> Iterator[None]:
+    """Show the rows of acme and the shared ones of the platform, as a request by acme does."""
+    with tenant_scope(acme.tenant):
+        yield
 
 
 @pytest.fixture
 def globex(db: None) -> TenantFixture:
-    return tree_factory.household("globex")
+    return tree_factory.create_tenant("globex")
 
 
 @pytest.fixture

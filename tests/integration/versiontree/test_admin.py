@@ -18,7 +18,7 @@ from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def staff(db: None, client: Client) -> Iterator[Client]:
 def test_adding_a_root_registers_it(staff: Client, tmp_path: Path) -> None:
     text = tree_factory.corpus(None, "prose")
     source = tree_factory.checkpoint(tmp_path / "ckpt")
-    form = {"name": "bert", "source": source, "corpus": text.pk, "lower": "", "alpha": "50"}
+    form = {"name": "bert", "source": source, "corpus": text.pk, "lower_layers": "", "alpha": "50"}
     answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 302, answer.content.decode()
     root = Root.objects.get(name="bert")
@@ -44,7 +44,7 @@ def test_a_bad_root_is_refused_at_the_form_and_leaves_nothing(staff: Client, tmp
     folder = tmp_path / "pickled"
     folder.mkdir()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem")
-    form = {"name": "bert", "source": str(folder), "corpus": text.pk, "lower": "", "alpha": "50"}
+    form = {"name": "bert", "source": str(folder), "corpus": text.pk, "lower_layers": "", "alpha": "50"}
     answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 200
     assert "pytorch_model.bin" in answer.content.decode()
@@ -126,7 +126,7 @@ def test_what_refuses_new_data_stands_on_the_form(staff: Client, root: Version, 
     tags = tree_factory.dataset(acme.tenant, "tags", task="tagging")
     change = reverse("admin:tree_hplm_change", args=[version.hplm_id])
     early = staff.post(change, {"chosen_dataset": acme.dataset.pk, **NO_INLINES})
-    assert "No version of the model spam is ready to go on from." in plain(early)
+    assert "No version of the model spam is ready to train further." in plain(early)
     other_task = staff.post(change, {"chosen_dataset": tags.pk, **NO_INLINES})
     assert "Select a valid choice" in plain(other_task)
     assert Version.unscoped.filter(hplm=version.hplm_id).count() == 1

@@ -20,7 +20,7 @@ from versiontree.tree.models import Alias, AliasMove, Hplm, Version
 from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture

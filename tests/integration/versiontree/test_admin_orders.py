@@ -27,7 +27,7 @@ from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.serving_manifest import manifest_content
 
 DOMAIN, HPLM = "admin:tree_domain", "admin:tree_hplm"
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_what_is_done_on_the_page_of_a_row_leads_back_there(
     hplm = tree_factory.hplm_of(tree_factory.ready_hplm(root, "spam", acme))
     page = reverse("admin:tree_hplm_change", args=[hplm.pk])
     assert 'value="pin"' in staff.get(page).content.decode()
-    sent = {"action": "pin", "_selected_action": hplm.pk, "page_of": hplm.pk}
+    sent = {"action": "pin", "_selected_action": hplm.pk, "return_to": hplm.pk}
     assert staff.post(reverse("admin:tree_hplm_changelist"), sent).headers["Location"] == page
     now = staff.get(page).content.decode()
     assert ('value="pin"' in now, 'value="unpin"' in now) == (False, True)
@@ -156,7 +156,7 @@ def test_a_domain_that_is_kept_back_is_seen_by_nobody_until_it_is_published(
 ) -> None:
     text = tree_factory.corpus(None, "medicine")
     form = {"name": "draft", "description": "", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
-    staff.post(reverse("admin:tree_domain_add"), {**form, "kept_back": "on"})
+    staff.post(reverse("admin:tree_domain_add"), {**form, "unpublished": "on"})
     owner = Domain.unscoped.get()
     version = Version.unscoped.get(domain=owner)
     assert "is ready" in act(staff, "domain", "publish", owner)
@@ -207,15 +207,15 @@ def test_jobs_are_moved_in_the_queue_and_in_that_of_the_broker(
     staff: Client, queue: list[Job], redis_client: redis.Redis
 ) -> None:
     assert places(queue) == [1, 2, 3]
-    assert "1 now first" in act(staff, "job", "first", queue[2])
-    assert "1 now last" in act(staff, "job", "last", queue[0])
+    assert "1 set to high priority" in act(staff, "job", "high", queue[2])
+    assert "1 set to lowest priority" in act(staff, "job", "lowest", queue[0])
     assert places(queue) == [3, 2, 1]
     assert messages(redis_client)[0] == repr([str(queue[2].pk)])
     assert [message_is_stale(job_id=job.pk, priority=3) for job in queue] == [True, False, True]
     assert not message_is_stale(job_id=queue[2].pk, priority=0)
     job_claim(job_id=queue[1].pk, worker="w", lease_s=30)
-    assert "cannot be moved" in act(staff, "job", "first", queue[1])
-    with pytest.raises(HmiError, match="no place in the queue"):
+    assert "cannot be given another priority" in act(staff, "job", "high", queue[1])
+    with pytest.raises(HmiError, match="not a priority"):
         job_prioritise(job=queue[0], priority=4, actor=None)
 
 

@@ -22,7 +22,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.training_settings import SETTING_SPECS
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture
@@ -100,16 +100,16 @@ def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
 def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path: Path) -> None:
     add = reverse("admin:tree_root_add")
     settings = settings_shown(staff, add)
-    assert set(settings) == {*SETTING_SPECS[JobKind.CONVERT], "vectors"} - {"lower"}
+    assert set(settings) == {*SETTING_SPECS[JobKind.CONVERT], "vectors"} - {"lower_layers"}
     text = tree_factory.corpus(None, "prose")
     form = {
         "name": "bert", "source": tree_factory.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha":
-        "50", "lower": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
+        "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
     }  # fmt: skip
     assert staff.post(add, form).status_code == 302
     version = Version.unscoped.get(root__name="bert")
     convert, build = tree_factory.jobs_in_order(version)
-    chosen = {"lower": 2, "n": 4, "distil_minutes": 1.5}
+    chosen = {"lower_layers": 2, "n": 4, "distil_minutes": 1.5}
     assert version.config["settings"] == convert.params["settings"] == chosen
     assert build.params["settings"] == {"vectors": "int8"}
 
@@ -119,9 +119,9 @@ def test_the_settings_of_a_domain_are_folded_away_and_sent(staff: Client, root: 
     add = reverse("admin:tree_domain_add")
     assert set(settings_shown(staff, add)) == {*SETTING_SPECS[JobKind.FURTHER_PRETRAIN], "vectors"}
     form = {"name": "biomedicine", "parent": root.pk, "corpus": text.pk, "alpha": "40"}
-    assert staff.post(add, form | {"likeness": "2", "vectors": "int8"}).status_code == 302
+    assert staff.post(add, form | {"distillation_weight": "2", "vectors": "int8"}).status_code == 302
     first = tree_factory.do_jobs(Version.unscoped.get(domain__name="biomedicine"))
-    assert (first.config["settings"], first.config["vectors"]) == ({"likeness": 2.0}, "int8")
+    assert (first.config["settings"], first.config["vectors"]) == ({"distillation_weight": 2.0}, "int8")
     change = reverse("admin:tree_domain_change", args=[first.domain_id])
     assert "vectors" in settings_shown(staff, change)
     for number, (asked, stored) in enumerate((("", "int8"), ("float16", "float16")), start=2):

@@ -27,7 +27,7 @@ from versiontree.jobs.services.transitions import job_transition
 from versiontree.tree.models import Alias, Version
 from versiontree.tree.models.version import LEGAL_VERSION_TRANSITIONS, VersionState
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 _serial = count(1)
 
 

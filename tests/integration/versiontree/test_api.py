@@ -12,7 +12,7 @@ from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Hplm, Version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture
@@ -288,9 +288,9 @@ def test_a_domain_is_grown_and_compacted_over_http(
     tree_factory.do_jobs(Version.unscoped.get(pk=made.json()["id"]))
     domain = key.get(f"{V1}/domains").json()["results"][0]["id"]
     assert error(key.post(f"{V1}/domains/{domain}/compact"))[:2] == (404, "not_found")
-    refused = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"minimum_count": 0}})
-    assert error(refused) == (422, "invalid_field", "settings.minimum_count")
-    grown = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"minimum_count": 5}})
+    refused = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"min_count": 0}})
+    assert error(refused) == (422, "invalid_field", "settings.min_count")
+    grown = key.post(f"{V1}/domains/{domain}/grow", {"settings": {"min_count": 5}})
     assert grown.status_code == 201, grown.content
     assert [job["kind"] for job in grown.json()["jobs"]] == ["grow"]
     tree_factory.do_jobs(Version.unscoped.get(pk=grown.json()["id"]))

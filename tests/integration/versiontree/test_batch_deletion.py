@@ -27,7 +27,7 @@ from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.usefixtures("upload_root")
+pytestmark = pytest.mark.usefixtures("in_platform_scope", "upload_root")
 
 
 def sent(home: TenantFixture, name: str = "in") -> Batch:
@@ -152,7 +152,7 @@ def test_people_and_administrators_delete_and_cancel_them_too(
     client.force_login(User.objects.create_superuser("boss"))
     assert "1 cancelled" in act(client, "batch", "cancel", waiting)
     assert "1 deleted" not in act(client, "batch", "remove", old, typed_name="wrong")
-    gone = act(client, "batch", "remove", old, typed_name=str(old), page_of=str(old.pk))
+    gone = act(client, "batch", "remove", old, typed_name=str(old), return_to=str(old.pk))
     assert "1 deleted" in gone
     assert "Perhaps it was deleted" not in gone
     assert [row.pk for row in Batch.unscoped.all()] == [waiting.pk]

@@ -28,7 +28,7 @@ from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete
 from versiontree.tree.services.versions import version_transition
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 QUERIES = 18
 """Of a round that removes something, in one batch."""
@@ -52,7 +52,7 @@ def collect(*, dry_run: bool = False) -> list[str]:
 
 def test_nothing_of_a_living_tree_is_collected(domain: Version, model: Version) -> None:
     do_jobs(model)
-    tree_factory.new_hplm(domain, "building", tree_factory.household("third"))
+    tree_factory.new_hplm(domain, "building", tree_factory.create_tenant("third"))
     assert collect() == []
 
 

@@ -25,7 +25,7 @@ from versiontree.tree.services.growth import domain_grow
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 from versiontree.tree.services.versions import version_transition
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db]
+pytestmark = [pytest.mark.slow, pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 _serial = count(1)
 
 

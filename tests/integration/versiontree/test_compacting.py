@@ -17,7 +17,7 @@ from versiontree.tree.services.growth import domain_grow
 from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.serving_manifest import manifest_content
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def longer(version: Version, tables: int) -> Version:
@@ -95,9 +95,14 @@ def test_a_version_made_here_says_nothing_that_was_said_of_the_one_before(
     domain: Version, make: Callable[..., Version]
 ) -> None:
     """Not where it was imported from, what was amiss with its text, or how it grew."""
-    said = {"imported": {"name": "x", "number": 3}, "warnings": ["short"], "grown": {"most": 1}, "alpha": 50}
+    said = {
+        "imported": {"name": "x", "number": 3},
+        "warnings": ["short"],
+        "grown": {"max_fragments": 1},
+        "alpha": 50,
+    }
     tip = version_create(
-        of=tree_factory.domain_of(domain),
+        owner=tree_factory.domain_of(domain),
         root=domain.root,
         parent=domain,
         tenant=None,

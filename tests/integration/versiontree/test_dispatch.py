@@ -20,7 +20,7 @@ from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_release
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("in_platform_scope")]
 
 
 def messages(client: redis.Redis) -> list[str]:
@@ -91,27 +91,27 @@ def test_a_job_that_is_handed_back_keeps_its_place(tuning: Job, redis_client: re
 
 def test_a_lost_message_is_sent_again(tuning: Job, redis_client: redis.Redis) -> None:
     redis_client.flushall()
-    assert leases_recover().nudged == 0
+    assert leases_recover().redispatched == 0
     quiet_for(tuning, 11)
-    assert leases_recover().nudged == 1
+    assert leases_recover().redispatched == 1
     assert messages(redis_client) == [repr([str(tuning.pk)])]
 
 
 def test_a_job_that_waits_long_is_announced_ever_more_rarely(tuning: Job) -> None:
     quiet_for(tuning, 11)
-    assert leases_recover().nudged == 1
+    assert leases_recover().redispatched == 1
     quiet_for(tuning, 11)
-    assert leases_recover().nudged == 0
+    assert leases_recover().redispatched == 0
     quiet_for(tuning, 21)
-    assert leases_recover().nudged == 1
+    assert leases_recover().redispatched == 1
     Job.unscoped.filter(pk=tuning.pk).update(dispatches=1000)
     quiet_for(tuning, 301)
-    assert leases_recover().nudged == 1
+    assert leases_recover().redispatched == 1
 
 
 def test_a_job_whose_worker_died_is_announced_again(tuning: Job, redis_client: redis.Redis) -> None:
     tree_factory.claim(tuning)
-    Job.unscoped.filter(pk=tuning.pk).update(lease_until=timezone.now() - timedelta(seconds=1))
+    Job.unscoped.filter(pk=tuning.pk).update(lease_expires_at=timezone.now() - timedelta(seconds=1))
     redis_client.flushall()
     leases_recover()
     assert messages(redis_client) == [repr([str(tuning.pk)])]

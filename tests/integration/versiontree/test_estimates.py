@@ -17,6 +17,7 @@ from inference.hplm.heads import Head
 from inference.hplm.hplm import FIXED_LABELS, Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from tenants.audit.models import AuditEvent
+from tenants.base.scope import platform_scope
 from tenants.datasets.models import Dataset
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
@@ -28,6 +29,8 @@ from versiontree.tree.selectors.estimates import Estimate, domain_estimate, hplm
 from versiontree.tree.selectors.past_jobs import range_from_past
 from versiontree.tree.training_settings import settings_with_defaults
 from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_bytes
+
+pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 HIDDEN, INNER, LAYERS = 16, 40, 3
 
@@ -50,12 +53,13 @@ def test_without_past_jobs_a_model_of_cost_speaks_and_doubts_itself(
     root: Version, acme: TenantFixture
 ) -> None:
     guess = estimate(root, acme)
-    assert guess.jobs == 0
+    assert guess.past_jobs == 0
     assert guess.seconds.high >= 8 * guess.seconds.low > 0
     assert estimate(root, acme, epochs=100).seconds.likely > guess.seconds.likely
-    assert (guess.queue.place, guess.queue.wait_s) == (1, 0)
+    assert (guess.queue.position, guess.queue.wait_s) == (1, 0)
 
 
+@platform_scope()
 def test_past_jobs_on_the_same_root_say_how_long_it_takes(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
@@ -63,12 +67,13 @@ def test_past_jobs_on_the_same_root_say_how_long_it_takes(
     for number, home in enumerate((acme, globex, acme, globex)):
         done(root, home, f"past-{number}", 100 + number)
     told = estimate(root, acme)
-    assert told.jobs == 4
+    assert told.past_jobs == 4
     assert told.seconds.low < 103.5 < told.seconds.high < 200
     more = estimate(root, acme, trials=3, epochs=30)
     assert more.seconds.likely > 2 * told.seconds.likely
 
 
+@platform_scope()
 def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
@@ -84,7 +89,7 @@ def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
     (folder / "root.json").write_text(json.dumps(shape))
     rough = guess()
     lower = VersionArtifact.unscoped.get(version=root, role="lower").artifact.size
-    assert (rough.jobs, rough.storage_is_rough) == (0, True)
+    assert (rough.past_jobs, rough.storage_is_rough) == (0, True)
     assert rough.storage_bytes == lower + int(
         acme.corpus.size_bytes * 0.51 / 5 * table_row_bytes(shape, "float16")
     )
@@ -93,7 +98,7 @@ def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
             tree_factory.ready_domain(root, f"past-{number}", home=home), seconds=(300, 100), table=1_000_000
         )
     told = guess()
-    assert (told.jobs, told.storage_is_rough) == (3, False)
+    assert (told.past_jobs, told.storage_is_rough) == (3, False)
     assert told.storage_bytes == lower + 1_000_000
     assert told.seconds.low < 400 < told.seconds.high
     assert told.seconds.likely == pytest.approx(400)
@@ -121,7 +126,7 @@ def test_what_waits_before_it_counts(root: Version, acme: TenantFixture) -> None
     for number in range(2):
         tree_factory.new_hplm(root, f"queued-{number}", acme)
     queue = estimate(root, acme).queue
-    assert (queue.place, queue.wait_s) == (3, 120)
+    assert (queue.position, queue.wait_s) == (3, 120)
 
 
 @given(
@@ -189,7 +194,7 @@ def test_the_api_estimates_and_writes_nothing(root: Version, acme: TenantFixture
         assert answer.status_code == 200, answer.json()
     told = answer.json()
     assert told["seconds"]["low"] <= told["seconds"]["likely"] <= told["seconds"]["high"]
-    assert (told["jobs"], told["queue"], told["warnings"]) == (0, {"place": 1, "wait_s": 0.0}, [])
+    assert (told["past_jobs"], told["queue"], told["warnings"]) == (0, {"position": 1, "wait_s": 0.0}, [])
     assert counted == (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
 
 
@@ -232,8 +237,8 @@ def test_the_api_estimates_domains_as_it_would_make_them_and_makes_none(
             told = answer.json()
             assert told["seconds"]["low"] >= 30 * 60, "as long as it is told"
             assert told["seconds"]["low"] < told["seconds"]["high"]
-            assert told["storage_bytes"] is None, "the root of this grove has no file of its own"
-            assert (told["storage_is_rough"], told["queue"]["place"]) == (False, 1)
+            assert told["storage_bytes"] is None, "the root of this tree has no file of its own"
+            assert (told["storage_is_rough"], told["queue"]["position"]) == (False, 1)
             for wrong, param in (
                 ({"alpha": 101}, "alpha"),
                 ({"corpus": 0}, "corpus"),

@@ -22,7 +22,7 @@ from versiontree.tree.selectors import recommended_root
 from versiontree.tree.selectors.coverage import coverage_record, coverages_of
 from versiontree.tree.selectors.recommended_root import root_recommended
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope", "upload_root")]
 __all__ = ["reader"]
 
 
@@ -34,7 +34,7 @@ def looked_at(home: TenantFixture, kind: str, content: str, **options: str) -> U
     )
     files = {"file" if kind == "corpus" else "train": upload}
     return check_create(
-        tenant=home.tenant, kind=kind, files=files, actor=home.developer, stores=False, options=options
+        tenant=home.tenant, kind=kind, files=files, actor=home.developer, store=False, options=options
     )
 
 
@@ -42,13 +42,13 @@ def test_a_check_says_how_much_of_the_rows_the_root_would_cut_off(
     reader: Version, acme: TenantFixture
 ) -> None:
     check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
-    fit = check.found["fit"]
+    fit = check.preview["fit"]
     assert (fit["root"], fit["why"]) == ("bert", "the only root that is ready")
     assert (fit["rows"], fit["rows_read"], fit["max_tokens"], fit["longest"]) == (20, 20, 6, 21)
     assert (fit["long_share"], fit["too_long"], fit["unknown_share"]) == (0.75, "cut", 0.0)
     assert "they are truncated" in fit["warnings"][0]
     texts = "".join(f"the cat {'the ' * n}\n" for n in range(20))
-    assert looked_at(acme, "corpus", texts).found["fit"]["too_long"] == "pieces"
+    assert looked_at(acme, "corpus", texts).preview["fit"]["too_long"] == "pieces"
 
 
 def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
@@ -59,7 +59,7 @@ def test_of_a_large_file_a_worker_reads_a_part_for_it_and_the_report_says_which(
     check = looked_at(acme, "dataset", jsonl(labelled("cat", 20)), task="classification")
     check_run(check_id=check.pk)
     check.refresh_from_db()
-    fit = check.found["fit"]
+    fit = check.preview["fit"]
     assert fit["rows"] == 20
     assert fit["rows_read"] < 10
     assert "from a sample of" in fit["warnings"][0]
@@ -70,10 +70,10 @@ def test_a_root_that_cannot_be_asked_spoils_no_check_and_only_what_is_our_fault_
 ) -> None:
     (ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", reader.digest) / "root.json").unlink()
     check = looked_at(acme, "corpus", "the cat\n" * 20)
-    assert (check.state, "fit" in check.found, caplog.messages) == ("passed", False, [])
+    assert (check.state, "fit" in check.preview, caplog.messages) == ("passed", False, [])
     monkeypatch.setattr(recommended_root, "files_fit", lambda *_, **__: 1 / 0)
     check = looked_at(acme, "corpus", "the cat\n" * 20)
-    assert (check.state, "fit" in check.found) == ("passed", False)
+    assert (check.state, "fit" in check.preview) == ("passed", False)
     assert "division by zero" in caplog.text
 
 
@@ -91,9 +91,9 @@ def test_the_root_with_most_of_an_upload_comes_first_and_else_the_one_with_the_l
 
     assert told() == ("bert", "the only one that reads texts of 6 tokens")
     record = partial(coverage_record, tenant=acme.tenant, upload=text)
-    record(version=other, fault="It could not be read.")
+    record(version=other, error_message="It could not be read.")
     assert told() == ("bert", "the only one that reads texts of 6 tokens")
     record(version=reader, levels=(1, 5, 4))
-    assert told() == ("bert", "whose tables hold most of it (10.0% of the fragments)")
+    assert told() == ("bert", "whose tables cover most of it (10.0% of the fragments)")
     record(version=other, levels=(3, 0, 7))
-    assert told() == ("other", "whose tables hold most of it (30.0% of the fragments)")
+    assert told() == ("other", "whose tables cover most of it (30.0% of the fragments)")

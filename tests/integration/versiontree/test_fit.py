@@ -28,7 +28,7 @@ from versiontree.jobs.services.lifecycle import job_succeed
 from versiontree.tree.models import Version
 from versiontree.tree.services.roots import root_register
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope", "upload_root")]
 
 KNOWN = ("the cat sat", "the cat sat on the mat")
 

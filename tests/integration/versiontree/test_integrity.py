@@ -14,7 +14,7 @@ from versiontree.jobs.models import Job
 from versiontree.tree.models import Alias, Artifact, Domain, Hplm, Root, Version, VersionArtifact
 from versiontree.tree.services.hplms import hplm_update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ANY = {"kind": "hplm", "digest": "a" * 64, "size": 1, "files": {}}
 
@@ -204,7 +204,7 @@ def test_two_jobs_of_one_version_are_never_at_work_together(model: Version) -> N
     Job.unscoped.create(kind="evaluate", version=model, tenant=model.tenant, state="queued")
     refused(
         lambda: Job.unscoped.create(kind="evaluate", version=model, tenant=model.tenant, state="queued"),
-        "job_one_at_work_per_version",
+        "job_one_active_per_version",
     )
 
 
@@ -212,8 +212,8 @@ def test_a_running_job_has_a_worker_and_a_lease_and_no_other_job_has(model: Vers
     job = Job.unscoped.create(kind="evaluate", version=model, tenant=model.tenant, state="queued")
     mine = Job.unscoped.filter(pk=job.pk)
     refused(lambda: mine.update(state="running"), "job_lease_while_running")
-    refused(lambda: mine.update(lease_until=NOW), "job_lease_while_running")
-    refused(lambda: mine.update(state="running", lease_until=NOW, worker=""), "job_lease_while_running")
+    refused(lambda: mine.update(lease_expires_at=NOW), "job_lease_while_running")
+    refused(lambda: mine.update(state="running", lease_expires_at=NOW, worker=""), "job_lease_while_running")
 
 
 def test_names_are_slugs_in_the_database_too(acme: TenantFixture) -> None:

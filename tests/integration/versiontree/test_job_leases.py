@@ -20,7 +20,7 @@ from versiontree.jobs.services.lifecycle import (
 from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.models import Version, VersionArtifact
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def test_a_second_delivery_of_a_job_does_nothing(tuning: Job) -> None:
@@ -45,7 +45,7 @@ def test_a_delivery_for_a_job_that_is_gone_does_nothing(db: None) -> None:
 
 def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
     worker = tree_factory.claim(tuning, lease_s=1)
-    before = Job.unscoped.get(pk=tuning.pk).lease_until
+    before = Job.unscoped.get(pk=tuning.pk).lease_expires_at
     wanted_stopped = job_heartbeat(
         job_id=tuning.pk,
         worker=worker,
@@ -58,8 +58,8 @@ def test_a_heartbeat_renews_the_lease_and_writes_progress(tuning: Job) -> None:
     tuning.refresh_from_db()
     assert not wanted_stopped
     assert before is not None
-    assert tuning.lease_until is not None
-    assert tuning.lease_until > before + timedelta(seconds=50)
+    assert tuning.lease_expires_at is not None
+    assert tuning.lease_expires_at > before + timedelta(seconds=50)
     assert (tuning.progress, tuning.stage, tuning.metrics, tuning.eta_seconds) == (
         0.4,
         "epoch 2",
@@ -129,7 +129,7 @@ def test_a_worker_that_shuts_down_hands_its_job_back_at_no_cost(tuning: Job) -> 
     worker = tree_factory.claim(tuning)
     job_release(job_id=tuning.pk, worker=worker)
     tuning.refresh_from_db()
-    assert (tuning.state, tuning.attempt, tuning.lease_until) == (JobState.QUEUED, 0, None)
+    assert (tuning.state, tuning.attempt, tuning.lease_expires_at) == (JobState.QUEUED, 0, None)
 
 
 def test_a_worker_that_shuts_down_after_a_cancel_request_cancels(tuning: Job) -> None:

@@ -21,7 +21,7 @@ from versiontree.jobs.services.lifecycle import (
 from versiontree.tree.models import Alias, Version, VersionArtifact
 from versiontree.tree.services.version_completion import version_retry
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def test_jobs_run_one_after_the_other_and_the_last_makes_the_version_ready(

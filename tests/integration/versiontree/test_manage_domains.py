@@ -16,7 +16,7 @@ from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def register(tmp_path: Path, **changes: Any) -> Version:
@@ -30,11 +30,11 @@ def register(tmp_path: Path, **changes: Any) -> Version:
 
 
 def test_registering_a_root_plans_a_conversion_and_its_plot(tmp_path: Path, db: None) -> None:
-    version = register(tmp_path, lower=2, alpha=80, settings={"distil_tokens": 1000})
+    version = register(tmp_path, lower_layers=2, alpha=80, settings={"distil_tokens": 1000})
     convert, build = tree_factory.jobs_in_order(version)
     assert (version.kind, version.number, version.parent, version.tenant) == ("root", 1, None, None)
     assert convert.params["source"] == str(tmp_path / "ckpt")
-    assert convert.params["settings"] == {"distil_tokens": 1000, "lower": 2}
+    assert convert.params["settings"] == {"distil_tokens": 1000, "lower_layers": 2}
     assert build.after == convert
     assert (build.params["alpha"], build.params["all_unigrams"]) == (80.0, True)
     assert tree_factory.do_jobs(version).state == "ready"
@@ -65,9 +65,9 @@ def test_a_name_is_a_slug(name: str, tmp_path: Path, db: None) -> None:
 @pytest.mark.parametrize(
     ("changes", "param"),
     [
-        ({"settings": {"lower": 0}}, "settings.lower"),
-        ({"settings": {"lower": 2.5}}, "settings.lower"),
-        ({"settings": {"lower": True}}, "settings.lower"),
+        ({"settings": {"lower_layers": 0}}, "settings.lower_layers"),
+        ({"settings": {"lower_layers": 2.5}}, "settings.lower_layers"),
+        ({"settings": {"lower_layers": True}}, "settings.lower_layers"),
         ({"settings": {"device": "cuda"}}, "settings.device"),
         ({"settings": [1]}, "settings"),
         ({"alpha": 101}, "alpha"),

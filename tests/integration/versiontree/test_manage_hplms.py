@@ -4,6 +4,7 @@ import pytest
 
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
+from tenants.base.scope import platform_scope
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.datasets.services.datasets import dataset_delete
 from tenants.usage.models import Quota
@@ -17,7 +18,7 @@ from versiontree.tree.selectors.versions import artifact_bytes
 from versiontree.tree.services.aliases import alias_move, alias_remove
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 
 
 def test_an_hplm_is_fine_tuned_and_measured(domain: Version, acme: TenantFixture) -> None:
@@ -77,6 +78,7 @@ def test_an_hplm_of_which_nothing_is_ready_cannot_be_updated(root: Version, acme
     )
 
 
+@platform_scope()
 def test_another_tenants_dataset_is_not_found(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
@@ -87,6 +89,7 @@ def test_another_tenants_dataset_is_not_found(
     )
 
 
+@platform_scope()
 def test_two_tenants_may_use_one_name(root: Version, acme: TenantFixture, globex: TenantFixture) -> None:
     tree_factory.new_hplm(root, "spam", acme)
     tree_factory.new_hplm(root, "spam", globex)
@@ -123,6 +126,7 @@ def test_artifacts_fill_the_storage_as_uploads_do_until_their_hplm_is_deleted(
     tree_factory.new_hplm(root, "ham", acme)
 
 
+@platform_scope()
 def test_the_artifacts_of_others_take_no_room(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
@@ -219,6 +223,7 @@ def test_an_alias_is_removed_and_its_history_stays_but_the_default_is_not(
     refused(lambda: alias_remove(hplm=hplm, name="default", actor=acme.owner), ErrorCode.CONFLICT, "alias")
 
 
+@platform_scope()
 def test_an_alias_does_not_point_at_another_hplm(
     root: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
@@ -238,4 +243,4 @@ def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: T
         ErrorCode.MODEL_NOT_READY,
         "version",
     )
-    assert error.message == "Version 2 of the model spam is building, so nothing can point at it."
+    assert error.message == "Version 2 of the model spam is building; an alias needs a ready version."

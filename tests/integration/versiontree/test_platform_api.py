@@ -11,7 +11,7 @@ from tests.integration.versiontree.refusals import rows_of_all
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_staff_look_after_the_platforms_tree(staff: APIClient, tmp_path: Path) -
     listed = staff.get(f"{V1}/platform/domains").json()["results"][0]["id"]
     again = staff.post(f"{V1}/platform/domains/{listed}/versions", {"corpus": prose.pk})
     job = again.json()["jobs"][0]["id"]
-    assert staff.get(f"{V1}/platform/jobs/{job}").json()["of"] == "medicine"
+    assert staff.get(f"{V1}/platform/jobs/{job}").json()["version_name"] == "medicine"
     assert staff.post(f"{V1}/platform/jobs/{job}/cancel").json()["state"] == "cancelled"
     assert staff.post(f"{V1}/platform/jobs/{job}/retry").json()["state"] == "queued"
     assert len(staff.get(f"{V1}/platform/jobs/{job}/events").json()) == 3

@@ -24,7 +24,10 @@ from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Domain, Hplm, Version
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("upload_root")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("in_platform_scope", "upload_root"),
+]
 
 CALLERS, ALLOWED = 100, 10
 PAUSE_S = 0.05

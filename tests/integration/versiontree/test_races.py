@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from threading import Barrier
 from typing import TypeVar
 
@@ -18,13 +19,13 @@ from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("in_platform_scope")]
 
 Result = TypeVar("Result")
 
 
 def at_once(*acts: Callable[[], Result]) -> list[Result | HmiError]:
-    """Run all at the same moment, each on a database connection of its own; typed errors are results."""
+    """Run all at the same moment in this scope, each on its own connection; typed errors are results."""
     start = Barrier(len(acts))
 
     def run(act: Callable[[], Result]) -> Result | HmiError:
@@ -37,7 +38,8 @@ def at_once(*acts: Callable[[], Result]) -> list[Result | HmiError]:
             connection.close()
 
     with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(run, acts))
+        running = [pool.submit(copy_context().run, run, act) for act in acts]
+        return [act.result() for act in running]
 
 
 def test_of_many_claimers_exactly_one_wins(root: Version, acme: TenantFixture) -> None:

@@ -6,6 +6,7 @@ import pytest
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.scope import platform_scope
 from tenants.base.ttl_cache import process_cache
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
@@ -15,7 +16,7 @@ from versiontree.tree.resolution import resolve_model, resolve_model_cached
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 
 
 @pytest.fixture
@@ -125,6 +126,7 @@ def test_what_was_not_there_is_there_as_soon_as_it_is(
     assert number_of(acme, "spam") == 1
 
 
+@platform_scope()
 def test_what_is_remembered_of_one_tenant_is_not_another_s(
     model: Version, acme: TenantFixture, globex: TenantFixture, remembering: Settings
 ) -> None:
@@ -137,12 +139,14 @@ def test_what_is_remembered_of_one_tenant_is_not_another_s(
 @pytest.mark.parametrize(
     "reference", ["ham", "spam@nothing", "spam:7", "globex/spam", "globex/ham", "nobody/spam"]
 )
+@platform_scope()
 def test_what_is_absent_and_what_is_foreign_look_the_same(
     reference: str, model: Version, acme: TenantFixture, globex: TenantFixture
 ) -> None:
     assert refusal(acme, reference) == ErrorCode.NOT_FOUND
 
 
+@platform_scope()
 def test_another_tenants_model_is_not_found(model: Version, globex: TenantFixture) -> None:
     assert refusal(globex, "acme/spam") == ErrorCode.NOT_FOUND
     assert refusal(globex, "spam") == ErrorCode.NOT_FOUND

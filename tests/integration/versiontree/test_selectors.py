@@ -27,7 +27,7 @@ from versiontree.tree.services.domains import domain_update
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
 from versiontree.tree.services.roots import root_register
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from versiontree.tree.models import Hplm, Version
 from versiontree.tree.services.hplms import hplm_delete, hplm_update
 from versiontree.tree.serving_manifest import manifest_content, manifest_publish
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("in_platform_scope")]
 
 PARENTS = {"plain": "bert", "spam": "biomedicine", "mail": "acme/letters"}
 

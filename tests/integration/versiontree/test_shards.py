@@ -18,9 +18,9 @@ from versiontree.jobs.services.shards import (
     shard_claim,
     shard_complete,
     shard_fail,
-    shard_redo,
     shard_release,
     shard_renew,
+    shard_reset,
     shards_dispatch,
     shards_plan,
     shards_retry,
@@ -28,8 +28,8 @@ from versiontree.jobs.services.shards import (
 from versiontree.jobs.services.transitions import LeaseLost
 from versiontree.tree.models import Version
 
-pytestmark = pytest.mark.django_db
-PIECES = [(0, 10), (10, 20), (20, 25)]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
+RANGES = [(0, 10), (10, 20), (20, 25)]
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def job(model: Version) -> Job:
     """A running job with three shards."""
     job = tree_factory.jobs_in_order(model)[0]
     tree_factory.claim(job)
-    shards_plan(job_id=job.pk, stage="count", pieces=PIECES)
+    shards_plan(job_id=job.pk, stage="count", ranges=RANGES)
     return job
 
 
@@ -54,8 +54,8 @@ def lose(shard: JobShard) -> None:
 
 
 def test_every_shard_is_taken_once(job: Job) -> None:
-    taken = [take(job, name).piece for name in "abc"]
-    assert taken == [list(piece) for piece in PIECES]
+    taken = [take(job, name).input_range for name in "abc"]
+    assert taken == [list(part) for part in RANGES]
     assert shard_claim(job_id=job.pk, worker="d", lease_s=30) is None
 
 
@@ -113,18 +113,18 @@ def test_a_further_attempt_finds_what_is_done_and_tries_what_failed(job: Job) ->
     shard_complete(shard=done, worker="a", result={})
     shard_fail(shard=failed, worker="a", code="job_crashed", message="x", final=True)
     shards_retry(job_id=job.pk)
-    states = [shard.state for shard in shards_plan(job_id=job.pk, stage="count", pieces=PIECES)]
+    states = [shard.state for shard in shards_plan(job_id=job.pk, stage="count", ranges=RANGES)]
     assert states == [ShardState.DONE, ShardState.WAITING, ShardState.WAITING]
     done.refresh_from_db()
-    shard_redo(shard=done)
+    shard_reset(shard=done)
     done.refresh_from_db()
     assert done.state == ShardState.WAITING
 
 
 def test_another_cut_of_the_stage_starts_it_over(job: Job) -> None:
     shard_complete(shard=take(job), worker="a", result={})
-    planned = shards_plan(job_id=job.pk, stage="count", pieces=[(0, 25)])
-    assert [(shard.piece, shard.state) for shard in planned] == [([0, 25], ShardState.WAITING)]
+    planned = shards_plan(job_id=job.pk, stage="count", ranges=[(0, 25)])
+    assert [(shard.input_range, shard.state) for shard in planned] == [([0, 25], ShardState.WAITING)]
 
 
 def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> None:
@@ -139,11 +139,11 @@ def test_helpers_are_asked_for_by_one_message_a_shard(job: Job, broker: str) -> 
 
 @pytest.mark.django_db(transaction=True)
 def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
-    home = tree_factory.household("acme")
+    home = tree_factory.create_tenant("acme")
     version = tree_factory.new_hplm(tree_factory.ready_root(tmp_path), "spam", home)
     job = tree_factory.jobs_in_order(version)[0]
     tree_factory.claim(job)
-    shards_plan(job_id=job.pk, stage="count", pieces=[(at, at + 1) for at in range(12)])
+    shards_plan(job_id=job.pk, stage="count", ranges=[(at, at + 1) for at in range(12)])
 
     def take_all(name: str) -> list[int]:
         try:
@@ -162,12 +162,12 @@ def test_of_many_workers_at_once_one_gets_each_shard(tmp_path: Path) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_a_worker_that_waited_for_anothers_claim_to_end_gets_another_shard(tmp_path: Path) -> None:
-    home = tree_factory.household("acme")
+    home = tree_factory.create_tenant("acme")
     job = tree_factory.jobs_in_order(tree_factory.new_hplm(tree_factory.ready_root(tmp_path), "spam", home))[
         0
     ]
     tree_factory.claim(job)
-    shards_plan(job_id=job.pk, stage="count", pieces=[(0, 1), (1, 2)])
+    shards_plan(job_id=job.pk, stage="count", ranges=[(0, 1), (1, 2)])
 
     def second() -> int:
         try:

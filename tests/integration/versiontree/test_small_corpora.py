@@ -16,7 +16,7 @@ from tests.integration.versiontree.refusals import rows_of_all
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Version
 
-pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("upload_root")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope", "upload_root")]
 
 
 def uploaded(tenant: Tenant | None, *, rows: int, words_per_row: int) -> Corpus:

@@ -38,6 +38,8 @@ from versiontree.transfer.services.takeouts import (
 )
 from versiontree.tree.models import Artifact
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 
 @pytest.fixture
 def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> World:

@@ -17,8 +17,13 @@ from tenants.accounts.models import IdempotentResponse, Tenant
 from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.invitations import invitation_create
-from tenants.accounts.services.tenant_deletion import tenant_delete, tenant_names_blank
-from tenants.accounts.services.tenant_rows import KEPT, owned_models, owned_rows
+from tenants.accounts.services.tenant_deletion import (
+    RETAINED_MODELS,
+    owned_models,
+    owned_rows,
+    tenant_anonymize,
+    tenant_delete,
+)
 from tenants.accounts.services.tenants import tenant_create, tenant_resume, tenant_suspend
 from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
@@ -49,6 +54,8 @@ from versiontree.tree.services.fine_tunings import fine_tuning_create
 from versiontree.tree.services.hplms import hplm_update
 from versiontree.tree.serving_manifest import manifest_content
 
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+
 OTHERS = "umbra"
 LATE = date(2026, 1, 9)
 
@@ -77,7 +84,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     invitation_create(tenant=tenant, email="new@example.org", role="viewer", actor=owner)
     file = io.BytesIO(b"some text")
     upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=file, actor=owner)
-    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, stores=False)
+    check_create(tenant=tenant, kind="corpus", files={"file": upload}, actor=owner, store=False)
     rows = file_create(
         tenant=tenant, purpose="fine-tune", filename="r", stream=io.BytesIO(b"{}"), actor=owner
     )
@@ -90,13 +97,15 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
     Coverage.unscoped.create(tenant=tenant, dataset=world.dataset, version=world.root, trigrams=1)
     answers = Artifact.objects.create(kind="answers", digest="a" * 64, size=1, files={})
     Evaluation.unscoped.create(
-        tenant=tenant, version=world.hplm, artifact=answers, test="b" * 64, dataset="Tickets"
+        tenant=tenant, version=world.hplm, artifact=answers, test_sha256="b" * 64, dataset_name="Tickets"
     )
     domain_create(tenant=tenant, parent=world.domain, name="own", corpus=world.corpus, actor=owner)
     hplm_update(hplm=hplm(world), dataset=world.dataset, actor=owner)
     webhook_create(tenant=tenant, url="https://example.org/", kinds=["alias.moved"], actor=owner)
     alias_move(hplm=hplm(world), name="live", version=world.hplm, actor=owner)
-    IdempotentResponse.unscoped.create(tenant=tenant, place="a" * 64, body="b" * 64, status=201, answer="")
+    IdempotentResponse.unscoped.create(
+        tenant=tenant, key_digest="a" * 64, fingerprint="b" * 64, status=201, encrypted_response=""
+    )
     takeout = takeout_request(tenant=tenant, actor=owner)
     Takeout.unscoped.filter(pk=takeout.pk).update(state=TakeoutState.READY)
     takeout_path(takeout).write_bytes(b"everything")
@@ -168,8 +177,8 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
     assert "dataset.upload" in set(events.values_list("verb", flat=True))
     told = AuditEvent.unscoped.filter(tenant=None, subject="acme").order_by("pk")
     assert list(told.values_list("verb", "actor__username")) == [
-        ("tenant.leave", "admin"),
-        ("tenant.left", None),
+        ("tenant.delete_requested", "admin"),
+        ("tenant.deleted", None),
     ]
     refused(ErrorCode.CONFLICT, lambda: tenant_create(slug="acme", name="Another"))
     count_late(tenant)
@@ -179,14 +188,14 @@ def test_what_is_kept_bears_no_names(world: World) -> None:
 def test_what_is_counted_while_it_leaves_is_kept_without_names(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    blank = tenant_names_blank
+    blank = tenant_anonymize
 
     def blank_and_count(*, tenant: Tenant) -> None:
         count_late(tenant)
         blank(tenant=tenant)
         count_late(tenant)
 
-    monkeypatch.setattr(leaving, "tenant_names_blank", blank_and_count)
+    monkeypatch.setattr(leaving, "tenant_anonymize", blank_and_count)
     leave(world)
     rows = UsageDay.objects.for_tenant(world.tenant).filter(day=LATE)
     assert list(rows.values_list("model_name", "key_prefix", "requests")) == [("", "", 4)]
@@ -203,7 +212,7 @@ def count_late(tenant: Tenant) -> None:
 STEPS = (
     "_stop_serving",
     "tenant_files_delete",
-    "tenant_names_blank",
+    "tenant_anonymize",
     "tenant_rows_delete",
     "artifacts_discard",
 )
@@ -284,4 +293,9 @@ def test_it_is_refused_while_what_others_made_stands_on_it(world: World) -> None
 
 
 def test_what_is_kept_is_a_short_list() -> None:
-    assert {model.__name__ for model in KEPT} == {"AuditEvent", "UsageDay", "UsageMonth", "UsageSum"}
+    assert {model.__name__ for model in RETAINED_MODELS} == {
+        "AuditEvent",
+        "UsageDay",
+        "UsageMonth",
+        "UsageSum",
+    }

@@ -26,7 +26,10 @@ from versiontree.transfer.services.takeout_writer import takeout_run
 from versiontree.transfer.services.takeouts import takeout_path, takeout_request
 from versiontree.tree.models import Version
 
-pytestmark = [pytest.mark.usefixtures("upload_root"), pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.usefixtures("in_platform_scope", "upload_root"),
+    pytest.mark.django_db(transaction=True),
+]
 
 CONTENT = b'"one line of a batch"\n'
 EVIL = b"x" * (len(CONTENT) - 1)
@@ -107,7 +110,7 @@ def test_a_complete_upload_does_not_change_any_more(acme: TenantFixture) -> None
 
 def test_a_writer_does_not_follow_an_upload_to_the_one_that_took_its_place(acme: TenantFixture) -> None:
     upload = an_upload(acme)
-    path = upload_store().incoming_path(upload.pk)
+    path = upload_store().upload_path(upload.pk)
     elsewhere = path.with_name("elsewhere")
 
     def replaced() -> bytes:
@@ -219,7 +222,7 @@ def test_a_worker_that_was_held_up_does_not_write_to_the_file_that_another_made(
 
 
 def put_stored(home: TenantFixture) -> None:
-    """What has the checksums that the grove gives a household's uploads."""
+    """Uploads with the checksums that `create_tenant` gives them."""
     for name, sha256 in _files_of(home):
         path = stored_path(sha256)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -239,7 +242,7 @@ def test_a_dataset_is_not_made_of_a_file_that_was_damaged(acme: TenantFixture) -
     upload = upload_receive(
         tenant=acme.tenant, filename="rows.jsonl", size=len(rows), stream=stream(rows), actor=acme.owner
     )
-    damage(upload_store().incoming_path(upload.pk))
+    damage(upload_store().upload_path(upload.pk))
     asked = {"kind": "corpus", "files": {"file": str(upload.pk)}, "name": "news"}
     told = client.post("/api/v1/checks?tenant=acme", asked, format="json").json()
-    assert told["refusal"]["code"] == "corrupt_artifact", told
+    assert told["error"]["code"] == "corrupt_artifact", told

@@ -20,7 +20,11 @@ from tests.processes import wait_until
 from tests.services import start
 from versiontree.tree.models import Version
 
-pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.usefixtures("in_platform_scope"),
+]
 
 DISK = 'mount -t tmpfs -o size=4m tmpfs "$0" && exec "$@"'
 MEBIBYTE = 1024**2

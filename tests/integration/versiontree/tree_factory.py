@@ -14,6 +14,7 @@ from django.utils import timezone
 from tenants.accounts.models import Role, Tenant, User
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
+from tenants.base.scope import platform_scope, tenant_scope
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.models import Job, JobKind, JobState
@@ -47,7 +48,8 @@ class TenantFixture:
     dataset: Dataset
 
 
-def household(slug: str) -> TenantFixture:
+@platform_scope()
+def create_tenant(slug: str) -> TenantFixture:
     people = {role: User.objects.create_user(f"{slug}-{role}") for role in Role.values}
     tenant = tenant_create(slug=slug, name=slug.title(), owner=people[Role.OWNER])
     for role in (Role.DEVELOPER, Role.VIEWER):
@@ -62,12 +64,14 @@ def household(slug: str) -> TenantFixture:
     )
 
 
+@platform_scope()
 def corpus(tenant: Tenant | None, name: str, *, words: int = 50_000) -> Corpus:
     return Corpus.unscoped.create(
         tenant=tenant, name=name, sha256=_sha256(name), size_bytes=6 * words, rows=words // 10, words=words
     )
 
 
+@platform_scope()
 def dataset(tenant: Tenant, name: str, *, task: str = "classification") -> Dataset:
     made = Dataset.unscoped.create(tenant=tenant, name=name, task=task, labels=["no", "yes"])
     for split in ("train", "dev", "test"):
@@ -95,6 +99,7 @@ def stored(kind: str) -> StoredArtifact:
         return store.ingest(kind, folder)
 
 
+@platform_scope()
 def claim(job: Job, *, lease_s: float = 30.0) -> str:
     """Claim the job as a new worker; returns the worker's name."""
     name = f"worker-{uuid4().hex}"
@@ -102,6 +107,7 @@ def claim(job: Job, *, lease_s: float = 30.0) -> str:
     return name
 
 
+@platform_scope()
 def do_job(job: Job, **metrics: Any) -> Job:
     """Run one queued job to a good end."""
     worker = claim(job)
@@ -109,6 +115,7 @@ def do_job(job: Job, **metrics: Any) -> Job:
     return job_succeed(job_id=job.pk, worker=worker, metrics=metrics or {"done": 1}, artifacts=made)
 
 
+@platform_scope()
 def do_jobs(version: Version) -> Version:
     """Run all the jobs of a version."""
     while (job := Job.unscoped.filter(version=version, state=JobState.QUEUED).first()) is not None:
@@ -116,17 +123,20 @@ def do_jobs(version: Version) -> Version:
     return Version.unscoped.get(pk=version.pk)
 
 
+@platform_scope()
 def expire(job: Job) -> None:
     """The lease of a running job runs out."""
     past = timezone.now() - timedelta(seconds=1)
-    Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING).update(lease_until=past)
+    Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING).update(lease_expires_at=past)
 
 
+@platform_scope()
 def jobs_in_order(version: Version) -> list[Job]:
     """The jobs of a version, each after the one that it waits for."""
     return list(Job.unscoped.filter(version=version).order_by("created_at"))
 
 
+@platform_scope()
 def ready_root(tmp_path: Path, name: str = "bert") -> Version:
     platform = Corpus.unscoped.filter(tenant=None).first() or corpus(None, "prose")
     return do_jobs(
@@ -134,6 +144,7 @@ def ready_root(tmp_path: Path, name: str = "bert") -> Version:
     )
 
 
+@platform_scope()
 def ready_domain(parent: Version, name: str, *, home: TenantFixture | None = None) -> Version:
     text = home.corpus if home else corpus(None, f"{name}-{next(_serial)}")
     tenant = home.tenant if home else None
@@ -141,9 +152,10 @@ def ready_domain(parent: Version, name: str, *, home: TenantFixture | None = Non
 
 
 def new_hplm(parent: Version, name: str, home: TenantFixture) -> Version:
-    return hplm_create(
-        tenant=home.tenant, name=name, parent=parent, dataset=home.dataset, actor=home.developer
-    )
+    with tenant_scope(home.tenant):
+        return hplm_create(
+            tenant=home.tenant, name=name, parent=parent, dataset=home.dataset, actor=home.developer
+        )
 
 
 def ready_hplm(parent: Version, name: str, home: TenantFixture) -> Version:

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.accuracy.data import DATASETS, canonical, data_dir
-from benchmarks.runs import Runs, fingerprint
+from benchmarks.result_cache import ResultCache, fingerprint
 from workers.training.datasets import read_examples
 
 pytestmark = pytest.mark.unit
@@ -55,9 +55,9 @@ def test_a_run_is_made_once_and_another_key_is_another_run() -> None:
         return {"value": len(made)}
 
     for _ in range(2):
-        runs = Runs("example", Console(quiet=True))
-        assert runs.once({"seed": 0}, compute)["value"] == 1
-    assert runs.once({"seed": 1}, compute)["value"] == 2
+        runs = ResultCache("example", Console(quiet=True))
+        assert runs.get_or_compute({"seed": 0}, compute)["value"] == 1
+    assert runs.get_or_compute({"seed": 1}, compute)["value"] == 2
 
 
 def test_a_key_s_name_does_not_depend_on_the_order_of_its_parts() -> None:

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.accuracy.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_whole
-from tests.unit.training.conftest import Branch
-from tests.unit.training.conftest import branch as branch
-from tests.unit.training.world import NullReporter, contents, dataset
+from benchmarks.accuracy.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_full
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.conftest import branch as branch
+from tests.unit.workers.training.world import NullReporter, contents, dataset
 from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.unit
 SMALL = FineTuneSettings(
-    precision="float32", learning_rate=3e-3, epochs=3, minimum_steps=0, patience=9, mix=0.0
+    precision="float32", learning_rate=3e-3, epochs=3, min_steps=0, patience=9, full_context_share=0.0
 )
 
 
@@ -24,7 +24,7 @@ def test_a_model_of_its_own_learns_and_leaves_the_root_alone(
     files = dataset(tmp_path, "classification")
     inputs = Inputs(branch.root, branch.lower, [branch.plot], files, "classification")
     before = contents(branch.root, branch.lower, branch.plot)
-    result = train_whole(method, inputs, replace(SMALL, lower_way=method.lower_way), NullReporter())
+    result = train_full(method, inputs, replace(SMALL, lower_mode=method.lower_mode), NullReporter())
     assert result["test"] > 0.6
     assert contents(branch.root, branch.lower, branch.plot) == before
 
@@ -38,7 +38,7 @@ def test_a_dedicated_model_is_larger_than_its_upper_layers(branch: Branch, tmp_p
         "classification",
     )
     sizes = [
-        train_whole(method, inputs, replace(SMALL, epochs=1), NullReporter())["bytes"]
+        train_full(method, inputs, replace(SMALL, epochs=1), NullReporter())["bytes"]
         for method in (DEDICATED, UPPER)
     ]
     assert sizes[0] > sizes[1]

@@ -83,12 +83,3 @@ def test_the_json_holds_what_the_contract_names(tmp_path: Path) -> None:
     assert set(document) == {"benchmark", "commit", "machine", "settings", "rows", "figures"}
     assert document["benchmark"] == "demo_report"
     assert document["rows"] == ROWS
-
-
-def test_a_table_is_aligned_markdown_with_numbers_to_the_right() -> None:
-    table = harness.markdown_table([{"name": "a", "count": 1_000, "share": 0.25}])
-    assert table.splitlines() == [
-        "| name | count | share |",
-        "| ---- | ----: | ----: |",
-        "| a    | 1,000 | 0.250 |",
-    ]

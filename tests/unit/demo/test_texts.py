@@ -27,7 +27,7 @@ def test_no_near_copy_stands_in_two_splits_of_a_dataset(texts: DemoTexts, task: 
     assert len(set(near_copy_groups([example.text for example in examples]).tolist())) == len(examples)
 
 
-def test_the_corpus_holds_training_texts_alone(texts: DemoTexts) -> None:
+def test_the_corpus_holds_training_corpus_alone(texts: DemoTexts) -> None:
     lines = set(texts.corpus(0).decode().splitlines())
     held_out = {" ".join(found.text.split()) for name in ("dev", "test") for found in texts.by_split[name]}
     assert lines

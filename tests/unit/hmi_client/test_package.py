@@ -22,7 +22,7 @@ LEFT_OUT = {
     "Dataset": {"leaks_allowed", "pairs", "created_by"},
     "Corpus": {"created_by"},
     "Upload": {"expires_at", "created_at"},
-    "Check": {"stores", "files", "finished_at", "created_at"},
+    "Check": {"store", "files", "finished_at", "created_at"},
 }
 """What nobody needs who works with the client."""
 

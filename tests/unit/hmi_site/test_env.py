@@ -23,7 +23,7 @@ def test_an_absent_or_empty_variable_means_the_default(setting: pytest.MonkeyPat
     assert env.flag(NAME, True) is True
     assert env.path(NAME, Path("/x")) == Path("/x")
     assert env.optional_path(NAME) is None
-    assert env.words(NAME, ["a"]) == ["a"]
+    assert env.comma_separated(NAME, ["a"]) == ["a"]
 
 
 def test_values_are_read(setting: pytest.MonkeyPatch) -> None:
@@ -33,7 +33,7 @@ def test_values_are_read(setting: pytest.MonkeyPatch) -> None:
     setting.setenv(NAME, "Off")
     assert env.flag(NAME, True) is False
     setting.setenv(NAME, "a, b,,c")
-    assert env.words(NAME, []) == ["a", "b", "c"]
+    assert env.comma_separated(NAME, []) == ["a", "b", "c"]
     setting.setenv(NAME, "sub/folder")
     assert env.path(NAME, Path("/x")) == Path.cwd() / "sub/folder"
 

@@ -19,7 +19,7 @@ from tests.processes import wait_until
 
 def test_a_home_is_locked_once_and_the_refusal_says_where_the_other_is(tmp_path: Path) -> None:
     with HomeLock(tmp_path) as lock:
-        lock.tell(url="http://127.0.0.1:8123")
+        lock.write_url("http://127.0.0.1:8123")
         with pytest.raises(ChildError, match=rf"127\.0\.0\.1:8123 \(process {os.getpid()}\)"):
             HomeLock(tmp_path).__enter__()
     with HomeLock(tmp_path):
@@ -73,9 +73,9 @@ def test_a_containers_quota_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_the_secret_key_is_made_once_and_private(tmp_path: Path) -> None:
-    key = secret_key.read_or_make(tmp_path / "home")
+    key = secret_key.read_or_create(tmp_path / "home")
     assert len(key) >= 50
-    assert secret_key.read_or_make(tmp_path / "home") == key
+    assert secret_key.read_or_create(tmp_path / "home") == key
     assert (tmp_path / "home" / "secret_key").stat().st_mode & 0o777 == 0o600
     assert [file.name for file in (tmp_path / "home").iterdir()] == ["secret_key"]
 
@@ -98,16 +98,16 @@ def test_a_child_that_ends_is_reported_with_the_end_of_its_log(tmp_path: Path) -
 def test_a_log_that_has_grown_large_is_set_aside_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hmi_site.embedded.process.LOG_LIMIT_BYTES", 10)
+    monkeypatch.setattr("hmi_site.embedded.process.MAX_LOG_BYTES", 10)
     child = python_child(tmp_path, "print('a long line', flush=True); input(); print('short')")
     child.log.write_text("old\n")
-    child.trim_log()
+    child.rotate_log()
     assert child.log.read_text() == "old\n"
     with child.log.open("ab") as log:
         writing = subprocess.Popen(child.command, stdin=subprocess.PIPE, stdout=log)
         while "long" not in child.log.read_text():
             pass
-        child.trim_log()
+        child.rotate_log()
         assert child.log.read_text() == ""
         writing.communicate(b"\n")
     assert child.log.read_text() == "short\n"

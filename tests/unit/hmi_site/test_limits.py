@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hmi_site import settings
-from hmi_site.accounts import SEVERAL_ADDRESSES
+from hmi_site.accounts import ALL_ADDRESSES_FACTOR
 from hmi_site.http.request_body import (
     BODY_TIMEOUT_S,
     MAX_LARGE_BODIES,
@@ -36,9 +36,9 @@ from tenants.usage.models import Quota
 from tenants.webhooks.http_client import REQUEST_TIMEOUT_S
 from tenants.webhooks.services.delivery import DELIVERY_RETENTION, DISABLE_AFTER
 from tenants.webhooks.services.endpoints import MAX_ENDPOINTS
-from versiontree.transfer.archive.adapter import SAID_BYTES
-from versiontree.transfer.archive.sandboxed_check import PROCESSOR_S
-from versiontree.transfer.services.takeouts import KEPT_FOR
+from versiontree.transfer.archive.adapter import MAX_CONFIG_BYTES
+from versiontree.transfer.archive.sandboxed_check import CPU_LIMIT_S
+from versiontree.transfer.services.takeouts import TAKEOUT_RETENTION
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
@@ -62,8 +62,8 @@ FIXED: dict[str, Any] = {
     " at": MAX_CONCURRENT_DOWNLOADS,
     "Values in a JSON body, at any depth": MOST_VALUES,
     "Lists and objects within each other in a JSON body": DEEPEST,
-    "JSON of an adapter's folder": SAID_BYTES,
-    "Processor time to read an adapter, or to write one": PROCESSOR_S,
+    "JSON of an adapter's folder": MAX_CONFIG_BYTES,
+    "Processor time to read an adapter, or to write one": CPU_LIMIT_S,
     "Line of a file": MAX_LINE_BYTES,
     "Rows of a dataset": MAX_ROWS,
     "Labels of a dataset": MAX_LABELS,
@@ -78,12 +78,12 @@ FIXED: dict[str, Any] = {
     "Answers to other requests kept for an `Idempotency-Key`": idempotency.RETENTION,
     "Answers of a tenant kept for an `Idempotency-Key`, the newest": idempotency.MAX_RESPONSES_PER_TENANT,
     "Answers of a tenant to `/infer` kept for an `Idempotency-Key`, the newest": MOST_BYTES_OF_TENANT,
-    "Wrong passwords for an account from all addresses, as a multiple of one address's": SEVERAL_ADDRESSES,
+    "Wrong passwords for an account from all addresses, as a multiple of one address's": ALL_ADDRESSES_FACTOR,
     "An answer kept for an `Idempotency-Key`; larger ones are not": idempotency.MAX_RESPONSE_BYTES,
     "Life of an invitation's link": INVITATION_LIFETIME,
     "Life of a password reset link": settings.PASSWORD_RESET_TIMEOUT,
     "Longest overlap of a key and its successor": MAX_OVERLAP,
-    "Takeout of a tenant": KEPT_FOR,
+    "Takeout of a tenant": TAKEOUT_RETENTION,
     "Webhooks of a tenant": MAX_ENDPOINTS,
     "Request to a webhook": REQUEST_TIMEOUT_S,
     "Until a webhook that only fails is disabled": DISABLE_AFTER,
@@ -91,13 +91,13 @@ FIXED: dict[str, Any] = {
     "Pages that follow a job live": settings.HMI_LIVE_STREAMS,
     "Until a revoked key or a suspended tenant is refused by the infer API": settings.HMI_KEY_CACHE_S,
     "Until infer requests follow a moved alias": settings.HMI_MODEL_CACHE_S,
-    "Life of an upload after its last piece": settings.HMI_UPLOAD_LIFE_H * 3600,
+    "Life of an upload after its last piece": settings.HMI_UPLOAD_EXPIRY_H * 3600,
     "Uploads that are checked while the request waits": settings.HMI_CHECK_INLINE_BYTES,
     "Checks of uploads that wait or run, and fine-tunings whose files wait to be read": (
         settings.HMI_MAX_CHECKS
     ),
     "Wrong passwords for one account from one address": settings.HMI_LOCKOUT_FAILURES,
-    "Wait after too many wrong passwords": settings.HMI_LOCKOUT_MIN * 60,
+    "Wait after too many wrong passwords": settings.HMI_LOCKOUT_MINUTES * 60,
     "Inputs of an infer request": settings.HMI_MAX_INPUTS,
     "One text of an infer request": settings.HMI_MAX_INPUT_BYTES,
     "Archive of a version, unpacked": settings.HMI_IMPORT_MAX_BYTES,

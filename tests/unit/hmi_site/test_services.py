@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from hmi_site.embedded.runtime_dir import RuntimeDirError, make_private, runtime_dir
+from hmi_site.embedded.runtime_dir import RuntimeDirError, create_private_folder, runtime_dir
 from hmi_site.server_urls import broker_url, checked_redis_url, database_from_url, embedded_redis_url
 
 LONGEST_SOCKET = 107
@@ -60,10 +60,10 @@ def test_each_home_has_sockets_of_its_own_however_it_is_spelt(tmp_path: Path) ->
 def test_a_folder_for_sockets_that_somebody_else_prepared_is_refused(tmp_path: Path) -> None:
     (tmp_path / "trap").symlink_to(tmp_path)
     with pytest.raises(RuntimeDirError):
-        make_private(tmp_path / "trap")
+        create_private_folder(tmp_path / "trap")
 
 
 def test_a_folder_for_sockets_is_closed_to_others(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir(mode=0o777)
-    make_private(tmp_path / "open")
+    create_private_folder(tmp_path / "open")
     assert (tmp_path / "open").stat().st_mode & 0o777 == 0o700

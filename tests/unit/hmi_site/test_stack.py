@@ -19,7 +19,7 @@ from hmi_site.embedded.process import Child, ChildError
 from hmi_site.launcher import interrupts as interrupts_module
 from hmi_site.launcher import stack as stack_module
 from hmi_site.launcher import supervisor as supervisor_module
-from hmi_site.launcher.interrupts import ChildEnded, Interrupts, Stopped, raising
+from hmi_site.launcher.interrupts import ChildExited, Interrupts, StopRequested, raise_on_signals
 from hmi_site.launcher.stack import Stack
 from hmi_site.launcher.supervisor import Service
 from tests.processes import wait_until
@@ -56,7 +56,7 @@ def test_a_child_that_dies_while_it_starts_is_named_with_the_end_of_its_log(
     make_stack: MakeStack, tmp_path: Path
 ) -> None:
     children = [python_child(tmp_path, NOISY_END), python_child(tmp_path, LASTING, "other")]
-    stack = make_stack(lambda one: one._start_wave(*(service(child, ready=False) for child in children)))
+    stack = make_stack(lambda one: one._start_stage(*(service(child, ready=False) for child in children)))
     with pytest.raises(ChildError, match=r"(?s)example ended with exit code 3.*what went wrong"), stack:
         pytest.fail("it cannot have started")
     assert children[1].exit_code() is not None
@@ -77,7 +77,7 @@ def test_a_child_that_dies_while_another_is_being_started_leaves_nothing(
                 time.sleep(0.01)
 
     monkeypatch.setattr(subprocess, "Popen", Late)
-    stack = make_stack(lambda one: one._start_wave(*(service(child, ready=False) for child in children)))
+    stack = make_stack(lambda one: one._start_stage(*(service(child, ready=False) for child in children)))
     with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
         pytest.fail("it cannot have started")
     assert children[1].exit_code() is not None
@@ -87,13 +87,13 @@ def test_a_child_that_dies_while_another_is_being_started_leaves_nothing(
 def test_a_second_death_during_the_clean_up_changes_nothing(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def last_lines(child: Child) -> str:
+    def log_tail(child: Child) -> str:
         os.kill(os.getpid(), signal.SIGCHLD)
         return "(the log)"
 
-    monkeypatch.setattr(Child, "last_lines", last_lines)
+    monkeypatch.setattr(Child, "log_tail", log_tail)
     stack = make_stack(
-        lambda one: one._start_wave(service(python_child(tmp_path, NOISY_END), ready=False)),
+        lambda one: one._start_stage(service(python_child(tmp_path, NOISY_END), ready=False)),
     )
     with pytest.raises(ChildError, match="example ended with exit code 3"), stack:
         pytest.fail("it cannot have started")
@@ -103,11 +103,11 @@ def test_a_lost_connection_is_explained_by_the_end_of_the_server(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client sees it first; the signal of the child's end may come later."""
-    monkeypatch.setattr(stack_module, "DEATH_SHOWS_WITHIN_S", 30.0)  # a busy machine starts Python slowly
+    monkeypatch.setattr(stack_module, "EXIT_SIGNAL_DELAY_S", 30.0)  # a busy machine starts Python slowly
 
     def start(stack: Stack) -> None:
         child = python_child(tmp_path, f"import time; time.sleep(0.2); {NOISY_END}")
-        stack._start_wave(service(child))
+        stack._start_stage(service(child))
         raise psycopg.OperationalError("server closed the connection unexpectedly")
 
     with pytest.raises(ChildError, match="example ended with exit code 3"), make_stack(start):
@@ -117,7 +117,7 @@ def test_a_lost_connection_is_explained_by_the_end_of_the_server(
 def test_a_server_that_refuses_is_said_without_a_traceback(
     make_stack: MakeStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_module, "DEATH_SHOWS_WITHIN_S", 0.0)
+    monkeypatch.setattr(stack_module, "EXIT_SIGNAL_DELAY_S", 0.0)
 
     def start(stack: Stack) -> None:
         raise psycopg.OperationalError("no space left")
@@ -128,7 +128,7 @@ def test_a_server_that_refuses_is_said_without_a_traceback(
 
 def test_a_child_that_dies_under_way_is_started_again(make_stack: MakeStack, tmp_path: Path) -> None:
     child = python_child(tmp_path, LASTING)
-    with make_stack(lambda one: one._start_wave(service(child))):
+    with make_stack(lambda one: one._start_stage(service(child))):
         first = child.pid
         kill(child)
         wait_until(lambda: child.pid != first and child.exit_code() is None)
@@ -138,12 +138,12 @@ def test_a_child_that_dies_under_way_is_started_again(make_stack: MakeStack, tmp
 def test_a_child_that_dies_again_and_again_ends_the_run_and_is_named(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_module, "CHECK_EVERY_S", 600.0)  # whoever waits is told at once
-    monkeypatch.setattr(supervisor_module, "SECOND_WAIT_S", 0.01)
-    monkeypatch.setattr(supervisor_module, "WITHIN_S", 600.0)  # a busy machine may take long to start Python
+    monkeypatch.setattr(stack_module, "CHECK_INTERVAL_S", 600.0)  # whoever waits is told at once
+    monkeypatch.setattr(supervisor_module, "RESTART_DELAY_S", 0.01)
+    monkeypatch.setattr(supervisor_module, "EXIT_WINDOW_S", 600.0)  # a busy machine starts Python slowly
     child = python_child(tmp_path, f"import time; time.sleep(0.1); {NOISY_END}")
     other = python_child(tmp_path, LASTING, "other")
-    stack = make_stack(lambda one: one._start_wave(service(child), service(other)))
+    stack = make_stack(lambda one: one._start_stage(service(child), service(other)))
     with pytest.raises(ChildError, match=r"(?s)example has ended 5 times.*code 3.*what went wrong"), stack:
         stack.wait()
     assert other.exit_code() is not None
@@ -152,14 +152,14 @@ def test_a_child_that_dies_again_and_again_ends_the_run_and_is_named(
 def test_ctrl_c_while_a_child_waits_for_its_restart_leaves_nothing(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(supervisor_module, "SECOND_WAIT_S", 600.0)
+    monkeypatch.setattr(supervisor_module, "RESTART_DELAY_S", 600.0)
     child = python_child(tmp_path, "raise SystemExit(3)")
     other = python_child(tmp_path, LASTING, "other")
-    stack = make_stack(lambda one: one._start_wave(service(child), service(other)))
+    stack = make_stack(lambda one: one._start_stage(service(child), service(other)))
     with stack:
         assert stack._supervisor is not None
         looked_after = stack._supervisor._services[0]
-        wait_until(lambda: len(looked_after.deaths) == 2 and looked_after.restart_at)
+        wait_until(lambda: len(looked_after.exits) == 2 and looked_after.restart_at)
         os.kill(os.getpid(), signal.SIGINT)
         pytest.fail("it goes on")
     assert [one for one in (child, other) if one.exit_code() is None] == []
@@ -168,7 +168,7 @@ def test_ctrl_c_while_a_child_waits_for_its_restart_leaves_nothing(
 def test_a_socket_that_somebody_removes_ends_the_run_with_advice(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stack_module, "CHECK_EVERY_S", 0.01)
+    monkeypatch.setattr(stack_module, "CHECK_INTERVAL_S", 0.01)
     socket = tmp_path / "valkey.sock"
     stack = make_stack(lambda one: one._sockets.append(socket))
     with pytest.raises(ChildError, match=r"valkey\.sock has been removed(?s:.*)HMI_RUNTIME_DIR"), stack:
@@ -193,15 +193,15 @@ def test_ctrl_c_during_the_start_is_no_error(make_stack: MakeStack) -> None:
 
 
 def test_signals_raise_one_at_a_time_until_disarmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(interrupts_module, "ONE_AT_A_TIME_S", 100.0)  # a busy machine may stall for its own
+    monkeypatch.setattr(interrupts_module, "QUIET_S", 100.0)  # a busy machine may stall for its own
     interrupts = Interrupts()
     before = signal.getsignal(signal.SIGTERM)
-    with raising(interrupts, child_ended=lambda: True):
-        with pytest.raises(Stopped):
+    with raise_on_signals(interrupts, child_exited=lambda: True):
+        with pytest.raises(StopRequested):
             os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGCHLD)  # too soon
         interrupts._quiet_until = time.monotonic()
-        with pytest.raises(ChildEnded):
+        with pytest.raises(ChildExited):
             os.kill(os.getpid(), signal.SIGCHLD)
         interrupts._quiet_until, interrupts.armed = time.monotonic(), False
         os.kill(os.getpid(), signal.SIGTERM)

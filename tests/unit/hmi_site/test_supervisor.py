@@ -14,8 +14,8 @@ from rich.console import Console
 
 from hmi_site.embedded.process import Child, ChildError
 from hmi_site.launcher.supervisor import (
-    FILE_NAME,
-    READY_WITHIN_S,
+    READY_TIMEOUT_S,
+    RESTARTS_FILE,
     RestartRecord,
     Service,
     Supervisor,
@@ -46,7 +46,7 @@ class World:
         self.supervisor = Supervisor(
             [self.service],
             Console(file=self.printed, width=200),
-            folder / FILE_NAME,
+            folder / RESTARTS_FILE,
             clock=lambda: self.now,
         )
         self.service.child.start()
@@ -59,7 +59,7 @@ class World:
     def kill(self) -> None:
         """Kill the child and have the supervisor notice."""
         kill(self.service.child)
-        self.supervisor.step()
+        self.supervisor.check_services()
 
     def end(self) -> None:
         """Leave nothing behind."""
@@ -83,13 +83,13 @@ def test_the_first_time_it_is_started_again_at_once_and_then_later_and_later(wor
         world.kill()
         if wait_s:
             world.now += wait_s - 0.01
-            world.supervisor.step()
+            world.supervisor.check_services()
             assert not world.runs()
             world.now += 0.02
-        world.supervisor.step()
+        world.supervisor.check_services()
         assert world.runs()
         assert not world.service.is_up
-        world.supervisor.step()
+        world.supervisor.check_services()
         assert world.service.is_up
     assert len({child.pid for child in world.made}) == 5
 
@@ -98,7 +98,7 @@ def test_five_deaths_within_a_minute_are_too_many(world: World) -> None:
     for _ in range(4):
         world.kill()
         world.now += 10
-        world.supervisor.step()
+        world.supervisor.check_services()
     with pytest.raises(ChildError, match=r"example has ended 5 times within a minute.*SIGKILL"):
         world.kill()
 
@@ -107,21 +107,21 @@ def test_deaths_now_and_then_are_not(world: World) -> None:
     for _ in range(12):
         world.kill()
         world.now += 16
-        world.supervisor.step()
+        world.supervisor.check_services()
         assert world.runs()
 
 
 def test_one_that_is_never_ready_again_counts_as_ended(world: World) -> None:
     world.ready = False
     world.kill()
-    world.supervisor.step()
+    world.supervisor.check_services()
     first = world.service.child
-    world.now += READY_WITHIN_S + 1
-    world.supervisor.step()
+    world.now += READY_TIMEOUT_S + 1
+    world.supervisor.check_services()
     assert first.exit_code() is not None
-    world.supervisor.step()
+    world.supervisor.check_services()
     world.now += 1
-    world.supervisor.step()
+    world.supervisor.check_services()
     assert world.service.child is not first
     assert world.runs()
 
@@ -129,7 +129,7 @@ def test_one_that_is_never_ready_again_counts_as_ended(world: World) -> None:
 def test_what_it_had_started_is_gone_before_it_is_started_again(world: World) -> None:
     world.code = FAMILY
     world.kill()
-    world.supervisor.step()
+    world.supervisor.check_services()
     log = world.service.child.log
     wait_until(lambda: log.read_text().endswith("\n"))
     grandchild = psutil.Process(int(log.read_text()))
@@ -140,32 +140,32 @@ def test_what_it_had_started_is_gone_before_it_is_started_again(world: World) ->
 
 def test_the_console_and_the_record_say_which_how_and_when(world: World) -> None:
     world.kill()
-    world.supervisor.step()
-    world.supervisor.step()
+    world.supervisor.check_services()
+    world.supervisor.check_services()
     told = world.printed.getvalue()
-    assert "Example was ended by SIGKILL; it is started again now." in told
+    assert "Example was ended by SIGKILL; it is restarted now." in told
     assert "Example: ready again in 0.0 s" in told
     (one,) = recent_restarts(world.folder, datetime.now(UTC))
-    assert (one.name, one.times, one.how) == ("example", 1, "was ended by SIGKILL")
+    assert (one.name, one.count, one.reason) == ("example", 1, "was ended by SIGKILL")
 
 
 def test_restarts_of_long_ago_and_a_file_that_cannot_be_read_are_not_told(tmp_path: Path) -> None:
     assert recent_restarts(tmp_path, datetime.now(UTC)) == []
     then = datetime(2030, 1, 1, tzinfo=UTC)
-    record = RestartRecord(tmp_path / FILE_NAME, clock=lambda: then)
+    record = RestartRecord(tmp_path / RESTARTS_FILE, clock=lambda: then)
     record.add("web", "was ended by SIGKILL")
     record.add("web", "ended with exit code 1")
     (one,) = recent_restarts(tmp_path, then + timedelta(hours=23))
-    assert (one.times, one.how) == (2, "ended with exit code 1")
+    assert (one.count, one.reason) == (2, "ended with exit code 1")
     assert recent_restarts(tmp_path, then + timedelta(hours=25)) == []
     for broken in ("", "[]", json.dumps([{"name": "web"}]), "null"):
-        (tmp_path / FILE_NAME).write_text(broken)
+        (tmp_path / RESTARTS_FILE).write_text(broken)
         assert recent_restarts(tmp_path, then) == []
 
 
 def test_nothing_is_started_any_more_once_it_is_to_stop(world: World) -> None:
     world.kill()
     world.supervisor.stop()
-    world.supervisor.step()
+    world.supervisor.check_services()
     assert not world.runs()
-    world.supervisor.release()
+    world.supervisor.join()

@@ -73,7 +73,7 @@ def test_all_misplaced_answers_are_named_by_row(tmp_path: Path) -> None:
         rows[place]["answers"][0]["start"] = 3
     error = refused(ErrorCode.MALFORMED_ROW, lambda: draft(tmp_path, "question_answering", train=rows))
     assert error.details is not None
-    assert (error.details["row"], error.details["rows"], error.details["faults"]) == (2, [2, 6, 7], 3)
+    assert (error.details["row"], error.details["rows"], error.details["count"]) == (2, [2, 6, 7], 3)
     assert "In all, 3 rows are invalid; the others are rows 6, 7." in error.message
 
 

@@ -20,7 +20,7 @@ from versiontree.tree.evaluation_answers import (
     mcnemar,
 )
 from workers.training.evaluate import write_answers
-from workers.training.tasks.base import Judged
+from workers.training.tasks.base import EvaluatedRow
 
 
 def said(row: int, gold: str, answer: str, score: float = 0.5) -> RowAnswer:
@@ -91,9 +91,9 @@ def test_of_a_large_file_every_version_keeps_the_same_rows_and_finds_them_again(
     texts = [f"Zeile {number} \u05d0\u05d1" for number in range(50)]
     file = tmp_path / "test.jsonl"
     file.write_text("\n\n".join(json.dumps({"text": text}, ensure_ascii=False) for text in texts) + "\n")
-    judged = [Judged("a", "b", False, 0.5)] * len(texts)
+    judged = [EvaluatedRow("a", "b", False, 0.5)] * len(texts)
     for version in ("one", "two"):
-        write_answers(tmp_path / version, task="classification", file=file, judged=judged, most=20)
+        write_answers(tmp_path / version, task="classification", file=file, evaluated=judged, max_rows=20)
     one, two = answers_read(tmp_path / "one"), answers_read(tmp_path / "two")
     assert one.sampled
     assert len(one.answered) == 20

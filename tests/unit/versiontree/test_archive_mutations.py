@@ -15,7 +15,14 @@ from tenants.base.errors import ErrorCode, HmiError
 from tests.unit.versiontree.forging import Members, entry, members_of, zip_of
 from tests.unit.versiontree.mutations import mutations
 from versiontree.artifact_store import FileEntry, files_digest
-from versiontree.transfer.archive.layout import ARTIFACTS, PARTS, Contents, Node, config_json, manifest_json
+from versiontree.transfer.archive.layout import (
+    ALLOWED_FILES,
+    ARTIFACTS,
+    Contents,
+    Node,
+    config_json,
+    manifest_json,
+)
 from versiontree.transfer.archive.reader import archive_open, unpacked
 from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
 
@@ -30,7 +37,7 @@ def sound_members() -> Members:
     for kind in (VersionKind.HPLM, VersionKind.DOMAIN, VersionKind.ROOT):
         digests = {}
         for role in sorted(REQUIRED_ROLES[kind]):
-            parts = {name: f"{kind} {role} {name} ".encode() * 30 for name in sorted(PARTS[role])}
+            parts = {name: f"{kind} {role} {name} ".encode() * 30 for name in sorted(ALLOWED_FILES[role])}
             digests[role] = files_digest({name: made_entry(content) for name, content in parts.items()})
             prefix = f"{ARTIFACTS}/{role}/{digests[role]}"
             members |= {f"{prefix}/{name}": content for name, content in parts.items()}
@@ -51,8 +58,8 @@ MEMBERS = sound_members()
 ARCHIVE = zip_of(MEMBERS)
 
 
-def unpack(archive: Any, folder: Path, *, most_bytes: int = MOST_BYTES) -> Contents:
-    with archive_open(archive, most_bytes=most_bytes) as opened:
+def unpack(archive: Any, folder: Path, *, max_bytes: int = MOST_BYTES) -> Contents:
+    with archive_open(archive, max_bytes=max_bytes) as opened:
         opened.unpack(folder)
         return opened.contents
 
@@ -75,7 +82,7 @@ def read(archive: Any, folder: Path) -> dict[str, str] | None:
         written = [path for path in inside.rglob("*") if not path.is_dir()]
         assert all(path.is_file() and not path.is_symlink() for path in written)
         assert sum(path.stat().st_size for path in written) < MOST_BYTES + 2**20
-    for kind, digest in contents.held():
+    for kind, digest in contents.artifacts():
         found = {
             path.name: made_entry(path.read_bytes()) for path in unpacked(inside, kind, digest).iterdir()
         }
@@ -117,9 +124,9 @@ def test_a_folder_unpacks_to_the_same(digests: dict[str, str], tmp_path: Path) -
 def test_the_largest_archive_is_exactly_the_limit(tmp_path: Path) -> None:
     size = sum(map(len, MEMBERS.values()))
     (tmp_path / "fits").mkdir()
-    unpack(io.BytesIO(ARCHIVE), tmp_path / "fits", most_bytes=size)
+    unpack(io.BytesIO(ARCHIVE), tmp_path / "fits", max_bytes=size)
     with pytest.raises(HmiError) as caught:
-        unpack(io.BytesIO(ARCHIVE), tmp_path / "more", most_bytes=size - 1)
+        unpack(io.BytesIO(ARCHIVE), tmp_path / "more", max_bytes=size - 1)
     assert caught.value.code == ErrorCode.FILE_TOO_LARGE
     assert not (tmp_path / "more").exists()
 

@@ -78,7 +78,7 @@ def test_jobs_and_those_who_plant_them_ask_for_as_many_texts() -> None:
 
 
 def test_jobs_and_the_estimate_of_them_count_as_many_epochs() -> None:
-    assert import_module("workers.training.search").USUAL_EPOCHS == DEFAULT_EPOCHS
+    assert import_module("workers.training.search").DEFAULT_EPOCHS == DEFAULT_EPOCHS
 
 
 @pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])

@@ -40,9 +40,9 @@ def test_what_happens_by_itself_is_said() -> None:
         assert isinstance(field.widget, forms.Select)
         return str(next(label for value, label in field.widget.choices if value == ""))
 
-    assert empty(JobKind.FINE_TUNE, "biases") == "As it does by itself (yes)"
-    assert empty(JobKind.FINE_TUNE, "balance") == "As it does by itself (no)"
-    assert empty(JobKind.BUILD_PLOT, "vectors") == "As it does by itself (float16)"
+    assert empty(JobKind.FINE_TUNE, "biases") == "Default (yes)"
+    assert empty(JobKind.FINE_TUNE, "balance_classes") == "Default (no)"
+    assert empty(JobKind.BUILD_PLOT, "vectors") == "Default (float16)"
     assert empty(JobKind.BUILD_PLOT, "vectors", "As before") == "As before"
     tokens = setting_fields(JobKind.CONVERT)["distil_tokens"]
     assert tokens.widget.attrs["placeholder"] == "1100000"

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from workers.lease import Event, JobLease, Report
+from workers.lease import Event, JobLease, Progress
 from workers.reporter import DatabaseReporter
 
 
@@ -16,9 +16,9 @@ class Listener:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.last = Report()
+        self.last = Progress()
 
-    def tell(self, report: Report, event: Event | None = None) -> None:
+    def update(self, report: Progress, event: Event | None = None) -> None:
         self.last = report
 
 
@@ -29,25 +29,25 @@ def reporter(listener: Listener, *shares: tuple[str, float]) -> DatabaseReporter
 def test_a_job_that_goes_on_counts_only_what_it_does_itself() -> None:
     listener = Listener()
     job = reporter(listener, ("train", 1.0))
-    job.stage("train", 100)
+    job.start_stage("train", 100)
     listener.now = 1.0
-    job.advance(60)
+    job.report(60)
     assert listener.last.progress == pytest.approx(0.6)
     assert listener.last.eta_seconds is None
     listener.now = 11.0
-    job.advance(70)
+    job.report(70)
     assert listener.last.eta_seconds == pytest.approx(33.0)
 
 
 def test_stages_that_an_earlier_attempt_ended_count_for_nothing() -> None:
     listener = Listener()
     job = reporter(listener, ("count", 0.5), ("train", 0.5))
-    job.stage("count", 1000)
-    job.advance(1000)
-    job.stage("train", 100)
+    job.start_stage("count", 1000)
+    job.report(1000)
+    job.start_stage("train", 100)
     listener.now = 10.0
     for step in range(1, 11):
-        job.advance(step)
+        job.report(step)
     assert listener.last.progress == pytest.approx(0.55)
     assert listener.last.eta_seconds == pytest.approx(10 * 0.45 / 0.05)
 
@@ -55,7 +55,7 @@ def test_stages_that_an_earlier_attempt_ended_count_for_nothing() -> None:
 def test_a_job_from_the_start_counts_all_of_it() -> None:
     listener = Listener()
     job = reporter(listener, ("train", 1.0))
-    job.stage("train", 10)
+    job.start_stage("train", 10)
     listener.now = 10.0
-    job.advance(1)
+    job.report(1)
     assert listener.last.eta_seconds == pytest.approx(90.0)

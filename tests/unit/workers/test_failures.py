@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from inference.hplm.errors import HplmError
 from tenants.base.errors import ErrorCode, HmiError
-from workers.failures import explain
+from workers.failures import failure_from
 
 
 def raised_from(cause: BaseException) -> BaseException:
@@ -52,24 +52,24 @@ def raised_from(cause: BaseException) -> BaseException:
     ],
 )
 def test_causes_are_told_apart(error: BaseException, code: str) -> None:
-    assert explain(error).code == code
+    assert failure_from(error).code == code
 
 
 def test_a_tenant_reads_what_to_do_and_no_internals() -> None:
     for error in (MemoryError(), OSError(errno.ENOSPC, "x"), HplmError("training_diverged", "")):
-        message = explain(error).message
+        message = failure_from(error).message
         assert message.endswith(".")
         assert not {"errno", "Error", "NaN", "CUDA"} & set(message.split())
-    assert explain(HplmError("corpus_too_small", "It has 3 texts.")).message == "It has 3 texts."
+    assert failure_from(HplmError("corpus_too_small", "It has 3 texts.")).message == "It has 3 texts."
 
 
 def test_what_torch_says_when_memory_is_short_is_understood() -> None:
     """The real error, of asking for more than any machine has."""
     program = (
         "import torch\n"
-        "from workers.failures import explain\n"
+        "from workers.failures import failure_from\n"
         "try:\n    torch.empty(2**46)\n"
-        "except Exception as error:\n    print(explain(error).code)\n"
+        "except Exception as error:\n    print(failure_from(error).code)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=Path.cwd()
@@ -81,4 +81,4 @@ def test_what_the_system_says_of_a_full_disk_is_understood() -> None:
     """The real error, of a device that is always full."""
     with pytest.raises(OSError) as caught, Path("/dev/full").open("wb", buffering=0) as file:
         file.write(b"x")
-    assert explain(caught.value).code == ErrorCode.OUT_OF_DISK
+    assert failure_from(caught.value).code == ErrorCode.OUT_OF_DISK

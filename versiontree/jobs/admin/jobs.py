@@ -32,7 +32,7 @@ from versiontree.tree.admin.base import ServiceAdmin, collapsed_json, colours, s
 
 
 class JobEventInline(ReadOnlyInline):
-    """The job's history without its metrics, which have a list of their own."""
+    """The job's history without its metrics, which the list of all events has."""
 
     model = JobEvent
     fields = ("moment", "kind", "message")
@@ -43,13 +43,13 @@ class JobEventInline(ReadOnlyInline):
 
     @admin.display(description="At (UTC)")
     def moment(self, event: JobEvent) -> str:
-        """To the second."""
+        """The time, to the second."""
         return format_timestamp(event.at)
 
 
 @admin.register(Job)
 class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
-    """Jobs, to watch, cancel and retry."""
+    """List, show, cancel, retry and prioritise jobs."""
 
     list_display = (
         "kind",
@@ -58,7 +58,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         "status",
         "percent",
         "stage",
-        "place",
+        "queue_place",
         "attempt",
         "created_at",
     )
@@ -84,7 +84,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         "attempt",
         "max_attempts",
         "worker",
-        "lease_until",
+        "lease_expires_at",
         "heartbeat_at",
         "cancel_requested_at",
         "error_code",
@@ -100,9 +100,9 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     )
     readonly_fields = fields
     inlines = (JobEventInline,)
-    actions = ("cancel", "retry", "requeue", "first", "usual", "later", "last")
+    actions = ("cancel", "retry", "requeue", "high", "normal", "low", "lowest")
     page_actions = actions
-    change_form_before_template = "jobs/admin/job_now.html"
+    change_form_before_template = "jobs/admin/job_progress.html"
 
     def change_view(
         self,
@@ -111,14 +111,14 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         form_url: str = "",
         extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
-        """The page. To htmx the live part of it, or a refresh of the page once the job has ended."""
+        """The page. For htmx: its progress panel, or a refresh of the page once the job has ended."""
         job = self.get_object(request, unquote(object_id))
         if job is None or not getattr(request, "htmx", False):
-            now = _now(job) if job else {}
-            return super().change_view(request, object_id, form_url, {**(extra_context or {}), **now})
+            progress = _progress_context(job) if job else {}
+            return super().change_view(request, object_id, form_url, {**(extra_context or {}), **progress})
         if not self.has_view_permission(request, job):
             raise PermissionDenied
-        page = render(request, self.change_form_before_template, {"original": job, **_now(job)})
+        page = render(request, self.change_form_before_template, {"original": job, **_progress_context(job)})
         return page if job.is_active else HttpResponseClientRefresh()
 
     def available_actions(self, row: Job) -> tuple[str, ...]:
@@ -156,14 +156,14 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         """Progress in percent."""
         return f"{job.progress:.0%}"
 
-    @admin.display(description="Place", ordering="priority", empty_value="")
-    def place(self, job: Any) -> str | None:
-        """Its position in the queue, and its priority if that is not the usual one."""
+    @admin.display(description="Queue", ordering="priority", empty_value="")
+    def queue_place(self, job: Any) -> str | None:
+        """The position in the queue, and the priority unless it is normal."""
         if not job.is_active:
             return None
         position = [str(job.queue_position)] if job.queue_position else []
         name = {number: name for name, number in PRIORITIES.items()}.get(job.priority, str(job.priority))
-        return ", ".join([*position, *([name] if job.priority != PRIORITIES["usual"] else [])]) or None
+        return ", ".join([*position, *([name] if job.priority != PRIORITIES["normal"] else [])]) or None
 
     @admin.display(description="Params")
     def shown_params(self, job: Job) -> SafeString | None:
@@ -178,14 +178,17 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     @admin.display(description="Events")
     def all_events(self, job: Job) -> SafeString:
         """A link to the list of all events, metrics included."""
-        return changelist_link(JobEvent, f"q={job.pk}", "All of them, with what was measured")
+        return changelist_link(JobEvent, f"q={job.pk}", "All events, with metrics")
 
     @admin.action(description="Cancel", permissions=["operate"])
-    @require_typed_name("cancel", warning="Those that run are stopped.", confirm_single=False)
+    @require_typed_name("cancel", warning="Running jobs are stopped.", confirm_single=False)
     def cancel(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Cancel jobs that have not begun, and ask running ones to stop."""
+        """Cancel jobs that have not started, and ask running ones to stop."""
         self.each(
-            request, rows, lambda job: job_cancel(job=job, actor=staff_user(request)), "cancelled or asked"
+            request,
+            rows,
+            lambda job: job_cancel(job=job, actor=staff_user(request)),
+            "cancelled, or stopping",
         )
 
     @admin.action(description="Retry", permissions=["operate"])
@@ -198,40 +201,43 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         """Queue running jobs again, retry failed and cancelled ones, and send queued ones a new message."""
         self.each(request, rows, lambda job: job_requeue(job=job, actor=staff_user(request)), "requeued")
 
-    @admin.action(description="Priority: first", permissions=["operate"])
-    def first(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Move them to the front."""
-        self._prioritise(request, rows, "first")
+    @admin.action(description="Priority: high", permissions=["operate"])
+    def high(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Run jobs before those of normal priority."""
+        self._prioritise(request, rows, "high")
 
-    @admin.action(description="Priority: usual", permissions=["operate"])
-    def usual(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Give them the default priority."""
-        self._prioritise(request, rows, "usual")
+    @admin.action(description="Priority: normal", permissions=["operate"])
+    def normal(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Give jobs the default priority."""
+        self._prioritise(request, rows, "normal")
 
-    @admin.action(description="Priority: later", permissions=["operate"])
-    def later(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Move them behind the usual ones."""
-        self._prioritise(request, rows, "later")
+    @admin.action(description="Priority: low", permissions=["operate"])
+    def low(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Run jobs after those of normal priority."""
+        self._prioritise(request, rows, "low")
 
-    @admin.action(description="Priority: last", permissions=["operate"])
-    def last(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Run them when nothing else is queued."""
-        self._prioritise(request, rows, "last")
+    @admin.action(description="Priority: lowest", permissions=["operate"])
+    def lowest(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
+        """Run jobs when no other is queued."""
+        self._prioritise(request, rows, "lowest")
 
     def _prioritise(self, request: HttpRequest, rows: QuerySet[Job], name: str) -> None:
         actor, priority = staff_user(request), PRIORITIES[name]
         self.each(
-            request, rows, lambda job: job_prioritise(job=job, priority=priority, actor=actor), f"now {name}"
+            request,
+            rows,
+            lambda job: job_prioritise(job=job, priority=priority, actor=actor),
+            f"set to {name} priority",
         )
 
 
-def _now(job: Job) -> dict[str, Any]:
-    """Template context of the live part."""
-    left = timezone.now() + timedelta(seconds=job.eta_seconds) if job.eta_seconds is not None else None
+def _progress_context(job: Job) -> dict[str, Any]:
+    """Template context of the progress panel."""
+    ends_at = timezone.now() + timedelta(seconds=job.eta_seconds) if job.eta_seconds is not None else None
     return {
         "state_colour": JOB_STATE_COLOURS[JobState(job.state)],
         "percent": f"{100 * job.progress:.0f}",
-        "left": left if job.state == JobState.RUNNING else None,
+        "ends_at": ends_at if job.state == JobState.RUNNING else None,
     }
 
 
@@ -247,10 +253,10 @@ class JobEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="At (UTC)", ordering="at")
     def moment(self, event: JobEvent) -> str:
-        """To the second."""
+        """The time, to the second."""
         return format_timestamp(event.at)
 
-    @admin.display(description="Figures")
+    @admin.display(description="Data")
     def figures(self, event: JobEvent) -> str:
         """The metrics, cut to one line."""
         return short_json(event.data)

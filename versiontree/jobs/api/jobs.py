@@ -1,4 +1,4 @@
-"""Jobs: watch, cancel, retry."""
+"""List, show, cancel and retry jobs."""
 
 from typing import Any
 from uuid import UUID
@@ -7,12 +7,12 @@ from drf_spectacular.utils import extend_schema
 from rest_framework.generics import GenericAPIView
 from rest_framework.request import Request
 from rest_framework.response import Response
-from rest_framework.serializers import Serializer
 
 from tenants.accounts.api.access import StaffView, TenantView
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_query
 from tenants.base.api.pagination import LinkHeaderPagination
 from versiontree.jobs.api.serializers import (
     EventsQuerySerializer,
@@ -26,35 +26,21 @@ from versiontree.jobs.services.control import job_cancel, job_retry
 
 
 class OwnerView(TenantView):
-    """In a tenant: a key with the scope ``manage``, or a member who reads as viewer, writes as developer."""
+    """A view of a tenant's rows, for keys with the scope ``manage`` and members."""
 
     @property
     def owner(self) -> Tenant | None:
-        """Whose rows."""
+        """The tenant whose rows are shown."""
         return self.tenant
 
 
 class PlatformView(StaffView):
-    """On the platform: staff, signed in."""
+    """A view of the platform's rows, for signed-in staff."""
 
     @property
     def owner(self) -> Tenant | None:
-        """Nobody's: the platform's."""
+        """None: the rows of the platform."""
         return None
-
-
-def validated_body(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The body, checked for its shape."""
-    body = serializer(data=request.data)
-    body.is_valid(raise_exception=True)
-    return dict(body.validated_data)
-
-
-def validated_query(serializer: type[Serializer[Any]], request: Request) -> dict[str, Any]:
-    """The query string, checked for its shape."""
-    query = serializer(data=request.query_params)
-    query.is_valid(raise_exception=True)
-    return dict(query.validated_data)
 
 
 class _Job(GenericAPIView[Any]):
@@ -80,7 +66,7 @@ class _JobDetail(ConditionalView, _Job):
 
 
 class EventPages(LinkHeaderPagination):
-    """A job tells much."""
+    """Pages of 500: a job has many events."""
 
     page_size = 500
 
@@ -119,12 +105,12 @@ class JobView(_JobDetail, OwnerView):
 
 
 class JobEventsView(_JobEvents, OwnerView):
-    """What happened to a job, oldest first, at most 500 events at a time. The header ``Link`` has the
-    addresses of the parts before and after; ``after`` an id begins behind it."""
+    """The events of a job, oldest first, at most 500 a page. The header ``Link`` has the addresses of the
+    previous and next page; ``after`` starts behind the event with that id."""
 
 
 class JobCancelView(_JobCancel, OwnerView):
-    """Cancel a job; a running one is asked to stop."""
+    """Cancel a job. A running job stops soon after."""
 
 
 class JobRetryView(_JobRetry, OwnerView):
@@ -138,24 +124,24 @@ class PlatformJobsView(_Jobs, PlatformView):
 
 
 class PlatformJobView(_JobDetail, PlatformView):
-    """One job of the platform's."""
+    """One job of the platform."""
 
     permissions = {"GET": ("jobs.view_job",)}
 
 
 class PlatformJobEventsView(_JobEvents, PlatformView):
-    """What happened to a job of the platform's."""
+    """The events of a job of the platform."""
 
     permissions = {"GET": ("jobs.view_job",)}
 
 
 class PlatformJobCancelView(_JobCancel, PlatformView):
-    """Cancel a job of the platform's."""
+    """Cancel a job of the platform."""
 
     permissions = {"POST": ("jobs.change_job",)}
 
 
 class PlatformJobRetryView(_JobRetry, PlatformView):
-    """Run a job of the platform's again."""
+    """Run a failed or cancelled job of the platform again."""
 
     permissions = {"POST": ("jobs.change_job",)}

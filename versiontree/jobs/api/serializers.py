@@ -1,4 +1,4 @@
-"""What the manage API shows of jobs, and which of them may be asked for."""
+"""Serializers of jobs, their events, and the query parameters of their lists."""
 
 from typing import Any
 
@@ -8,10 +8,12 @@ from versiontree.jobs.models import Job, JobEvent
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
-    """A job: where it stands and how it ended. What only administrators need is left out."""
+    """A job, without the fields that only administrators need."""
 
     version = serializers.IntegerField(source="version_id", read_only=True)
-    of = serializers.CharField(source="version.name", read_only=True, help_text="What the version is of.")
+    version_name = serializers.CharField(
+        source="version.name", read_only=True, help_text="The root, domain or model of the version."
+    )
     after = serializers.UUIDField(source="after_id", read_only=True, allow_null=True)
 
     class Meta:
@@ -21,7 +23,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "kind",
             "state",
             "version",
-            "of",
+            "version_name",
             "after",
             "stage",
             "progress",
@@ -41,7 +43,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
 
 
 class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
-    """One thing that happened to a job; ask for those ``after`` the last id you saw."""
+    """An entry of a job's history."""
 
     class Meta:
         model = JobEvent
@@ -50,7 +52,7 @@ class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
 
 
 class JobSummarySerializer(serializers.ModelSerializer[Job]):
-    """A job in few words."""
+    """A job's id, kind and state."""
 
     class Meta:
         model = Job
@@ -59,13 +61,15 @@ class JobSummarySerializer(serializers.ModelSerializer[Job]):
 
 
 class EventsQuerySerializer(serializers.Serializer[Any]):
-    """From which event on."""
+    """Query parameters of a job's events."""
 
-    after = serializers.IntegerField(required=False, default=0, min_value=0)
+    after = serializers.IntegerField(
+        required=False, default=0, min_value=0, help_text="The id of the last event you saw."
+    )
 
 
 class JobsQuerySerializer(serializers.Serializer[Any]):
-    """Only jobs in this state, of this kind, for what has these words in its name."""
+    """Filters of job lists: state, kind, and words in the name of the domain or model."""
 
     state = serializers.ChoiceField(choices=Job.State.choices, required=False)
     kind = serializers.ChoiceField(choices=Job.Kind.choices, required=False, default="")

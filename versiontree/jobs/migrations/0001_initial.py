@@ -58,12 +58,12 @@ class Migration(migrations.Migration):
                 ("params", models.JSONField(blank=True, default=dict)),
                 (
                     "priority",
-                    models.PositiveSmallIntegerField(default=0, help_text="0 is served first, 9 last."),
+                    models.PositiveSmallIntegerField(default=0, help_text="0 runs first, 9 last."),
                 ),
                 ("attempt", models.PositiveSmallIntegerField(default=0)),
                 ("max_attempts", models.PositiveSmallIntegerField(default=3)),
                 ("worker", models.CharField(blank=True, default="", max_length=200)),
-                ("lease_until", models.DateTimeField(blank=True, null=True)),
+                ("lease_expires_at", models.DateTimeField(blank=True, null=True)),
                 ("heartbeat_at", models.DateTimeField(blank=True, null=True)),
                 ("cancel_requested_at", models.DateTimeField(blank=True, null=True)),
                 ("stage", models.CharField(blank=True, default="", max_length=100)),
@@ -151,7 +151,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("stage", models.CharField(max_length=16)),
                 ("number", models.PositiveIntegerField()),
-                ("piece", models.JSONField()),
+                ("input_range", models.JSONField()),
                 (
                     "state",
                     models.CharField(
@@ -185,13 +185,17 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
-                condition=models.Q(("state", "running")), fields=["lease_until"], name="job_running_lease"
+                condition=models.Q(("state", "running")),
+                fields=["lease_expires_at"],
+                name="job_running_lease",
             ),
         ),
         migrations.AddIndex(
             model_name="job",
             index=models.Index(
-                condition=models.Q(("state", "queued")), fields=["dispatched_at"], name="job_queued_nudge"
+                condition=models.Q(("state", "queued")),
+                fields=["dispatched_at"],
+                name="job_queued_dispatched_at",
             ),
         ),
         migrations.AddIndex(
@@ -240,11 +244,13 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(
                     models.Q(
-                        ("lease_until__isnull", False),
+                        ("lease_expires_at__isnull", False),
                         ("state", "running"),
                         models.Q(("worker", ""), _negated=True),
                     ),
-                    models.Q(models.Q(("state", "running"), _negated=True), ("lease_until__isnull", True)),
+                    models.Q(
+                        models.Q(("state", "running"), _negated=True), ("lease_expires_at__isnull", True)
+                    ),
                     _connector="OR",
                 ),
                 name="job_lease_while_running",
@@ -254,13 +260,13 @@ class Migration(migrations.Migration):
             model_name="job",
             constraint=models.CheckConstraint(
                 condition=models.Q(("progress__gte", 0.0), ("progress__lte", 1.0)),
-                name="job_progress_is_a_share",
+                name="job_progress_in_0_1",
             ),
         ),
         migrations.AddConstraint(
             model_name="job",
             constraint=models.CheckConstraint(
-                condition=models.Q(("priority__lte", 9)), name="job_priority_is_a_digit"
+                condition=models.Q(("priority__lte", 9)), name="job_priority_in_0_9"
             ),
         ),
         migrations.AddConstraint(
@@ -271,7 +277,7 @@ class Migration(migrations.Migration):
                     models.Q(("state", "waiting"), _negated=True),
                     _connector="OR",
                 ),
-                name="job_waits_for_another",
+                name="job_waiting_has_after",
             ),
         ),
         migrations.AddConstraint(
@@ -279,7 +285,7 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(
                 condition=models.Q(("state__in", ["queued", "running"])),
                 fields=("version",),
-                name="job_one_at_work_per_version",
+                name="job_one_active_per_version",
             ),
         ),
         migrations.AddIndex(

@@ -17,28 +17,28 @@ from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import Job, JobEvent, JobState
 from versiontree.jobs.services.transitions import chain_break, chain_reset, job_dispatch, job_transition
 
-PRIORITIES: Final = {"first": 0, "usual": 3, "later": 6, "last": 9}
-"""The places that a job can be given, by what people call them: one for each of the broker's lists."""
+PRIORITIES: Final = {"high": 0, "normal": 3, "low": 6, "lowest": 9}
+"""The priorities that users can set, one for each of the broker's lists."""
 
 
 @transaction.atomic
 def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
-    """Give a job that has not begun another place in the queue: one of ``PRIORITIES``.
+    """Change the priority of a job that has not started to one of ``PRIORITIES``.
 
-    Raises ``invalid_field`` (no such place), ``invalid_transition`` (it runs or has ended).
+    Raises ``invalid_field`` (not one of them), ``invalid_transition`` (the job runs or has ended).
     """
     if priority not in PRIORITIES.values():
-        places = ", ".join(f"{number} ({word})" for word, number in PRIORITIES.items())
+        known = ", ".join(f"{number} ({name})" for name, number in PRIORITIES.items())
         raise HmiError(
-            ErrorCode.INVALID_FIELD, f"{priority} is no place in the queue: {places}.", param="priority"
+            ErrorCode.INVALID_FIELD, f"{priority} is not a priority. Use one of: {known}.", param="priority"
         )
     job_owner().lock(version_id=job.version_id)
     now = timezone.now()
-    here = Job.unscoped.filter(pk=job.pk)
-    queued = here.filter(state=JobState.QUEUED).update(priority=priority, queued_at=now, dispatched_at=now)
-    if not queued and not here.filter(state=JobState.WAITING).update(priority=priority):
-        raise _invalid_transition(job, "moved in the queue")
-    message = f"{actor or 'The system'} gave it another place in the queue."
+    row = Job.unscoped.filter(pk=job.pk)
+    queued = row.filter(state=JobState.QUEUED).update(priority=priority, queued_at=now, dispatched_at=now)
+    if not queued and not row.filter(state=JobState.WAITING).update(priority=priority):
+        raise _invalid_transition(job, "given another priority")
+    message = f"{actor or 'The system'} changed the priority to {priority}."
     JobEvent.unscoped.create(job=job, kind="priority", message=message, data={"priority": priority})
     if queued:
         job_dispatch(job_id=job.pk, priority=priority)
@@ -49,10 +49,10 @@ def job_prioritise(*, job: Job, priority: int, actor: Actor) -> Job:
 
 @transaction.atomic
 def job_requeue(*, job: Job, actor: Actor) -> Job:
-    """Have a job run again from the queue: a running one is taken from its worker, which finds that out with
-    its next heartbeat; one that failed or was cancelled is retried; a queued one is announced again.
+    """Queue a job again. A running job is taken from its worker, whose next heartbeat fails. A failed or
+    cancelled job is retried. For a queued job a new message is sent.
 
-    Raises ``invalid_transition`` for one that waits for another, succeeded or is being cancelled, and what
+    Raises ``invalid_transition`` for a job that waits for another, succeeded or is being cancelled, and what
     ``job_retry`` raises.
     """
     job_owner().lock(version_id=job.version_id)
@@ -69,8 +69,10 @@ def job_requeue(*, job: Job, actor: Actor) -> Job:
 
 
 def message_is_stale(*, job_id: UUID, priority: int | None) -> bool:
-    """Whether a message of this priority is from before the job was moved in the queue: then there is another
-    for it. None is of a message that does not say."""
+    """Whether the job's priority changed after this message was sent, so that a newer message exists.
+
+    ``priority`` is that of the message, None if the message has none.
+    """
     if priority is None:
         return False
     return Job.unscoped.filter(pk=job_id, state=JobState.QUEUED).exclude(priority=priority).exists()
@@ -101,7 +103,10 @@ RETRYABLE: Final = (JobState.FAILED, JobState.CANCELLED)
 
 @transaction.atomic
 def job_cancel(*, job: Job, actor: Actor) -> Job:
-    """Cancel a job that has not begun; ask a running one to stop. Ended already: ``invalid_transition``."""
+    """Cancel a job that has not started, or ask a running one to stop.
+
+    Raises ``invalid_transition`` if it has ended.
+    """
     job_owner().lock(version_id=job.version_id)
     if job_transition(
         job_id=job.pk,
@@ -125,8 +130,8 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
     Raises ``invalid_transition`` (it has not ended, it succeeded, or the job before it must be retried
     first), ``not_found`` (its model was deleted), ``quota_exceeded``.
     """
-    ended_badly = Job.unscoped.filter(version=job.version_id, state__in=RETRYABLE)
-    job_owner().check_retry(job=job, jobs=ended_badly.count())
+    retryable = Job.unscoped.filter(version=job.version_id, state__in=RETRYABLE)
+    job_owner().check_retry(job=job, jobs=retryable.count())
     job_owner().lock(version_id=job.version_id)
     before = Job.unscoped.get(pk=job.after_id) if job.after_id else None
     if before is not None and before.state in RETRYABLE:
@@ -158,7 +163,7 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
 def _request_cancel(job: Job, actor: Actor) -> None:
     running = Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING)
     if running.filter(cancel_requested_at=None).update(cancel_requested_at=timezone.now()):
-        message = f"{actor or 'The system'} wants it stopped."
+        message = f"{actor or 'The system'} requested the cancellation."
         JobEvent.unscoped.create(job=job, kind="cancel_requested", message=message)
     elif not running.exists():
         raise _invalid_transition(job, "cancelled")

@@ -1,4 +1,4 @@
-"""What heals by itself: jobs whose worker died, and queued jobs whose message was lost."""
+"""Recover jobs whose worker died, and queued jobs whose message was lost."""
 
 import logging
 from dataclasses import dataclass
@@ -27,38 +27,38 @@ WORKSPACE_MAX_AGE_S: Final = 24 * 3600.0
 
 @dataclass(slots=True)
 class RecoveryReport:
-    """How many jobs one round put back, failed, cancelled and nudged."""
+    """How many jobs a run requeued, failed, cancelled and redispatched."""
 
     requeued: int = 0
     failed: int = 0
     cancelled: int = 0
-    nudged: int = 0
+    redispatched: int = 0
 
 
 def leases_recover() -> RecoveryReport:
-    """One round: end leases that ran out, nudge queued jobs that nobody took, remove forgotten workspaces."""
+    """End expired leases, send new messages for queued jobs, and remove stale workspaces."""
     report = RecoveryReport()
     now = timezone.now()
-    expired = Job.unscoped.filter(state=JobState.RUNNING, lease_until__lt=now)
+    expired = Job.unscoped.filter(state=JobState.RUNNING, lease_expires_at__lt=now)
     for job in expired.only("pk", "version_id"):
         _recover_expired(job.pk, job.version_id, now, report)
-    quiet = Job.unscoped.filter(
+    undispatched = Job.unscoped.filter(
         state=JobState.QUEUED, dispatched_at__lt=now - timedelta(seconds=REDISPATCH_AFTER_S)
     )
-    for job in quiet.only("pk", "priority", "dispatches", "dispatched_at"):
-        report.nudged += _redispatch(job, now)
+    for job in undispatched.only("pk", "priority", "dispatches", "dispatched_at"):
+        report.redispatched += _redispatch(job, now)
     ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).sweep(older_than_s=WORKSPACE_MAX_AGE_S)
     return report
 
 
 def job_lease_holder(*, job_id: UUID) -> str | None:
-    """The worker that holds the job's lease; None when nobody runs it."""
+    """The worker that holds the job's lease, None if it is not running."""
     running = Job.unscoped.filter(pk=job_id, state=JobState.RUNNING)
     return running.values_list("worker", flat=True).first()
 
 
 def job_ran_out_of_memory(*, job_id: UUID) -> bool:
-    """Whether an attempt at it was killed for want of memory, so that the next begins with less at once."""
+    """Whether an earlier attempt ran out of memory, so that the next starts with a smaller batch."""
     return JobEvent.unscoped.filter(
         job=job_id, kind=JobState.QUEUED, data__code=ErrorCode.OUT_OF_MEMORY
     ).exists()
@@ -66,9 +66,10 @@ def job_ran_out_of_memory(*, job_id: UUID) -> bool:
 
 @transaction.atomic
 def job_end_out_of_memory(*, job_id: UUID, worker: str, again: bool, message: str) -> None:
-    """The process that held this lease was killed for want of memory: without waiting for the lease to run
-    out the job goes back to the queue, and the history says why. Where that happened ``again``, or no attempt
-    is left, it fails with ``message``. Comes to nothing when the lease was lost.
+    """End the attempt of a worker process that was killed because it ran out of memory.
+
+    The job is queued again at once. If it ran out of memory ``again``, or no attempt is left, it fails with
+    ``message``. A no-op if the lease was lost.
     """
     job_owner().lock(version_id=Job.unscoped.values_list("version_id", flat=True).get(pk=job_id))
     job = Job.unscoped.get(pk=job_id)
@@ -88,7 +89,7 @@ def _recover_expired(job_id: UUID, version_id: int, now: datetime, report: Recov
         end = _Outcome(JobState.FAILED, message, ErrorCode.JOB_CRASHED)
     else:
         end = _Outcome(JobState.QUEUED, "The worker was lost; the job starts again.")
-    to = _end_attempt(job, Q(lease_until__lt=now, worker=job.worker), end)
+    to = _end_attempt(job, Q(lease_expires_at__lt=now, worker=job.worker), end)
     report.requeued += to == JobState.QUEUED
     report.cancelled += to == JobState.CANCELLED
     report.failed += to == JobState.FAILED
@@ -96,7 +97,7 @@ def _recover_expired(job_id: UUID, version_id: int, now: datetime, report: Recov
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """How an attempt ends whose process is no more."""
+    """The new state of a job whose attempt ended with its process."""
 
     to: JobState
     message: str
@@ -104,7 +105,7 @@ class _Outcome:
 
 
 def _end_attempt(job: Job, where: Q, end: _Outcome, **data: Any) -> JobState | None:
-    """End a running attempt so, or as cancelled if somebody wanted that; None when it is not ``where``."""
+    """End a running attempt, as cancelled if that was requested. None if no row matches ``where``."""
     if job.cancel_requested_at is not None:
         end = _Outcome(JobState.CANCELLED, "Cancelled.", ErrorCode.JOB_CANCELLED)
     changes = {"error_code": end.code, "error_message": end.message} if end.code else {}
@@ -118,7 +119,7 @@ def _end_attempt(job: Job, where: Q, end: _Outcome, **data: Any) -> JobState | N
         **changes,
     ):
         return None
-    log.warning("Job %s: %s is no more; now %s", job.pk, job.worker, end.to)
+    log.warning("Job %s: worker %s was lost; now %s", job.pk, job.worker, end.to)
     if end.to == JobState.QUEUED:
         job_dispatch(job_id=job.pk, priority=job.priority)
     else:
@@ -128,12 +129,12 @@ def _end_attempt(job: Job, where: Q, end: _Outcome, **data: Any) -> JobState | N
 
 @transaction.atomic
 def _redispatch(job: Job, now: datetime) -> bool:
-    """A message may be lost, or wait behind long jobs: the pause doubles each time, up to five minutes."""
-    pause = min(REDISPATCH_AFTER_S * 2 ** min(job.dispatches, 10), MAX_REDISPATCH_INTERVAL_S)
-    if job.dispatched_at is None or (now - job.dispatched_at).total_seconds() < pause:
+    """Send a queued job's message again. The interval doubles each time, up to five minutes."""
+    interval = min(REDISPATCH_AFTER_S * 2 ** min(job.dispatches, 10), MAX_REDISPATCH_INTERVAL_S)
+    if job.dispatched_at is None or (now - job.dispatched_at).total_seconds() < interval:
         return False
-    mine = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, dispatched_at=job.dispatched_at)
-    if not mine.update(dispatched_at=now, dispatches=F("dispatches") + 1):
+    row = Job.unscoped.filter(pk=job.pk, state=JobState.QUEUED, dispatched_at=job.dispatched_at)
+    if not row.update(dispatched_at=now, dispatches=F("dispatches") + 1):
         return False
     job_dispatch(job_id=job.pk, priority=job.priority)
     return True

@@ -1,8 +1,7 @@
-"""The life of a job. Workers claim, renew and end jobs (here); users cancel and retry them (``control``);
-expired leases are recovered (``lease_recovery``).
+"""What workers do with jobs: claim, heartbeat, succeed, fail, release.
 
-Every change of state is a compare-and-set (``transitions``), so a message delivered twice, a worker
-that died and a worker that only seemed dead all end well.
+Users cancel and retry jobs in ``control``; expired leases are recovered in ``lease_recovery``. Every change
+of state is a compare-and-set (``transitions``), so duplicate messages and lost workers do no harm.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,10 +30,9 @@ from versiontree.jobs.services.transitions import (
 
 @transaction.atomic
 def job_claim(*, job_id: UUID | str, worker: str, lease_s: float) -> Job | None:
-    """Take a queued job for ``lease_s`` seconds; None when it is not there or somebody else was first.
+    """Claim a queued job for ``lease_s`` seconds. None if it is gone or another worker was first.
 
-    ``worker`` must differ between any two claims (host, process and a random part), because it is what tells
-    the holder of the lease from one who lost it.
+    ``worker`` must be unique to the claim (host, process and a random part): it identifies the lease holder.
     """
     now = timezone.now()
     claimed = job_transition(
@@ -43,7 +41,7 @@ def job_claim(*, job_id: UUID | str, worker: str, lease_s: float) -> Job | None:
         to=JobState.RUNNING,
         data={"worker": worker},
         worker=worker,
-        lease_until=now + timedelta(seconds=lease_s),
+        lease_expires_at=now + timedelta(seconds=lease_s),
         heartbeat_at=now,
         attempt=F("attempt") + 1,
     )
@@ -60,11 +58,11 @@ def job_heartbeat(
     metrics: Mapping[str, Any] | None = None,
     eta: float | None = None,
 ) -> bool:
-    """Renew the lease, note how far the job is; True when somebody wants it stopped. Raises ``LeaseLost``."""
+    """Renew the lease and store the progress. Returns whether to cancel the job. Raises ``LeaseLost``."""
     now = timezone.now()
     changes: dict[str, Any] = {
         "heartbeat_at": now,
-        "lease_until": now + timedelta(seconds=lease_s),
+        "lease_expires_at": now + timedelta(seconds=lease_s),
         "eta_seconds": eta,
     }
     if progress is not None:
@@ -81,7 +79,7 @@ def job_heartbeat(
 def job_event(
     *, job_id: UUID | str, kind: str, message: str = "", data: Mapping[str, Any] | None = None
 ) -> JobEvent:
-    """Write one line into the job's history."""
+    """Add an event to the job's history."""
     return JobEvent.unscoped.create(job_id=job_id, kind=kind[:40], message=message, data=dict(data or {}))
 
 
@@ -92,10 +90,10 @@ def job_succeed(
     metrics: Mapping[str, Any],
     artifacts: Sequence[tuple[str, StoredArtifact]],
 ) -> Job:
-    """End a job well: its artifacts, the next job or else the ready version, in one transaction.
+    """Mark a job as succeeded, attach its artifacts, and queue the next job or finish the version.
 
-    A job that somebody asked to stop ends as cancelled instead. Raises ``LeaseLost``, and ``ArtifactDamaged``
-    when an artifact on disk is not what it claims to be.
+    If a cancellation was requested, the job is cancelled instead. Raises ``LeaseLost``, and
+    ``ArtifactDamaged`` if an artifact does not match its digest.
     """
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     for _, stored in artifacts:
@@ -123,7 +121,7 @@ def job_succeed(
 
 @transaction.atomic
 def job_fail(*, job_id: UUID | str, worker: str, code: str, message: str, traceback: str = "") -> Job:
-    """End a job badly: it and its version failed, the jobs behind it are cancelled. Raises ``LeaseLost``."""
+    """Mark a job and its version as failed, and cancel the jobs after it. Raises ``LeaseLost``."""
     job = _held(job_id, worker).first()
     if job is None:
         raise LeaseLost
@@ -147,7 +145,7 @@ def job_fail(*, job_id: UUID | str, worker: str, code: str, message: str, traceb
 
 @transaction.atomic
 def job_confirm_cancel(*, job_id: UUID | str, worker: str) -> Job:
-    """The worker stopped because somebody wanted it to. Raises ``LeaseLost``."""
+    """Mark a job as cancelled once its worker has stopped. Raises ``LeaseLost``."""
     job = _held(job_id, worker).first()
     if job is None:
         raise LeaseLost
@@ -158,7 +156,7 @@ def job_confirm_cancel(*, job_id: UUID | str, worker: str) -> Job:
 
 @transaction.atomic
 def job_release(*, job_id: UUID | str, worker: str) -> None:
-    """Hand an unfinished job back to the queue, as a worker does that shuts down; costs no attempt."""
+    """Queue an unfinished job again because its worker shuts down. Costs no attempt."""
     released = job_transition(
         job_id=job_id,
         from_states=[JobState.RUNNING],

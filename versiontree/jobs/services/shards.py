@@ -1,8 +1,7 @@
-"""The shards of a job: planning, claiming and ending them.
+"""Plan, claim, renew and end the shards of a job.
 
-Any worker that a message woke takes shards of the job until none is left; the one that runs the job itself
-takes shards too and waits for those of the others. Every change is a compare-and-set, so two never end the
-same shard, and whoever takes over a shard whose lease ran out owns it alone.
+The worker that runs the job and the workers that help it claim shards until none is left. Every change is a
+compare-and-set, so a shard has one owner, also after its lease expired and another worker took over.
 """
 
 import logging
@@ -27,36 +26,37 @@ MAX_HELPERS: Final = 64
 HELPER_PRIORITY: Final = 3
 
 _JOB_RUNS: Final = Exists(Job.unscoped.filter(pk=OuterRef("job_id"), state=JobState.RUNNING))
-# Not `job__state=`: an update over a join finds its rows by a subquery, which PostgreSQL does not repeat for
-# a row that it had to wait for, and two workers would get the same shard.
+# Not `job__state=`: an update over a join selects its rows in a subquery. PostgreSQL does not run that again
+# for a row whose lock it waited for, so two workers would claim the same shard.
 
 
 @transaction.atomic
-def shards_plan(*, job_id: UUID, stage: str, pieces: Sequence[tuple[int, int]]) -> list[JobShard]:
-    """The shards of a stage, one for each piece, in order. Those of an earlier attempt stay as they are,
-    unless it cut the stage into other pieces.
+def shards_plan(*, job_id: UUID, stage: str, ranges: Sequence[tuple[int, int]]) -> list[JobShard]:
+    """Create the shards of a stage, one for each input range, in order.
+
+    Shards of an earlier attempt are kept with their states if it used the same ranges.
     """
-    wanted = [list(piece) for piece in pieces]
+    wanted = [list(input_range) for input_range in ranges]
     rows = JobShard.objects.filter(job=job_id, stage=stage).order_by("number")
-    if [row.piece for row in rows] != wanted:
+    if [row.input_range for row in rows] != wanted:
         rows.delete()
         JobShard.objects.bulk_create(
-            JobShard(job_id=job_id, stage=stage, number=number, piece=piece)
-            for number, piece in enumerate(wanted)
+            JobShard(job_id=job_id, stage=stage, number=number, input_range=input_range)
+            for number, input_range in enumerate(wanted)
         )
     return list(JobShard.objects.filter(job=job_id, stage=stage).order_by("number"))
 
 
 def shard_claim(*, job_id: UUID, worker: str, lease_s: float) -> JobShard | None:
-    """Take a shard that waits, or whose worker let its lease run out; None when there is none to take.
+    """Claim a shard that waits or whose lease expired. None if there is none.
 
-    One that was lost as often as it may be fails instead.
+    A shard whose attempts are used up is marked as failed instead.
     """
     now = timezone.now()
-    open_ = Q(state=ShardState.WAITING) | Q(state=ShardState.RUNNING, lease_expires_at__lt=now)
-    for shard in JobShard.objects.filter(open_, _JOB_RUNS, job=job_id).order_by("number"):
+    claimable = Q(state=ShardState.WAITING) | Q(state=ShardState.RUNNING, lease_expires_at__lt=now)
+    for shard in JobShard.objects.filter(claimable, _JOB_RUNS, job=job_id).order_by("number"):
         mine = JobShard.objects.filter(
-            open_, _JOB_RUNS, pk=shard.pk, worker=shard.worker, attempts=shard.attempts
+            claimable, _JOB_RUNS, pk=shard.pk, worker=shard.worker, attempts=shard.attempts
         )
         if shard.attempts >= MAX_SHARD_ATTEMPTS:
             _fail(mine, "job_crashed", f"A worker was lost {shard.attempts} times over the same part.")
@@ -73,28 +73,29 @@ def shard_claim(*, job_id: UUID, worker: str, lease_s: float) -> JobShard | None
 
 
 def shard_renew(*, shard: JobShard, worker: str, lease_s: float) -> None:
-    """Hold a shard for longer. Raises ``LeaseLost``: it is another's now, or its job is no longer run."""
-    until = timezone.now() + timedelta(seconds=lease_s)
-    if not _held(shard, worker).filter(_JOB_RUNS).update(lease_expires_at=until):
+    """Renew the lease. Raises ``LeaseLost`` if another worker took over or the job no longer runs."""
+    expires_at = timezone.now() + timedelta(seconds=lease_s)
+    if not _held(shard, worker).filter(_JOB_RUNS).update(lease_expires_at=expires_at):
         raise LeaseLost
 
 
 def shard_complete(*, shard: JobShard, worker: str, result: Mapping[str, Any]) -> None:
-    """End a shard well. Raises ``LeaseLost``."""
+    """Mark a shard as done. Raises ``LeaseLost``."""
     changes = {"state": ShardState.DONE, "lease_expires_at": None, "result": dict(result)}
     if not _held(shard, worker).update(**changes):
         raise LeaseLost
 
 
 def shard_release(*, shard: JobShard, worker: str) -> None:
-    """Let another do it: this worker stops. Costs no attempt; comes to nothing when the shard was lost."""
+    """Give a shard back because this worker stops. Costs no attempt. A no-op if the lease was lost."""
     changes = {"state": ShardState.WAITING, "worker": "", "lease_expires_at": None}
     _held(shard, worker).update(**changes, attempts=F("attempts") - 1)
 
 
 def shard_fail(*, shard: JobShard, worker: str, code: str, message: str, final: bool) -> None:
-    """End an attempt badly. The last one, or a ``final`` failure that would only repeat itself, fails the
-    shard and with it its job; before that it waits for another. Comes to nothing when the shard was lost.
+    """End a failed attempt: the shard waits for another one, a no-op if the lease was lost.
+
+    After the last attempt, or a ``final`` error that a retry would repeat, the shard and its job fail.
     """
     if final or shard.attempts >= MAX_SHARD_ATTEMPTS:
         _fail(_held(shard, worker), code, message)
@@ -102,22 +103,22 @@ def shard_fail(*, shard: JobShard, worker: str, code: str, message: str, final: 
         _held(shard, worker).update(state=ShardState.WAITING, worker="", lease_expires_at=None)
 
 
-def shard_redo(*, shard: JobShard) -> None:
-    """What a finished shard left is gone or damaged: it waits to be done again."""
+def shard_reset(*, shard: JobShard) -> None:
+    """Have a finished shard done again, because its files are gone or damaged."""
     done = JobShard.objects.filter(pk=shard.pk, state=ShardState.DONE)
     done.update(state=ShardState.WAITING, worker="", result={}, attempts=0)
 
 
 def shards_retry(*, job_id: UUID) -> None:
-    """A job begins another attempt: what failed in the one before may be tried again."""
+    """Reset the shards that failed in an earlier attempt of the job."""
     failed = JobShard.objects.filter(job=job_id, state=ShardState.FAILED)
     failed.update(state=ShardState.WAITING, worker="", attempts=0, error_code="", error_message="")
 
 
 def shards_dispatch(*, job_id: UUID, count: int) -> None:
-    """Ask other workers to help: a Celery group of messages, as many as there are shards for others.
+    """Send a Celery group of ``count`` messages that ask other workers to help, at most ``MAX_HELPERS``.
 
-    A broker that is down costs the help and nothing else.
+    An error of the broker is logged: the worker that runs the job then does all shards itself.
     """
     helpers = min(count, MAX_HELPERS)
     if helpers < 1:
@@ -128,7 +129,7 @@ def shards_dispatch(*, job_id: UUID, count: int) -> None:
         with current_app.connection_for_write(transport_options=BROKER_OPTIONS) as connection:
             group([message.clone() for _ in range(helpers)]).apply_async(connection=connection)
     except Exception:
-        log.exception("Nobody was asked to help with job %s", job_id)
+        log.exception("Other workers could not be asked to help with job %s", job_id)
 
 
 def _held(shard: JobShard, worker: str) -> QuerySet[JobShard]:

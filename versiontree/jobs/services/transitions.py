@@ -1,4 +1,4 @@
-"""Compare-and-set: whoever updates exactly one row owns the next step. The event goes in with it."""
+"""Change the state of jobs by compare-and-set, with an event, and of the jobs that depend on them."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -14,8 +14,6 @@ from versiontree.jobs.hooks import job_owner
 from versiontree.jobs.models import LEGAL_TRANSITIONS, TERMINAL, Job, JobEvent, JobState
 
 _CLEARED_ERROR = {"error_code": "", "error_message": "", "traceback": ""}
-
-
 _CLEARED_PROGRESS = {"stage": "", "progress": 0.0, "eta_seconds": None, "metrics": {}}
 
 
@@ -29,10 +27,10 @@ def job_transition(
     data: dict[str, Any] | None = None,
     **changes: Any,
 ) -> bool:
-    """Move a job from one of these states to another, with the event; False when it was in none of them.
+    """Move a job from one of these states to another and add an event. False if it was in none of them.
 
-    ``changes`` are further columns. Call it inside a transaction. An illegal pair of states is our own
-    mistake.
+    ``where`` is a further condition, ``changes`` are further columns. Call it inside a transaction. Raises
+    ``ValueError`` for a transition that ``LEGAL_TRANSITIONS`` does not list.
     """
     states = list(from_states)
     if any(to not in LEGAL_TRANSITIONS[state] for state in states):
@@ -50,9 +48,9 @@ def _state_columns(state: JobState) -> dict[str, Any]:
     if state == JobState.RUNNING:
         return {"started_at": now, "finished_at": None, **_CLEARED_PROGRESS}
     if state in TERMINAL:
-        return {"lease_until": None, "finished_at": now, "eta_seconds": None}
+        return {"lease_expires_at": None, "finished_at": now, "eta_seconds": None}
     changes: dict[str, Any] = {
-        "lease_until": None,
+        "lease_expires_at": None,
         "worker": "",
         "cancel_requested_at": None,
         "finished_at": None,
@@ -65,7 +63,7 @@ def _state_columns(state: JobState) -> dict[str, Any]:
 
 
 def chain_advance(*, job: Job) -> None:
-    """After a success: queue the jobs that waited for this one; when none is left the version is finished."""
+    """After a success: queue the jobs that waited for this one. After the last job, finish the version."""
     for follower in Job.unscoped.filter(after=job, state=JobState.WAITING):
         if job_transition(job_id=follower.pk, from_states=[JobState.WAITING], to=JobState.QUEUED):
             job_dispatch(job_id=follower.pk, priority=follower.priority)
@@ -76,7 +74,7 @@ def chain_advance(*, job: Job) -> None:
 
 
 def chain_break(*, job: Job, reason: str) -> None:
-    """After a failure or a cancel: cancel the jobs that waited for this one; the version has failed."""
+    """After a failure or cancellation: cancel the jobs that waited for this one, and fail the version."""
     for follower in Job.unscoped.filter(after=job):
         cancelled = job_transition(
             job_id=follower.pk,
@@ -92,7 +90,7 @@ def chain_break(*, job: Job, reason: str) -> None:
 
 
 def chain_reset(*, job: Job) -> None:
-    """After a retry: the jobs behind this one wait again; the version is being built again."""
+    """After a retry: have the jobs after this one wait again, and reopen the version."""
     for follower in Job.unscoped.filter(after=job):
         if job_transition(
             job_id=follower.pk, from_states=[JobState.CANCELLED], to=JobState.WAITING, attempt=0
@@ -115,13 +113,13 @@ WAITING_FOR_MACHINE: Final = "waiting for another job on this machine"
 
 
 def job_set_waiting_stage(*, job_id: UUID) -> bool:
-    """Say so on the job's row; False when it is no longer queued, so that there is nothing to wait for."""
+    """Set the stage of a queued job to ``WAITING_FOR_MACHINE``. False if it is no longer queued."""
     queued = Job.unscoped.filter(pk=job_id, state=JobState.QUEUED)
     return bool(queued.update(stage=WAITING_FOR_MACHINE))
 
 
 class LeaseLost(HmiError):
-    """The job is no longer this worker's: its lease ran out, or somebody ended the job."""
+    """The worker no longer holds the lease: it expired, or the job was ended or requeued."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.LEASE_LOST, "The worker lost its lease on this job.")

@@ -1,4 +1,4 @@
-"""Exporting versions as zip files, and importing them."""
+"""Export versions and adapters as zip files, and import them."""
 
 from typing import Any, Final
 
@@ -12,9 +12,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Role, Tenant
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import UploadFormParser
+from tenants.base.api.inputs import UploadFormParser, validated_body, validated_query
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.transfer.api.serializers import (
     ExportQuerySerializer,
     ImportAdapterSerializer,
@@ -38,12 +38,12 @@ class _VersionExport(GenericAPIView[Version]):
     owner: Tenant | None
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Whoever asks for application/zip gets it; errors are JSON."""
+        """Accept any ``Accept`` header: the answer is a zip file, errors are JSON."""
         return super().perform_content_negotiation(request, force=True)
 
     @extend_schema(
         parameters=[
-            OpenApiParameter("branch", OpenApiTypes.BOOL, description="With all it stands on."),
+            OpenApiParameter("branch", OpenApiTypes.BOOL, description="Include the domains and the root."),
             OpenApiParameter(
                 "format",
                 enum=["archive", *FORMATS],
@@ -53,11 +53,11 @@ class _VersionExport(GenericAPIView[Version]):
         responses={(200, "application/zip"): OpenApiTypes.BINARY},
     )
     def get(self, request: Request, version_id: int, **_: Any) -> StreamingHttpResponse:
-        told, actor = validated_query(ExportQuerySerializer, request), request_actor(request)
+        query, actor = validated_query(ExportQuerySerializer, request), request_actor(request)
         version = version_visible_to(self.owner, version_id)
-        if (form := told["format"]) != ARCHIVE:
+        if (form := query["format"]) != ARCHIVE:
             return zip_response(adapter_download(version=version, form=form, actor=actor))
-        return zip_response(version_download(version=version, actor=actor, branch=told["branch"]))
+        return zip_response(version_download(version=version, actor=actor, branch=query["branch"]))
 
 
 class _Import(GenericAPIView[Version]):
@@ -87,18 +87,18 @@ class VersionExportView(_VersionExport, OwnerView):
 
 
 class PlatformVersionExportView(_VersionExport, PlatformView):
-    """A ready version of the platform's as a zip file."""
+    """A ready version of the platform as a zip file."""
 
     permissions = {"GET": ("tree.change_version",)}
 
 
 class ImportView(_Import, OwnerView):
-    """An exported model or domain becomes the tenant's."""
+    """Import an exported model or domain for the tenant."""
 
 
 class ImportAdapterView(OwnerView):
-    """A LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, that was trained elsewhere
-    on a root's checkpoint becomes a model."""
+    """Import a LoRA adapter of Hugging Face PEFT, or a bottleneck adapter of AdapterHub, as a model. It must
+    have been trained on the checkpoint of a root."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     parser_classes = [UploadFormParser]
@@ -107,17 +107,17 @@ class ImportAdapterView(OwnerView):
     @extend_schema(request=ImportAdapterSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, **_: Any) -> Response:
         body = validated_body(ImportAdapterSerializer, request)
-        further, name = body.pop("new_version"), body.pop("name")
+        is_update, name = body.pop("new_version"), body.pop("name")
         version = adapter_import(
             **{**body, "parent": version_visible_to(self.tenant, body["parent"], param="parent")},
             tenant=self.tenant,
-            of=hplm_of(self.tenant, name) if further else name,
+            model=hplm_of(self.tenant, name) if is_update else name,
             actor=request_actor(request),
         )
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
 class PlatformImportView(_Import, PlatformView):
-    """An exported root or domain becomes the platform's."""
+    """Import an exported root or domain for the platform."""
 
     permissions = {"POST": ("tree.add_root", "tree.add_domain")}

@@ -1,7 +1,4 @@
-"""What the manage API takes of exports and imports. Checks of content are the services' concern.
-
-A field may be called ``parent`` (see ``serializers``).
-"""
+"""Serializers of exports and imports. They check types; the services validate values."""
 
 from typing import Any
 
@@ -12,14 +9,14 @@ from versiontree.transfer.archive.sandboxed_check import FORMATS
 
 
 class ExportQuerySerializer(serializers.Serializer[Any]):
-    """Whether the archive holds what the version stands on, too."""
+    """Query parameters of an export. ``branch``: include the domains and the root."""
 
     branch = serializers.BooleanField(required=False, default=False)
     format = serializers.ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
 
 
 class ImportSerializer(StrictSerializer):
-    """An archive as a zip file, its name here, and the version it stands on if several fit."""
+    """An archive as a zip file, a new name, and the parent if several versions match."""
 
     archive = serializers.FileField()
     name = serializers.CharField(required=False, allow_blank=True, default="")
@@ -29,34 +26,32 @@ class ImportSerializer(StrictSerializer):
 
 
 class ImportAdapterSerializer(StrictSerializer):
-    """The zip file of an adapter's folder, what it stands on, and what the folder does not say."""
+    """A zip file of an adapter's folder, its parent, and what the folder does not have."""
 
     archive = serializers.FileField(help_text="A zip file of the folder that peft or adapters saved.")
     parent = serializers.IntegerField(  # type: ignore[assignment]
-        help_text="The ready version of a domain or root that it shall stand on; the root must be of the "
-        "checkpoint that it was trained on."
+        help_text="The id of the ready version of a domain or root to build upon. The adapter must have been "
+        "trained on the root's checkpoint."
     )
-    name = serializers.CharField(
-        help_text="Of the model: a new one, or with `new_version` one that is there."
-    )
+    name = serializers.CharField(help_text="Of a new model, or with `new_version` of an existing one.")
     new_version = serializers.BooleanField(required=False, default=False)
     labels = serializers.ListField(
         child=serializers.CharField(max_length=200),
         required=False,
         default=list,
-        help_text="Names of the outputs, in their order, where the folder does not name them.",
+        help_text="Names of the outputs in order, if the folder does not have them.",
     )
     task = serializers.ChoiceField(
         choices=["classification", "multilabel", "regression"],
         required=False,
         allow_blank=True,
         default="",
-        help_text="Of an adapter that reads whole texts, where the folder does not say it.",
+        help_text="The task of a text classifier, if the folder does not have it.",
     )
     pairs = serializers.BooleanField(required=False, default=False, help_text="Its inputs have two texts.")
     drop_lower = serializers.BooleanField(
         required=False,
         default=False,
-        help_text="Leave out what the adapter changes in the layers that the domain's table replaces.",
+        help_text="Drop changes of the adapter in the layers that the domain's table replaces.",
     )
     license = serializers.CharField(required=False, allow_blank=True, default="", max_length=100)

@@ -1,4 +1,4 @@
-"""All data of a tenant in one file: asked for, watched, fetched. For its owners; keys do not."""
+"""Takeouts: request, show and download exports of all data of a tenant. For signed-in owners."""
 
 from typing import Any
 from uuid import UUID
@@ -16,15 +16,15 @@ from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.models import Takeout
-from versiontree.transfer.selectors import takeout_of, takeout_seen_by, takeouts_of
-from versiontree.transfer.services.takeouts import takeout_fetch, takeout_path, takeout_request
+from versiontree.transfer.selectors import takeout_of, takeout_ready, takeouts_of
+from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
 
 
 class TakeoutSerializer(serializers.ModelSerializer[Takeout]):
-    """A file with all data, or the way to it: ``share`` of it is written."""
+    """A takeout. ``progress`` is the written share, 0 to 1."""
 
     created_by = serializers.CharField(source="created_by.username", default=None, read_only=True)
-    share = serializers.FloatField(read_only=True)
+    progress = serializers.FloatField(read_only=True)
     size_bytes = serializers.IntegerField(source="written_bytes", read_only=True)
 
     class Meta:
@@ -32,7 +32,7 @@ class TakeoutSerializer(serializers.ModelSerializer[Takeout]):
         fields = (
             "id",
             "state",
-            "share",
+            "progress",
             "size_bytes",
             "error_message",
             "created_by",
@@ -43,8 +43,8 @@ class TakeoutSerializer(serializers.ModelSerializer[Takeout]):
         read_only_fields = fields
 
 
-class TakingOutView(TenantView):
-    """For owners, signed in."""
+class _TakeoutBaseView(TenantView):
+    """Base of the views, for signed-in owners."""
 
     serializer_class = TakeoutSerializer
     queryset = Takeout.unscoped.none()
@@ -54,8 +54,8 @@ class TakingOutView(TenantView):
     ordering = ("-created_at", "pk")
 
 
-class TakeoutsView(TakingOutView):
-    """The files with all data of the tenant, the newest first; POST has a worker make one."""
+class TakeoutsView(_TakeoutBaseView):
+    """The tenant's takeouts, newest first. POST has a worker make one."""
 
     @extend_schema(responses=TakeoutSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
@@ -68,27 +68,27 @@ class TakeoutsView(TakingOutView):
         return Response(TakeoutSerializer(takeout).data, status=status.HTTP_201_CREATED)
 
 
-class TakeoutView(ConditionalView, TakingOutView):
-    """One of them, and how far it is."""
+class TakeoutView(ConditionalView, _TakeoutBaseView):
+    """One takeout."""
 
     def find_object(self, *, takeout_id: UUID, **_: Any) -> Takeout:
-        return takeout_seen_by(self.tenant, takeout_id)
+        return takeout_of(self.tenant, takeout_id)
 
 
-class TakeoutFileView(TakingOutView):
-    """The zip file itself, once it is ready; who fetched it is written down."""
+class TakeoutFileView(_TakeoutBaseView):
+    """The zip file of a ready takeout. Downloads are recorded in the audit log."""
 
     def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Whoever asks for application/zip gets it; errors are JSON."""
+        """Accept any ``Accept`` header: the answer is a zip file, errors are JSON."""
         return super().perform_content_negotiation(request, force=True)
 
     @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
     def get(self, request: Request, takeout_id: UUID, **_: Any) -> FileResponse:
-        takeout = takeout_of(self.tenant, takeout_id)
+        takeout = takeout_ready(self.tenant, takeout_id)
         name = f"{self.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
         try:
             file = takeout_path(takeout).open("rb")
         except FileNotFoundError as error:
-            raise HmiError(ErrorCode.NOT_FOUND, "This file is gone; ask for a new one.") from error
-        takeout_fetch(takeout=takeout, actor=request_actor(request))
+            raise HmiError(ErrorCode.NOT_FOUND, "This file was deleted. Request a new export.") from error
+        takeout_record_download(takeout=takeout, actor=request_actor(request))
         return FileResponse(file, as_attachment=True, filename=name, content_type="application/zip")

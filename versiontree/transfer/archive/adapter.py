@@ -1,4 +1,4 @@
-"""The folder of an adapter that `peft` or `adapters` saved elsewhere, as a folder or a zip file of it."""
+"""Read an adapter that `peft` or `adapters` saved, from a folder or a zip file of it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -7,97 +7,104 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from tenants.base.disk import disk_full_errors
-from versiontree.transfer.archive.layout import refused
+from versiontree.transfer.archive.layout import invalid_archive
 from versiontree.transfer.archive.reader import CHUNK
-from versiontree.transfer.archive.sources import Source, reading, sizes_check, source_open
-from versiontree.transfer.archive.strict_json import object_of
+from versiontree.transfer.archive.sources import Source, read_errors, sizes_check, source_open
+from versiontree.transfer.archive.strict_json import json_object
 
 CONFIG: Final = "adapter_config.json"
-SAID: Final = (CONFIG, "head_config.json", "config.json")
+CONFIG_FILES: Final = (CONFIG, "head_config.json", "config.json")
 WEIGHTS: Final = ("adapter_model.safetensors", "adapter.safetensors", "model_head.safetensors")
 PICKLED: Final = ("adapter_model.bin", "pytorch_adapter.bin", "pytorch_model_head.bin", "pytorch_model.bin")
-SAID_BYTES: Final = 1024**2
-"""Of each of the files of JSON: they have some kilobytes."""
+MAX_CONFIG_BYTES: Final = 1024**2
+"""The limit of each JSON file. They usually have some kilobytes."""
 NUMBER_BYTES: Final = 4
 MAX_RANK: Final = 256
 MAX_WIDTH: Final = 1024
 MAX_OUTPUTS: Final = 2048
-"""What a model can have, see `inference.hplm.hplm`."""
-BESIDE_BYTES: Final = 4 * 1024**2
-"""For names, and for biases and normalisations that belong to no layer."""
+"""The limits of a model, see `inference.hplm.hplm`."""
+EXTRA_BYTES: Final = 4 * 1024**2
+"""Allowed for names, and for biases and norms outside the layers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """One that is open: `places` of its files in the source by their plain names, and the bytes that they
-    claim to have."""
+    """An open adapter. `paths` are those of its files in the source, by name; `size` is what they claim."""
 
     source: Source
-    places: Mapping[str, str]
+    paths: Mapping[str, str]
     size: int
 
     def unpack(self, folder: Path) -> None:
-        """Write its files into a new `folder`. Raises ``invalid_archive`` for one that is not what it claims,
-        ``out_of_disk``."""
+        """Write its files into a new `folder`.
+
+        Raises ``invalid_archive`` if a file is larger than it claims, ``out_of_disk``.
+        """
         with disk_full_errors():
             folder.mkdir()
-            for name, at in self.places.items():
-                _copy(self.source, at, folder / name, self.source.sizes[at])
-        for name in SAID:
-            if name in self.places:
-                object_of((folder / name).read_bytes(), name)
+            for name, path in self.paths.items():
+                _copy(self.source, path, folder / name, self.source.sizes[path])
+        for name in CONFIG_FILES:
+            if name in self.paths:
+                json_object((folder / name).read_bytes(), name)
 
 
 @contextmanager
-def adapter_open(archive: Path | IO[bytes], *, most_bytes: int) -> Iterator[Adapter]:
-    """Find the files that make the adapter, without reading any. Others are left where they are.
+def adapter_open(archive: Path | IO[bytes], *, max_bytes: int) -> Iterator[Adapter]:
+    """Find the files of an adapter without reading them. Other files are ignored.
 
-    Raises ``invalid_archive`` (it is none, its weights are pickled, or it would unpack to many times its
-    size), ``file_too_large`` for files of more than `most_bytes`.
+    Raises ``invalid_archive`` (not an adapter, pickled weights, too high a compression ratio), and
+    ``file_too_large`` for files of more than `max_bytes`.
     """
     with source_open(archive) as source:
-        where = _where(source)
-        places = {name: where + name for name in (*SAID, *WEIGHTS) if where + name in source.sizes}
+        where = _config_folder(source)
+        paths = {name: where + name for name in (*CONFIG_FILES, *WEIGHTS) if where + name in source.sizes}
         if pickled := [name for name in PICKLED if where + name in source.sizes]:
-            raise refused(f"{pickled[0]} is a pickle, and reading one runs code: save it as safetensors.")
-        for name in SAID:
-            if source.sizes.get(where + name, 0) > SAID_BYTES:
-                raise refused(f"{name} is longer than {SAID_BYTES:,} bytes.", limit=SAID_BYTES)
-        yield Adapter(source, places, sizes_check(source, places.values(), most_bytes=most_bytes))
+            raise invalid_archive(
+                f"{pickled[0]} is a pickle, and reading one runs code: save it as safetensors."
+            )
+        for name in CONFIG_FILES:
+            if source.sizes.get(where + name, 0) > MAX_CONFIG_BYTES:
+                raise invalid_archive(
+                    f"{name} is longer than {MAX_CONFIG_BYTES:,} bytes.", limit=MAX_CONFIG_BYTES
+                )
+        yield Adapter(source, paths, sizes_check(source, paths.values(), max_bytes=max_bytes))
 
 
 def largest_adapter(root: Mapping[str, Any]) -> int:
-    """Bytes of the largest adapter for a root of this configuration (the content of `root.json`): the highest
-    rank, or the greatest width, in all layers, and a head of the most outputs with a layer before it."""
+    """Bytes of the largest adapter for a root with this `root.json`.
+
+    It has the highest rank or the greatest width in all layers, and a head with the most outputs.
+    """
     shape = root["architecture"]
     hidden, inner, layers = (int(shape[name]) for name in ("hidden", "inner", "layers"))
     lora = MAX_RANK * (4 * 2 * hidden + 2 * (hidden + inner))
     bottleneck = 2 * (2 * MAX_WIDTH * hidden + MAX_WIDTH + hidden)
     shifts = 10 * hidden + inner
     head = MAX_OUTPUTS * (hidden + 1) + 2 * (hidden + 1) * hidden
-    return NUMBER_BYTES * (layers * (max(lora, bottleneck) + shifts) + head) + BESIDE_BYTES
+    return NUMBER_BYTES * (layers * (max(lora, bottleneck) + shifts) + head) + EXTRA_BYTES
 
 
-def _where(source: Source) -> str:
-    """The folder of the configuration, with the slash: the archive's own, or the one folder in it."""
-    places = [name.removesuffix(CONFIG) for name in source.sizes if f"/{name}".endswith(f"/{CONFIG}")]
-    if len(places) != 1 or places[0].count("/") > 1:
-        raise refused(f"This is no adapter's folder: {CONFIG} must be in it, once.")
-    return places[0]
+def _config_folder(source: Source) -> str:
+    """The folder of the configuration, with a slash at its end: the top folder, or the only folder in it."""
+    folders = [name.removesuffix(CONFIG) for name in source.sizes if f"/{name}".endswith(f"/{CONFIG}")]
+    if len(folders) != 1 or folders[0].count("/") > 1:
+        raise invalid_archive(f"This is no adapter's folder: {CONFIG} must be in it, once.")
+    return folders[0]
 
 
-def _copy(source: Source, name: str, target: Path, most: int) -> None:
-    """One file; a file can say that it is smaller than it is."""
+def _copy(source: Source, name: str, target: Path, max_bytes: int) -> None:
+    """Copy a file. Raises ``invalid_archive`` if it is larger than it claims."""
     size = 0
-    with reading(name):
+    with read_errors(name):
         stream = source.open(name)
     with stream, target.open("xb") as out:
         while True:
-            with reading(name):
+            with read_errors(name):
                 chunk = stream.read(CHUNK)
             if not chunk:
                 return
             size += len(chunk)
-            if size > most:
-                raise refused(f"{name[:80]} is longer than it says.")
+            if size > max_bytes:
+                raise invalid_archive(f"{name[:80]} is longer than it says.")
             out.write(chunk)

@@ -1,7 +1,7 @@
-"""Adapters that models were converted to, kept for whoever asks for the same again.
+"""A cache of models converted to adapters, and of the reasons why a model cannot be converted.
 
-Each is a folder among the store's workspaces, so that it goes a day after it was last asked for, as those of
-killed processes do. What a format cannot hold is kept, too: to find that out takes as long.
+Each entry is a folder among the store's workspaces, so it is removed a day after its last use, like those of
+killed processes.
 """
 
 import hashlib
@@ -16,10 +16,10 @@ from typing import IO, Any, Final
 from tenants.base.disk import INCOMING
 from versiontree.artifact_store import ArtifactStore
 
-RULES: Final = 1
-"""One more whenever the same model is converted to something else than before."""
+CONVERSION_VERSION: Final = 1
+"""Incremented when conversions of the same model change."""
 MAX_BYTES: Final = 1024**3
-"""Of all that is kept: those that were asked for longest ago go first."""
+"""The size of the cache. The least recently used entries are removed first."""
 CHUNK: Final = 1024**2
 PREFIX: Final = "conversion-"
 ADAPTER: Final = "adapter.zip"
@@ -27,12 +27,14 @@ REFUSAL: Final = "refusal.txt"
 
 
 def conversion_key(**parts: Any) -> str:
-    """A name for what follows from these parts alone."""
-    return hashlib.sha256(json.dumps({**parts, "rules": RULES}, sort_keys=True).encode()).hexdigest()
+    """The cache key of a conversion with these inputs."""
+    return hashlib.sha256(
+        json.dumps({**parts, "conversion_version": CONVERSION_VERSION}, sort_keys=True).encode()
+    ).hexdigest()
 
 
 def conversion_find(store: ArtifactStore, key: str) -> IO[bytes] | str | None:
-    """The zip file that is kept under this key, open; why there is none, in words; or None: make one."""
+    """The open zip file under this key, or the reason why it cannot be converted. None if not cached."""
     folder = _folder(store, key)
     with suppress(FileNotFoundError):
         os.utime(folder)
@@ -43,22 +45,22 @@ def conversion_find(store: ArtifactStore, key: str) -> IO[bytes] | str | None:
 
 
 def conversion_store(store: ArtifactStore, key: str, made: Path) -> None:
-    """Keep a folder with either of the two under this key, if it fits. It is consumed."""
-    room = MAX_BYTES - _size(made)
-    if room < 0:
+    """Move a folder with the zip file or the reason into the cache, if it fits."""
+    available = MAX_BYTES - _size(made)
+    if available < 0:
         return
-    kept = sorted(store.root.glob(f"{INCOMING}/{PREFIX}*"), key=_last_used_at)
-    taken = {folder: _size(folder) for folder in kept}
-    for folder in kept:
-        if sum(taken.values()) > room:
+    entries = sorted(store.root.glob(f"{INCOMING}/{PREFIX}*"), key=_last_used_at)
+    sizes = {folder: _size(folder) for folder in entries}
+    for folder in entries:
+        if sum(sizes.values()) > available:
             shutil.rmtree(folder, ignore_errors=True)
-            del taken[folder]
-    with suppress(OSError):  # somebody else kept the same
+            del sizes[folder]
+    with suppress(OSError):  # another process stored the same
         made.rename(_folder(store, key))
 
 
-def chunks_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """The bytes of an open file, which is closed behind them."""
+def file_chunks(stream: IO[bytes]) -> Iterator[bytes]:
+    """The chunks of an open file, which is closed at the end."""
     with closing(stream):
         while chunk := stream.read(CHUNK):
             yield chunk

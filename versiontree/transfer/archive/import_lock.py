@@ -1,5 +1,4 @@
-"""How many imports and conversions run on a machine at once: few, and one of a tenant, so that strangers'
-files do not fill its disk, memory and cores, and no tenant keeps the others from it."""
+"""Limit the imports and conversions that run on a machine at once, in all and for each tenant."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,13 +9,13 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.machine_lock import machine_lock
 
-AT_ONCE: Final = 2
-"""Of each kind, on a machine: a tenant that always has its one leaves another for the rest."""
+MAX_CONCURRENT: Final = 2
+"""The limit of each kind on a machine. A tenant can run one, so others can always run another."""
 RETRY_AFTER_S: Final = 15
 
 
 class LockPurpose(StrEnum):
-    """What is limited. Each kind has its own locks."""
+    """What a lock is for. Each purpose has its own limits."""
 
     IMPORT = "import"
     CONVERSION = "conversion"
@@ -26,14 +25,17 @@ class LockPurpose(StrEnum):
 def import_lock(kind: LockPurpose, tenant: Tenant | None) -> Iterator[None]:
     """Hold the tenant's lock (None: the platform's), and one of this machine's.
 
-    Raises ``queue_full`` while the tenant has one already, or all are taken; nobody waits in here.
+    Does not wait: raises ``queue_full`` if the tenant has one already, or all of the machine are taken.
     """
     with ExitStack() as held:
         owner = tenant.pk if tenant else "platform"
         if not held.enter_context(machine_lock(f"{kind}-of-{owner}")):
-            raise _full(f"One {kind} of yours is under way already; start the next when it is done.", 1)
-        if not any(held.enter_context(machine_lock(f"{kind}-{place}")) for place in range(AT_ONCE)):
-            raise _full(f"{AT_ONCE} of this machine are under way already; try again in a moment.", AT_ONCE)
+            raise _full(f"Your {kind} is still running. Start the next one when it has ended.", 1)
+        if not any(held.enter_context(machine_lock(f"{kind}-{slot}")) for slot in range(MAX_CONCURRENT)):
+            raise _full(
+                f"{MAX_CONCURRENT} of this machine are under way already; try again in a moment.",
+                MAX_CONCURRENT,
+            )
         yield
 
 

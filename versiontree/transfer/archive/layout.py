@@ -1,14 +1,14 @@
-"""What an archive of a version is: a folder, or a zip file of the same names.
+"""The layout of an archive of a version: a folder, or a zip file with the same names.
 
 ====================================  =================================================================
-``manifest.json``                     format, the version and what it stands on, and every other file
+``manifest.json``                     format, the version and its ancestors, and every other file
 ``README.md``                         the model card
-``config.json``                       the choices each version was made with, and what was measured
+``config.json``                       the config and metrics of each version
 ``artifacts/<kind>/<digest>/<file>``  the artifacts, byte for byte as they are stored
 ====================================  =================================================================
 
-Versions stand in the manifest nearest first: the exported one, then the domains and the root that it stands
-on. Their artifacts are all there when the archive holds the branch; otherwise only those of the first.
+The manifest lists versions nearest first: the exported one, its domains, and its root. An archive with the
+branch has the artifacts of all of them, otherwise only those of the first.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ from versiontree.artifact_store import FileEntry
 from versiontree.tree.models.version import MAIN_ROLE, VersionKind
 
 FORMAT: Final = 1
-WHAT: Final = "hmi-version"
+ARCHIVE_TYPE: Final = "hmi-version"
 MANIFEST: Final = "manifest.json"
 CARD: Final = "README.md"
 CONFIG: Final = "config.json"
 ARTIFACTS: Final = "artifacts"
-UNTOLD: Final = frozenset({"source"})
-"""Parts of a config that name places of the exporting server."""
-PARTS: Final[Mapping[str, frozenset[str]]] = {
+LOCAL_CONFIG_KEYS: Final = frozenset({"source"})
+"""Config keys that are not exported: they are paths on the exporting server."""
+ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
     "root": frozenset(
         {
             "root.json",
@@ -43,13 +43,15 @@ PARTS: Final[Mapping[str, frozenset[str]]] = {
     "plot": frozenset({"plot.json", "index.lmdb", "vectors.bin", "composition.safetensors"}),
     "hplm": frozenset({"hplm.json", "hplm.safetensors"}),
 }
-"""The files that an artifact of each kind may have: nothing else is taken, pickled weights least of all."""
+"""The files that an artifact of each kind may have. Anything else is refused, such as pickled weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One version as an archive tells of it; `digests` by role. In `config`, `compacts` holds places in the
-    manifest's list instead of ids."""
+    """A version in an archive, with the `digests` of its artifacts by role.
+
+    In its `config`, `compacts` lists indexes in the manifest instead of ids.
+    """
 
     kind: VersionKind
     name: str
@@ -64,17 +66,17 @@ class Node:
 
     @property
     def digest(self) -> str:
-        """That of its main artifact, which names the version."""
+        """The digest of its main artifact."""
         return self.digests[MAIN_ROLE[self.kind]]
 
     @property
     def in_words(self) -> str:
-        """As it stands within a sentence: the root minilm v1 (f00dcafe)."""
+        """For messages: "the root minilm v1 (f00dcafe)"."""
         return f"the {self.kind} {self.name} v{self.number} ({self.digest[:12]})"
 
     def identity(self) -> dict[str, Any]:
-        """What the manifest says of it."""
-        told: dict[str, Any] = {
+        """Its entry in the manifest."""
+        entry: dict[str, Any] = {
             "kind": str(self.kind),
             "name": self.name,
             "number": self.number,
@@ -83,12 +85,12 @@ class Node:
             "license": self.licence,
         }
         optional = {"task": self.task, "source_url": self.source_url, "description": self.description}
-        return told | {name: value for name, value in optional.items() if value}
+        return entry | {name: value for name, value in optional.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """An archive without its bytes: versions nearest first, and `files` but for the manifest itself."""
+    """The contents of an archive: its versions, nearest first, and its files without the manifest."""
 
     nodes: tuple[Node, ...]
     branch: bool
@@ -96,7 +98,7 @@ class Contents:
 
     @property
     def version(self) -> Node:
-        """What was exported."""
+        """The exported version."""
         return self.nodes[0]
 
     @property
@@ -104,8 +106,8 @@ class Contents:
         """Bytes of all files but the manifest."""
         return sum(entry["size"] for entry in self.files.values())
 
-    def held(self) -> Iterator[tuple[str, str]]:
-        """(kind, digest) of the artifacts inside, each once."""
+    def artifacts(self) -> Iterator[tuple[str, str]]:
+        """(kind, digest) of the artifacts in the archive, without duplicates."""
         nodes = self.nodes if self.branch else self.nodes[:1]
         yield from dict.fromkeys(
             (role, digest) for node in nodes for role, digest in sorted(node.digests.items())
@@ -113,7 +115,7 @@ class Contents:
 
 
 def artifact_prefix(kind: str, digest: str) -> str:
-    """Where the files of an artifact stand, with the slash."""
+    """The path prefix of an artifact's files."""
     return f"{ARTIFACTS}/{kind}/{digest}/"
 
 
@@ -128,7 +130,7 @@ def manifest_json(contents: Contents) -> dict[str, Any]:
     version, *lineage = (node.identity() for node in contents.nodes)
     return {
         "format": FORMAT,
-        "what": WHAT,
+        "type": ARCHIVE_TYPE,
         **version,
         "branch": contents.branch,
         "lineage": lineage,
@@ -142,6 +144,6 @@ def config_json(nodes: tuple[Node, ...]) -> dict[str, Any]:
     return {**version, "lineage": lineage}
 
 
-def refused(message: str, **details: Any) -> HmiError:
-    """An archive that cannot be imported."""
+def invalid_archive(message: str, **details: Any) -> HmiError:
+    """The error ``invalid_archive`` with this message."""
     return HmiError(ErrorCode.INVALID_ARCHIVE, message, param="archive", details=details or None)

@@ -1,4 +1,4 @@
-"""What ``manifest.json`` and ``config.json`` of an archive say, once they are found to make sense."""
+"""Validate ``manifest.json`` and ``config.json`` of an archive."""
 
 import re
 from collections.abc import Mapping
@@ -10,24 +10,24 @@ from tenants.datasets.models import Task
 from versiontree.artifact_store import FileEntry, files_digest
 from versiontree.names import require_slug
 from versiontree.transfer.archive.layout import (
+    ALLOWED_FILES,
+    ARCHIVE_TYPE,
     CARD,
     CONFIG,
     FORMAT,
-    PARTS,
-    WHAT,
     Contents,
     Node,
     artifact_files,
     artifact_prefix,
-    refused,
+    invalid_archive,
 )
-from versiontree.transfer.archive.metrics import made_check
+from versiontree.transfer.archive.metrics import node_check
 from versiontree.transfer.archive.strict_json import MAX_BYTES
 from versiontree.tree.models.hplm import MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
 from versiontree.tree.selectors.lineage import COMPACTS
 
-LONGEST: Final = {"license": 100, "source_url": 300, "task": 20, "description": MAX_DESCRIPTION_LENGTH}
+MAX_LENGTHS: Final = {"license": 100, "source_url": 300, "task": 20, "description": MAX_DESCRIPTION_LENGTH}
 MAX_BRANCH_LENGTH: Final = 256
 TEXTS: Final = (".json", ".md")
 MAX_BYTES_OF: Final = {"tokenizer.json": 64 * 1024**2}
@@ -41,122 +41,124 @@ _ABOVE: Final = {
 Kind = TypeVar("Kind")
 
 
-def contents_of(manifest: Mapping[str, Any], config: Mapping[str, Any]) -> Contents:
-    """The archive that the two describe. Raises ``invalid_archive`` saying what does not fit together.
+def manifest_contents(manifest: Mapping[str, Any], config: Mapping[str, Any]) -> Contents:
+    """The contents that the two files describe. Raises ``invalid_archive`` with what is inconsistent.
 
-    The files that it names have the digests it names, so who compares files with the manifest knows all.
+    Digests of artifacts are compared with the checksums of their files, which the reader compares later.
     """
     lineage = _typed(manifest, "lineage", list)
-    made = [config, *_typed(config, "lineage", list)]
-    if len(lineage) > MAX_BRANCH_LENGTH or len(made) != len(lineage) + 1:
-        raise refused("The manifest and the config tell of different lineages.")
-    nodes = tuple(_node(told, how) for told, how in zip([manifest, *lineage], made, strict=True))
+    configs = [config, *_typed(config, "lineage", list)]
+    if len(lineage) > MAX_BRANCH_LENGTH or len(configs) != len(lineage) + 1:
+        raise invalid_archive("The manifest and the config tell of different lineages.")
+    nodes = tuple(_node(entry, about) for entry, about in zip([manifest, *lineage], configs, strict=True))
     _check_order(nodes)
     branch = _typed(manifest, "branch", bool)
-    contents = Contents(nodes, branch or len(nodes) == 1, files_of(manifest))
+    contents = Contents(nodes, branch or len(nodes) == 1, manifest_files(manifest))
     _check_files(contents)
     return contents
 
 
-def files_of(manifest: Mapping[str, Any]) -> dict[str, FileEntry]:
-    """The table of files of a manifest of a known format."""
-    if manifest.get("what") != WHAT:
-        raise refused("This is not an archive of a version.")
+def manifest_files(manifest: Mapping[str, Any]) -> dict[str, FileEntry]:
+    """The files of a manifest, by name. Raises ``invalid_archive``, also for an unknown format."""
+    if manifest.get("type") != ARCHIVE_TYPE:
+        raise invalid_archive("This is not an archive of a version.")
     if manifest.get("format") != FORMAT:
         found = repr(manifest.get("format"))[:40]
-        raise refused(f"The archive has format {found}; this site reads {FORMAT}.")
+        raise invalid_archive(f"The archive has format {found}; this site reads {FORMAT}.")
     return {name: _entry(name, entry) for name, entry in _typed(manifest, "files", dict).items()}
 
 
 def _entry(name: str, found: Any) -> FileEntry:
-    whole = isinstance(found, dict) and found.keys() == {"sha256", "size"}
-    size = found["size"] if whole else None
-    if not whole or not _is_digest(found["sha256"]) or type(size) is not int or not 0 <= size < 2**63:
-        raise refused(f"The manifest does not say the sha256 and the size of {name[:80]!r}.")
+    complete = isinstance(found, dict) and found.keys() == {"sha256", "size"}
+    size = found["size"] if complete else None
+    if not complete or not _is_digest(found["sha256"]) or type(size) is not int or not 0 <= size < 2**63:
+        raise invalid_archive(f"The manifest does not say the sha256 and the size of {name[:80]!r}.")
     return {"sha256": found["sha256"], "size": size}
 
 
-def _node(told: Any, made: Any) -> Node:
-    if not isinstance(told, dict) or not isinstance(made, dict):
-        raise refused("A version in the lineage is not an object.")
-    kind = _typed(told, "kind", str)
+def _node(entry: Any, about: Any) -> Node:
+    if not isinstance(entry, dict) or not isinstance(about, dict):
+        raise invalid_archive("A version in the lineage is not an object.")
+    kind = _typed(entry, "kind", str)
     if kind not in VersionKind.values:
-        raise refused(f"{kind[:40]!r} is no kind of version.")
-    digests, number = _typed(told, "digests", dict), told.get("number")
+        raise invalid_archive(f"{kind[:40]!r} is no kind of version.")
+    digests, number = _typed(entry, "digests", dict), entry.get("number")
     if type(number) is not int or not 0 < number < 2**31:
-        raise refused("A version has no number.")
+        raise invalid_archive("A version has no number.")
     if digests.keys() != REQUIRED_ROLES[VersionKind(kind)] or not all(map(_is_digest, digests.values())):
-        raise refused(f"A version of the kind {kind} does not have the artifacts it needs.")
+        raise invalid_archive(f"A version of the kind {kind} does not have the artifacts it needs.")
     node = Node(
         kind=VersionKind(kind),
-        name=_slug(_typed(told, "name", str)),
+        name=_slug(_typed(entry, "name", str)),
         number=number,
         digests=digests,
-        task=_text(told, "task"),
-        licence=_text(told, "license"),
-        source_url=_text(told, "source_url"),
-        description=_text(told, "description"),
-        config=_typed(made, "config", dict),
-        metrics=_typed(made, "metrics", dict),
+        task=_text(entry, "task"),
+        licence=_text(entry, "license"),
+        source_url=_text(entry, "source_url"),
+        description=_text(entry, "description"),
+        config=_typed(about, "config", dict),
+        metrics=_typed(about, "metrics", dict),
     )
-    if told.get("digest") != node.digest:
-        raise refused(f"The digest of {node.name} is not that of its main artifact.")
+    if entry.get("digest") != node.digest:
+        raise invalid_archive(f"The digest of {node.name} is not that of its main artifact.")
     if (node.kind == VersionKind.HPLM) != (node.task in Task.values):
-        raise refused(f"{node.task[:40]!r} is not what {node.name} can do.")
-    made_check(node)
+        raise invalid_archive(f"{node.task[:40]!r} is not what {node.name} can do.")
+    node_check(node)
     return node
 
 
 def _check_order(nodes: tuple[Node, ...]) -> None:
     for below, above in pairwise(nodes):
         if above.kind not in _ABOVE[below.kind]:
-            raise refused(f"{below.name} cannot stand on {above.name}.")
+            raise invalid_archive(f"{below.name} cannot stand on {above.name}.")
     if nodes[-1].kind != VersionKind.ROOT:
-        raise refused("The lineage does not end at a root.")
+        raise invalid_archive("The lineage does not end at a root.")
     for place, node in enumerate(nodes):
         if COMPACTS in node.config and node.kind != VersionKind.DOMAIN:
-            raise refused(f"{node.name} compacts tables, as only domains do.")
+            raise invalid_archive(f"{node.name} compacts tables, as only domains do.")
         held = node.config.get(COMPACTS, ())
         fits = all(type(at) is int and place < at < len(nodes) for at in held)
         if not fits or any(nodes[at].kind != VersionKind.DOMAIN for at in held):
-            raise refused(f"{node.name} compacts tables that are not above it.")
+            raise invalid_archive(f"{node.name} compacts tables that are not above it.")
 
 
 def _check_files(contents: Contents) -> None:
     expected = {CARD, CONFIG}
-    for kind, digest in contents.held():
+    for kind, digest in contents.artifacts():
         files = artifact_files(contents.files, kind, digest)
         if not files or files_digest(files) != digest:
-            raise refused(f"The files of the artifact {kind}/{digest[:12]} do not have its digest.")
-        if odd := sorted(files.keys() - PARTS[kind]):
-            raise refused(f"{odd[0][:80]!r} is no part of an artifact of the kind {kind}.")
+            raise invalid_archive(f"The files of the artifact {kind}/{digest[:12]} do not have its digest.")
+        if odd := sorted(files.keys() - ALLOWED_FILES[kind]):
+            raise invalid_archive(f"{odd[0][:80]!r} is no part of an artifact of the kind {kind}.")
         for name, entry in files.items():
             _check_size(name, entry)
         expected |= {artifact_prefix(kind, digest) + name for name in files}
     if odd := sorted(expected ^ contents.files.keys()):
-        raise refused(f"{odd[0][:80]} is missing from the manifest, or has no place in it.")
+        raise invalid_archive(f"{odd[0][:80]} is missing from the manifest, or has no place in it.")
     _check_size(CARD, contents.files[CARD])
 
 
 def _check_size(name: str, entry: FileEntry) -> None:
-    """Weights and tables may be of any size; what is read whole as text may not."""
-    most = MAX_BYTES_OF.get(name, MAX_BYTES if name.endswith(TEXTS) else None)
-    if most is not None and entry["size"] > most:
-        raise refused(f"{name} is longer than {most:,} bytes.", limit=most)
+    """Limit the size of files that are read into memory as text. Weights and tables have no limit."""
+    limit = MAX_BYTES_OF.get(name, MAX_BYTES if name.endswith(TEXTS) else None)
+    if limit is not None and entry["size"] > limit:
+        raise invalid_archive(f"{name} is longer than {limit:,} bytes.", limit=limit)
 
 
 def _typed(found: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
     value = found.get(name)
     if not isinstance(value, kind):
-        raise refused(f"{name} is missing from the manifest or the config, or is not what it should be.")
+        raise invalid_archive(
+            f"{name} is missing from the manifest or the config, or is not what it should be."
+        )
     return value
 
 
-def _text(told: Mapping[str, Any], name: str) -> str:
-    value = told.get(name, "")
+def _text(entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name, "")
     one_line = name != "description"
-    if not isinstance(value, str) or len(value) > LONGEST[name] or (one_line and not value.isprintable()):
-        raise refused(f"{name} in the manifest is not a short text.")
+    if not isinstance(value, str) or len(value) > MAX_LENGTHS[name] or (one_line and not value.isprintable()):
+        raise invalid_archive(f"{name} in the manifest is not a short text.")
     return value
 
 
@@ -164,7 +166,7 @@ def _slug(name: str) -> str:
     try:
         return require_slug(name)
     except HmiError as error:
-        raise refused(f"{name[:80]!r} is not a name. {error.message}") from error
+        raise invalid_archive(f"{name[:80]!r} is not a name. {error.message}") from error
 
 
 def _is_digest(value: Any) -> bool:

@@ -1,17 +1,17 @@
-"""What an archive says of how a version was made and what was measured: pages count on its types."""
+"""Validate the types in the config and metrics of an archive, on which pages rely."""
 
 from collections.abc import Mapping
 from typing import Any, Final
 
 from versiontree.jobs.models import JobKind
-from versiontree.transfer.archive.layout import Node, refused
+from versiontree.transfer.archive.layout import Node, invalid_archive
 from versiontree.tree.selectors.lineage import COMPACTS
 from versiontree.tree.selectors.versions import is_number
 
 FIGURES: Final = ("precision", "recall", "f1", "support")
-"""What an evaluation says of each label."""
+"""The metrics of each label in an evaluation."""
 FIGURE: Final = (int, float)
-"""A number, or null: jobs report what is not finite as null."""
+"""A number or null: jobs report numbers that are not finite as null."""
 Types = Mapping[str, type | tuple[type, ...]]
 _CONFIG: Final[Types] = {
     "dataset": dict, "corpus": dict, "settings": dict, "labels": list, "warnings": list, COMPACTS: list,
@@ -34,18 +34,18 @@ _EVALUATED: Final[Types] = {
 }  # fmt: skip
 
 
-def made_check(node: Node) -> None:
-    """Raises ``invalid_archive`` for a config or metrics that no job of this product wrote."""
+def node_check(node: Node) -> None:
+    """Raise ``invalid_archive`` unless the config and metrics have the types that jobs write."""
     _check_types(node.config, _CONFIG, f"the config of {node.name}")
     for name in ("labels", "warnings"):
         if not all(isinstance(word, str) for word in node.config.get(name, ())):
-            raise refused(f"{name} in the config of {node.name} are not texts.")
+            raise invalid_archive(f"{name} in the config of {node.name} are not texts.")
     alpha = node.config.get("alpha", 0)
     if not is_number(alpha) or not 0 <= alpha <= 100:
-        raise refused(f"alpha in the config of {node.name} is not a share in %.")
+        raise invalid_archive(f"alpha in the config of {node.name} is not a share in %.")
     reports = node.metrics
     if reports.keys() - set(JobKind.values) or not all(isinstance(one, dict) for one in reports.values()):
-        raise refused(f"The metrics of {node.name} are not those of jobs.")
+        raise invalid_archive(f"The metrics of {node.name} are not those of jobs.")
     for kind, report in reports.items():
         _check_report(kind, report, f"the metrics of {node.name}")
 
@@ -59,7 +59,7 @@ def _check_report(kind: str, report: Mapping[str, Any], of: str) -> None:
         for split in ("dev", "test"):
             _check_evaluation(report.get(split, {}), of)
     if _BY_JOB.get(kind) is _TABLE and not all(map(is_number, report.get("coverage", {}).values())):
-        raise refused(f"coverage in {of} is not told in shares.")
+        raise invalid_archive(f"coverage in {of} has values that are not numbers.")
     if kind in (JobKind.CONVERT, JobKind.FURTHER_PRETRAIN):
         for stage in _BY_JOB[kind]:
             _check_types(report.get(stage, {}), _STAGE, of)
@@ -69,25 +69,25 @@ def _check_evaluation(report: Mapping[str, Any], of: str) -> None:
     _check_types(report, _EVALUATED, of)
     for row in report.get("per_label", {}).values():
         if not isinstance(row, dict) or not all(is_number(row.get(name)) for name in FIGURES):
-            raise refused(f"per_label in {of} lacks figures.")
+            raise invalid_archive(f"per_label in {of} lacks figures.")
     counts = report.get("class_counts", {}).values()
     if not all(is_number(count) and count >= 0 for count in counts) or (counts and not any(counts)):
-        raise refused(f"class_counts in {of} are no counts.")
+        raise invalid_archive(f"class_counts in {of} are no counts.")
     confusion = report.get("confusion", {})
     labels, rows = confusion.get("labels", []), confusion.get("rows", [])
     square = isinstance(labels, list) and isinstance(rows, list) and len(rows) == len(labels)
     if not square or not all(isinstance(label, str) for label in labels):
-        raise refused(f"confusion in {of} is no table.")
+        raise invalid_archive(f"confusion in {of} is no table.")
     for row in rows:
         if not isinstance(row, list) or len(row) != len(labels) or not all(map(is_number, row)):
-            raise refused(f"confusion in {of} is no table.")
+            raise invalid_archive(f"confusion in {of} is no table.")
 
 
 def _check_types(found: Mapping[str, Any], wanted: Types, where: str) -> None:
-    """Every known name that is there has a value of its type; null is one of figures only."""
+    """Raise ``invalid_archive`` if a known key has a value of another type. Only numbers may be null."""
     for name, kind in wanted.items():
         value = found.get(name)
         if name not in found or (value is None and kind == FIGURE):
             continue
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise refused(f"{name} in {where} is not what it should be.")
+            raise invalid_archive(f"{name} in {where} is not what it should be.")

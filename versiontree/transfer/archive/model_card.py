@@ -1,4 +1,4 @@
-"""The model card of an archive: YAML front matter as model hubs read it, then what people want to know."""
+"""The model card of an archive: YAML front matter for model hubs, and Markdown sections."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -17,12 +17,12 @@ PIPELINES: Final = {
     "question_answering": "question-answering",
 }
 UNKNOWN: Final = "unknown"
-_DEEPEST: Final = 3
+_MAX_DEPTH: Final = 3
 _MAX_ROWS: Final = 40
 
 
 def model_card(nodes: Sequence[Node]) -> str:
-    """The card of the first version, which stands on the others."""
+    """The card of the first node; the others are its ancestors."""
     version = nodes[0]
     title = f"# {version.name} v{version.number}"
     return "\n".join([_front_matter(nodes), "", title, "", _lead(version), *_sections(nodes), ""])
@@ -45,9 +45,9 @@ def _lead(version: Node) -> str:
     what = str(version.kind)
     task = f" for {version.task.replace('_', ' ')}" if version.task else ""
     labels = version.config.get("labels")
-    told = f" Its labels: {', '.join(map(str, labels))}." if isinstance(labels, list) and labels else ""
+    label_text = f" Its labels: {', '.join(map(str, labels))}." if isinstance(labels, list) and labels else ""
     described = f" {version.description.strip()}" if version.description.strip() else ""
-    return _plain(f"Version {version.number} of the {what} {version.name}{task}.{told}{described}")
+    return _plain(f"Version {version.number} of the {what} {version.name}{task}.{label_text}{described}")
 
 
 def _sections(nodes: Sequence[Node]) -> Iterator[str]:
@@ -72,13 +72,13 @@ def _sections(nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:
-    told = list(lines)
-    if told:
-        yield from ("", f"## {title}", "", *told)
+    content = list(lines)
+    if content:
+        yield from ("", f"## {title}", "", *content)
 
 
 def _notes(version: Node) -> Iterator[str]:
-    """What is to be known before it is used."""
+    """The origin and the warnings of a version."""
     imported = as_mapping(version.config.get("imported"))
     if "format" in imported:
         about = ", ".join(f"{name} {value}" for name, value in sorted(imported.items()))
@@ -97,7 +97,7 @@ def _measures(version: Node) -> Iterable[str]:
 
 
 def _scores(found: Mapping[str, Any]) -> dict[str, float]:
-    """The single figures of an evaluation, the chosen metric under its own name."""
+    """The numbers of an evaluation, with the main metric under its own name."""
     named = {str(found.get("metric", "")) or "value" if name == "value" else name: value
              for name, value in found.items()}  # fmt: skip
     return {name.replace("_", " "): value for name, value in named.items() if is_number(value)}
@@ -106,15 +106,17 @@ def _scores(found: Mapping[str, Any]) -> dict[str, float]:
 def _settings(version: Node) -> Iterator[tuple[str, str]]:
     reports = [as_mapping(report) for report in version.metrics.values()]
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
-    asked = version.config.get("settings")
-    yield from ((name, _figure(value)) for name, value in _leaves(as_mapping(reported or asked), every=True))
+    requested = version.config.get("settings")
+    yield from (
+        (name, _figure(value)) for name, value in _leaves(as_mapping(reported or requested), all_values=True)
+    )
     yield from (
         (key, _figure(report[key])) for report in reports for key in ("seed", "best_epoch") if key in report
     )
 
 
 def _data(node: Node) -> Iterator[tuple[str, str, str]]:
-    """(name, part, sha256) of what a version learned from."""
+    """(name, part, sha256) of a version's training data."""
     dataset, corpus = as_mapping(node.config.get("dataset")), as_mapping(node.config.get("corpus"))
     for split, digest in as_mapping(dataset.get("splits")).items():
         yield str(dataset.get("name", "")), str(split), str(digest)
@@ -122,19 +124,21 @@ def _data(node: Node) -> Iterator[tuple[str, str, str]]:
         yield str(corpus.get("name", "")), "text", str(corpus.get("sha256", ""))
 
 
-def _leaves(found: Mapping[str, Any], above: str = "", *, every: bool = False) -> Iterator[tuple[str, Any]]:
-    """Figures (or, if `every`, all values) of nested objects, by their path."""
+def _leaves(
+    found: Mapping[str, Any], above: str = "", *, all_values: bool = False
+) -> Iterator[tuple[str, Any]]:
+    """The numbers of nested objects, or all values, by their path."""
     for name, value in found.items():
         path = f"{above} {name}".strip().replace("_", " ")
-        if isinstance(value, Mapping) and len(path.split(" / ")) < _DEEPEST:
-            yield from _leaves(value, f"{path} /", every=every)
-        elif is_number(value) or (every and value is not None):
+        if isinstance(value, Mapping) and len(path.split(" / ")) < _MAX_DEPTH:
+            yield from _leaves(value, f"{path} /", all_values=all_values)
+        elif is_number(value) or (all_values and value is not None):
             yield path, value
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    told = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
-    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *told] if told else []
+    lines = [f"| {' | '.join(_cell(cell) for cell in row)} |" for row in rows]
+    return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *lines] if lines else []
 
 
 def _cell(text: str) -> str:
@@ -142,7 +146,7 @@ def _cell(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """On one line, and nothing that Markdown would take for markup."""
+    """The text on one line, with Markdown escaped."""
     line = " ".join(str(text).split())
     return "".join(f"\\{sign}" if sign in "<>[]*`\\" else sign for sign in line)
 

@@ -1,4 +1,4 @@
-"""Writing an archive, as a folder or as a zip file that is never whole in memory or on disk."""
+"""Write an archive as a folder, or stream it as a zip file."""
 
 import hashlib
 import io
@@ -13,8 +13,8 @@ from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, FileEntry
 from versiontree.transfer.archive.layout import (
     CARD,
     CONFIG,
+    LOCAL_CONFIG_KEYS,
     MANIFEST,
-    UNTOLD,
     Contents,
     Node,
     artifact_prefix,
@@ -26,13 +26,13 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import COMPACTS, LineageStep, compacted_versions
 
 CHUNK: Final = 1024**2
-_THEN: Final = (1980, 1, 1, 0, 0, 0)
-"""One date for all files, so that the same version gives the same bytes."""
+_FIXED_DATE: Final = (1980, 1, 1, 0, 0, 0)
+"""The same date for all files, so that the same version gives the same bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A file to be: its bytes, or where they are stored."""
+    """A file of an archive: its content as bytes, or the path of its content."""
 
     name: str
     entry: FileEntry
@@ -41,9 +41,12 @@ class Member:
 
 def archive_members(store: ArtifactStore, steps: Sequence[LineageStep], *, branch: bool) -> list[Member]:
     """The files of the archive of a version, the manifest first; `steps` lead from it to its root."""
-    told, nodes = _lineage(steps)
-    members = [member_of(CARD, model_card(nodes).encode()), member_of(CONFIG, _json(config_json(nodes)))]
-    for step in told if branch else told[:1]:
+    chain, nodes = _lineage(steps)
+    members = [
+        bytes_member(CARD, model_card(nodes).encode()),
+        bytes_member(CONFIG, _json(config_json(nodes))),
+    ]
+    for step in chain if branch else chain[:1]:
         for role, artifact in sorted(step.artifacts.items()):
             folder, prefix = store.path(role, artifact.digest), artifact_prefix(role, artifact.digest)
             members += [
@@ -51,7 +54,7 @@ def archive_members(store: ArtifactStore, steps: Sequence[LineageStep], *, branc
             ]
     members = list({member.name: member for member in members}.values())
     files = {member.name: member.entry for member in members}
-    return [member_of(MANIFEST, _json(manifest_json(Contents(nodes, branch, files)))), *members]
+    return [bytes_member(MANIFEST, _json(manifest_json(Contents(nodes, branch, files)))), *members]
 
 
 def archive_card(steps: Sequence[LineageStep]) -> str:
@@ -60,14 +63,14 @@ def archive_card(steps: Sequence[LineageStep]) -> str:
 
 
 def _lineage(steps: Sequence[LineageStep]) -> tuple[list[LineageStep], tuple[Node, ...]]:
-    """What an archive tells of: the version, then the domains and the root it stands on."""
-    told = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
-    places = {step.version.pk: place for place, step in enumerate(told)}
-    return told, tuple(_node(step, places) for step in told)
+    """The steps and nodes of an archive: the version, its domains and its root."""
+    chain = [steps[0], *(step for step in steps[1:] if step.version.kind != VersionKind.HPLM)]
+    indexes = {step.version.pk: index for index, step in enumerate(chain)}
+    return chain, tuple(_node(step, indexes) for step in chain)
 
 
 def folder_write(members: Sequence[Member], folder: Path) -> None:
-    """Write the archive into a new folder. Raises ``ArtifactDamaged`` when what is stored was changed."""
+    """Write the archive into a new folder. Raises ``ArtifactDamaged`` if a stored file was changed."""
     for member in members:
         target = folder / member.name
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -77,15 +80,14 @@ def folder_write(members: Sequence[Member], folder: Path) -> None:
 
 
 def zip_stream(members: Sequence[Member]) -> Iterator[bytes]:
-    """The archive as a zip file (stored, not compressed: weights do not shrink), chunk by chunk.
+    """The chunks of the archive as a zip file, not compressed, because weights hardly shrink.
 
-    Ends with ``ArtifactDamaged``, and without the directory that would make it a zip file, when what is
-    stored was changed.
+    Raises ``ArtifactDamaged`` if a stored file was changed; the zip file is then incomplete.
     """
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
         for member in members:
-            about = zipfile.ZipInfo(member.name, _THEN)
+            about = zipfile.ZipInfo(member.name, _FIXED_DATE)
             about.external_attr = 0o644 << 16
             about.file_size = member.entry["size"]
             with archive.open(about, "w") as stream:
@@ -96,7 +98,7 @@ def zip_stream(members: Sequence[Member]) -> Iterator[bytes]:
 
 
 class _Sink(io.RawIOBase):
-    """A file that is only written to; what was written is taken away."""
+    """A write-only file whose content is taken in chunks."""
 
     def __init__(self) -> None:
         self._waiting: list[bytes] = []
@@ -109,7 +111,7 @@ class _Sink(io.RawIOBase):
         return len(data)
 
     def take(self) -> bytes:
-        """All that was written since the last time."""
+        """The bytes written since the last call."""
         taken, self._waiting = b"".join(self._waiting), []
         return taken
 
@@ -130,12 +132,14 @@ def _chunks(member: Member) -> Iterator[bytes]:
         raise ArtifactDamaged(f"{member.name} was changed on disk.")
 
 
-def _node(step: LineageStep, places: Mapping[int, int]) -> Node:
+def _node(step: LineageStep, indexes: Mapping[int, int]) -> Node:
     version = step.version
     hplm, domain, root = version.hplm, version.domain, version.root
     of_root = version.kind == VersionKind.ROOT
-    held = [places[pk] for pk in compacted_versions(version.config) if pk in places]
-    config = {name: value for name, value in version.config.items() if name not in UNTOLD | {COMPACTS}}
+    merged = [indexes[pk] for pk in compacted_versions(version.config) if pk in indexes]
+    config = {
+        name: value for name, value in version.config.items() if name not in LOCAL_CONFIG_KEYS | {COMPACTS}
+    }
     return Node(
         kind=VersionKind(version.kind),
         name=version.name,
@@ -145,13 +149,13 @@ def _node(step: LineageStep, places: Mapping[int, int]) -> Node:
         licence=hplm.license if hplm else root.license if of_root else "",
         source_url=root.source_url if of_root else "",
         description=hplm.description if hplm else domain.description if domain else "",
-        config=_without_ids(config) | ({COMPACTS: held} if held else {}),
+        config=_without_ids(config) | ({COMPACTS: merged} if merged else {}),
         metrics=version.metrics,
     )
 
 
 def _without_ids(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Ids of data mean nothing elsewhere; names and checksums do."""
+    """The config without ids of datasets and corpora, which mean nothing on another site."""
     return {
         name: {key: part for key, part in value.items() if key != "id"}
         if name in ("dataset", "corpus") and isinstance(value, Mapping)
@@ -164,13 +168,13 @@ def _json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def member_of(name: str, content: bytes) -> Member:
-    """A file of this content."""
+def bytes_member(name: str, content: bytes) -> Member:
+    """A member with this content."""
     return Member(name, {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}, content)
 
 
 def file_member(path: Path) -> Member:
-    """A file of this name and content, which is read when it is written."""
+    """A member with the name and content of this file."""
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256").hexdigest()
     return Member(path.name, {"sha256": digest, "size": path.stat().st_size}, path)

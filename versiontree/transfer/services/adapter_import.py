@@ -1,4 +1,4 @@
-"""Importing adapters that `peft` or `adapters` saved elsewhere: each becomes a model."""
+"""Import adapters that `peft` or `adapters` saved as versions of models."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,14 +23,14 @@ from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import artifact_bytes
-from versiontree.tree.services.metadata import license_check
+from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
 from versiontree.tree.services.versions import parent_check, version_create
 from versiontree.tree.tokenizer_fit import root_config
 
 MAX_LIST_LENGTH = 2000
-"""Names of what was left out are kept up to so many signs."""
+"""The longest list of dropped tensor names in a warning, in characters."""
 
 
 def adapter_import(
@@ -38,7 +38,7 @@ def adapter_import(
     archive: Path | IO[bytes],
     tenant: Tenant,
     parent: Version,
-    of: Hplm | str,
+    model: Hplm | str,
     actor: Actor,
     labels: Sequence[str] = (),
     task: str = "",
@@ -46,33 +46,32 @@ def adapter_import(
     drop_lower: bool = False,
     license: str = "",  # noqa: A002
 ) -> Version:
-    """The adapter in an archive (a folder, a zip file, or an open one) as a ready version under `parent`: of
-    a new model if `of` is a name, else a further one of that model.
+    """Import the adapter in an archive (a folder, a zip file, or an open one) as a ready version.
 
-    labels, task (of a whole text) and pairs say what the folder leaves open. What the adapter changes below
-    the cut is a reason to refuse it, or with `drop_lower` left out, as the version's warnings then say. All
-    is checked, and tried, before anything is stored: quota and disk by the sizes that the archive claims
-    before it is unpacked, and by the model's own before that is stored. Not to be called in a transaction: it
-    takes seconds, and each tenant has one import at a time.
+    `model` is the name of a new model, or the model that gets a new version. `labels`, `task` and `pairs` are
+    used if the folder does not have them. Changes of the adapter below the cut are an error, or with
+    `drop_lower` a warning of the version. The adapter is loaded in a sandbox before anything is stored. Quota
+    and disk space are checked before unpacking, and again with the size of the model. Do not call it in a
+    transaction: it takes seconds. Each tenant can run one import at a time.
 
     Raises ``invalid_archive``, ``file_too_large``, ``conflict`` (the name), ``not_found``, ``invalid_field``,
     ``model_not_ready``, ``quota_exceeded``, ``queue_full``, ``out_of_disk``.
     """
-    terms = license_check(license)
-    if isinstance(of, str):
-        require_slug(of)
+    license_text = license_check(license)
+    if isinstance(model, str):
+        require_slug(model)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     largest = min(settings.HMI_IMPORT_MAX_BYTES, largest_adapter(root_config(parent)))
-    with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, most_bytes=largest) as opened:
+    with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, max_bytes=largest) as opened:
         with transaction.atomic():
-            _prepare(of, tenant, parent, terms, actor, task="classification", adding=opened.size)
+            _prepare(model, tenant, parent, license_text, actor, task="classification", adding=opened.size)
             transaction.set_rollback(True)
-        # What it becomes may be larger than it is: all layers get the highest rank of any.
+        # The model may be larger than the adapter: all its layers have the highest rank of any layer.
         free_space_check(store.root, opened.size + largest)
         release_database()
         with store.workspace(Role.HPLM) as folder:
             opened.unpack(folder / "adapter")
-            said = adapter_import_run(
+            report = adapter_import_run(
                 AdapterImportRequest(
                     root=folder_text(_root_folder(parent, store)),
                     adapter=folder_text(folder / "adapter"),
@@ -85,8 +84,8 @@ def adapter_import(
             )
             size = sum(file.stat().st_size for file in (folder / "hplm").iterdir())
             quota_check_storage(tenant=tenant, adding_bytes=size, beside_uploads=artifact_bytes(tenant))
-            made = store.ingest(Role.HPLM, folder / "hplm")
-    return _plant(of, tenant, parent, terms, actor, said, made)
+            stored = store.ingest(Role.HPLM, folder / "hplm")
+    return _create_version(model, tenant, parent, license_text, actor, report, stored)
 
 
 def _root_folder(parent: Version, store: ArtifactStore) -> Path:
@@ -94,81 +93,83 @@ def _root_folder(parent: Version, store: ArtifactStore) -> Path:
 
 
 @transaction.atomic
-def _plant(
-    of: Hplm | str,
+def _create_version(
+    model: Hplm | str,
     tenant: Tenant,
     parent: Version,
-    terms: str,
+    license_text: str,
     actor: Actor,
-    said: Mapping[str, Any],
-    made: StoredArtifact,
+    report: Mapping[str, Any],
+    stored: StoredArtifact,
 ) -> Version:
-    hplm, above = _prepare(of, tenant, parent, terms, actor, task=said["task"], adding=made.size)
-    if hplm.task != said["task"]:
+    hplm, above = _prepare(
+        model, tenant, parent, license_text, actor, task=report["task"], adding=stored.size
+    )
+    if hplm.task != report["task"]:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"{hplm.name} does {hplm.get_task_display().lower()}; this adapter does {said['task']}.",
+            f"{hplm.name} does {hplm.get_task_display().lower()}; this adapter does {report['task']}.",
             param="archive",
         )
     version = version_create(
-        of=hplm,
+        owner=hplm,
         root=above.root,
         parent=above,
         tenant=tenant,
-        config=_config(said),
+        config=_config(report),
         plans=[],
         actor=actor,
     )
-    artifacts_attach(version=version, artifacts=[(Role.HPLM, made)])
+    artifacts_attach(version=version, artifacts=[(Role.HPLM, stored)])
     version_finish(version=version, metrics={})
     audit_record(
         verb="version.import",
         subject=str(version),
         tenant=tenant,
         actor=actor,
-        detail={"version": version.pk, "digest": made.digest, "format": said["about"]["format"]},
+        detail={"version": version.pk, "digest": stored.digest, "format": report["about"]["format"]},
     )
     version.refresh_from_db()
     return version
 
 
 def _prepare(
-    of: Hplm | str,
+    model: Hplm | str,
     tenant: Tenant,
     parent: Version,
-    terms: str,
+    license_text: str,
     actor: Actor,
     *,
     task: str,
     adding: int,
 ) -> tuple[Hplm, Version]:
-    """Check all that may be refused; the model, its row held, and the parent as it is now."""
+    """Check quotas and the parent. Returns the locked or new model, and the parent."""
     quota_reserve_version(tenant=tenant, jobs=0)
     quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=artifact_bytes(tenant))
     above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
-    if isinstance(of, str):
-        quota_reserve_hplm(tenant=tenant, name=of)
-        columns = {"name": of, "task": task, "license": terms, "created_by": person(actor)}
+    if isinstance(model, str):
+        quota_reserve_hplm(tenant=tenant, name=model)
+        columns = {"name": model, "task": task, "license": license_text, "created_by": person(actor)}
         return Hplm.unscoped.create(tenant=tenant, **columns), above
     rows = Hplm.objects.for_tenant(tenant).select_for_update(no_key=True, of=("self",))
-    held = rows.filter(pk=of.pk, deleted_at=None).first()
-    if held is None:
+    locked = rows.filter(pk=model.pk, deleted_at=None).first()
+    if locked is None:
         raise not_found("model", param="name")
-    return held, above
+    return locked, above
 
 
-def _config(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What a version keeps of how it was made."""
-    pet = said["pet"]
+def _config(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of the version."""
+    pet = report["pet"]
     config: dict[str, Any] = {
-        "labels": said["labels"],
+        "labels": report["labels"],
         "settings": {name: pet[name] for name in ("lora", "adapter", "output_adapter", "biases", "norms")},
-        "imported": {key: str(value)[:200] for key, value in said["about"].items() if value},
+        "imported": {key: str(value)[:200] for key, value in report["about"].items() if value},
     }
-    if said["pairs"]:
+    if report["pairs"]:
         config["dataset"] = {"pairs": True}
-    if said["dropped"]:
-        names = ", ".join(said["dropped"])
-        told = f"What the adapter changed below the cut was left out: {names[:MAX_LIST_LENGTH]}."
-        config["warnings"] = [f"{told} It answers otherwise than where it was trained."]
+    if report["dropped"]:
+        names = ", ".join(report["dropped"])
+        dropped = f"Changes of the adapter below the cut were dropped: {names[:MAX_LIST_LENGTH]}."
+        config["warnings"] = [f"{dropped} The answers differ from those of the original adapter."]
     return config

@@ -1,4 +1,4 @@
-"""Where an imported version belongs in the tree, and planting what is missing of its branch."""
+"""Plan an import: find the parent of the imported version, and create the missing versions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +31,10 @@ Stored = Mapping[tuple[str, str], StoredArtifact]
 
 @dataclass(frozen=True, slots=True)
 class ImportPlan:
-    """`nodes` of the archive, nearest first. The last ones are here already, as `known`, the root first;
-    those before them are to be planted, and have `size` bytes less those of roots."""
+    """The `nodes` of an archive, nearest first, and the versions of this site that equal the last of them.
+
+    These `known` versions are listed root first. `size` is the bytes of the missing nodes, without roots.
+    """
 
     nodes: tuple[Node, ...]
     known: tuple[Version, ...]
@@ -40,39 +42,43 @@ class ImportPlan:
 
     @property
     def missing(self) -> tuple[Node, ...]:
-        """What is to be planted, nearest first."""
+        """The nodes to create, nearest first."""
         return self.nodes[: len(self.nodes) - len(self.known)]
 
 
 def import_plan(contents: Contents, *, tenant: Tenant | None, parent: Version | None) -> ImportPlan:
-    """Find what is here of the branch. Raises ``missing_branch``, ``conflict`` and ``invalid_field``."""
+    """Find the branch on this site. Raises ``missing_branch``, ``conflict``, ``invalid_field``."""
     nodes = contents.nodes
     levels = _levels(nodes[1:] if contents.version.kind == VersionKind.HPLM else nodes, tenant)
-    above = len(nodes) - 1
+    ancestors = len(nodes) - 1
     if len(levels) == len(nodes):
-        here = levels[-1][0]
-        raise HmiError(ErrorCode.CONFLICT, f"{here.in_words} is the same.", param="archive")
-    if parent is not None and (not above or len(levels) < above or parent not in levels[above - 1]):
+        existing = levels[-1][0]
+        raise HmiError(ErrorCode.CONFLICT, f"{existing.in_words} is the same.", param="archive")
+    if parent is not None and (
+        not ancestors or len(levels) < ancestors or parent not in levels[ancestors - 1]
+    ):
         raise HmiError(
-            ErrorCode.INVALID_FIELD, f"{parent.in_words} is not what the archive stands on.", param="parent"
+            ErrorCode.INVALID_FIELD,
+            f"{parent.in_words} is not the parent of the archived version.",
+            param="parent",
         )
-    lacking = nodes[1 : len(nodes) - len(levels)]
-    if lacking and not contents.branch:
-        needed = ", ".join(node.in_words for node in reversed(lacking))
+    missing_ancestors = nodes[1 : len(nodes) - len(levels)]
+    if missing_ancestors and not contents.branch:
+        needed = ", ".join(node.in_words for node in reversed(missing_ancestors))
         raise HmiError(
             ErrorCode.MISSING_BRANCH,
             f"{contents.version.name} needs {needed}, which is not on this site. "
             "Export it with its branch, or import that first.",
             param="archive",
-            details={"missing": [node.identity() for node in lacking]},
+            details={"missing": [node.identity() for node in missing_ancestors]},
         )
     nearest = parent or (levels[-1][0] if levels else None)
     missing = nodes[: len(nodes) - len(levels)]
-    return ImportPlan(nodes, tuple(reversed(_upwards(nearest))), _size(contents, missing))
+    return ImportPlan(nodes, tuple(reversed(_ancestors(nearest))), _size(contents, missing))
 
 
 def _size(contents: Contents, nodes: Sequence[Node]) -> int:
-    """Bytes of the artifacts of the versions that become a tenant's: roots are everybody's."""
+    """Bytes of the artifacts of these nodes, without roots, which belong to no tenant."""
     owned = [node for node in nodes if node.kind != VersionKind.ROOT]
     artifacts = {pair for node in owned for pair in node.digests.items()}
     return sum(
@@ -82,48 +88,47 @@ def _size(contents: Contents, nodes: Sequence[Node]) -> int:
     )
 
 
-def import_dry_run(graft: ImportPlan, *, tenant: Tenant | None, actor: Actor, name: str | None) -> None:
-    """Raise what planting would: ``quota_exceeded``, ``conflict`` (a name), ``model_not_ready``.
+def import_dry_run(plan: ImportPlan, *, tenant: Tenant | None, actor: Actor, name: str | None) -> None:
+    """Raise what ``import_apply`` would: ``quota_exceeded``, ``conflict`` (a name), ``model_not_ready``.
 
-    Leaves nothing. It is for before an archive is unpacked, tried and stored, which takes long, takes room,
-    and is not taken back by a transaction.
+    Called before the archive is unpacked, checked and stored, which takes long and no transaction undoes.
     """
     with transaction.atomic():
-        _prepare(graft, tenant, actor, name)
+        _prepare(plan, tenant, actor, name)
         transaction.set_rollback(True)
 
 
-def import_store(graft: ImportPlan, *, store: ArtifactStore, folder: Path) -> Stored:
-    """Move the artifacts of what is missing from `folder` into the store.
+def import_store(plan: ImportPlan, *, store: ArtifactStore, folder: Path) -> Stored:
+    """Move the artifacts of the missing nodes from `folder` into the store.
 
-    Reads and syncs all of them: not to be called in a transaction. Those that no version comes to have are
-    removed by the collector, which leaves them time first.
+    Do not call it in a transaction: it reads and syncs every file. If the import fails later, the garbage
+    collector removes the artifacts.
     """
     stored = {}
-    for role, digest in dict.fromkeys(pair for node in graft.missing for pair in node.digests.items()):
+    for role, digest in dict.fromkeys(pair for node in plan.missing for pair in node.digests.items()):
         stored[role, digest] = store.ingest(role, unpacked(folder, role, digest))
         assert stored[role, digest].digest == digest, "every byte was compared with the manifest"
     return stored
 
 
 def import_apply(
-    graft: ImportPlan, *, stored: Stored, tenant: Tenant | None, actor: Actor, name: str | None
+    plan: ImportPlan, *, stored: Stored, tenant: Tenant | None, actor: Actor, name: str | None
 ) -> Version:
-    """Plant what is missing, the root first, and return the version itself; to be called in a transaction.
+    """Create the missing versions, root first, and return the imported one. Call it in a transaction.
 
-    Raises as ``import_dry_run``: much may have happened since.
+    Raises as ``import_dry_run``.
     """
-    known, owners = _prepare(graft, tenant, actor, name)
-    placed = dict(zip(reversed(range(len(graft.nodes))), known, strict=False))
+    known, owners = _prepare(plan, tenant, actor, name)
+    versions = dict(zip(reversed(range(len(plan.nodes))), known, strict=False))
     version = known[-1] if known else None
-    for place in reversed(range(len(graft.missing))):
-        node, owner = graft.nodes[place], owners[place]
+    for index in reversed(range(len(plan.missing))):
+        node, owner = plan.nodes[index], owners[index]
         version = version_create(
-            of=owner,
+            owner=owner,
             root=owner if isinstance(owner, Root) else _root_of(version),
             parent=version,
             tenant=None if isinstance(owner, Root) else tenant,
-            config=_config(node, placed),
+            config=_config(node, versions),
             plans=[],
             actor=actor,
         )
@@ -132,13 +137,13 @@ def import_apply(
         )
         version_finish(version=version, metrics=node.metrics)
         version.refresh_from_db()
-        placed[place] = version
+        versions[index] = version
     assert version is not None
     return version
 
 
 def _levels(nodes: Sequence[Node], tenant: Tenant | None) -> list[list[Version]]:
-    """The ready versions here that are the same as the nodes, from the root down as far as there are."""
+    """For each node, root first, the identical ready versions of this site, until a node has none."""
     visible = version_visibility(tenant)
     levels: list[list[Version]] = []
     for node in reversed(nodes):
@@ -156,7 +161,7 @@ def _levels(nodes: Sequence[Node], tenant: Tenant | None) -> list[list[Version]]
     return levels
 
 
-def _upwards(version: Version | None) -> list[Version]:
+def _ancestors(version: Version | None) -> list[Version]:
     branch = []
     while version is not None:
         branch.append(version)
@@ -165,18 +170,20 @@ def _upwards(version: Version | None) -> list[Version]:
 
 
 def _prepare(
-    graft: ImportPlan, tenant: Tenant | None, actor: Actor, name: str | None
+    plan: ImportPlan, tenant: Tenant | None, actor: Actor, name: str | None
 ) -> tuple[list[Version], dict[int, Owner]]:
-    """Check all that may be refused, and make the owners of what is missing: the versions that are here, the
-    root first, and the owners by place."""
-    _check_room(graft, tenant, name)
-    known = list(graft.known)
+    """Check quotas and the parent, and create the owners of the missing nodes.
+
+    Returns the known versions, root first, and the owners by the index of their node.
+    """
+    _check_quotas(plan, tenant, name)
+    known = list(plan.known)
     if known:
         known[-1] = parent_check(
             parent=known[-1], tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN]
         )
     domains = Domain.objects.for_tenant(tenant).count() if tenant else 0
-    owners = _owners(graft, known, tenant, actor, name)
+    owners = _owners(plan, known, tenant, actor, name)
     if tenant is not None:
         made = Domain.objects.for_tenant(tenant).count() - domains
         if made:
@@ -184,27 +191,27 @@ def _prepare(
     return known, owners
 
 
-def _check_room(graft: ImportPlan, tenant: Tenant | None, name: str | None) -> None:
+def _check_quotas(plan: ImportPlan, tenant: Tenant | None, name: str | None) -> None:
     if tenant is None:
         return
     quota_reserve_jobs(tenant=tenant, adding=0)
-    for node in graft.missing:
+    for node in plan.missing:
         if node.kind == VersionKind.HPLM:
             quota_reserve_hplm(tenant=tenant, name=name or node.name)
-    quota_check_storage(tenant=tenant, adding_bytes=graft.size, beside_uploads=artifact_bytes(tenant))
+    quota_check_storage(tenant=tenant, adding_bytes=plan.size, beside_uploads=artifact_bytes(tenant))
 
 
 def _owners(
-    graft: ImportPlan, known: Sequence[Version], tenant: Tenant | None, actor: Actor, name: str | None
+    plan: ImportPlan, known: Sequence[Version], tenant: Tenant | None, actor: Actor, name: str | None
 ) -> dict[int, Owner]:
-    """By place: what each missing version is a version of, the root's first."""
+    """The owner of each missing node by the node's index, root first."""
     owners: dict[int, Owner] = {}
     parent = known[-1].owner if known else None
-    for place in reversed(range(len(graft.missing))):
-        above = graft.nodes[place + 1] if parent is not None else None
-        asked = name if place == 0 else None
-        parent = _owner(graft.nodes[place], above, parent, tenant, actor, asked=asked)
-        owners[place] = parent
+    for index in reversed(range(len(plan.missing))):
+        above = plan.nodes[index + 1] if parent is not None else None
+        new_name = name if index == 0 else None
+        parent = _owner(plan.nodes[index], above, parent, tenant, actor, new_name=new_name)
+        owners[index] = parent
     return owners
 
 
@@ -215,29 +222,29 @@ def _owner(
     tenant: Tenant | None,
     actor: Actor,
     *,
-    asked: str | None,
+    new_name: str | None,
 ) -> Owner:
-    """A new owner, or that of the version above where both are of the same root or domain."""
-    goes_on = above is not None and (above.kind, above.name) == (node.kind, node.name) and asked is None
+    """A new owner, or the parent's owner if both versions are of the same root or domain."""
+    same_owner = above is not None and (above.kind, above.name) == (node.kind, node.name) and new_name is None
     by = person(actor)
     if node.kind == VersionKind.HPLM:
         terms = {"task": node.task, "license": node.licence, "description": node.description}
-        return _create(Hplm, asked or node.name, tenant=tenant, created_by=by, **terms)
+        return _create(Hplm, new_name or node.name, tenant=tenant, created_by=by, **terms)
     if node.kind == VersionKind.ROOT:
-        if isinstance(parent, Root) and goes_on:
-            # Whoever plants a version holds the row of its owner, so that numbers follow one another.
+        if isinstance(parent, Root) and same_owner:
+            # Locked because `version_create` counts the versions of its owner.
             return Root.objects.select_for_update(no_key=True).get(pk=parent.pk)
         source = node.source_url or f"imported:{node.digest}"
         about = {"source": source, "license": node.licence, "source_url": node.source_url}
         taken = set(Root.objects.values_list("name", flat=True))
-        return _create(Root, asked or _free(node.name, taken), created_by=by, **about)
-    if isinstance(parent, Domain) and goes_on and parent.tenant == tenant:
+        return _create(Root, new_name or _free_name(node.name, taken), created_by=by, **about)
+    if isinstance(parent, Domain) and same_owner and parent.tenant == tenant:
         return Domain.unscoped.select_for_update(no_key=True).get(pk=parent.pk)
-    assert isinstance(parent, Root | Domain), "a domain stands on a root"
-    place = {"root": parent.root if isinstance(parent, Domain) else parent, "tenant": tenant}
-    taken = set(Domain.unscoped.filter(**place).values_list("name", flat=True))
-    name = asked or _free(node.name, taken)
-    return _create(Domain, name, description=node.description, created_by=by, **place)
+    assert isinstance(parent, Root | Domain), "the parent of a domain is a root or domain"
+    branch = {"root": parent.root if isinstance(parent, Domain) else parent, "tenant": tenant}
+    taken = set(Domain.unscoped.filter(**branch).values_list("name", flat=True))
+    name = new_name or _free_name(node.name, taken)
+    return _create(Domain, name, description=node.description, created_by=by, **branch)
 
 
 def _create(model: type[Made], name: str, **columns: Any) -> Made:
@@ -252,8 +259,8 @@ def _create(model: type[Made], name: str, **columns: Any) -> Made:
         ) from error
 
 
-def _free(name: str, taken: set[str]) -> str:
-    """The name, or the first with a number behind it that nobody has."""
+def _free_name(name: str, taken: set[str]) -> str:
+    """The name, with a number appended if it is taken."""
     free, number = name, 2
     while free in taken:
         ending = f"-{number}"
@@ -266,9 +273,9 @@ def _root_of(version: Version | None) -> Root:
     return version.root
 
 
-def _config(node: Node, placed: Mapping[int, Version]) -> dict[str, Any]:
-    """The config for this site: ids in place of places, and a word on where it comes from."""
-    held = [placed[at].pk for at in node.config.get(COMPACTS, ())]
-    kept = {name: value for name, value in node.config.items() if name != COMPACTS}
+def _config(node: Node, versions: Mapping[int, Version]) -> dict[str, Any]:
+    """The node's config with ids of this site instead of indexes, and with its origin."""
+    merged = [versions[index].pk for index in node.config.get(COMPACTS, ())]
+    config = {name: value for name, value in node.config.items() if name != COMPACTS}
     origin = {"name": node.name, "number": node.number}
-    return kept | ({COMPACTS: held} if held else {}) | {"imported": origin}
+    return config | ({COMPACTS: merged} if merged else {}) | {"imported": origin}

@@ -1,4 +1,4 @@
-"""Writing all data of a tenant into one zip file."""
+"""Write the zip file of a takeout."""
 
 import logging
 import time
@@ -18,11 +18,11 @@ from tenants.datasets.selectors.uploads import storage_used
 from versiontree.artifact_store import ArtifactDamaged
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import (
-    takeout_begin,
     takeout_fail,
     takeout_finish,
     takeout_path,
     takeout_progress,
+    takeout_start,
 )
 from versiontree.transfer.takeout.tenant_parts import tenant_parts
 from versiontree.transfer.takeout.tree_parts import ARCHIVE, tree_parts
@@ -31,37 +31,37 @@ from versiontree.tree.selectors.versions import artifact_bytes
 log = logging.getLogger(__name__)
 
 PARTIAL: Final = ".part"
-TELL_EVERY_S: Final = 1.0
+PROGRESS_INTERVAL_S: Final = 1.0
 READ_ME: Final = """All data of the tenant {slug}.
 
 tenant.json        settings and quota
-members.csv        who belongs to it
-api_keys.csv       its keys, without what would let anybody in
-corpora/<id>/      each corpus: corpus.json tells of it, corpus.txt is its text, one text a line
-datasets/<id>/     each dataset: dataset.json tells of it, train, dev and test are JSON lines
-files/<id>         files that were sent to be fine-tuned on or asked, and answers; files.csv lists them
+members.csv        its members
+api_keys.csv       its API keys, without the secrets
+corpora/<id>/      each corpus: corpus.json describes it, corpus.txt has one text a line
+datasets/<id>/     each dataset: dataset.json describes it, train, dev and test are JSON lines
+files/<id>         uploaded files and results of the OpenAI API; files.csv lists them
 domains/, models/  an archive of each ready version, which another installation can import
-versions.jsonl     every version: how it was made, and what was measured
+versions.jsonl     every version with its config and metrics
 aliases.csv, alias_moves.csv, jobs.csv, fine_tunings.csv, batches.csv, usage.csv, audit.csv
 
-Times are UTC. In CSV files a text that begins like a formula has an apostrophe before it.
+Times are UTC. In CSV files, an apostrophe precedes text that starts like a formula.
 """
 
 
 def takeout_run(*, takeout_id: UUID) -> None:
-    """Make the file, unless the takeout is gone, has ended, or somebody is at it."""
-    with advisory_lock(f"takeout {takeout_id}") as ours:
-        takeout = takeout_begin(takeout_id=takeout_id) if ours else None
+    """Write the file of a takeout, unless it has ended or another worker writes it."""
+    with advisory_lock(f"takeout {takeout_id}") as acquired:
+        takeout = takeout_start(takeout_id=takeout_id) if acquired else None
         if takeout is None:
             return
         path = takeout_path(takeout)
-        for left in path.parent.glob(f"{path.name}.*{PARTIAL}"):  # of a process that died
-            left.unlink(missing_ok=True)
-        # Of its own name: one that was only held up may still write to its file.
+        for stale in path.parent.glob(f"{path.name}.*{PARTIAL}"):  # of a process that died
+            stale.unlink(missing_ok=True)
+        # A unique name: an earlier worker that was only slow may still write to its file.
         partial = path.with_name(f"{path.name}.{uuid4().hex}{PARTIAL}")
         try:
             with disk_full_errors():
-                size = _make(takeout, partial)
+                size = _write(takeout, partial)
             if size is not None:
                 partial.rename(path)
                 sync(path.parent)
@@ -73,8 +73,8 @@ def takeout_run(*, takeout_id: UUID) -> None:
             partial.unlink(missing_ok=True)
 
 
-def _make(takeout: Takeout, partial: Path) -> int | None:
-    """The size of the file; None when it is wanted no more."""
+def _write(takeout: Takeout, partial: Path) -> int | None:
+    """Write the file and return its size. None if the takeout is not running any more."""
     tenant = takeout.tenant
     expected = storage_used(tenant) + artifact_bytes(tenant)
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -85,30 +85,30 @@ def _make(takeout: Takeout, partial: Path) -> int | None:
         tree_parts(tenant),
         *hooks.takeout_parts(tenant),
     )
-    wanted = _zip_write(
+    completed = _zip_write(
         partial, parts, lambda written: takeout_progress(takeout=takeout, written=written, expected=expected)
     )
-    if not wanted:
+    if not completed:
         return None
     sync(partial)
     return partial.stat().st_size
 
 
-def _zip_write(path: Path, parts: Iterable[Part], tell: Callable[[int], bool]) -> bool:
-    """Write the file, telling now and then how far it is; false as soon as nobody wants it."""
-    told = time.monotonic()
+def _zip_write(path: Path, parts: Iterable[Part], on_progress: Callable[[int], bool]) -> bool:
+    """Write the parts into a zip file. Stops and returns False as soon as ``on_progress`` returns False."""
+    reported_at = time.monotonic()
     with path.open("wb") as out, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        if not tell(0):
+        if not on_progress(0):
             return False
         for part in parts:
             about = zipfile.ZipInfo(part.name, time.gmtime()[:6])
             about.external_attr = 0o644 << 16
             about.compress_type = zipfile.ZIP_STORED if part.name.endswith(ARCHIVE) else zipfile.ZIP_DEFLATED
             with archive.open(about, "w", force_zip64=True) as stream:
-                for piece in part.chunks:
-                    stream.write(piece)
-                    if time.monotonic() - told > TELL_EVERY_S:
-                        if not tell(out.tell()):
+                for chunk in part.chunks:
+                    stream.write(chunk)
+                    if time.monotonic() - reported_at > PROGRESS_INTERVAL_S:
+                        if not on_progress(out.tell()):
                             return False
-                        told = time.monotonic()
+                        reported_at = time.monotonic()
     return True

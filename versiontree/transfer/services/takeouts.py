@@ -1,5 +1,4 @@
-"""All data of a tenant in one file: asked for, made by a worker
-(``versiontree.transfer.services.takeout_writer``), kept for a week."""
+"""Takeouts: request, start, finish, fail, redispatch and expire them. ``takeout_writer`` writes the files."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -18,21 +17,21 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.models import ACTIVE_TAKEOUTS, Takeout, TakeoutState
 
 WRITE_TAKEOUT_TASK: Final = "transfer.write_takeout"
-KEPT_FOR: Final = timedelta(days=7)
+TAKEOUT_RETENTION: Final = timedelta(days=7)
 MAX_ATTEMPTS: Final = 3
-LOST_AFTER: Final = timedelta(seconds=30)
-"""One whose message is older gets another; while a worker has it, that one comes to nothing."""
+REDISPATCH_AFTER: Final = timedelta(seconds=30)
+"""A takeout that is not finished this long after its last message gets another one."""
 
 
 @transaction.atomic
 def takeout_request(*, tenant: Tenant, actor: Actor) -> Takeout:
-    """Have all data of the tenant put into a file. While one is being made: ``conflict``."""
+    """Create a takeout and send it to a worker. Raises ``conflict`` while another one is active."""
     takeout = Takeout(tenant=tenant, created_by=person(actor), dispatched_at=timezone.now())
     try:
         with transaction.atomic():
             takeout.save(force_insert=True)
     except IntegrityError as error:
-        message = "An export of all data is being made already; wait until it is there."
+        message = "An export of all data is already running. Wait until it has ended."
         raise HmiError(ErrorCode.CONFLICT, message) from error
     audit_record(verb="tenant.export", subject=tenant.slug, tenant=tenant, actor=actor)
     transaction.on_commit(lambda: _dispatch(takeout.pk))
@@ -40,8 +39,8 @@ def takeout_request(*, tenant: Tenant, actor: Actor) -> Takeout:
 
 
 @transaction.atomic
-def takeout_fetch(*, takeout: Takeout, actor: Actor) -> None:
-    """Write down who takes the file away."""
+def takeout_record_download(*, takeout: Takeout, actor: Actor) -> None:
+    """Record the download in the audit log."""
     audit_record(
         verb="tenant.fetch",
         subject=takeout.tenant.slug,
@@ -52,50 +51,48 @@ def takeout_fetch(*, takeout: Takeout, actor: Actor) -> None:
 
 
 def takeouts_redispatch() -> None:
-    """Ask again for all that nobody has finished; a worker leaves alone what another works on."""
+    """Send another message for each takeout that is not finished. A worker skips one that another writes."""
     now = timezone.now()
-    due = Takeout.unscoped.filter(state__in=ACTIVE_TAKEOUTS, dispatched_at__lt=now - LOST_AFTER)
+    due = Takeout.unscoped.filter(state__in=ACTIVE_TAKEOUTS, dispatched_at__lt=now - REDISPATCH_AFTER)
     for key in list(due.values_list("pk", flat=True)):
         Takeout.unscoped.filter(pk=key).update(dispatched_at=now)
         _dispatch(key)
 
 
 def takeouts_expire() -> int:
-    """Delete files that are older than a week, what failed then, and files that no row speaks of; returns how
-    many takeouts went."""
+    """Delete expired and old failed takeouts, and files without a row. Returns how many takeouts."""
     due = Q(expires_at__lte=timezone.now()) | Q(
-        state=TakeoutState.FAILED, finished_at__lte=timezone.now() - KEPT_FOR
+        state=TakeoutState.FAILED, finished_at__lte=timezone.now() - TAKEOUT_RETENTION
     )
-    gone = _delete(list(Takeout.unscoped.filter(due)))
+    deleted = _delete(list(Takeout.unscoped.filter(due)))
     known = {str(key) for key in Takeout.unscoped.values_list("pk", flat=True)}
     for path in Path(settings.HMI_EXPORT_ROOT).glob("*.zip*"):
         if path.name.partition(".")[0] not in known:
             path.unlink(missing_ok=True)
-    return gone
+    return deleted
 
 
-def takeout_begin(*, takeout_id: UUID) -> Takeout | None:
-    """The takeout, about to be made; None when it is gone or has ended. Begun too often without an end, it
-    fails."""
+def takeout_start(*, takeout_id: UUID) -> Takeout | None:
+    """Mark a takeout as running and return it. None if it has ended, or fails after its last attempt."""
     active = Takeout.unscoped.filter(pk=takeout_id, state__in=ACTIVE_TAKEOUTS)
     if not active.update(state=TakeoutState.RUNNING, attempts=F("attempts") + 1, written_bytes=0):
         return None
     takeout = Takeout.unscoped.select_related("tenant").get(pk=takeout_id)
     if takeout.attempts > MAX_ATTEMPTS:
-        message = f"It ended {MAX_ATTEMPTS} times without a result; the operator's log says why."
+        message = f"The export failed {MAX_ATTEMPTS} times. The server log has the details."
         takeout_fail(takeout=takeout, message=message)
         return None
     return takeout
 
 
 def takeout_progress(*, takeout: Takeout, written: int, expected: int) -> bool:
-    """Note how many bytes are written; false when it is wanted no more."""
+    """Store how many bytes are written. False if the takeout is not running any more."""
     running = Takeout.unscoped.filter(pk=takeout.pk, state=TakeoutState.RUNNING)
     return bool(running.update(written_bytes=written, expected_bytes=expected))
 
 
 def takeout_finish(*, takeout: Takeout, size: int) -> None:
-    """It can be downloaded from now on; those before it go."""
+    """Mark a takeout as ready, and delete the earlier ones of the tenant."""
     now = timezone.now()
     running = Takeout.unscoped.filter(pk=takeout.pk, state=TakeoutState.RUNNING)
     running.update(
@@ -103,20 +100,20 @@ def takeout_finish(*, takeout: Takeout, size: int) -> None:
         written_bytes=size,
         expected_bytes=size,
         finished_at=now,
-        expires_at=now + KEPT_FOR,
+        expires_at=now + TAKEOUT_RETENTION,
     )
     earlier = Takeout.objects.for_tenant(takeout.tenant).exclude(pk=takeout.pk)
     _delete(list(earlier.exclude(state__in=ACTIVE_TAKEOUTS)))
 
 
 def takeout_fail(*, takeout: Takeout, message: str) -> None:
-    """It cannot be made, for this reason."""
+    """Mark a takeout as failed."""
     running = Takeout.unscoped.filter(pk=takeout.pk, state__in=ACTIVE_TAKEOUTS)
     running.update(state=TakeoutState.FAILED, error_message=message, finished_at=timezone.now())
 
 
 def takeout_path(takeout: Takeout) -> Path:
-    """Where its file lies, or would."""
+    """The path of its file, whether or not it exists."""
     return Path(settings.HMI_EXPORT_ROOT) / f"{takeout.pk}.zip"
 
 

@@ -1,4 +1,4 @@
-"""Deleting all data of a tenant: the part of the version tree, and the way through all steps."""
+"""Delete all data of a tenant, in steps that can be repeated."""
 
 import logging
 from contextlib import suppress
@@ -9,8 +9,8 @@ from django.db.models import Q
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.tenant_deletion import (
+    tenant_anonymize,
     tenant_deletion_finish,
-    tenant_names_blank,
     tenant_rows_delete,
     tenants_being_deleted,
 )
@@ -31,34 +31,37 @@ log = logging.getLogger(__name__)
 
 
 def tenant_deletion_check(tenant: Tenant) -> None:
-    """Hear that a tenant is to go (``tenants.base.hooks.tenant_deletion``): refuse with ``has_dependents``
-    while versions of others stand on its own, else have a worker begin once that is committed."""
-    standing = Version.unscoped.filter(parent__tenant=tenant).filter(Q(tenant=None) | ~Q(tenant=tenant))
-    if found := list(standing.select_related("root", "domain__root", "hplm__tenant")):
-        message = f"What others made stands on domains of {tenant.slug}; delete it first"
+    """Start the deletion of a tenant's data in a worker once the transaction is committed.
+
+    Receiver of ``tenants.base.hooks.tenant_deletion``. Raises ``has_dependents`` if versions of others build
+    on the tenant's domains.
+    """
+    dependents = Version.unscoped.filter(parent__tenant=tenant).filter(Q(tenant=None) | ~Q(tenant=tenant))
+    if found := list(dependents.select_related("root", "domain__root", "hplm__tenant")):
+        message = f"Versions of others build on domains of {tenant.slug}; delete them first"
         raise has_dependents(message, found)
     transaction.on_commit(lambda: dispatch(DELETE_TENANTS_TASK, queue=UPLOADS_QUEUE))
 
 
 def tenants_delete() -> None:
-    """Go on with all tenants that leave; what goes wrong with one does not keep the others."""
+    """Delete the data of all tenants being deleted. An error with one tenant does not affect the others."""
     for tenant in tenants_being_deleted():
         try:
             tenant_delete_step(tenant=tenant)
         except Exception:
-            log.exception("Deleting the data of %s did not get to its end", tenant.slug)
+            log.exception("Deleting the data of %s failed", tenant.slug)
 
 
 def tenant_delete_step(*, tenant: Tenant) -> bool:
-    """Delete what is left of the tenant; false while jobs of it are being stopped, or another is at it."""
-    with advisory_lock(f"leaving {tenant.pk}") as ours:
-        if not ours or not _jobs_ended(tenant):
+    """Delete what is left of the tenant. False while its jobs are stopping, or another worker does it."""
+    with advisory_lock(f"deletion of tenant {tenant.pk}") as acquired:
+        if not acquired or not _jobs_ended(tenant):
             return False
         _stop_serving(tenant)
         artifacts = _artifacts_of(tenant)
         tenant_files_delete(tenant=tenant)
         takeout_files_delete(tenant=tenant)
-        tenant_names_blank(tenant=tenant)
+        tenant_anonymize(tenant=tenant)
         tenant_rows_delete(tenant=tenant)
         artifacts_discard(artifacts)
         done = tenant_deletion_finish(tenant=tenant)
@@ -67,7 +70,7 @@ def tenant_delete_step(*, tenant: Tenant) -> bool:
 
 
 def _jobs_ended(tenant: Tenant) -> bool:
-    """Whether no job is active any more; those that are, are asked to stop."""
+    """Cancel the tenant's active jobs. Returns whether there were none."""
     active = Job.objects.for_tenant(tenant).filter(state__in=ACTIVE)
     for job in active.filter(cancel_requested_at=None).select_related("tenant"):
         with suppress(HmiError):  # it ended meanwhile
@@ -77,7 +80,7 @@ def _jobs_ended(tenant: Tenant) -> bool:
 
 @transaction.atomic
 def _stop_serving(tenant: Tenant) -> None:
-    """No alias, no ready version: inference workers hear of it, and the rows may be deleted."""
+    """Delete aliases and retire versions, so that the rows can be deleted, and publish the manifest."""
     AliasMove.objects.for_tenant(tenant).delete()
     Alias.objects.for_tenant(tenant).delete()
     ready = Version.objects.for_tenant(tenant).filter(state=VersionState.READY)
@@ -86,7 +89,7 @@ def _stop_serving(tenant: Tenant) -> None:
 
 
 def _artifacts_of(tenant: Tenant) -> list[tuple[ArtifactName, int]]:
-    """Those that its versions and evaluations refer to, with their sizes."""
+    """The artifacts of the tenant's versions and evaluations, with their sizes."""
     own = Q(version_links__version__tenant=tenant) | Q(evaluations__tenant=tenant)
     rows = Artifact.objects.filter(own).distinct().values_list("kind", "digest", "size")
     return [((kind, digest), size) for kind, digest, size in rows]

@@ -1,5 +1,4 @@
-"""Exporting versions: a folder, a zip file, or a stream of one (see
-``versiontree.transfer.archive.layout``)."""
+"""Export versions as archives (``versiontree.transfer.archive.layout``), and models as adapters."""
 
 import uuid
 from collections.abc import Sequence
@@ -18,10 +17,10 @@ from versiontree.artifact_store import ArtifactDamaged, ArtifactStore
 from versiontree.transfer.archive.conversion_cache import (
     ADAPTER,
     REFUSAL,
-    chunks_of,
     conversion_find,
     conversion_key,
     conversion_store,
+    file_chunks,
 )
 from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.layout import CARD
@@ -36,9 +35,9 @@ from versiontree.transfer.archive.writer import (
     Member,
     archive_card,
     archive_members,
+    bytes_member,
     file_member,
     folder_write,
-    member_of,
     zip_stream,
 )
 from versiontree.tree.models import Version
@@ -47,48 +46,44 @@ from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import lineage_of
 
 ZIP: Final = ".zip"
-SPACE_TIMES: Final = 5
-"""An adapter may have twice the bytes of its model, in fp32, and lies there as files and as a zip file."""
+SPACE_FACTOR: Final = 5
+"""Disk space for an adapter export: fp32 has twice the bytes, as files and as a zip file."""
 
 
 def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, branch: bool = False) -> None:
-    """Write the archive of a ready version: into a new folder, a new file if `out` ends in ``.zip``, or as a
-    zip file into an open one.
+    """Write the archive of a ready version to a new folder, a new file ending in ``.zip``, or an open file.
 
-    With `branch` it holds what the version stands on, too, and can be imported where nothing of it is. Who
-    asks must have been found fit to see the version. Raises ``model_not_ready``, ``conflict`` (`out` is
-    there), ``ArtifactDamaged``.
+    `branch` includes the domains and the root, so that any site can import it. The caller has checked that
+    the actor may see the version. Raises ``model_not_ready``, ``conflict`` (`out` exists),
+    ``ArtifactDamaged``.
     """
     if isinstance(out, Path):
         if out.exists() or out.is_symlink():
-            raise HmiError(ErrorCode.CONFLICT, f"{out} is there already.", param="out")
-        _put(_members(version, branch=branch, actor=actor), out)
+            raise HmiError(ErrorCode.CONFLICT, f"{out} exists already.", param="out")
+        _write(_members(version, branch=branch, actor=actor), out)
         return
     for chunk in zip_stream(_members(version, branch=branch, actor=actor)):
         out.write(chunk)
 
 
 def version_card(version: Version) -> str:
-    """Its model card, as an archive has it."""
+    """The model card of a version."""
     return archive_card(lineage_of(version))
 
 
 def version_download(*, version: Version, actor: Actor, branch: bool = False) -> Download:
-    """As ``version_export``, for a caller that takes the bytes as they come."""
+    """As ``version_export``, as a zip file in chunks."""
     members = _members(version, branch=branch, actor=actor)
     return Download(f"{version.name}-v{version.number}{ZIP}", zip_stream(members))
 
 
 def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
-    """A ready model as a zip file of the folder that `peft` or `adapters` (`form`: "peft", "adapterhub") load
-    on the checkpoint of its root, with its model card.
+    """A ready model as a zip file of an adapter that `peft` or `adapters` can load on its root's checkpoint.
 
-    What was made before is taken from what is kept (see ``versiontree.transfer.archive.conversion_cache``).
-    Otherwise a process is started: each tenant has one at a time, and a machine few, and the connection to
-    the database is given back meanwhile.
-
-    Raises ``model_not_ready``, ``invalid_field`` (that format cannot hold it, and why), ``queue_full``,
-    ``out_of_disk``.
+    `form` is "peft" or "adapterhub". The result is cached (``archive.conversion_cache``).
+    Otherwise a sandboxed process converts the model; each tenant can run one. The database connection is
+    released meanwhile. Raises ``model_not_ready``, ``invalid_field`` (the format cannot represent the model),
+    ``queue_full``, ``out_of_disk``.
     """
     _require_ready(version)
     if form not in FORMATS or version.kind != VersionKind.HPLM:
@@ -101,18 +96,18 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     made = conversion_find(store, key)
     if made is None:
         with import_lock(LockPurpose.CONVERSION, version.tenant):
-            free_space_check(store.root, SPACE_TIMES * hplm.size)
+            free_space_check(store.root, SPACE_FACTOR * hplm.size)
             release_database()
-            made = _converted(store, hplm.digest, root.digest, form, card, key)
+            made = _convert(store, hplm.digest, root.digest, form, card, key)
     if isinstance(made, str):
         message = f"This version cannot be exported as {FORMATS[form]}: {made}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
     _audit(version, actor, format=form)
-    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", chunks_of(made))
+    return Download(f"{version.name}-v{version.number}-{form}{ZIP}", file_chunks(made))
 
 
-def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str, key: str) -> IO[bytes] | str:
-    """Make and keep what the two artifacts give: the open zip file, or why that format cannot hold it."""
+def _convert(store: ArtifactStore, hplm: str, root: str, form: str, card: str, key: str) -> IO[bytes] | str:
+    """Convert and cache a model. Returns the open zip file, or why the format cannot represent it."""
     with store.workspace(Role.HPLM) as folder:
         made = folder / "made"
         made.mkdir()
@@ -131,7 +126,7 @@ def _converted(store: ArtifactStore, hplm: str, root: str, form: str, card: str,
         card += f"\n## Reading its outputs\n\n{answer.read}\n"
         found = [file_member(file) for file in sorted((folder / form).iterdir())]
         with disk_full_errors(), (made / ADAPTER).open("xb") as out:
-            out.writelines(zip_stream([member_of(CARD, card.encode()), *found]))
+            out.writelines(zip_stream([bytes_member(CARD, card.encode()), *found]))
         stream = (made / ADAPTER).open("rb")
         conversion_store(store, key, made)
         return stream
@@ -142,7 +137,7 @@ def _members(version: Version, *, branch: bool, actor: Actor) -> list[Member]:
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     members = archive_members(store, lineage_of(version), branch=branch)
     for member in members:
-        # Better now than in the middle of a download.
+        # An error now is better than one in the middle of a download.
         if isinstance(member.content, Path) and not member.content.is_file():
             raise ArtifactDamaged(f"{member.name} is not in the store.")
     _audit(version, actor, branch=branch)
@@ -169,8 +164,8 @@ def _audit(version: Version, actor: Actor, **more: bool | str) -> None:
         )
 
 
-def _put(members: Sequence[Member], out: Path) -> None:
-    """All of it or nothing, in one step."""
+def _write(members: Sequence[Member], out: Path) -> None:
+    """Write all members, then rename to ``out``, so that it is complete or missing."""
     out.parent.mkdir(parents=True, exist_ok=True)
     partial = out.with_name(f".{out.name}.{uuid.uuid4().hex}")
     try:

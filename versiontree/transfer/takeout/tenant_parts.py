@@ -1,4 +1,4 @@
-"""What a takeout holds of the tenant itself, file by file: never whole in memory."""
+"""The files of a takeout with the tenant's own data, as streams."""
 
 import hashlib
 import json
@@ -42,8 +42,10 @@ def json_part(name: str, content: Any) -> Part:
 
 
 def file_chunks(path: Path, what: str) -> Iterator[bytes]:
-    """The bytes of a file that lies under its sha256; ``corrupt_artifact`` when it is not there, and at its
-    end when it is another."""
+    """The chunks of a file named by its sha256.
+
+    Raises ``corrupt_artifact`` if it is missing, and at its end if its checksum differs.
+    """
     digest = hashlib.sha256()
     try:
         with path.open("rb") as stream:
@@ -51,7 +53,7 @@ def file_chunks(path: Path, what: str) -> Iterator[bytes]:
                 digest.update(chunk)
                 yield chunk
     except FileNotFoundError as error:
-        message = f"The file of {what} is missing on this server; an administrator must look."
+        message = f"The file of {what} is missing on this server. Contact your administrator."
         raise HmiError(ErrorCode.CORRUPT_ARTIFACT, message) from error
     if digest.hexdigest() != path.name:
         raise corrupt_file_error(f"The file of {what}")
@@ -151,8 +153,8 @@ def table_part(name: str, rows: QuerySet[Any, Any], columns: Sequence[str]) -> T
     """These columns of the rows as a CSV file."""
     values = rows.values_list(*columns).iterator(ROWS_PER_CHUNK)
     header = [column.replace("__", "_") for column in columns]
-    return TakeoutPart(name, csv_chunks(header, ([_written(value) for value in row] for row in values)))
+    return TakeoutPart(name, csv_chunks(header, ([_csv_value(value) for value in row] for row in values)))
 
 
-def _written(value: Any) -> Any:
+def _csv_value(value: Any) -> Any:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

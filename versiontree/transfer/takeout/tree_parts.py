@@ -1,5 +1,4 @@
-"""What a takeout holds of the tenant's part of the version tree: its records, and an archive of each version
-that can be imported elsewhere."""
+"""The files of a takeout with the tenant's part of the version tree: records, and archives of versions."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -23,9 +22,8 @@ ARCHIVE: Final = ".zip"
 
 
 def tree_parts(tenant: Tenant) -> Iterator[Part]:
-    """Versions, aliases and jobs of the tenant, then the archives of its ready versions, those of deleted
-    models left out."""
-    yield Part("versions.jsonl", _lines(_version(version) for version in _versions(tenant)))
+    """Versions, aliases and jobs of the tenant, and archives of ready versions of its models and domains."""
+    yield Part("versions.jsonl", _json_lines(_version(version) for version in _versions(tenant)))
     aliases = Alias.objects.for_tenant(tenant).order_by("pk")
     yield table_part("aliases.csv", aliases, ("hplm__name", "name", "version__number", "moved_at"))
     moves = AliasMove.objects.for_tenant(tenant).order_by("pk")
@@ -100,13 +98,13 @@ def _version(version: Version) -> dict[str, Any]:
     }
 
 
-def _lines(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
+def _json_lines(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
     for row in rows:
         yield json.dumps(row, ensure_ascii=False, cls=DjangoJSONEncoder).encode() + b"\n"
 
 
 def _archive(store: ArtifactStore, version_id: int) -> Iterator[Part]:
-    """Nothing where the version has gone meanwhile."""
+    """The archive of a version. Nothing if it is not ready any more."""
     found = Version.unscoped.filter(pk=version_id, state=VersionState.READY).first()
     if found is None:
         return

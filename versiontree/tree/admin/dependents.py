@@ -14,14 +14,14 @@ PARAMETER = "on"
 
 
 def dependents_query(owner: Root | Domain) -> str:
-    """What the address of a list says for what stands on this."""
+    """The query string of a list of the dependents of this owner."""
     return f"{PARAMETER}={owner._meta.model_name}-{owner.pk}"
 
 
 class DependentsFilter(admin.SimpleListFilter):
-    """Only what grows directly from one root or domain; shown where it is asked for."""
+    """Filter for direct dependents of a root or domain; shown only if it is in the query string."""
 
-    title = "what it stands on"
+    title = "parent"
     parameter_name = PARAMETER
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
@@ -32,8 +32,8 @@ class DependentsFilter(admin.SimpleListFilter):
         owner = self._owner()
         if owner is None:
             return queryset
-        standing = dependent_hplms(owner) if queryset.model is Hplm else dependent_domains(owner)
-        return queryset.filter(pk__in=standing.values("pk"))
+        dependents = dependent_hplms(owner) if queryset.model is Hplm else dependent_domains(owner)
+        return queryset.filter(pk__in=dependents.values("pk"))
 
     def _owner(self) -> Root | Domain | None:
         kind, _, key = (self.value() or "").partition("-")
@@ -46,21 +46,19 @@ class DependentsFilter(admin.SimpleListFilter):
 
 
 MAX_NAMED: Final = 9
-"""So many domains and so many models are named, of those that stand on something: with how many there are,
-that is all that a question before an action shows."""
+"""How many domains and how many models are listed by name."""
 
 
 def dependent_links(owner: Root | Domain) -> list[str]:
-    """What grows directly from it: the first domains and models, each linked
-    to its page, and links to the full lists if there are more."""
-    standing = dependents_of(owner, shown=MAX_NAMED)
-    domains, hplms, query = standing.domain_count, standing.hplm_count, dependents_query(owner)
+    """Links to the first direct dependents, and to the full lists if there are more."""
+    dependents = dependents_of(owner, shown=MAX_NAMED)
+    domains, hplms, query = dependents.domain_count, dependents.hplm_count, dependents_query(owner)
     return [
-        *(admin_link(domain, f"the domain {_named(domain)}") for domain in standing.domains),
+        *(admin_link(domain, f"the domain {_named(domain)}") for domain in dependents.domains),
         *([changelist_link(Domain, query, f"all {domains:,} domains")] if domains > MAX_NAMED else []),
-        *(admin_link(hplm, f"the model {hplm}") for hplm in standing.hplms),
+        *(admin_link(hplm, f"the model {hplm}") for hplm in dependents.hplms),
         *(
-            [changelist_link(Hplm, query, f"all {hplms:,} models, of {standing.tenant_count:,} tenants")]
+            [changelist_link(Hplm, query, f"all {hplms:,} models, of {dependents.tenant_count:,} tenants")]
             if hplms > MAX_NAMED
             else []
         ),

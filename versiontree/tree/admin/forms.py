@@ -1,4 +1,4 @@
-"""Admin forms that stand for a service: what the service would refuse is shown at the form."""
+"""Admin forms that call services, and show errors of the services as form errors."""
 
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update
-from versiontree.tree.services.metadata import root_set_license
+from versiontree.tree.services.licenses import root_set_license
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_fields import INHERITED_LABEL, setting_fields
 from versiontree.tree.training_settings import DEFAULT_ALPHA
@@ -52,8 +52,7 @@ def _ready_parents() -> QuerySet[Version]:
 
 
 class SearchSelect(AutocompleteSelect):
-    """A choice among too many rows for a list: the browser asks for those that match what is typed.
-    ``within`` narrows them further (see ``AutocompleteFilterAdmin``)."""
+    """An autocomplete widget. ``within`` are filters of the rows (see ``AutocompleteFilterAdmin``)."""
 
     def __init__(self, field: Any, **within: str) -> None:
         super().__init__(field, admin.site, attrs={"class": "unfold-filter-autocomplete"})
@@ -64,14 +63,15 @@ class SearchSelect(AutocompleteSelect):
 
     @property
     def media(self) -> forms.Media:
-        """The scripts in the admin's own look."""
+        """The scripts of the admin theme."""
         media: forms.Media = UnfoldAdminAutocompleteWidget().media
         return media
 
 
 def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
-    """One of the platform's."""
-    widget = SearchSelect(Version._meta.get_field("corpus"), of=PLATFORM)
+    """A field for a corpus of the platform."""
+
+    widget = SearchSelect(Version._meta.get_field("corpus"), owner=PLATFORM)
     return forms.ModelChoiceField(queryset=_platform_corpora(), widget=widget, **more)
 
 
@@ -79,10 +79,10 @@ class RootForm(TrainingForm):
     """Register a checkpoint as a root."""
 
     kind = JobKind.CONVERT
-    makes_table = True
+    builds_plot = True
 
-    corpus = _corpus_field(help_text="A corpus of the platform's.")
-    lower = setting_fields(JobKind.CONVERT, UNFOLD)["lower"]
+    corpus = _corpus_field(help_text="A corpus of the platform.")
+    lower_layers = setting_fields(JobKind.CONVERT, UNFOLD)["lower_layers"]
     alpha = _alpha_field()
 
     class Meta:
@@ -98,15 +98,15 @@ class RootForm(TrainingForm):
             corpus=data["corpus"],
             alpha=data["alpha"],
             settings=self.settings(),
-            **self.table(),
+            **self.plot_settings(),
             license=data["license"],
             source_url=data["source_url"],
             actor=actor,
         )
 
 
-class RootTermsForm(ServiceForm):
-    """Under what terms a root may be used."""
+class RootLicenseForm(ServiceForm):
+    """Set the license and source URL of a root."""
 
     class Meta:
         model = Root
@@ -121,23 +121,23 @@ class RootTermsForm(ServiceForm):
 
 
 class DomainForm(TrainingForm):
-    """Create a domain of the platform's, that tenants see at once or once it is published."""
+    """Create a domain of the platform, which tenants see at once or once it is published."""
 
     kind = JobKind.FURTHER_PRETRAIN
-    makes_table = True
+    builds_plot = True
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
-        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", of=PLATFORM),
-        help_text="The ready version of a root or domain that this domain grows from.",
+        widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", owner=PLATFORM),
+        help_text="The ready version of a root or domain to build upon.",
     )
     corpus = _corpus_field()
     alpha = _alpha_field()
-    kept_back = forms.BooleanField(
+    unpublished = forms.BooleanField(
         required=False,
         widget=UnfoldBooleanSwitchWidget,
-        label="Keep it back",
-        help_text="Tenants do not see it until it is published.",
+        label="Unpublished",
+        help_text="Tenants do not see it until you publish it.",
     )
 
     class Meta:
@@ -155,20 +155,20 @@ class DomainForm(TrainingForm):
             corpus=data["corpus"],
             alpha=data["alpha"],
             settings=self.settings(),
-            **self.table(),
-            published=not data["kept_back"],
+            **self.plot_settings(),
+            published=not data["unpublished"],
             actor=actor,
         )
 
 
 class DomainUpdateForm(TrainingForm):
-    """Teach a domain more text: saving makes its next version."""
+    """Train a domain on more text: saving creates its next version."""
 
     kind = JobKind.FURTHER_PRETRAIN
-    makes_table = True
-    table_empty_label = "As in the version before"
+    builds_plot = True
+    plot_empty_label = INHERITED_LABEL
 
-    corpus = _corpus_field(help_text="A corpus of the platform's, or of the tenant whose domain it is.")
+    corpus = _corpus_field(help_text="A corpus of the platform, or of the domain's tenant.")
     alpha = _alpha_field()
 
     class Meta:
@@ -180,7 +180,7 @@ class DomainUpdateForm(TrainingForm):
         owner = self.instance.tenant_id
         chosen: Any = self.fields["corpus"]
         chosen.queryset = Corpus.unscoped.filter(tenant=owner) | _platform_corpora()
-        chosen.widget.within = {"of": str(owner or PLATFORM)}
+        chosen.widget.within = {"owner": str(owner or PLATFORM)}
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -189,26 +189,26 @@ class DomainUpdateForm(TrainingForm):
             corpus=data["corpus"],
             alpha=data["alpha"],
             settings=self.settings(),
-            **self.table(),
+            **self.plot_settings(),
             actor=actor,
         )
 
 
 class HplmForm(TrainingForm):
-    """Create a model of a tenant's."""
+    """Create a model of a tenant."""
 
     kind = JobKind.FINE_TUNE
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
         widget=SearchSelect(Version._meta.get_field("parent"), fit="parents"),
-        help_text="The ready version that it grows from, the platform's or the tenant's.",
+        help_text="The ready version to build upon, of the platform or the tenant.",
     )
     chosen_dataset = forms.ModelChoiceField(
         label="Dataset",
         queryset=Dataset.unscoped.select_related("tenant"),
         widget=SearchSelect(Version._meta.get_field("dataset")),
-        help_text="A dataset of the tenant's; its task is the model's.",
+        help_text="A dataset of the tenant. The model gets its task.",
     )
 
     class Meta:
@@ -230,7 +230,7 @@ class HplmForm(TrainingForm):
 
 
 class HplmUpdateForm(TrainingForm):
-    """Teach a model from new data: saving makes its next version."""
+    """Train a model on new data: saving creates its next version."""
 
     kind = JobKind.FINE_TUNE
     empty_label = INHERITED_LABEL
@@ -239,7 +239,7 @@ class HplmUpdateForm(TrainingForm):
         queryset=Dataset.unscoped.none(),
         widget=SearchSelect(Version._meta.get_field("dataset")),
         label="New data",
-        help_text="A dataset of the tenant's, for the same task.",
+        help_text="A dataset of the tenant for the same task.",
     )
     auto_promote = forms.BooleanField(
         required=False,
@@ -278,7 +278,7 @@ class AliasForm(ServiceForm):
         queryset=Version.unscoped.none(), widget=SearchSelect(Alias._meta.get_field("version"))
     )
     reason = forms.CharField(
-        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Why, for the alias's history."
+        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="For the alias's history."
     )
 
     class Meta:

@@ -1,4 +1,4 @@
-"""Models, their aliases, and where those pointed."""
+"""Admin pages of models, aliases, alias moves and fine-tunings."""
 
 from typing import Any
 
@@ -23,12 +23,11 @@ from versiontree.tree.admin.forms import AliasForm, HplmForm, HplmUpdateForm
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.services.hplms import hplm_delete
-from versiontree.tree.services.metadata import hplm_pin, hplm_unpin
+from versiontree.tree.services.hplms import hplm_delete, hplm_pin, hplm_unpin
 
 
 class AliasInline(ReadOnlyInline):
-    """Where the aliases of a model point."""
+    """The aliases of a model."""
 
     model = Alias
     fields = ("alias", "version", "moved_by", "moved_at")
@@ -39,13 +38,13 @@ class AliasInline(ReadOnlyInline):
 
     @admin.display(description="Alias")
     def alias(self, alias: Alias) -> SafeString:
-        """Which it is; its own page moves it."""
+        """A link to the alias, whose page can move it."""
         return admin_link(alias)
 
 
 @admin.register(Hplm)
 class HplmAdmin(VersionedAdmin):
-    """Adding makes a model of a tenant's; saving one teaches it from new data, as its next version."""
+    """Adding creates a model of a tenant; saving one trains its next version on new data."""
 
     kind = VersionKind.HPLM
     form = HplmForm
@@ -90,28 +89,28 @@ class HplmAdmin(VersionedAdmin):
 
     @admin.action(description="Pin: keep in workers' memory", permissions=["operate"])
     def pin(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
-        """Have inference workers keep what their aliases mean."""
+        """Keep the versions of their aliases in the memory of inference workers."""
         self.each(request, rows, lambda hplm: hplm_pin(hplm=hplm, actor=staff_user(request)), "pinned")
 
     @admin.action(description="Unpin", permissions=["operate"])
     def unpin(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
-        """Let them go the way of the others."""
+        """Undo pinning."""
         self.each(request, rows, lambda hplm: hplm_unpin(hplm=hplm, actor=staff_user(request)), "unpinned")
 
     @admin.action(description="Delete: stop serving, keep the record", permissions=["operate"])
     @require_typed_name(
         "delete",
-        warning="Nothing is answered by them any more, at once, and their names are free. The record stays; "
-        "what they learned is removed after a day.",
+        warning="Requests to them fail at once, and their names are free. The records stay; "
+        "the weights are removed after a day.",
     )
     def stop_serving(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
-        """Delete them as their tenants would."""
+        """Delete models, as their tenants can."""
         self.each(request, rows, lambda hplm: hplm_delete(hplm=hplm, actor=staff_user(request)), "deleted")
 
 
 @admin.register(Alias)
 class AliasAdmin(ServiceAdmin):
-    """Saving moves the alias."""
+    """Aliases. Saving moves one."""
 
     form = AliasForm
     list_display = ("name", "hplm", "version", "moved_by", "moved_at")
@@ -130,7 +129,7 @@ class AliasAdmin(ServiceAdmin):
 
 @admin.register(AliasMove)
 class AliasMoveAdmin(ReadOnlyAdmin):
-    """The history of aliases."""
+    """Moves of aliases."""
 
     list_display = ("moved_at", "hplm", "name", "from_version", "to_version", "reason", "moved_by")
     list_select_related = (
@@ -146,23 +145,23 @@ class AliasMoveAdmin(ReadOnlyAdmin):
 
 @admin.register(FineTuning)
 class FineTuningAdmin(ReadOnlyAdmin):
-    """Those of the OpenAI conventions, or why they came to nothing."""
+    """Fine-tuning jobs of the OpenAI API, with their errors."""
 
     list_display = ("name", "model", "tenant", "state", "attempts", "created_at", "finished_at")
     list_filter = ("state", ("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("tenant",)
     search_fields = ("name", "model", "tenant__slug")
-    exclude = ("asked", "options", "settings", "error")
-    readonly_fields = ("sent", "why")
+    exclude = ("request_fields", "options", "settings", "error")
+    readonly_fields = ("request", "error_details")
     show_full_result_count = False
 
-    @admin.display(description="As it was sent")
-    def sent(self, tuning: Any) -> SafeString:
-        """The request's body."""
-        return pretty_json(tuning.asked)
+    @admin.display(description="Request")
+    def request(self, tuning: Any) -> SafeString:
+        """The fields of the request as JSON."""
+        return pretty_json(tuning.request_fields)
 
-    @admin.display(description="Why it failed")
-    def why(self, tuning: Any) -> SafeString:
-        """The error as the tenant got it."""
+    @admin.display(description="Error")
+    def error_details(self, tuning: Any) -> SafeString:
+        """The error as JSON."""
         return pretty_json(tuning.error)

@@ -1,4 +1,4 @@
-"""Roots and domains."""
+"""Admin pages of roots and domains."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from tenants.base.admin.base import ModelForm, staff_user
 from tenants.base.admin.confirm import require_typed_name
 from versiontree.tree.admin.base import text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
-from versiontree.tree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootTermsForm
+from versiontree.tree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootLicenseForm
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
 from versiontree.tree.models import Domain, Root
 from versiontree.tree.models.version import VersionKind
@@ -23,7 +23,7 @@ from versiontree.tree.services.growth import domain_grow
 
 
 class RootVersionInline(VersionInline):
-    """A root's own versions: those of its domains and models name it too."""
+    """The versions of a root, without those of its domains and models."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         versions: QuerySet[Any] = super().get_queryset(request).filter(kind=VersionKind.ROOT)
@@ -32,13 +32,13 @@ class RootVersionInline(VersionInline):
 
 @admin.register(Root)
 class RootAdmin(VersionedAdmin):
-    """Adding a root registers it: jobs convert it and build its PLOT. Only its terms change afterwards."""
+    """Adding a root registers it: jobs convert it and build its PLOT. Only its license can change."""
 
     kind = VersionKind.ROOT
     form = RootForm
     adds = "Register and convert"
-    next_form = RootTermsForm
-    shown = ("name", "source", "progress", "served_by", "standing", "created_by", "created_at")
+    next_form = RootLicenseForm
+    shown = ("name", "source", "progress", "served_by", "dependents", "created_by", "created_at")
     inlines = (RootVersionInline,)
     list_display = ("name", "newest", "status", "source", "created_by", "created_at")
     list_select_related = ("created_by",)
@@ -46,11 +46,11 @@ class RootAdmin(VersionedAdmin):
 
     @admin.display(description="Served by")
     def served_by(self, root: Root) -> SafeString:
-        """Where that is told."""
+        """A link to the inference workers."""
         return text_link(reverse("admin:serving-workers"), "The inference workers, by root")
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
-        if isinstance(form, RootTermsForm):
+        if isinstance(form, RootLicenseForm):
             form.act(staff_user(request))
         else:
             super().save_model(request, obj, form, change)
@@ -58,7 +58,7 @@ class RootAdmin(VersionedAdmin):
 
 @admin.register(Domain)
 class DomainAdmin(VersionedAdmin):
-    """Adding makes a domain of the platform's; saving one teaches it more text, as its next version."""
+    """Adding creates a domain of the platform; saving one trains its next version on more text."""
 
     kind = VersionKind.DOMAIN
     form = DomainForm
@@ -70,7 +70,7 @@ class DomainAdmin(VersionedAdmin):
         "tenant",
         "description",
         "progress",
-        "standing",
+        "dependents",
         "published_at",
         "created_by",
         "created_at",
@@ -89,19 +89,19 @@ class DomainAdmin(VersionedAdmin):
 
     @admin.action(description="Grow from traffic", permissions=["operate"])
     def grow(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
-        """Make a further version of each, with a table of what its traffic missed."""
+        """Create a version of each domain with fragments that requests often missed."""
         self.each(request, rows, lambda row: domain_grow(domain=row, actor=staff_user(request)), "growing")
 
     @admin.action(description="Compact its chain of tables", permissions=["operate"])
     def compact(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
-        """Make a further version of each, whose one table holds those it reads."""
+        """Create a version of each domain with a single merged table."""
         self.each(
             request, rows, lambda row: domain_compact(domain=row, actor=staff_user(request)), "compacting"
         )
 
     @admin.action(description="Publish to all tenants", permissions=["operate"])
     def publish(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
-        """Let tenants see them and build upon them."""
+        """Publish domains, so that tenants can build upon them."""
         self.each(
             request, rows, lambda row: domain_publish(domain=row, actor=staff_user(request)), "published"
         )
@@ -109,7 +109,7 @@ class DomainAdmin(VersionedAdmin):
     @admin.action(description="Retire: nobody builds upon it any more", permissions=["operate"])
     @require_typed_name(
         "retire",
-        warning="Nobody will build upon it any more, for good. What stands on it is answered as before:",
+        warning="Nobody can build upon it any more. This cannot be undone. Its dependents are still served:",
         dependents=dependent_links,
     )
     def retire(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:

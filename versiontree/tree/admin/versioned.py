@@ -1,4 +1,4 @@
-"""What roots, domains and models have in common: versions, which their forms make by services."""
+"""Base classes of the admin pages of roots, domains and models, whose forms create versions."""
 
 from typing import Any, ClassVar
 
@@ -24,7 +24,7 @@ class VersionInline(ReadOnlyInline):
 
     model = Version
     ordering = ("-number",)
-    fields = ("version", "state", "grown_from", "created_at", "ready_at")
+    fields = ("version", "state", "parent_version", "created_at", "ready_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         parents = ("parent__root", "parent__domain__root", "parent__hplm__tenant")
@@ -35,23 +35,23 @@ class VersionInline(ReadOnlyInline):
 
     @admin.display(description="Version")
     def version(self, version: Version) -> SafeString:
-        """Which it is."""
+        """A link to the version."""
         return admin_link(version)
 
     @admin.display(description="Parent")
-    def grown_from(self, version: Version) -> SafeString | None:
-        """Which version it goes on from."""
+    def parent_version(self, version: Version) -> SafeString | None:
+        """A link to the parent version."""
         return admin_link(version.parent) if version.parent else None
 
 
 class VersionedAdmin(ServiceAdmin):
-    """What has versions: adding one starts the jobs of its first, saving one those of its next."""
+    """An owner of versions: adding one starts the jobs of its first version, saving it those of the next."""
 
     kind: VersionKind
     form: type[ServiceForm]
     next_form: type[ServiceForm] | None = None
     adds: str
-    """What the button says that adds one, for it starts jobs."""
+    """The label of the add button, which starts jobs."""
     saves: str = "Save"
     shown: tuple[str, ...] = ()
     inlines: ClassVar[Any] = (VersionInline,)
@@ -69,27 +69,27 @@ class VersionedAdmin(ServiceAdmin):
 
     @admin.display(description="Newest version", ordering="newest_number")
     def newest(self, row: Any) -> str:
-        """Its number."""
+        """The number of the newest version."""
         return str(row.newest_number)
 
     @admin.display(description="Jobs", empty_value="None under way")
     def progress(self, row: Any) -> SafeString:
-        """What is being done, and what went wrong, with its newest version."""
+        """The unfinished and failed jobs of the newest version."""
         return job_lines(row)
 
-    @admin.display(description="Stands on it", empty_value="Nothing")
-    def standing(self, row: Any) -> SafeString:
-        """What grows directly from it."""
+    @admin.display(description="Dependents", empty_value="None")
+    def dependents(self, row: Any) -> SafeString:
+        """Links to the direct dependents."""
         return text_lines(dependent_links(row))
 
     @display(description="State", ordering="newest_state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
     def status(self, row: Any) -> str:
-        """Where the newest version stands."""
+        """The state of the newest version."""
         return str(VersionState(row.newest_state).label)
 
     def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
         kwargs["form"] = self._form_of(obj) or self.form
-        # Without the settings of the training, which the form adds by itself.
+        # Without the training settings, which the form adds itself.
         kwargs["fields"] = self.get_fields(request, obj)
         return super().get_form(request, obj, change, **kwargs)
 
@@ -116,7 +116,7 @@ class VersionedAdmin(ServiceAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *more: Any, **named: Any
     ) -> HttpResponse:
-        # To save starts jobs: there is nothing to go on with at the same form.
+        # Saving starts jobs, so there is nothing to continue editing.
         context |= {"show_save_and_add_another": False, "show_save_and_continue": False}
         context["save_label"] = self.saves if context.get("original") else self.adds
         return super().render_change_form(request, context, *more, **named)
@@ -127,8 +127,8 @@ class VersionedAdmin(ServiceAdmin):
         version: Version = form.act(staff_user(request))
         obj.pk = version.owner.pk
         obj.refresh_from_db()
-        told = format_html("The jobs of {} are queued.", admin_link(version))
-        self.message_user(request, told, messages.SUCCESS)
+        message = format_html("The jobs of {} are queued.", admin_link(version))
+        self.message_user(request, message, messages.SUCCESS)
         for warning in version_warnings(version):
             self.message_user(request, warning, messages.WARNING)
 
@@ -145,9 +145,9 @@ def job_lines(owner: Root | Domain | Hplm) -> SafeString:
 
 
 def _error_text(job: Job) -> SafeString:
-    how = [job.get_state_display().lower()]
+    parts = [job.get_state_display().lower()]
     if job.state == JobState.RUNNING:
-        how += [f"{job.progress:.0%}", *([job.stage] if job.stage else [])]
+        parts += [f"{job.progress:.0%}", *([job.stage] if job.stage else [])]
     if job.error_message:
-        how.append(job.error_message)
-    return format_html("{}: {}", admin_link(job, job.get_kind_display()), ", ".join(how))
+        parts.append(job.error_message)
+    return format_html("{}: {}", admin_link(job, job.get_kind_display()), ", ".join(parts))

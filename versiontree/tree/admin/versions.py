@@ -1,4 +1,4 @@
-"""Versions and their artifacts."""
+"""Admin pages of versions, artifacts, coverages and evaluations."""
 
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,8 +8,7 @@ from django.contrib import admin, messages
 from django.db.models import QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from django.template.defaultfilters import filesizeformat
-from django.utils.html import format_html_join
-from django.utils.safestring import SafeString, mark_safe
+from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 
@@ -28,7 +27,7 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.version_export import version_download
-from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, collapsed_json
+from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, collapsed_json, text_lines
 from versiontree.tree.models import Artifact, Coverage, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import version_warnings
@@ -44,38 +43,38 @@ class JobInline(ReadOnlyInline):
 
     @admin.display(description="Job")
     def job(self, job: Job) -> SafeString:
-        """What it does."""
+        """A link to the job."""
         return admin_link(job, job.get_kind_display())
 
 
 class VersionArtifactInline(ReadOnlyInline):
-    """What a version is made of."""
+    """The artifacts of a version."""
 
     model = VersionArtifact
-    fields = ("role", "made", "size")
+    fields = ("role", "artifact_link", "size")
 
     @admin.display(description="Artifact")
-    def made(self, link: VersionArtifact) -> SafeString:
-        """Which it is."""
+    def artifact_link(self, link: VersionArtifact) -> SafeString:
+        """A link to the artifact."""
         return admin_link(link.artifact)
 
     @admin.display(description="Size")
     def size(self, link: VersionArtifact) -> str:
-        """How big it is."""
+        """The size, in units."""
         return filesizeformat(link.artifact.size)
 
 
 @admin.register(Version)
 class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
-    """The nodes of the tree. They never change; a failed one can be tried again."""
+    """Versions. They never change; failed ones can be retried."""
 
     autocomplete_filters: ClassVar = {
         "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM),
-        "of": lambda rows, _: rows.filter(tenant=None),
+        "owner": lambda rows, _: rows.filter(tenant=None),
         "to_serve": lambda rows, hplm: rows.filter(hplm__in=parse_ids(hplm), state=VersionState.READY),
     }
 
-    ordering = ("-id",)  # by when they were made, and from an index
+    ordering = ("-id",)  # newest first, from an index
     list_display = ("__str__", "kind", "status", "tenant", "parent", "short_digest", "created_at", "ready_at")
     list_filter = ("kind", "state", ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
@@ -98,8 +97,8 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
         "number",
         "parent",
         "status",
-        "warned",
-        "aliased",
+        "warnings",
+        "alias_names",
         "digest",
         "corpus",
         "dataset",
@@ -122,17 +121,17 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
 
     @display(description="State", ordering="state", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
     def status(self, version: Version) -> str:
-        """The word, in its colour."""
+        """The state label, which the admin colours."""
         return version.get_state_display()
 
     @admin.display(description="Warnings", empty_value="None")
-    def warned(self, version: Version) -> SafeString:
-        """What those who made it should know, a line each."""
-        return format_html_join(mark_safe("<br>"), "{}", ((told,) for told in version_warnings(version)))
+    def warnings(self, version: Version) -> SafeString:
+        """One warning a line."""
+        return text_lines(version_warnings(version))
 
     @admin.display(description="Aliases")
-    def aliased(self, version: Version) -> str:
-        """The names that mean it."""
+    def alias_names(self, version: Version) -> str:
+        """The aliases that point at it."""
         return ", ".join(str(alias) for alias in version.aliases.all())
 
     @admin.display(description="Digest", ordering="digest")
@@ -142,17 +141,17 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
 
     @admin.display(description="Config")
     def shown_config(self, version: Version) -> SafeString:
-        """The choices it was made with, readable."""
+        """The config as JSON."""
         return pretty_json(version.config)
 
     @admin.display(description="Metrics")
     def shown_metrics(self, version: Version) -> SafeString | None:
-        """What its jobs measured, readable."""
+        """The metrics as JSON."""
         return collapsed_json(version.metrics)
 
-    @admin.action(description="Retry what failed", permissions=["operate"])
+    @admin.action(description="Retry the failed job", permissions=["operate"])
     def retry(self, request: HttpRequest, rows: QuerySet[Version]) -> None:
-        """Run the first job that failed or was cancelled again, and the rest of the chain."""
+        """Retry the first job that failed or was cancelled, and the jobs after it."""
         self.each(request, rows, lambda row: version_retry(version=row, actor=staff_user(request)), "retried")
 
     @admin.action(description="Export as a zip file", permissions=["operate"])
@@ -160,7 +159,7 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
         """Download one version."""
         return self._download(request, rows, branch=False)
 
-    @admin.action(description="Export with all it stands on", permissions=["operate"])
+    @admin.action(description="Export with its branch", permissions=["operate"])
     def export_branch(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
         """Download one version with its domains and its root."""
         return self._download(request, rows, branch=True)
@@ -180,24 +179,24 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
 
 
 class ArtifactVersionInline(ReadOnlyInline):
-    """The versions that an artifact is part of."""
+    """The versions that use an artifact."""
 
     model = VersionArtifact
-    fields = ("of", "role")
+    fields = ("version_link", "role")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         links: QuerySet[Any] = super().get_queryset(request)
         return links.select_related("version__root", "version__domain__root", "version__hplm__tenant")
 
     @admin.display(description="Version")
-    def of(self, link: VersionArtifact) -> SafeString:
-        """Which it is."""
+    def version_link(self, link: VersionArtifact) -> SafeString:
+        """A link to the version."""
         return admin_link(link.version)
 
 
 @admin.register(Artifact)
 class ArtifactAdmin(NoAddOrChangeAdmin, ServiceAdmin):
-    """What is in the artifact store."""
+    """Artifacts of the store."""
 
     list_display = ("digest", "kind", "shown_size", "created_at")
     list_filter = ("kind",)
@@ -209,24 +208,24 @@ class ArtifactAdmin(NoAddOrChangeAdmin, ServiceAdmin):
 
     @admin.display(description="Size", ordering="size")
     def shown_size(self, artifact: Artifact) -> str:
-        """How big it is, readable."""
+        """The size, in units."""
         return filesizeformat(artifact.size)
 
     @admin.display(description="Files")
     def shown_files(self, artifact: Artifact) -> SafeString:
-        """Its files, readable."""
+        """The files as JSON."""
         return pretty_json(artifact.files)
 
     @admin.action(description="Verify on disk", permissions=["operate"])
     def verify(self, request: HttpRequest, rows: QuerySet[Artifact]) -> None:
-        """Read every file again and compare."""
+        """Compare the files on disk with the digests."""
         store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
         self.each(request, rows, lambda row: store.verify(row.kind, row.digest), "verified")
 
 
 @admin.register(VersionArtifact)
 class VersionArtifactAdmin(ReadOnlyAdmin):
-    """Which version uses which artifact."""
+    """Artifacts of versions."""
 
     list_display = ("version", "role", "artifact")
     list_filter = ("role",)
@@ -236,9 +235,18 @@ class VersionArtifactAdmin(ReadOnlyAdmin):
 
 @admin.register(Coverage)
 class CoverageAdmin(NoAddOrChangeAdmin):
-    """What was measured; what is deleted is measured again when its page is looked at."""
+    """Coverages of uploads. A deleted one is measured again when a page needs it."""
 
-    list_display = ("version", "corpus", "dataset", "tenant", "trigrams", "bigrams", "unigrams", "fault")
+    list_display = (
+        "version",
+        "corpus",
+        "dataset",
+        "tenant",
+        "trigrams",
+        "bigrams",
+        "unigrams",
+        "error_message",
+    )
     list_select_related = (
         "tenant",
         "corpus__tenant",
@@ -252,10 +260,10 @@ class CoverageAdmin(NoAddOrChangeAdmin):
 
 @admin.register(Evaluation)
 class EvaluationAdmin(ReadOnlyAdmin):
-    """Which answers are kept; the page of the version shows them."""
+    """Evaluations of versions. The page of the version shows the answers."""
 
-    list_display = ("version", "dataset", "tenant", "artifact", "made_at")
-    list_filter = (("tenant", AutocompleteSelectFilter), "made_at")
+    list_display = ("version", "dataset_name", "tenant", "artifact", "evaluated_at")
+    list_filter = (("tenant", AutocompleteSelectFilter), "evaluated_at")
     list_filter_submit = True
     list_select_related = (
         "tenant",
@@ -264,4 +272,4 @@ class EvaluationAdmin(ReadOnlyAdmin):
         "version__root",
         "version__domain__root",
     )
-    search_fields = ("dataset", "test", "tenant__slug", "version__hplm__name")
+    search_fields = ("dataset_name", "test_sha256", "tenant__slug", "version__hplm__name")

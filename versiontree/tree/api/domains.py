@@ -1,4 +1,4 @@
-"""Domains: list, create, update."""
+"""List, show, create, update, grow and compact domains."""
 
 from typing import Any
 
@@ -11,7 +11,8 @@ from rest_framework.response import Response
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body
+from tenants.base.api.inputs import validated_body
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainGrowSerializer,
@@ -96,11 +97,11 @@ class _DomainCompact(GenericAPIView[Version]):
 
 
 class DomainsView(_Domains, OwnerView):
-    """The domains a tenant sees; it makes its own."""
+    """The domains that a tenant sees. POST creates one of its own."""
 
 
 class DomainVersionsView(_DomainVersions, OwnerView):
-    """The versions of a domain; posting more text makes a new one."""
+    """The versions of a domain. POST creates the next one from a corpus."""
 
 
 class DomainView(ConditionalView, OwnerView):
@@ -114,21 +115,21 @@ class DomainView(ConditionalView, OwnerView):
 
 
 class DomainGrowView(_DomainGrow, OwnerView):
-    """Add to a domain's table what traffic missed often."""
+    """Grow a domain: create a version with fragments that requests often missed."""
 
 
 class DomainCompactView(_DomainCompact, OwnerView):
-    """Make one table of all that a domain's newest version reads."""
+    """Compact a domain: create a version with one table of all that the newest version reads."""
 
 
 class PlatformDomainGrowView(_DomainGrow, PlatformView):
-    """The same for a domain of the platform's."""
+    """Grow a domain of the platform."""
 
     permissions = {"POST": ("tree.change_domain",)}
 
 
 class PlatformDomainCompactView(_DomainCompact, PlatformView):
-    """The same for a domain of the platform's."""
+    """Compact a domain of the platform."""
 
     permissions = {"POST": ("tree.change_domain",)}
 
@@ -140,6 +141,6 @@ class PlatformDomainsView(_Domains, PlatformView):
 
 
 class PlatformDomainVersionsView(_DomainVersions, PlatformView):
-    """The versions of a domain of the platform's."""
+    """The versions of a domain of the platform."""
 
     permissions = {"GET": ("tree.view_domain",), "POST": ("tree.change_domain",)}

@@ -1,4 +1,4 @@
-"""What a model or a domain would take: the same body as making one, and nothing made."""
+"""Estimates of time and storage. They take the body of the request that creates, and create nothing."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -12,9 +12,10 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
+from tenants.base.api.inputs import validated_body
 from tenants.datasets.models import Corpus
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
     DomainUpdateSerializer,
@@ -29,7 +30,7 @@ from versiontree.tree.services.hplms import hplm_create
 
 
 class SecondsSerializer(serializers.Serializer[Any]):
-    """Seconds."""
+    """A range of seconds."""
 
     low = serializers.FloatField()
     likely = serializers.FloatField()
@@ -37,41 +38,43 @@ class SecondsSerializer(serializers.Serializer[Any]):
 
 
 class QueueSerializer(serializers.Serializer[Any]):
-    """What would be before it."""
+    """The position in the queue, and the wait until the first job starts."""
 
-    place = serializers.IntegerField(help_text="1 is next.")
-    wait_s = serializers.FloatField(allow_null=True, help_text="Seconds; null where nothing tells.")
+    position = serializers.IntegerField(help_text="1 is next.")
+    wait_s = serializers.FloatField(allow_null=True, help_text="Seconds; null if unknown.")
 
 
 class EstimateSerializer(serializers.Serializer[Any]):
-    """What a model would take."""
+    """The estimate of a model."""
 
-    seconds = SecondsSerializer(help_text="Of work: training and measuring.")
-    jobs = serializers.IntegerField(help_text="Judged by so many past ones; 0: by a rough model of cost.")
+    seconds = SecondsSerializer(help_text="Of training and evaluation.")
+    past_jobs = serializers.IntegerField(
+        help_text="How many past jobs the estimate is based on; 0: a rough cost model."
+    )
     storage_bytes = serializers.IntegerField(
-        allow_null=True, help_text="Of its weights; null where the root's own file cannot be read."
+        allow_null=True, help_text="Of its weights; null if the root's config cannot be read."
     )
     queue = QueueSerializer()
     warnings = serializers.ListField(
-        child=serializers.CharField(), help_text="What would stand in the version's config."
+        child=serializers.CharField(), help_text="Those that the version's config would have."
     )
 
 
 class DomainEstimateSerializer(EstimateSerializer):
-    """What a domain, or more text for one, would take."""
+    """The estimate of a domain or of its update."""
 
-    seconds = SecondsSerializer(help_text="Of work: learning and writing the table.")
+    seconds = SecondsSerializer(help_text="Of further pretraining and of building the table.")
     storage_bytes = serializers.IntegerField(
         allow_null=True,
-        help_text="Of its lower layers and its table; null where the root's own file cannot be read.",
+        help_text="Of its lower layers and its table; null if the root's config cannot be read.",
     )
     storage_is_rough = serializers.BooleanField(
-        help_text="No table like it tells: guessed as if no two kept fragments were the same."
+        help_text="No similar table exists: an upper bound that assumes that all fragments differ."
     )
 
 
 class EstimateView(OwnerView):
-    """How long a model would take, and how much storage; what would be refused is refused."""
+    """Estimate the time and storage of a new model. Raises what creating it would raise."""
 
     serializer_class = EstimateSerializer
     takes_idempotency_key = False
@@ -86,8 +89,8 @@ class EstimateView(OwnerView):
         actor = request_actor(request)
         config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
         estimate = hplm_estimate(parent=body["parent"], dataset=body["dataset"], settings=config["settings"])
-        told = {**asdict(estimate), "warnings": config.get("warnings", [])}
-        return Response(EstimateSerializer(told).data)
+        data = {**asdict(estimate), "warnings": config.get("warnings", [])}
+        return Response(EstimateSerializer(data).data)
 
 
 class _DomainEstimate(GenericAPIView[Version]):
@@ -96,10 +99,10 @@ class _DomainEstimate(GenericAPIView[Version]):
     queryset = Version.unscoped.none()
     owner: Tenant | None
 
-    def told(self, corpus: Corpus, make: Callable[[], Version]) -> Response:
-        """Of the version that would be made."""
-        version = dry_run(make)
-        assert version.parent is not None  # a domain's has one
+    def estimate(self, corpus: Corpus, create: Callable[[], Version]) -> Response:
+        """The estimate of the version that ``create`` makes in a dry run."""
+        version = dry_run(create)
+        assert version.parent is not None  # only a root's version has none
         config = version.config
         estimate = domain_estimate(
             parent=version.parent,
@@ -108,8 +111,8 @@ class _DomainEstimate(GenericAPIView[Version]):
             settings=config["settings"],
             vectors=config["vectors"],
         )
-        told = {**asdict(estimate), "warnings": config.get("warnings", [])}
-        return Response(DomainEstimateSerializer(told).data)
+        data = {**asdict(estimate), "warnings": config.get("warnings", [])}
+        return Response(DomainEstimateSerializer(data).data)
 
 
 class _NewDomainEstimate(_DomainEstimate):
@@ -118,7 +121,7 @@ class _NewDomainEstimate(_DomainEstimate):
         body, actor = validated_body(DomainCreateSerializer, request), request_actor(request)
         body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
-        return self.told(body["corpus"], lambda: domain_create(tenant=self.owner, **body, actor=actor))
+        return self.estimate(body["corpus"], lambda: domain_create(tenant=self.owner, **body, actor=actor))
 
 
 class _DomainUpdateEstimate(_DomainEstimate):
@@ -127,15 +130,15 @@ class _DomainUpdateEstimate(_DomainEstimate):
         body, actor = validated_body(DomainUpdateSerializer, request), request_actor(request)
         domain = domain_of(self.owner, domain_id)
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
-        return self.told(body["corpus"], lambda: domain_update(domain=domain, **body, actor=actor))
+        return self.estimate(body["corpus"], lambda: domain_update(domain=domain, **body, actor=actor))
 
 
 class DomainsEstimateView(_NewDomainEstimate, OwnerView):
-    """How long a domain would take, and how much storage; what would be refused is refused."""
+    """Estimate the time and storage of a new domain. Raises what creating it would raise."""
 
 
 class DomainEstimateView(_DomainUpdateEstimate, OwnerView):
-    """How long more text for a domain would take, and how much storage."""
+    """Estimate the time and storage of a domain's update."""
 
 
 class PlatformDomainsEstimateView(_NewDomainEstimate, PlatformView):

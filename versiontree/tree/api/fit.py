@@ -1,4 +1,4 @@
-"""How well a root reads an upload: to be asked before anything is built from it."""
+"""The fit of a root's tokenizer to an upload, and the coverage of an upload by tables."""
 
 from typing import Any
 
@@ -9,10 +9,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
+from tenants.base.api.inputs import validated_query
 from tenants.datasets.formats.tokenization import LongTextPolicy
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import corpus_of, dataset_of
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_query
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.models import Coverage
 from versiontree.tree.selectors.coverage import coverage_request, coverages_of
 from versiontree.tree.selectors.versions import corpus_usable_by
@@ -20,44 +21,44 @@ from versiontree.tree.tokenizer_fit import corpus_fit, dataset_fit, root_version
 
 
 class FitQuerySerializer(serializers.Serializer[Any]):
-    """The name of the root that shall read it."""
+    """The name of the root."""
 
     root = serializers.CharField()  # type: ignore[assignment]
 
 
-class RowPlaceSerializer(serializers.Serializer[Any]):
-    """Where a row stands in what is stored, counted from 1; a corpus has no split."""
+class RowLocationSerializer(serializers.Serializer[Any]):
+    """A row of the stored file, counted from 1. A corpus has no split."""
 
     row = serializers.IntegerField()
     split = serializers.CharField(allow_null=True)
 
 
 class RowsFoundSerializer(serializers.Serializer[Any]):
-    """How many of the rows that were read, and where the first ten stand."""
+    """How many of the sampled rows, and the locations of the first ten."""
 
     rows = serializers.IntegerField()
-    first = RowPlaceSerializer(many=True)
+    first = RowLocationSerializer(many=True)
 
 
 class FitSerializer(serializers.Serializer[Any]):
-    """What the root's tokenizer makes of rows that are drawn evenly from all there are."""
+    """The fit of the root's tokenizer to a sample of rows."""
 
     rows = serializers.IntegerField(source="total_rows", help_text="All rows.")
-    rows_read = serializers.IntegerField(source="rows", help_text="So many of them were read.")
+    rows_read = serializers.IntegerField(source="rows", help_text="The size of the sample.")
     tokens = serializers.IntegerField()
     tokens_per_word = serializers.FloatField()
     byte_level = serializers.BooleanField(
         help_text="The vocabulary knows every byte, so nothing is unknown: see tokens_per_word."
     )
     unknown_share = serializers.FloatField(help_text="Of the tokens, 0 to 1.")
-    unknown = RowsFoundSerializer(help_text="Rows that the vocabulary hardly knows.")
-    max_tokens = serializers.IntegerField(help_text="The longest input that the root reads.")
-    longest = serializers.IntegerField(help_text="Tokens of the longest row read.")
-    long_share = serializers.FloatField(help_text="Of the rows read, 0 to 1: longer than max_tokens.")
+    unknown = RowsFoundSerializer(help_text="Rows of mostly unknown tokens.")
+    max_tokens = serializers.IntegerField(help_text="The longest input of the root.")
+    longest = serializers.IntegerField(help_text="Tokens of the longest row in the sample.")
+    long_share = serializers.FloatField(help_text="Share of the sample longer than max_tokens, 0 to 1.")
     long = RowsFoundSerializer()
     too_long = serializers.ChoiceField(
         choices=[kind.value for kind in LongTextPolicy],
-        help_text="What becomes of longer rows: cut off, or read whole in pieces or in windows.",
+        help_text="What happens to longer rows: cut, or split into pieces or windows.",
     )
     warnings = serializers.ListField(child=serializers.CharField())
 
@@ -78,17 +79,17 @@ class _CorpusFit(GenericAPIView[Corpus]):
 
 
 class CorpusFitView(_CorpusFit, OwnerView):
-    """How well a root reads a corpus of the tenant's or the platform's."""
+    """The fit of a root to a corpus of the tenant or the platform."""
 
 
 class PlatformCorpusFitView(_CorpusFit, PlatformView):
-    """How well a root reads a corpus of the platform's."""
+    """The fit of a root to a corpus of the platform."""
 
     permissions = {"GET": ("datasets.view_corpus",)}
 
 
 class DatasetFitView(OwnerView):
-    """How well a root reads a dataset."""
+    """The fit of a root to a dataset."""
 
     serializer_class = FitSerializer
     queryset = Dataset.unscoped.none()
@@ -101,20 +102,29 @@ class DatasetFitView(OwnerView):
 
 
 class MeasuredSerializer(serializers.ModelSerializer[Coverage]):
-    """Fragments of the upload, drawn evenly, by what the version's tables have for them: the whole fragment,
-    a part, or one token. ``fault`` says why that could not be found out."""
+    """The sampled fragments of the upload by what the version's tables have of them: the whole fragment, a
+    part, or one token. ``error_message`` is set if measuring failed."""
 
     version = serializers.IntegerField(source="version_id", read_only=True)
     name = serializers.CharField(source="version.__str__", read_only=True)
 
     class Meta:
         model = Coverage
-        fields = ("version", "name", "fragments", "trigrams", "bigrams", "unigrams", "fault", "measured_at")
+        fields = (
+            "version",
+            "name",
+            "fragments",
+            "trigrams",
+            "bigrams",
+            "unigrams",
+            "error_message",
+            "measured_at",
+        )
         read_only_fields = fields
 
 
 class CoverageSerializer(serializers.Serializer[Any]):
-    """What is known; ``waiting`` are versions that a worker measures now: ask again in a moment."""
+    """The measured coverages. ``waiting`` are the ids of versions that a worker measures now."""
 
     measured = MeasuredSerializer(many=True)
     waiting = serializers.ListField(child=serializers.IntegerField())
@@ -124,26 +134,26 @@ class _Coverage(OwnerView):
     serializer_class = CoverageSerializer
     queryset = Coverage.unscoped.none()
 
-    def told(self, upload: Corpus | Dataset) -> Response:
-        """What is known of it; the rest is asked for."""
+    def coverage_response(self, upload: Corpus | Dataset) -> Response:
+        """The measured coverages. Missing ones are requested."""
         measured, waiting = coverages_of(self.tenant, upload)
         if waiting:
             coverage_request(upload)
-        told = {"measured": measured, "waiting": [version.pk for version in waiting]}
-        return Response(CoverageSerializer(told).data)
+        data = {"measured": measured, "waiting": [version.pk for version in waiting]}
+        return Response(CoverageSerializer(data).data)
 
 
 class CorpusCoverageView(_Coverage):
-    """How much of a corpus the tables of each root and domain hold."""
+    """The coverage of a corpus by the tables of each root and domain."""
 
     @extend_schema(responses=CoverageSerializer)
     def get(self, request: Request, corpus_id: int, **_: Any) -> Response:
-        return self.told(corpus_of(self.tenant, corpus_id))
+        return self.coverage_response(corpus_of(self.tenant, corpus_id))
 
 
 class DatasetCoverageView(_Coverage):
-    """How much of a dataset the tables of each root and domain hold."""
+    """The coverage of a dataset by the tables of each root and domain."""
 
     @extend_schema(responses=CoverageSerializer)
     def get(self, request: Request, dataset_id: int, **_: Any) -> Response:
-        return self.told(dataset_of(self.tenant, dataset_id))
+        return self.coverage_response(dataset_of(self.tenant, dataset_id))

@@ -1,4 +1,4 @@
-"""Models: list, create, update, delete; their versions and aliases."""
+"""List, create, update and delete models, their versions and aliases."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.api.inputs import SearchQuerySerializer
+from tenants.base.api.inputs import SearchQuerySerializer, validated_body, validated_query
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView
 from versiontree.tree.api.serializers import (
     AliasMoveSerializer,
     AliasPutSerializer,
@@ -35,8 +35,8 @@ from versiontree.tree.selectors.versions import (
     versions_of,
 )
 from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
-from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_update
-from versiontree.tree.services.metadata import hplm_set_description, hplm_set_license
+from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.licenses import hplm_set_license
 
 
 class HplmsView(OwnerView):
@@ -71,9 +71,9 @@ class HplmView(ConditionalView, OwnerView):
         return hplm_of(self.tenant, name)
 
     @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
-    def patch(self, request: Request, **place: Any) -> Response:
+    def patch(self, request: Request, **path: Any) -> Response:
         body = validated_body(HplmPatchSerializer, request)
-        found, actor = self.find_object(**place), request_actor(request)
+        found, actor = self.find_object(**path), request_actor(request)
         with transaction.atomic():
             if "description" in body:
                 hplm_set_description(hplm=found, description=body["description"], actor=actor)
@@ -82,13 +82,13 @@ class HplmView(ConditionalView, OwnerView):
         return Response(HplmSerializer(found).data)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        hplm_delete(hplm=self.find_object(**place), actor=request_actor(request))
+    def delete(self, request: Request, **path: Any) -> Response:
+        hplm_delete(hplm=self.find_object(**path), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class HplmVersionsView(OwnerView):
-    """The versions of a model; posting a dataset makes a new one."""
+    """The versions of a model. POST creates the next one from a dataset."""
 
     serializer_class = VersionSerializer
     ordering = ("-number",)
@@ -122,7 +122,7 @@ class AliasesView(OwnerView):
 
 
 class AliasView(ConditionalView, OwnerView):
-    """One alias: where it points; move it, make it, or remove it."""
+    """One alias. PUT moves or creates it."""
 
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
@@ -149,7 +149,7 @@ class AliasView(ConditionalView, OwnerView):
 
 
 class AliasMovesView(OwnerView):
-    """Where the aliases of a model pointed, newest first."""
+    """The moves of a model's aliases, newest first."""
 
     serializer_class = AliasMoveSerializer
     queryset = AliasMove.unscoped.none()

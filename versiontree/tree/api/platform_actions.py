@@ -1,4 +1,4 @@
-"""What staff order: publishing and retiring domains, which job comes first, which model stays in memory."""
+"""Staff actions: publish and retire domains, prioritise and requeue jobs, pin models."""
 
 from typing import Any
 from uuid import UUID
@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import tenant_by_slug
-from tenants.base.api.inputs import StrictSerializer
-from versiontree.jobs.api.jobs import PlatformView, validated_body
+from tenants.base.api.inputs import StrictSerializer, validated_body
+from versiontree.jobs.api.jobs import PlatformView
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
 from versiontree.jobs.selectors import job_by_id
@@ -20,7 +20,7 @@ from versiontree.tree.api.serializers import DomainSerializer, HplmSerializer
 from versiontree.tree.models import Domain, Hplm
 from versiontree.tree.selectors.versions import domain_of, hplm_of
 from versiontree.tree.services.domains import domain_publish, domain_retire
-from versiontree.tree.services.metadata import hplm_pin, hplm_unpin
+from versiontree.tree.services.hplms import hplm_pin, hplm_unpin
 
 
 class RetiredSerializer(serializers.Serializer[Any]):
@@ -29,14 +29,14 @@ class RetiredSerializer(serializers.Serializer[Any]):
     retired = serializers.IntegerField()
 
 
-class PlaceSerializer(StrictSerializer):
-    """A place in the queue, by its name."""
+class JobPrioritySerializer(StrictSerializer):
+    """The new priority of a job."""
 
-    place = serializers.ChoiceField(choices=list(PRIORITIES))
+    priority = serializers.ChoiceField(choices=list(PRIORITIES))
 
 
 class DomainPublishView(PlatformView):
-    """Let tenants see a domain of the platform's and build upon it."""
+    """Publish a platform domain: tenants see it and can build upon it."""
 
     permissions = {"POST": ("tree.change_domain",)}
     serializer_class = DomainSerializer
@@ -49,7 +49,7 @@ class DomainPublishView(PlatformView):
 
 
 class DomainRetireView(PlatformView):
-    """Let nobody build upon a domain of the platform's any more."""
+    """Retire a platform domain: nobody can build upon it any more."""
 
     permissions = {"POST": ("tree.change_domain",)}
     serializer_class = RetiredSerializer
@@ -61,25 +61,25 @@ class DomainRetireView(PlatformView):
         return Response({"retired": retired})
 
 
-class _JobOrder(PlatformView):
+class _JobActionView(PlatformView):
     serializer_class = JobSerializer
     queryset = Job.unscoped.none()
 
 
-class JobPlaceView(_JobOrder):
-    """Give a job that has not begun, whoever's, another place in the queue."""
+class JobPriorityView(_JobActionView):
+    """Change the priority of a job of any tenant that has not started."""
 
     permissions = {"PUT": ("jobs.change_job",)}
 
-    @extend_schema(request=PlaceSerializer, responses=JobSerializer)
+    @extend_schema(request=JobPrioritySerializer, responses=JobSerializer)
     def put(self, request: Request, job_id: UUID) -> Response:
-        place = PRIORITIES[validated_body(PlaceSerializer, request)["place"]]
-        job = job_prioritise(job=job_by_id(job_id), priority=place, actor=request_actor(request))
+        priority = PRIORITIES[validated_body(JobPrioritySerializer, request)["priority"]]
+        job = job_prioritise(job=job_by_id(job_id), priority=priority, actor=request_actor(request))
         return Response(JobSerializer(job).data)
 
 
-class JobRequeueView(_JobOrder):
-    """Have a job, whoever's, run again from the queue; a running one is taken from its worker."""
+class JobRequeueView(_JobActionView):
+    """Queue a job of any tenant again. A running job is taken from its worker."""
 
     permissions = {"POST": ("jobs.change_job",)}
 
@@ -90,22 +90,22 @@ class JobRequeueView(_JobOrder):
 
 
 class HplmPinView(PlatformView):
-    """Whether inference workers keep a model of a tenant in memory before all others."""
+    """Pin a tenant's model in the memory of inference workers, or unpin it."""
 
     permissions = {"PUT": ("tree.change_hplm",), "DELETE": ("tree.change_hplm",)}
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
 
     @extend_schema(request=None, responses={204: None})
-    def put(self, request: Request, **place: Any) -> Response:
-        hplm_pin(hplm=_hplm(**place), actor=request_actor(request))
+    def put(self, request: Request, **path: Any) -> Response:
+        hplm_pin(hplm=_hplm(**path), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(responses={204: None})
-    def delete(self, request: Request, **place: Any) -> Response:
-        hplm_unpin(hplm=_hplm(**place), actor=request_actor(request))
+    def delete(self, request: Request, **path: Any) -> Response:
+        hplm_unpin(hplm=_hplm(**path), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
-def _hplm(**place: str) -> Hplm:
-    return hplm_of(tenant_by_slug(place["slug"]), place["name"])
+def _hplm(*, slug: str, name: str) -> Hplm:
+    return hplm_of(tenant_by_slug(slug), name)

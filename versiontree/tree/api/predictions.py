@@ -1,4 +1,4 @@
-"""What a version answered when it was evaluated, row by row, and having it evaluated again."""
+"""The stored predictions of an evaluated version, and evaluating it again."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import StrictSerializer, validated_body, validated_query
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.api.jobs import OwnerView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
 from versiontree.tree.evaluation_answers import (
@@ -41,8 +41,7 @@ ChosenAnswers = Sequence[RowAnswer | AnswerChange]
 
 
 class PredictionsQuerySerializer(serializers.Serializer[Any]):
-    """Only wrong answers, only an expected or given label; or, with the number of another version in
-    ``against``, what changed from it to this one."""
+    """Filters of predictions. ``against`` is the number of another version: list only changes from it."""
 
     wrong = serializers.BooleanField(required=False, default=False)
     gold = serializers.CharField(required=False, default="", allow_blank=True)
@@ -54,13 +53,13 @@ class PredictionsQuerySerializer(serializers.Serializer[Any]):
 
 
 class EvaluateSerializer(StrictSerializer):
-    """On which dataset's test rows; without one, on those that the version was made with."""
+    """The id of the dataset to evaluate on, by default the version's own."""
 
     dataset = serializers.IntegerField(required=False, allow_null=True, default=None)
 
 
 class PredictionsView(OwnerView):
-    """The stored answers of a version, in pages; a cursor holds until the version is evaluated again."""
+    """The stored predictions of a version, in pages. A cursor is valid until it is evaluated again."""
 
     queryset = Evaluation.unscoped.none()
     pagination_class = None  # type: ignore[assignment]
@@ -69,28 +68,28 @@ class PredictionsView(OwnerView):
     def get(self, request: Request, name: str, number: int, **_: Any) -> Response:
         query = validated_query(PredictionsQuerySerializer, request)
         version = hplm_version(hplm_of(self.tenant, name), number)
-        evaluation, chosen, about = self._found(version, query)
+        evaluation, chosen, about = self._select(version, query)
         start = _start(query["cursor"], evaluation)
         page = chosen[start : start + query["limit"]]
-        source = row_source(self.tenant, evaluation.test)
+        source = row_source(self.tenant, evaluation.test_sha256)
         rows = rows_read(source, (one.after if isinstance(one, AnswerChange) else one for one in page))
         end = start + len(page)
         return Response(
             {
                 "next": _next(request, evaluation, end) if end < len(chosen) else None,
                 "count": len(chosen),
-                "dataset": evaluation.dataset,
+                "dataset": evaluation.dataset_name,
                 "dataset_deleted": source is None,
                 **about,
-                "results": list(_written(page, rows)),
+                "results": list(_to_json(page, rows)),
             }
         )
 
-    def _found(
+    def _select(
         self, version: Version, query: dict[str, Any]
     ) -> tuple[Evaluation, ChosenAnswers, dict[str, Any]]:
         if query["against"] is not None:
-            return self._changed(version, query)
+            return self._select_changes(version, query)
         evaluation = evaluation_of(self.tenant, version)
         if evaluation is None:
             raise not_found(f"stored answer of version {version.number}: evaluate it again")
@@ -99,7 +98,7 @@ class PredictionsView(OwnerView):
         about = {"rows": answers.rows, "stored": len(answers.answered)}
         return evaluation, answers_filter(answers, **filters), about
 
-    def _changed(
+    def _select_changes(
         self, version: Version, query: dict[str, Any]
     ) -> tuple[Evaluation, ChosenAnswers, dict[str, Any]]:
         assert version.hplm is not None
@@ -107,24 +106,24 @@ class PredictionsView(OwnerView):
         pair = evaluations_shared(self.tenant, other, version)
         if pair is None:
             raise not_found(
-                f"row that both version {other.number} and version {version.number} were asked: evaluate one"
+                f"row that both version {other.number} and version {version.number} answered: evaluate one"
                 " on the dataset of the other",
                 param="against",
             )
         before, after = (answers_of(evaluation) for evaluation in pair)
-        every = answers_compare(before, after)
-        counts = {kind.value: sum(one.change == kind for one in every) for kind in ChangeKind}
+        changes = answers_compare(before, after)
+        counts = {kind.value: sum(one.change == kind for one in changes) for kind in ChangeKind}
         about = {
             "rows": after.rows,
             "stored": len(after.answered),
             "changes": counts,
             "p_value": mcnemar(counts[ChangeKind.FIXED], counts[ChangeKind.BROKEN]),
         }
-        return pair[1], [one for one in every if query["change"] in ("", one.change)], about
+        return pair[1], [one for one in changes if query["change"] in ("", one.change)], about
 
 
 class EvaluateView(OwnerView):
-    """Have a version answer the test rows of a dataset again; its metrics stay as they are."""
+    """Evaluate a version on the test split of a dataset. Its metrics do not change."""
 
     serializer_class = JobSerializer
     queryset = Job.unscoped.none()
@@ -136,7 +135,7 @@ class EvaluateView(OwnerView):
         if chosen is None:
             raise HmiError(
                 ErrorCode.MISSING_FIELD,
-                "The dataset that this version was made with is not there: name another one of its task.",
+                "The dataset of this version was deleted. Name another one of its task.",
                 param="dataset",
             )
         job = evaluation_request(
@@ -149,28 +148,30 @@ class EvaluateView(OwnerView):
 
 
 def _start(cursor: str, evaluation: Evaluation) -> int:
-    """Where a page begins."""
+    """The index of the first prediction of a page."""
     if not cursor:
         return 0
-    digest, _, place = cursor.partition("-")
-    if digest != _mark(evaluation) or not (place.isdecimal() and len(place) < 10):
+    digest, _, index = cursor.partition("-")
+    if digest != _cursor_prefix(evaluation) or not (index.isdecimal() and len(index) < 10):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            "This cursor is not of these answers; perhaps the version was evaluated again. Begin anew.",
+            "This cursor is invalid; perhaps the version was evaluated again. Start without a cursor.",
             param="cursor",
         )
-    return int(place)
+    return int(index)
 
 
-def _next(request: Request, evaluation: Evaluation, place: int) -> str:
-    return str(replace_query_param(request.build_absolute_uri(), "cursor", f"{_mark(evaluation)}-{place}"))
+def _next(request: Request, evaluation: Evaluation, index: int) -> str:
+    return str(
+        replace_query_param(request.build_absolute_uri(), "cursor", f"{_cursor_prefix(evaluation)}-{index}")
+    )
 
 
-def _mark(evaluation: Evaluation) -> str:
+def _cursor_prefix(evaluation: Evaluation) -> str:
     return evaluation.artifact.digest[:12]
 
 
-def _written(page: ChosenAnswers, rows: Iterator[Row | None]) -> Iterator[dict[str, Any]]:
+def _to_json(page: ChosenAnswers, rows: Iterator[Row | None]) -> Iterator[dict[str, Any]]:
     for one, row in zip(page, rows, strict=True):
         if isinstance(one, AnswerChange):
             gold = {"row": one.after.row, "input": row, "gold": one.after.gold, "change": one.change.value}

@@ -1,7 +1,7 @@
-"""What the manage API takes and shows of the version tree. Checks of content are the services' concern.
+"""Serializers of the version tree. They check types; the services validate values.
 
-Some fields have names (``root``, ``parent``, ``source``) that REST framework's own classes use too; its
-metaclass takes fields out of the class, so the two do not meet, which type checkers cannot know.
+Some fields have names that REST framework's own classes use too (``root``, ``parent``, ``source``). Its
+metaclass removes fields from the class, so they do not collide, which type checkers do not know.
 """
 
 from typing import Any
@@ -39,7 +39,7 @@ class DomainSerializer(serializers.ModelSerializer[Domain]):
 
 
 class AliasSerializer(serializers.ModelSerializer[Alias]):
-    """Which version, by number, an alias points at."""
+    """An alias and the number of its version."""
 
     version = serializers.IntegerField(source="version.number", read_only=True)
 
@@ -82,7 +82,7 @@ class HplmSerializer(serializers.ModelSerializer[Hplm]):
 
 
 class VersionSerializer(serializers.ModelSerializer[Version]):
-    """A node of the tree with the jobs that build it, in their order."""
+    """A version with the jobs that build it, in order."""
 
     name = serializers.CharField(read_only=True, help_text="Of the root, domain or model.")
     root = serializers.CharField(source="root.name", read_only=True)  # type: ignore[assignment]
@@ -115,19 +115,19 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
 
     @extend_schema_field(FREE_OBJECT)
     def get_config(self, version: Version) -> dict[str, Any]:
-        """The choices it was made with, without the server's own paths."""
+        """The version's config, without paths of the server."""
         return {name: value for name, value in version.config.items() if name != "source"}
 
     @extend_schema_field(JobSummarySerializer(many=True))
     def get_jobs(self, version: Version) -> list[dict[str, Any]]:
         """The chain of jobs, first to last."""
-        # By hand: a serializer of its own for each version would take most of the time of a list.
+        # Not by a serializer: one for each version would take most of the time of a list.
         chain = sorted(version.jobs.all(), key=lambda job: job.created_at)
         return [{"id": str(job.pk), "kind": job.kind, "state": job.state} for job in chain]
 
 
 class NodeSerializer(VersionSerializer):
-    """A version and how deep it stands."""
+    """A version with its depth in the tree."""
 
     depth = serializers.IntegerField(source="tree_depth", read_only=True)
 
@@ -137,7 +137,7 @@ class NodeSerializer(VersionSerializer):
 
 
 class TreeQuerySerializer(serializers.Serializer[Any]):
-    """Which part of the tree."""
+    """Query parameters of the tree."""
 
     after = serializers.IntegerField(
         required=False, default=0, min_value=0, help_text="The id of the last version you saw."
@@ -146,31 +146,31 @@ class TreeQuerySerializer(serializers.Serializer[Any]):
 
 @extend_schema_field(FREE_OBJECT)
 class SettingsField(serializers.JSONField):
-    """Numbers, words and yes or no by name; the service knows which."""
+    """Settings of a job by name. The service validates them."""
 
 
 class RootRegisterSerializer(StrictSerializer):
-    """A checkpoint folder or hub id, and the platform corpus to convert it with."""
+    """A new root: a checkpoint folder or hub id, and the platform corpus to convert it with."""
 
     name = serializers.CharField()
     source = serializers.CharField()  # type: ignore[assignment]
     license = serializers.CharField(required=False, allow_blank=True, default="")
     source_url = serializers.CharField(required=False, allow_blank=True, default="")
     corpus = serializers.IntegerField()
-    lower = serializers.IntegerField(required=False, allow_null=True, default=None)
+    lower_layers = serializers.IntegerField(required=False, allow_null=True, default=None)
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     settings = SettingsField(required=False, default=dict)
 
 
 class DomainGrowSerializer(StrictSerializer):
-    """What to add of what traffic missed: ``minimum_count``, ``minimum_tenants``, ``most``."""
+    """Settings of growing a domain: ``min_count``, ``min_tenants``, ``max_fragments``."""
 
     settings = SettingsField(required=False, default=dict)
 
 
 class DomainUpdateSerializer(StrictSerializer):
-    """More text for a domain. Without ``alpha`` and ``vectors`` these stay as they were."""
+    """An update of a domain with a corpus. ``alpha`` and ``vectors`` are inherited by default."""
 
     corpus = serializers.IntegerField()
     alpha = serializers.FloatField(required=False, allow_null=True, default=None)
@@ -192,7 +192,7 @@ class DomainCreateSerializer(StrictSerializer):
 
 @extend_schema_serializer(component_name="ModelUpdate")
 class HplmUpdateSerializer(StrictSerializer):
-    """New data for a model. ``auto_promote``: move ``default`` to the new version once it is ready."""
+    """An update of a model. ``auto_promote``: move ``default`` to the new version once it is ready."""
 
     dataset = serializers.IntegerField()
     settings = SettingsField(required=False, default=dict)
@@ -210,19 +210,19 @@ class HplmCreateSerializer(HplmUpdateSerializer):
 
 @extend_schema_serializer(component_name="ModelPatch")
 class HplmPatchSerializer(StrictSerializer):
-    """What it is for, and under which licence it may be used; what is left out stays."""
+    """Changes of a model's description and license."""
 
     description = serializers.CharField(required=False, allow_blank=True)
     license = serializers.CharField(required=False, allow_blank=True)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if not attrs:
-            raise serializers.ValidationError({"license": "Say this, or description, or both."})
+            raise serializers.ValidationError({"license": "Set this, description, or both."})
         return attrs
 
 
 class AliasPutSerializer(StrictSerializer):
-    """The number of the version to point at, and why."""
+    """The number of the version to point at, and a reason."""
 
     version = serializers.IntegerField(min_value=1)
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)

@@ -1,4 +1,4 @@
-"""The tree itself, its roots and single versions."""
+"""List the tree, its roots and single versions; register roots."""
 
 from typing import Any
 
@@ -9,8 +9,9 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.inputs import validated_body, validated_query
 from tenants.base.api.pagination import LinkHeaderPagination
-from versiontree.jobs.api.jobs import OwnerView, PlatformView, validated_body, validated_query
+from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     NodeSerializer,
     RootRegisterSerializer,
@@ -30,14 +31,14 @@ from versiontree.tree.services.roots import root_register
 
 
 class TreePages(LinkHeaderPagination):
-    """Each node is shown with all that is known of it."""
+    """Pages of 100: a node has many fields."""
 
     page_size = max_page_size = 100
 
 
 class TreeView(OwnerView):
-    """Every version the tenant sees, parents before children, at most 100 at a time. The header ``Link`` has
-    the addresses of the parts before and after; ``after`` an id begins behind it."""
+    """Every version that the tenant sees, parents first, at most 100 a page. The header ``Link`` has the
+    addresses of the previous and next page; ``after`` starts behind the version with that id."""
 
     serializer_class = NodeSerializer
     pagination_class = TreePages
@@ -53,7 +54,7 @@ class TreeView(OwnerView):
 
 
 class RootsView(OwnerView):
-    """The roots: they are everybody's."""
+    """The roots, which every tenant sees."""
 
     serializer_class = RootSerializer
     ordering = ("name",)
@@ -76,7 +77,7 @@ class VersionView(ConditionalView, OwnerView):
 
 
 class PlatformRootsView(PlatformView):
-    """Registering roots."""
+    """List and register roots."""
 
     permissions = {"GET": ("tree.view_root",), "POST": ("tree.add_root",)}
     serializer_class = RootSerializer

@@ -41,7 +41,7 @@ platform = [
     path("domains/<int:domain_id>/compact", domains.PlatformDomainCompactView.as_view()),
     path("domains/<int:domain_id>/publish", platform_actions.DomainPublishView.as_view()),
     path("domains/<int:domain_id>/retire", platform_actions.DomainRetireView.as_view()),
-    path("jobs/<uuid:job_id>/place", platform_actions.JobPlaceView.as_view()),
+    path("jobs/<uuid:job_id>/priority", platform_actions.JobPriorityView.as_view()),
     path("jobs/<uuid:job_id>/requeue", platform_actions.JobRequeueView.as_view()),
     path("tenants/<slug:slug>/models/<slug:name>/pin", platform_actions.HplmPinView.as_view()),
 ]

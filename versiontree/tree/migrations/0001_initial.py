@@ -354,13 +354,13 @@ class Migration(migrations.Migration):
                 ("validation_file", models.UUIDField(null=True)),
                 ("options", models.JSONField(default=dict)),
                 ("settings", models.JSONField(default=dict)),
-                ("asked", models.JSONField(default=dict)),
+                ("request_fields", models.JSONField(default=dict)),
                 (
                     "state",
                     models.CharField(
                         choices=[
                             ("validating", "Validating files"),
-                            ("begun", "Begun"),
+                            ("started", "Started"),
                             ("failed", "Failed"),
                             ("cancelled", "Cancelled"),
                         ],
@@ -441,9 +441,9 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("test", models.CharField(max_length=64)),
-                ("dataset", models.CharField(max_length=100)),
-                ("made_at", models.DateTimeField(auto_now=True)),
+                ("test_sha256", models.CharField(max_length=64)),
+                ("dataset_name", models.CharField(max_length=100)),
+                ("evaluated_at", models.DateTimeField(auto_now=True)),
                 (
                     "artifact",
                     models.ForeignKey(
@@ -468,7 +468,7 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
-                "ordering": ["-made_at", "-id"],
+                "ordering": ["-evaluated_at", "-id"],
             },
             managers=[
                 ("unscoped", django.db.models.manager.Manager()),
@@ -486,7 +486,7 @@ class Migration(migrations.Migration):
                 ("trigrams", models.PositiveBigIntegerField(default=0)),
                 ("bigrams", models.PositiveBigIntegerField(default=0)),
                 ("unigrams", models.PositiveBigIntegerField(default=0)),
-                ("fault", models.CharField(blank=True, default="", max_length=300)),
+                ("error_message", models.CharField(blank=True, default="", max_length=300)),
                 ("measured_at", models.DateTimeField(auto_now_add=True)),
                 (
                     "corpus",
@@ -840,7 +840,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="finetuning",
             constraint=models.CheckConstraint(
-                condition=models.Q(("state__in", ["validating", "begun", "failed", "cancelled"])),
+                condition=models.Q(("state__in", ["validating", "started", "failed", "cancelled"])),
                 name="fine_tuning_state_is_known",
             ),
         ),
@@ -848,11 +848,11 @@ class Migration(migrations.Migration):
             model_name="finetuning",
             constraint=models.CheckConstraint(
                 condition=models.Q(
-                    models.Q(("state", "begun"), ("version__isnull", False)),
-                    models.Q(models.Q(("state", "begun"), _negated=True), ("version", None)),
+                    models.Q(("state", "started"), ("version__isnull", False)),
+                    models.Q(models.Q(("state", "started"), _negated=True), ("version", None)),
                     _connector="OR",
                 ),
-                name="fine_tuning_begun_with_its_version",
+                name="fine_tuning_version_when_started",
             ),
         ),
         migrations.AddConstraint(
@@ -864,12 +864,14 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="evaluation",
-            constraint=models.UniqueConstraint(fields=("version", "test"), name="evaluation_of_version_once"),
+            constraint=models.UniqueConstraint(
+                fields=("version", "test_sha256"), name="evaluation_of_version_once"
+            ),
         ),
         migrations.AddConstraint(
             model_name="evaluation",
             constraint=models.CheckConstraint(
-                condition=models.Q(("test__regex", "^[0-9a-f]{64}$")), name="evaluation_test_is_sha256"
+                condition=models.Q(("test_sha256__regex", "^[0-9a-f]{64}$")), name="evaluation_test_is_sha256"
             ),
         ),
         migrations.AddConstraint(

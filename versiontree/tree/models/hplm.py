@@ -121,10 +121,10 @@ class AliasMove(models.Model):
 
 
 class FineTuningState(models.TextChoices):
-    """validating -> begun, failed or cancelled. Once begun, the version and its jobs hold the state."""
+    """validating -> started, failed or cancelled. Once started, the version and its jobs hold the state."""
 
     VALIDATING = "validating", "Validating files"
-    BEGUN = "begun", "Begun"
+    STARTED = "started", "Started"
     FAILED = "failed", "Failed"
     CANCELLED = "cancelled", "Cancelled"
 
@@ -135,7 +135,7 @@ class FineTuning(models.Model):
     The version is the first of a new model called ``name`` below ``parent``, or the next one of ``hplm``.
     ``model`` is the name that the client sent. ``training_file`` and ``validation_file`` are ids, kept when
     the files are deleted. ``options`` are those of the dataset, ``settings`` those of the training, and
-    ``asked`` is the request's body.
+    ``request_fields`` are the fields of the request that the API returns.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -152,7 +152,7 @@ class FineTuning(models.Model):
     validation_file = models.UUIDField(null=True)
     options = models.JSONField(default=dict)
     settings = models.JSONField(default=dict)
-    asked = models.JSONField(default=dict)
+    request_fields = models.JSONField(default=dict)
     state = models.CharField(
         max_length=10, choices=FineTuningState.choices, default=FineTuningState.VALIDATING
     )
@@ -175,8 +175,8 @@ class FineTuning(models.Model):
                 condition=Q(state__in=FineTuningState.values), name="fine_tuning_state_is_known"
             ),
             models.CheckConstraint(
-                condition=Q(state="begun", version__isnull=False) | (~Q(state="begun") & Q(version=None)),
-                name="fine_tuning_begun_with_its_version",
+                condition=Q(state="started", version__isnull=False) | (~Q(state="started") & Q(version=None)),
+                name="fine_tuning_version_when_started",
             ),
             models.CheckConstraint(
                 condition=Q(parent=None) ^ Q(hplm=None), name="fine_tuning_of_a_parent_or_an_hplm"

@@ -11,7 +11,7 @@ from versiontree.tree.models.version import Version
 class Coverage(models.Model):
     """How many fragments of a sample of an upload a version's tables hold: as tri-grams, bi-grams, unigrams.
 
-    Measured once, because neither side changes. ``fault`` is the error message if measuring failed.
+    Measured once, because neither side changes. ``error_message`` is the error message if measuring failed.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
@@ -25,7 +25,7 @@ class Coverage(models.Model):
     trigrams = models.PositiveBigIntegerField(default=0)
     bigrams = models.PositiveBigIntegerField(default=0)
     unigrams = models.PositiveBigIntegerField(default=0)
-    fault = models.CharField(max_length=300, blank=True, default="")
+    error_message = models.CharField(max_length=300, blank=True, default="")
     measured_at = models.DateTimeField(auto_now_add=True)
 
     unscoped = models.Manager()
@@ -59,28 +59,27 @@ class Coverage(models.Model):
 class Evaluation(models.Model):
     """A version's answers to the rows of one test file. The artifact holds the answers.
 
-    ``test`` is the file's sha256. Evaluating again replaces the answers. ``dataset`` is the dataset's name,
-    kept when the dataset is deleted.
+    Evaluating again replaces the answers. ``dataset_name`` is kept when the dataset is deleted.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="+")
     version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="evaluations")
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, related_name="evaluations")
-    test = models.CharField(max_length=64)
-    dataset = models.CharField(max_length=100)
-    made_at = models.DateTimeField(auto_now=True)
+    test_sha256 = models.CharField(max_length=64)
+    dataset_name = models.CharField(max_length=100)
+    evaluated_at = models.DateTimeField(auto_now=True)
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
 
     class Meta:
-        ordering = ["-made_at", "-id"]
+        ordering = ["-evaluated_at", "-id"]
         constraints = [
-            models.UniqueConstraint(fields=["version", "test"], name="evaluation_of_version_once"),
+            models.UniqueConstraint(fields=["version", "test_sha256"], name="evaluation_of_version_once"),
             models.CheckConstraint(
-                condition=models.Q(test__regex="^[0-9a-f]{64}$"), name="evaluation_test_is_sha256"
+                condition=models.Q(test_sha256__regex="^[0-9a-f]{64}$"), name="evaluation_test_is_sha256"
             ),
         ]
 
     def __str__(self) -> str:
-        return f"{self.version} on {self.dataset}"
+        return f"{self.version} on {self.dataset_name}"

@@ -1,5 +1,4 @@
-"""Reads of the tree for those who look around in it: a branch and a page at a time, and of each version only
-what a list shows. Each says whose rows it returns."""
+"""Summaries of versions and models for pages that browse the tree."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where things grow: a domain of a root, or the root itself where ``domain`` is None."""
+    """The ids of a domain and its root, or of a root alone (``domain`` is None)."""
 
     root: int
     domain: int | None = None
@@ -32,13 +31,14 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class VersionSummary:
-    """A version as a list shows it. ``of`` is the id of what it is a version of; ``value`` was measured on
-    the test split, in ``metric``. Of a first version, ``above`` is the branch it grows from.
+    """What lists show of a version. ``owner`` is the id of its root, domain or model.
+
+    ``value`` is the ``metric`` on the test split. ``parent`` is the branch of the parent version.
     """
 
     pk: int
     kind: VersionKind
-    of: int
+    owner: int
     name: str
     task: str
     number: int
@@ -48,18 +48,18 @@ class VersionSummary:
     metric: str
     value: float | None
     branch: Branch
-    above: Branch
-    above_name: str
-    above_number: int | None
+    parent: Branch
+    parent_name: str
+    parent_number: int | None
 
 
 def branch_summaries(tenant: Tenant) -> list[VersionSummary]:
-    """All versions of roots, and of the domains that the tenant sees, the oldest first; one query."""
+    """The versions of all roots and of the domains that the tenant sees, oldest first. One query."""
     return _summaries(Version.unscoped.filter(version_visibility(tenant)).exclude(kind=VersionKind.HPLM))
 
 
 def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
-    """How many of the tenant's models hang directly on each branch; one query."""
+    """The number of the tenant's models directly below each branch. One query."""
     first = _living_versions(tenant).filter(number=1).order_by()
     counted = first.values_list("root_id", "parent__domain_id").annotate(Count("pk"))
     return {Branch(root, domain): count for root, domain, count in counted}
@@ -68,8 +68,7 @@ def hplm_counts(tenant: Tenant) -> dict[Branch, int]:
 def hplms_search(
     tenant: Tenant, *, words: str = "", branch: Branch | None = None, task: str = "", state: str = ""
 ) -> QuerySet[Hplm]:
-    """The tenant's models by name: those on a branch, those with these words in their name, of a task, whose
-    newest version is in a state."""
+    """The tenant's models by name. ``words`` are in the name, ``state`` is that of the newest version."""
     found = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     if task:
         found = found.filter(task=task)
@@ -87,10 +86,10 @@ def hplms_search(
 
 
 def hplm_summaries(tenant: Tenant, hplms: Iterable[Hplm]) -> list[VersionSummary]:
-    """The versions of these models of the tenant, in the order of the models, the oldest first; one query."""
-    places = {hplm.pk: place for place, hplm in enumerate(hplms)}
-    found = _summaries(_living_versions(tenant).filter(hplm__in=places))
-    return sorted(found, key=lambda brief: places[brief.of])
+    """The versions of these models, in the order of the models, oldest first. One query."""
+    order = {hplm.pk: number for number, hplm in enumerate(hplms)}
+    found = _summaries(_living_versions(tenant).filter(hplm__in=order))
+    return sorted(found, key=lambda summary: order[summary.owner])
 
 
 def _living_versions(tenant: Tenant) -> QuerySet[Version]:
@@ -112,7 +111,7 @@ def _summary(row: dict[str, Any]) -> VersionSummary:
     return VersionSummary(
         pk=row["pk"],
         kind=kind,
-        of=row[f"{kind.owner_field}_id"],
+        owner=row[f"{kind.owner_field}_id"],
         name=row[f"{kind.owner_field}__name"],
         task=Task(row["hplm__task"]).label if kind == VersionKind.HPLM else "",
         number=row["number"],
@@ -122,15 +121,15 @@ def _summary(row: dict[str, Any]) -> VersionSummary:
         metric=row["metric"] or "",
         value=_number(row["value"]),
         branch=Branch(row["root_id"], row["domain_id"]),
-        above=Branch(row["root_id"], row["parent__domain_id"]),
-        above_name=row["parent__domain__name"] or row["root__name"],
-        above_number=row["parent__number"],
+        parent=Branch(row["root_id"], row["parent__domain_id"]),
+        parent_name=row["parent__domain__name"] or row["root__name"],
+        parent_number=row["parent__number"],
     )
 
 
-def _number(written: str | None) -> float | None:
-    """What a report has where a figure should be; an imported one may have anything there."""
+def _number(text: str | None) -> float | None:
+    """The number in a report. None if it is missing or, in an imported report, not a number."""
     try:
-        return float(written) if written else None
+        return float(text) if text else None
     except ValueError:
         return None

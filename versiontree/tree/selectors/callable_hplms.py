@@ -1,4 +1,4 @@
-"""Which of a tenant's models can be asked, and what each of them reads."""
+"""The models that a tenant can send requests to, and the inputs that they take."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,7 +15,7 @@ from versiontree.tree.serving_manifest import takes_pairs
 
 
 class InputKind(StrEnum):
-    """What an input is made of. Models that read the same can be asked the same."""
+    """What an input of a model consists of."""
 
     TEXT = "one text"
     PAIR = "two texts"
@@ -24,16 +24,16 @@ class InputKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CallableHplm:
-    """A model that can answer: how it is referred to, and what it is."""
+    """A model with a ready version, by a reference such as ``name@alias``."""
 
     reference: str
     number: int
     task: Task
-    reads: InputKind
+    input_kind: InputKind
 
 
 def callable_hplm(tenant: Tenant, reference: str) -> CallableHplm:
-    """What a reference means for the tenant. Raises what ``resolve_model`` raises."""
+    """The model that a reference names. Raises what ``resolve_model`` raises."""
     found = resolve_model(tenant, reference)
     return CallableHplm(
         reference, found.version_number, Task(found.task), _input_kind(found.task, pairs=found.pairs)
@@ -41,13 +41,15 @@ def callable_hplm(tenant: Tenant, reference: str) -> CallableHplm:
 
 
 def callable_hplms(
-    tenant: Tenant, *, words: str = "", reads: InputKind | None = None, limit: int = 20
+    tenant: Tenant, *, words: str = "", input_kind: InputKind | None = None, limit: int = 20
 ) -> list[CallableHplm]:
-    """The first aliases of the tenant's models, by name, of those that have these words in their reference
-    and read this; one query."""
+    """The tenant's models by their aliases, with these words in the reference and this kind of input.
+
+    One query.
+    """
     rows = Alias.objects.for_tenant(tenant).filter(hplm__deleted_at=None, version__state=VersionState.READY)
-    if reads is not None:
-        rows = rows.filter(_input_filter(reads))
+    if input_kind is not None:
+        rows = rows.filter(_input_filter(input_kind))
     for word in words.replace("@", " ").split():
         rows = rows.filter(Q(hplm__name__icontains=word) | Q(name__icontains=word))
     chosen = rows.select_related("hplm", "version").order_by("hplm__name", "name")[:limit]
@@ -62,10 +64,10 @@ def callable_hplms(
     ]
 
 
-def training_dataset(tenant: Tenant, offer: CallableHplm) -> Dataset | None:
-    """What the version that answers learned from, with its splits; None of one that came from elsewhere."""
-    hplm = Hplm.objects.for_tenant(tenant).filter(name=parse_reference(offer.reference).hplm, deleted_at=None)
-    return datasets_of(tenant).filter(versions__hplm__in=hplm, versions__number=offer.number).first()
+def training_dataset(tenant: Tenant, model: CallableHplm) -> Dataset | None:
+    """The dataset of the version, with its splits. None if the version was imported."""
+    hplm = Hplm.objects.for_tenant(tenant).filter(name=parse_reference(model.reference).hplm, deleted_at=None)
+    return datasets_of(tenant).filter(versions__hplm__in=hplm, versions__number=model.number).first()
 
 
 def _input_kind(task: str, *, pairs: bool) -> InputKind:
@@ -74,8 +76,8 @@ def _input_kind(task: str, *, pairs: bool) -> InputKind:
     return InputKind.PAIR if pairs else InputKind.TEXT
 
 
-def _input_filter(reads: InputKind) -> Q:
+def _input_filter(input_kind: InputKind) -> Q:
     questions, pairs = Q(hplm__task=Task.QUESTION_ANSWERING), Q(version__config__dataset__pairs=True)
-    if reads == InputKind.QUESTION:
+    if input_kind == InputKind.QUESTION:
         return questions
-    return ~questions & (pairs if reads == InputKind.PAIR else ~pairs)
+    return ~questions & (pairs if input_kind == InputKind.PAIR else ~pairs)

@@ -1,4 +1,4 @@
-"""How much of a tenant's upload the tables of each root and domain hold: where to train on it."""
+"""The coverage of a tenant's upload by the tables of roots and domains, to choose what to train on."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -16,7 +16,7 @@ from versiontree.tree.selectors.versions import parents_ready_for, versions_visi
 MEASURE_COVERAGE_TASK: Final = "workers.measure_coverage"
 MAX_VERSIONS: Final = 100
 REQUEST_INTERVAL_S: Final = 20.0
-"""For so long nobody asks for the same again."""
+"""A measurement is requested at most once in this time."""
 
 
 def coverage_targets(tenant: Tenant | None) -> list[Version]:
@@ -29,7 +29,7 @@ def coverage_targets(tenant: Tenant | None) -> list[Version]:
 
 
 def coverages_of(tenant: Tenant, upload: Corpus | Dataset) -> tuple[list[Coverage], list[Version]]:
-    """What was measured of the tenant's upload, and the versions that are still to be measured."""
+    """The coverages of a tenant's upload, and the versions that are not measured yet."""
     targets = {version.pk: version for version in coverage_targets(tenant)}
     rows = Coverage.objects.for_tenant(tenant).filter(**_upload_filter(upload), version__in=targets)
     measured = list(rows.select_related("version__root", "version__domain__root", "version__tenant"))
@@ -38,7 +38,7 @@ def coverages_of(tenant: Tenant, upload: Corpus | Dataset) -> tuple[list[Coverag
 
 
 def coverage_request(upload: Corpus | Dataset) -> None:
-    """Have a worker measure what is still to be measured; asked again and again it sends few messages."""
+    """Have a worker measure the missing coverages, at most one message in ``REQUEST_INTERVAL_S``."""
     kind = upload._meta.model_name
     if cache.add(f"coverage:{kind}:{upload.pk}", True, REQUEST_INTERVAL_S):
         dispatch(MEASURE_COVERAGE_TASK, str(kind), upload.pk, queue=UPLOADS_QUEUE)
@@ -50,18 +50,23 @@ def coverage_record(
     upload: Corpus | Dataset,
     version: Version,
     levels: Sequence[int] = (0, 0, 0),
-    fault: str = "",
+    error_message: str = "",
 ) -> None:
-    """Write down how many fragments were answered at each level, or why that could not be found out."""
+    """Store how many fragments the tables answer at each level, or the error of the measurement."""
     trigrams, bigrams, unigrams = levels
-    found = {"trigrams": trigrams, "bigrams": bigrams, "unigrams": unigrams, "fault": fault[:300]}
+    found = {
+        "trigrams": trigrams,
+        "bigrams": bigrams,
+        "unigrams": unigrams,
+        "error_message": error_message[:300],
+    }
     Coverage.unscoped.update_or_create(
         **_upload_filter(upload), version=version, defaults={"tenant": tenant, **found}
     )
 
 
 def versions_built_from(tenant: Tenant, upload: Corpus | Dataset) -> QuerySet[Version]:
-    """What the tenant's upload was used for, newest first."""
+    """The tenant's versions that were trained on the upload, newest first."""
     return versions_visible_to(tenant).filter(**_upload_filter(upload)).order_by("-pk")
 
 

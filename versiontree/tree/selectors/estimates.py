@@ -1,5 +1,7 @@
-"""What making a model or a domain will take, before anything is begun: time, storage, and the wait for its
-turn."""
+"""Estimates of the time, storage and queue wait of a model or domain before it is created.
+
+Times come from past jobs of the same root, or from a rough cost model if there are too few.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -40,45 +42,46 @@ from versiontree.tree.training_settings import (
 from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_bytes
 
 TRAIN_COST: Final = 3.0
-"""A text that is learned from costs as much as so many that are only read."""
+"""The cost of a training step, relative to a forward pass."""
 PREPARE_PASSES: Final = 2.0
-"""How often the training texts are read before learning begins: through tables, and through the layers."""
+"""Passes over the training texts before training starts: through the tables, and through the layers."""
 
-# The model of cost, where too few jobs tell. It is rough, and says so.
+# The cost model, for too few past jobs.
 STARTUP_S: Final = 10.0
 BYTES_PER_TOKEN: Final = 5.0
 MACS_PER_SECOND: Final = {"cpu": 1e11, "cuda": 1e13}
-"""Multiplications and additions that training gets out of a machine."""
+"""Multiply-accumulate operations a second that training achieves."""
 COST_MODEL_SPREAD: Final = 3.0
 DEFAULT_UPPER_WEIGHTS: Final = 5_000_000
-"""Of upper layers, where the root's own file cannot be read."""
+"""Weights of the upper layers if the root's config cannot be read."""
 NVIDIA_DEVICE: Final = Path("/dev/nvidiactl")
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a model or a domain would take: the ``seconds`` of its jobs, judged by so many past ``jobs`` on
-    the same root, or by a model of cost where ``jobs`` is 0; its ``storage_bytes``, None where the root's own
-    file cannot be read; and the ``queue`` before it. The bytes of a table that no other like it tells of are
-    guessed (``storage_is_rough``)."""
+    """The estimate of a model or a domain.
+
+    ``past_jobs`` is the number of past jobs that ``seconds`` is based on, 0 for the cost model.
+    ``storage_bytes`` is None if the root's config cannot be read, and an upper bound if ``storage_is_rough``.
+    """
 
     seconds: EstimateRange
-    jobs: int
+    past_jobs: int
     storage_bytes: int | None
     queue: QueuePosition
     storage_is_rough: bool = False
 
 
 def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, Any]) -> Estimate:
-    """What it would take to fine-tune a model on the dataset and to measure it. Checks nothing."""
+    """The estimate of fine-tuning a model on the dataset and evaluating it. Validates nothing."""
     shape = _shape(parent)
     weights = shape.weights if shape else DEFAULT_UPPER_WEIGHTS
     sizes = dataset_sizes([dataset.pk])[dataset.pk]
-    tuning, jobs = _seconds(JobKind.FINE_TUNE, parent.root_id, sizes, settings, weights)
-    measuring, _ = _seconds(JobKind.EVALUATE, parent.root_id, sizes, {}, weights)
+    fine_tune, count = _job_seconds(JobKind.FINE_TUNE, parent.root_id, sizes, settings, weights)
+    evaluate, _ = _job_seconds(JobKind.EVALUATE, parent.root_id, sizes, {}, weights)
     return Estimate(
-        seconds=tuning + measuring,
-        jobs=jobs,
+        seconds=fine_tune + evaluate,
+        past_jobs=count,
         storage_bytes=weights_bytes(shape, dataset, settings) if shape else None,
         queue=queue_position(),
     )
@@ -87,18 +90,18 @@ def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, A
 def domain_estimate(
     *, parent: Version, corpus: Corpus, alpha: float, settings: Mapping[str, Any], vectors: str
 ) -> Estimate:
-    """What it would take to teach a domain the corpus and to write its table. Checks nothing."""
+    """The estimate of pretraining a domain on the corpus and building its table. Validates nothing."""
     shape = _shape(parent)
-    # What is taught are lower layers, about as many, and the upper ones are computed with them.
+    # The lower layers are trained, about as many as the upper ones, which the loss needs too.
     weights = 2 * (shape.weights if shape else DEFAULT_UPPER_WEIGHTS)
     sizes, table = {TEXT: DataSize(corpus.rows, corpus.size_bytes)}, {"alpha": alpha, "vectors": vectors}
     past_tables = past_jobs(JobKind.BUILD_PLOT, parent.root_id)
-    learning, jobs = _seconds(JobKind.FURTHER_PRETRAIN, parent.root_id, sizes, settings, weights)
-    writing, _ = _range_of(JobKind.BUILD_PLOT, past_tables, sizes, table, weights)
+    pretrain, count = _job_seconds(JobKind.FURTHER_PRETRAIN, parent.root_id, sizes, settings, weights)
+    build, _ = _seconds_from(JobKind.BUILD_PLOT, past_tables, sizes, table, weights)
     storage, rough = _table_bytes(parent, sizes, table, past_tables)
     return Estimate(
-        seconds=_pretrain_range(settings, learning) + writing,
-        jobs=jobs,
+        seconds=_limited_by_minutes(settings, pretrain) + build,
+        past_jobs=count,
         storage_bytes=storage,
         queue=queue_position(),
         storage_is_rough=rough,
@@ -106,26 +109,30 @@ def domain_estimate(
 
 
 def job_estimates(version: Version, jobs: Iterable[Job]) -> dict[UUID, tuple[EstimateRange, int]]:
-    """The seconds that each of these jobs of a version takes in all, and how many past ones say so. Those of
-    which nothing tells are left out: of other kinds, and where the data is gone."""
+    """The seconds that each of these jobs of a version takes, and the number of past jobs behind that.
+
+    Jobs of other kinds are left out, and all jobs if the version's data was deleted.
+    """
     sizes = _version_sizes(version)
     if sizes is None or version.parent is None:
         return {}
     shape = _shape(version.parent)
     weights = shape.weights if shape else DEFAULT_UPPER_WEIGHTS
-    return {job.pk: _job_estimate(job, version, sizes, weights) for job in jobs if job.kind in _WORK}
+    return {job.pk: _job_estimate(job, version, sizes, weights) for job in jobs if job.kind in _JOB_WORK}
 
 
 def _job_estimate(job: Job, version: Version, sizes: DataSizes, weights: int) -> tuple[EstimateRange, int]:
-    kind, asked = JobKind(job.kind), as_mapping(job.params.get("settings"))
+    kind, settings = JobKind(job.kind), as_mapping(job.params.get("settings"))
     table = {"alpha": job.params["alpha"]} if "alpha" in job.params else {}
     trained = 2 * weights if kind in CORPUS_JOBS else weights  # as in `domain_estimate`
-    span, jobs = _seconds(kind, version.root_id, sizes, {**asked, **table}, trained)
-    return (_pretrain_range(asked, span) if kind == JobKind.FURTHER_PRETRAIN else span), jobs
+    seconds, count = _job_seconds(kind, version.root_id, sizes, {**settings, **table}, trained)
+    if kind == JobKind.FURTHER_PRETRAIN:
+        seconds = _limited_by_minutes(settings, seconds)
+    return seconds, count
 
 
 def _version_sizes(version: Version) -> DataSizes | None:
-    """Those of what the version learns from."""
+    """The sizes of the version's dataset or corpus, None if it was deleted."""
     if version.dataset_id is not None:
         return dataset_sizes([version.dataset_id]).get(version.dataset_id)
     if version.corpus_id is not None:
@@ -133,34 +140,35 @@ def _version_sizes(version: Version) -> DataSizes | None:
     return None
 
 
-def _seconds(
+def _job_seconds(
     kind: JobKind, root_id: int, sizes: DataSizes, settings: Mapping[str, Any], weights: int
 ) -> tuple[EstimateRange, int]:
-    """The seconds of a job, and how many past ones say so."""
-    return _range_of(kind, past_jobs(kind, root_id), sizes, settings, weights)
+    """The seconds of a job, and the number of past jobs that this is based on."""
+    return _seconds_from(kind, past_jobs(kind, root_id), sizes, settings, weights)
 
 
-def _range_of(
+def _seconds_from(
     kind: JobKind, past: list[PastJob], sizes: DataSizes, settings: Mapping[str, Any], weights: int
 ) -> tuple[EstimateRange, int]:
-    work = _WORK[kind](sizes, settings)
-    told = range_from_past(work, [(_WORK[kind](one.sizes, one.settings), one.seconds) for one in past])
-    if told is not None:
-        return told, len(past)
+    work_of = _JOB_WORK[kind]
+    work = work_of(sizes, settings)
+    seconds = range_from_past(work, [(work_of(one.sizes, one.settings), one.seconds) for one in past])
+    if seconds is not None:
+        return seconds, len(past)
     likely = STARTUP_S + work / BYTES_PER_TOKEN * 2 * weights / MACS_PER_SECOND[_device()]
     return EstimateRange(likely / COST_MODEL_SPREAD, likely, likely * COST_MODEL_SPREAD), 0
 
 
 def _fine_tune_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
-    """The bytes that a fine-tuning reads, those it learns from counted for what they cost."""
+    """The bytes that a fine-tuning reads, where training passes count ``TRAIN_COST`` times."""
     full = settings_with_defaults(JobKind.FINE_TUNE, settings)
     train, dev, test = (sizes[split] for split in Split)
-    steps = ceil(train.rows / full["batch"])
-    by_itself = min(max(DEFAULT_EPOCHS, ceil(full["minimum_steps"] / steps)), full["most_epochs"])
-    epochs = full["epochs"] or by_itself
-    an_epoch = TRAIN_COST * train.bytes + dev.bytes
-    read = PREPARE_PASSES * train.bytes + dev.bytes + test.bytes
-    return read + float(full["trials"] * epochs) * an_epoch
+    steps = ceil(train.rows / full["batch_size"])
+    default_epochs = min(max(DEFAULT_EPOCHS, ceil(full["min_steps"] / steps)), full["max_epochs"])
+    epochs = full["epochs"] or default_epochs
+    epoch_work = TRAIN_COST * train.bytes + dev.bytes
+    prepare_work = PREPARE_PASSES * train.bytes + dev.bytes + test.bytes
+    return prepare_work + float(full["trials"] * epochs) * epoch_work
 
 
 def _evaluate_work(sizes: DataSizes, _: Mapping[str, Any]) -> float:
@@ -169,25 +177,27 @@ def _evaluate_work(sizes: DataSizes, _: Mapping[str, Any]) -> float:
 
 
 def _pretrain_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
-    """The bytes that further pretraining learns from: as many tokens as it is told, or the whole text.
-    Nothing where it is told minutes: they say nothing of the text."""
+    """The bytes that further pretraining reads: the tokens of its settings, at most the text twice.
+
+    0 if the settings limit minutes: the duration is then known.
+    """
     full = settings_with_defaults(JobKind.FURTHER_PRETRAIN, settings)
     tokens = 0 if full["minutes"] else full["tokens"] + full["head_tokens"]
     return TRAIN_COST * min(2.0 * sizes[TEXT].bytes, tokens * BYTES_PER_TOKEN)
 
 
-def _pretrain_range(settings: Mapping[str, Any], otherwise: EstimateRange) -> EstimateRange:
-    """As long as it is told, or as it takes."""
+def _limited_by_minutes(settings: Mapping[str, Any], estimate: EstimateRange) -> EstimateRange:
+    """The ``minutes`` of the settings as a range, the estimate if they are not set."""
     seconds = 60.0 * float(settings.get("minutes") or 0)
-    return EstimateRange(seconds, seconds, seconds) if seconds else otherwise
+    return EstimateRange.exactly(seconds) if seconds else estimate
 
 
 def _build_plot_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
-    """The bytes of text whose fragments a table keeps; a hundredth for reading all of it."""
+    """The share ``alpha`` of the text's bytes, which the table keeps, plus 1% for reading all of it."""
     return sizes[TEXT].bytes * (1.0 + float(settings.get("alpha", DEFAULT_ALPHA))) / 100
 
 
-_WORK: Final = {
+_JOB_WORK: Final = {
     JobKind.FINE_TUNE: _fine_tune_work,
     JobKind.EVALUATE: _evaluate_work,
     JobKind.FURTHER_PRETRAIN: _pretrain_work,
@@ -198,22 +208,26 @@ _WORK: Final = {
 def _table_bytes(
     parent: Version, sizes: DataSizes, table: Mapping[str, Any], past: list[PastJob]
 ) -> tuple[int | None, bool]:
-    """The bytes of a domain's lower layers and table, by tables that were made; and whether, where these tell
-    nothing, it is what they would be if no two kept fragments were the same."""
+    """The bytes of a domain's lower layers and table, and whether they are rough.
+
+    They are based on past tables. With too few of those, all kept fragments are assumed to differ.
+    """
     try:
         lower = build_inputs(parent).lower
         config = root_config(parent)
         row = partial(table_row_bytes, config)
-        made = [
+        past_sizes = [
             (_build_plot_work(one.sizes, one.settings) * row(_vectors(one.settings)), one.table_bytes)
             for one in past
         ]
-        kept = row(_vectors(table)) * _build_plot_work(sizes, table)
+        table_work = row(_vectors(table)) * _build_plot_work(sizes, table)
     except (HmiError, KeyError, TypeError, ValueError):
         return None, False
-    beside = lower.size if lower else 0
-    told = range_from_past(kept, made)
-    return beside + int(told.likely if told else kept / BYTES_PER_TOKEN), told is None
+    lower_bytes = lower.size if lower else 0
+    table_bytes = range_from_past(table_work, past_sizes)
+    return lower_bytes + int(
+        table_bytes.likely if table_bytes else table_work / BYTES_PER_TOKEN
+    ), table_bytes is None
 
 
 def _vectors(settings: Mapping[str, Any]) -> str:

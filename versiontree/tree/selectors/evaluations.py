@@ -1,4 +1,4 @@
-"""Reads of what versions answered when they were evaluated, and of the rows that they were asked."""
+"""Stored answers of evaluated versions, and the dataset rows that they belong to."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -24,65 +24,67 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """The dataset that rows are of, and the file that they stand in."""
+    """A dataset and the stored file that holds its rows."""
 
     dataset: Dataset
     file: Path
 
 
 def evaluations_of(tenant: Tenant, version: Version) -> QuerySet[Evaluation]:
-    """What a version of the tenant's answered, the newest first."""
+    """The evaluations of a tenant's version, newest first."""
     return Evaluation.objects.for_tenant(tenant).filter(version=version).select_related("artifact", "version")
 
 
-def evaluation_of(tenant: Tenant, version: Version, *, test: str = "") -> Evaluation | None:
-    """Its answers to the file with this sha256; without one, to the test rows of its own dataset, or else to
-    those it was asked last."""
+def evaluation_of(tenant: Tenant, version: Version, *, test_sha256: str = "") -> Evaluation | None:
+    """The version's answers to the test file with this checksum.
+
+    Without a checksum: its answers to the test split of its own dataset, else the latest ones.
+    """
     found = list(evaluations_of(tenant, version))
-    wanted = test or own_test_digest(version)
-    exact = next((one for one in found if one.test == wanted), None)
-    return exact or (found[0] if found and not test else None)
+    wanted = test_sha256 or own_test_sha256(version)
+    exact = next((one for one in found if one.test_sha256 == wanted), None)
+    return exact or (found[0] if found and not test_sha256 else None)
 
 
 def evaluations_shared(tenant: Tenant, one: Version, other: Version) -> tuple[Evaluation, Evaluation] | None:
-    """What both versions answered to the same rows: those of the other's own dataset if they were, or else of
-    the one's, or whatever both were asked last."""
-    of_one = {each.test: each for each in evaluations_of(tenant, one)}
-    of_other = {each.test: each for each in evaluations_of(tenant, other)}
-    both = [test for test in of_other if test in of_one]
-    best = next(
-        (test for test in (own_test_digest(other), own_test_digest(one), *both) if test in both), None
-    )
+    """The answers of both versions to the same test file, None if they have none in common.
+
+    It prefers the test split of the dataset of ``other``, then that of ``one``, then the latest.
+    """
+    of_one = {each.test_sha256: each for each in evaluations_of(tenant, one)}
+    of_other = {each.test_sha256: each for each in evaluations_of(tenant, other)}
+    preferred = (own_test_sha256(other), own_test_sha256(one), *of_other)
+    best = next((test for test in preferred if test in of_one and test in of_other), None)
     return None if best is None else (of_one[best], of_other[best])
 
 
 def versions_evaluable(version: Version, *, limit: int) -> list[Version]:
-    """The versions of the same model that can be evaluated, the newest first."""
+    """The ready versions of the same model, newest first."""
     ready = Version.unscoped.filter(hplm=version.hplm_id, state=VersionState.READY)
     return list(ready.order_by("-number")[:limit])
 
 
-def own_test_digest(version: Version) -> str:
-    """The sha256 of the test rows that the version was made with; empty for an imported one."""
+def own_test_sha256(version: Version) -> str:
+    """The sha256 of the test split of the version's dataset. Empty for an imported version."""
     splits = as_mapping(as_mapping(version.config.get("dataset")).get("splits"))
     return str(splits.get(Split.TEST, ""))
 
 
 def answers_of(evaluation: Evaluation) -> EvaluationAnswers:
-    """The answers themselves. Raises ``ArtifactDamaged``."""
+    """Read the stored answers. Raises ``ArtifactDamaged``."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     return answers_read(store.path(evaluation.artifact.kind, evaluation.artifact.digest))
 
 
-def row_source(tenant: Tenant, test: str) -> RowSource | None:
-    """Where the rows of the file with this sha256 stand; nothing once their dataset is deleted."""
-    splits = DatasetSplit.objects.for_tenant(tenant).filter(sha256=test).select_related("dataset")
-    split, file = splits.order_by("-pk").first(), upload_store().path(test)
+def row_source(tenant: Tenant, test_sha256: str) -> RowSource | None:
+    """The stored test file with this checksum, None if its dataset was deleted."""
+    splits = DatasetSplit.objects.for_tenant(tenant).filter(sha256=test_sha256).select_related("dataset")
+    split, file = splits.order_by("-pk").first(), upload_store().path(test_sha256)
     return RowSource(split.dataset, file) if split is not None and file.is_file() else None
 
 
 def rows_read(source: RowSource | None, answered: Iterable[RowAnswer]) -> Iterator[Row | None]:
-    """The canonical row of each of these; None where it is gone."""
+    """The dataset row of each answer, None if the dataset was deleted."""
     if source is None:
         yield from (None for _ in answered)
         return
@@ -93,7 +95,7 @@ def rows_read(source: RowSource | None, answered: Iterable[RowAnswer]) -> Iterat
 
 
 def datasets_like(tenant: Tenant, version: Version, *, limit: int) -> list[Dataset]:
-    """The tenant's newest datasets that a version of a model could have been made from, its own first."""
+    """The tenant's datasets of the same task as a model's version: its own first, then the newest."""
     assert version.hplm is not None
     task = version.hplm.task
     alike = Dataset.objects.for_tenant(tenant).filter(task=task, pairs=takes_pairs(task, version.config))

@@ -1,4 +1,4 @@
-"""Reads of fine-tunings: where one stands, and what happened to it."""
+"""Fine-tuning jobs of the OpenAI API: their status, jobs, events and training curve."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ METRICS: Final = "metrics"
 
 @dataclass(frozen=True, slots=True)
 class FineTuningStatus:
-    """Where a fine-tuning stands, in the words of the OpenAI conventions; ``error`` says why it failed."""
+    """The status of a fine-tuning, one of ``STATUSES``, as the OpenAI API names them."""
 
     status: str
     finished_at: datetime | None = None
@@ -33,13 +33,13 @@ class FineTuningStatus:
 
 
 def fine_tunings_of(tenant: Tenant) -> QuerySet[FineTuning]:
-    """The tenant's, with their versions and jobs."""
+    """The tenant's fine-tunings, with their versions and jobs."""
     rows = FineTuning.objects.for_tenant(tenant).select_related("tenant", "version__hplm__tenant")
     return rows.prefetch_related("version__jobs")
 
 
 def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
-    """One of them, or ``not_found``."""
+    """The tenant's fine-tuning with this id, or ``not_found``."""
     found = fine_tunings_of(tenant).filter(pk=key).first()
     if found is None:
         raise not_found("fine-tuning job", param="fine_tuning_job_id")
@@ -47,7 +47,7 @@ def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
 
 
 def fine_tunings_running(hplm: Hplm) -> list[FineTuning]:
-    """Those whose version of it is still being made."""
+    """The fine-tunings whose version of this model is queued or being built."""
     found = fine_tunings_of(hplm.tenant).filter(version__hplm=hplm)
     return [
         fine_tuning for fine_tuning in found if fine_tuning_status(fine_tuning).status in (QUEUED, RUNNING)
@@ -55,25 +55,25 @@ def fine_tunings_running(hplm: Hplm) -> list[FineTuning]:
 
 
 def training_events(fine_tuning: FineTuning) -> QuerySet[JobEvent]:
-    """What happened to the jobs of its version, newest first."""
+    """The events of its jobs, newest first."""
     return JobEvent.unscoped.filter(job__in=fine_tuning_jobs(fine_tuning)).order_by("-pk")
 
 
 def training_curve(fine_tuning: FineTuning) -> list[dict[str, Any]]:
-    """The figures that its training told, in their order."""
+    """The metrics that its training reported, oldest first."""
     jobs = [job for job in fine_tuning_jobs(fine_tuning) if job.kind == JobKind.FINE_TUNE]
-    told = JobEvent.unscoped.filter(job__in=jobs, kind=METRICS).order_by("pk")
-    return list(told.values_list("data", flat=True))
+    events = JobEvent.unscoped.filter(job__in=jobs, kind=METRICS).order_by("pk")
+    return list(events.values_list("data", flat=True))
 
 
 def fine_tuning_jobs(fine_tuning: FineTuning) -> list[Job]:
-    """Those that built the version, the first first; it may have been evaluated again later."""
+    """The two jobs that built its version, in order, without later evaluations."""
     version: Version | None = fine_tuning.version
     return sorted(version.jobs.all(), key=lambda job: job.created_at)[:2] if version else []
 
 
 def fine_tuning_status(fine_tuning: FineTuning) -> FineTuningStatus:
-    """Where it stands."""
+    """The status of a fine-tuning, from its own state or that of its version's jobs."""
     version = fine_tuning.version
     if version is None:
         return FineTuningStatus(
@@ -88,13 +88,13 @@ def fine_tuning_status(fine_tuning: FineTuning) -> FineTuningStatus:
     ended = max((job.finished_at for job in jobs if job.finished_at), default=None)
     failed = next((job for job in jobs if job.state == JobState.FAILED), None)
     if failed is not None:
-        told = {"code": failed.error_code, "message": failed.error_message, "param": None}
-        return FineTuningStatus(FAILED, ended, None, told)
+        error = {"code": failed.error_code, "message": failed.error_message, "param": None}
+        return FineTuningStatus(FAILED, ended, None, error)
     if any(job.state == JobState.CANCELLED for job in jobs):
         return FineTuningStatus(CANCELLED, ended)
-    at_work = next((job for job in jobs if job.state == JobState.RUNNING), None)
-    if at_work is not None or any(job.state == JobState.SUCCEEDED for job in jobs):
-        return FineTuningStatus(RUNNING, None, _expected_at(at_work) if at_work else None)
+    running = next((job for job in jobs if job.state == JobState.RUNNING), None)
+    if running is not None or any(job.state == JobState.SUCCEEDED for job in jobs):
+        return FineTuningStatus(RUNNING, None, _expected_at(running) if running else None)
     return FineTuningStatus(QUEUED)
 
 
@@ -106,12 +106,12 @@ _STATUS_WITHOUT_VERSION: Final = {
 
 
 def _expected_at(job: Job) -> datetime | None:
-    """When it will be done, as it told when it was last heard of."""
+    """When the job will end, from the ETA of its last heartbeat."""
     if job.eta_seconds is None or job.heartbeat_at is None:
         return None
     return job.heartbeat_at + timedelta(seconds=job.eta_seconds)
 
 
 def _error(fine_tuning: FineTuning) -> dict[str, Any] | None:
-    told = fine_tuning.error
-    return {name: told.get(name) for name in ("code", "message", "param")} if told else None
+    error = fine_tuning.error
+    return {name: error.get(name) for name in ("code", "message", "param")} if error else None

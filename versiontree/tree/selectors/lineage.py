@@ -12,6 +12,18 @@ from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 
 
+def versions_with_tree_fields() -> TreeQuerySet:
+    """All versions with ``tree_path`` and ``tree_depth``."""
+    return TreeQuerySet(model=Version).with_tree_fields()
+
+
+def _ids_from_root(version: Version) -> list[int]:
+    """The ids of the version and its ancestors, root first. One query."""
+    branch = Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id))
+    path: list[int] = versions_with_tree_fields().tree_filter(branch).get(pk=version.pk).tree_path
+    return path
+
+
 @dataclass(frozen=True, slots=True)
 class Dependents:
     """Direct dependents of a domain or root: the first domains and models by name, and the totals."""
@@ -71,9 +83,7 @@ class LineageStep:
 
 def lineage_of(version: Version) -> Sequence[LineageStep]:
     """The version and its ancestors up to the root. Three queries for any length."""
-    branch = TreeQuerySet(model=Version).with_tree_fields()
-    found = branch.tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
-    path: list[int] = found.get(pk=version.pk).tree_path
+    path = _ids_from_root(version)
     links = VersionArtifact.unscoped.select_related("artifact").order_by("role")
     rows = Version.unscoped.filter(pk__in=path).select_related(
         "root", "domain__root", "hplm__tenant", "tenant", "dataset", "corpus"
@@ -101,14 +111,14 @@ def without_compacted(branch: Iterable[int], compacts: Mapping[int, Collection[i
     ``compacts`` lists, for each version with a compacted table, the versions merged into it. Answers are the
     same, but fewer tables are searched.
     """
-    held: set[int] = set()
-    kept = []
+    merged: set[int] = set()
+    remaining = []
     for pk in branch:
-        if pk in held:
+        if pk in merged:
             continue
-        held.update(compacts.get(pk, ()))
-        kept.append(pk)
-    return kept
+        merged.update(compacts.get(pk, ()))
+        remaining.append(pk)
+    return remaining
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +157,9 @@ def build_inputs(version: Version) -> BuildInputs:
     )
 
 
-def _tree() -> TreeQuerySet:
-    return TreeQuerySet(model=Version).with_tree_fields()
-
-
 def _links_upwards(version: Version) -> list[VersionArtifact]:
     """The artifacts of the version and its ancestors, nearest first. Two queries."""
-    branch = _tree().tree_filter(Q(root=version.root_id) & (Q(hplm=None) | Q(hplm=version.hplm_id)))
-    path: list[int] = branch.get(pk=version.pk).tree_path
+    path = _ids_from_root(version)
     distance = {pk: steps for steps, pk in enumerate(reversed(path))}
     links = VersionArtifact.unscoped.filter(version__in=path).select_related("artifact", "version")
     return sorted(links, key=lambda link: distance[link.version_id])

@@ -1,4 +1,4 @@
-"""How long jobs took, for guessing how long others will."""
+"""Durations of past jobs, and estimates from those of the most similar size."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,30 +14,27 @@ from versiontree.jobs.selectors import succeeded_jobs
 from versiontree.tree.models.version import VersionKind
 
 HISTORY_LIMIT: Final = 100
-
-
 MAX_NEIGHBOURS: Final = 12
-
-
 MIN_PAST_JOBS: Final = 3
-"""Fewer jobs than these tell nothing."""
-
-
+"""With fewer past jobs there is no estimate."""
 TEXT: Final = "text"
-"""What a corpus is all of, where the parts of a dataset have the names of their splits."""
-
-
+"""The only key in the sizes of a corpus; those of a dataset have its splits as keys."""
 CORPUS_JOBS: Final = frozenset({JobKind.FURTHER_PRETRAIN, JobKind.BUILD_PLOT})
-"""Jobs that make a version of a domain from a corpus; the others make one of a model from a dataset."""
+"""Jobs that train a domain on a corpus. The others train or evaluate a model on a dataset."""
 
 
 @dataclass(frozen=True, slots=True)
 class EstimateRange:
-    """Seconds, or bytes: probably ``likely``, hardly ever less than ``low`` or more than ``high``."""
+    """A range of seconds or bytes, with the most likely value."""
 
     low: float
     likely: float
     high: float
+
+    @classmethod
+    def exactly(cls, value: float) -> Self:
+        """The range of a known value."""
+        return cls(value, value, value)
 
     def __add__(self, other: Self) -> "EstimateRange":
         return EstimateRange(self.low + other.low, self.likely + other.likely, self.high + other.high)
@@ -45,20 +42,22 @@ class EstimateRange:
 
 @dataclass(frozen=True, slots=True)
 class DataSize:
-    """Of a split or a corpus, as it is stored."""
+    """The size of a stored split or corpus."""
 
     rows: int
     bytes: int
 
 
 DataSizes = Mapping[str, DataSize]
-"""Of a dataset, by split; of a corpus, all of it as `TEXT`."""
+"""The sizes of a dataset by split, or of a corpus under ``TEXT``."""
 
 
 @dataclass(frozen=True, slots=True)
 class PastJob:
-    """A job that succeeded at its first try: what it was told (of a table its ``alpha``, too), what it worked
-    on, its seconds, and the bytes of the table that it made, if it made one."""
+    """A job that succeeded in its first attempt.
+
+    ``settings`` include the ``alpha`` of a table; ``table_bytes`` is the size of the table that it built.
+    """
 
     settings: dict[str, Any]
     sizes: DataSizes
@@ -67,33 +66,35 @@ class PastJob:
 
 
 def past_jobs(kind: JobKind, root_id: int) -> list[PastJob]:
-    """The last jobs of this kind on models or domains of this root, whoever's: they tell of the machine.
-    Those whose data is gone are left out."""
-    of, made, sized = (
+    """The last jobs of this kind below this root, of all tenants: they ran on the same machines.
+
+    Jobs whose data was deleted are left out.
+    """
+    data_field, version_kind, sizes_of = (
         ("corpus", VersionKind.DOMAIN, corpus_sizes)
         if kind in CORPUS_JOBS
         else ("dataset", VersionKind.HPLM, dataset_sizes)
     )
     rows = succeeded_jobs(kind).filter(
-        version__root=root_id, version__kind=made, **{f"version__{of}__isnull": False}
+        version__root=root_id, version__kind=version_kind, **{f"version__{data_field}__isnull": False}
     )
-    told = ("params__settings", "params__alpha", f"version__{of}", "took", "metrics__bytes")
+    columns = ("params__settings", "params__alpha", f"version__{data_field}", "took", "metrics__bytes")
     with platform_scope():
-        found = list(rows.values_list(*told)[:HISTORY_LIMIT])
-        sizes = sized(data for _, _, data, _, _ in found)
+        found = list(rows.values_list(*columns)[:HISTORY_LIMIT])
+        sizes = sizes_of(data for _, _, data, _, _ in found)
     return [
         PastJob(
             (settings or {}) | ({} if alpha is None else {"alpha": alpha}),
             sizes[data],
             took.total_seconds(),
-            float(table or 0),
+            float(table_bytes or 0),
         )
-        for settings, alpha, data, took, table in found
+        for settings, alpha, data, took, table_bytes in found
     ]
 
 
 def dataset_sizes(datasets: Iterable[int]) -> dict[int, dict[str, DataSize]]:
-    """The sizes of these datasets, in one query."""
+    """The sizes of these datasets. One query."""
     sizes: dict[int, dict[str, DataSize]] = defaultdict(dict)
     splits = DatasetSplit.unscoped.filter(dataset__in=set(datasets)).order_by()
     for dataset, split, rows, size in splits.values_list("dataset", "split", "rows", "size_bytes"):
@@ -102,22 +103,21 @@ def dataset_sizes(datasets: Iterable[int]) -> dict[int, dict[str, DataSize]]:
 
 
 def corpus_sizes(corpora: Iterable[int]) -> dict[int, dict[str, DataSize]]:
-    """The sizes of these corpora, in one query."""
+    """The sizes of these corpora. One query."""
     found = Corpus.unscoped.filter(pk__in=set(corpora)).order_by().values_list("pk", "rows", "size_bytes")
     return {corpus: {TEXT: DataSize(rows, size)} for corpus, rows, size in found}
 
 
 def range_from_past(work: float, past: Sequence[tuple[float, float]]) -> EstimateRange | None:
-    """The seconds (or bytes) of so much work, by the past (work, seconds) nearest to it; None where that
-    tells nothing.
+    """The seconds (or bytes) for an amount of work, from past pairs (work, seconds). None with too few pairs.
 
-    The middle half of them is the span, wider the fewer they are and the further off.
+    The range spans the quartiles of the nearest neighbours' rates. It is wider if they are few or far off.
     """
-    told = [(done, seconds) for done, seconds in past if done > 0 and seconds > 0]
-    if len(told) < MIN_PAST_JOBS or work <= 0:
+    usable = [(done, seconds) for done, seconds in past if done > 0 and seconds > 0]
+    if len(usable) < MIN_PAST_JOBS or work <= 0:
         return None
-    near = sorted(told, key=lambda one: abs(log2(one[0] / work)))[:MAX_NEIGHBOURS]
-    rates = [seconds / done for done, seconds in near]
-    low, middle, high = quantiles(rates, n=4, method="inclusive")
-    doubt = 1 + 1 / len(rates) + abs(log2(near[0][0] / work)) / 4
-    return EstimateRange(work * low / doubt, work * middle, work * high * doubt)
+    nearest = sorted(usable, key=lambda one: abs(log2(one[0] / work)))[:MAX_NEIGHBOURS]
+    rates = [seconds / done for done, seconds in nearest]
+    low, median, high = quantiles(rates, n=4, method="inclusive")
+    margin = 1 + 1 / len(rates) + abs(log2(nearest[0][0] / work)) / 4
+    return EstimateRange(work * low / margin, work * median, work * high * margin)

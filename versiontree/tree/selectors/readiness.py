@@ -1,5 +1,4 @@
-"""How long it takes until a version that is being built can answer: what is left of its jobs, and what is
-before them in the queue."""
+"""The time until a version is ready, and which models fail too many requests."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,78 +24,69 @@ from versiontree.tree.selectors.past_jobs import EstimateRange
 
 @dataclass(frozen=True, slots=True)
 class TimeUntilReady:
-    """The seconds until a version is ready; ``rough`` where of one of its jobs only a model of cost tells."""
+    """The seconds until a version is ready, ``rough`` if a part of them comes from the cost model."""
 
     seconds: EstimateRange
     rough: bool
 
 
 def time_until_ready(version: Version, jobs: Iterable[Job]) -> TimeUntilReady | None:
-    """What is left of these jobs, all that the version is built by, and the wait before them.
+    """The remaining time of these jobs, which are all jobs of the version, with their wait in the queue.
 
-    None where it is not being built, where somebody stops it, and where nothing tells how long one of them
-    takes.
+    None if the version is not being built, is being cancelled, or the time of a job is unknown.
     """
-    left = [job for job in jobs if job.is_active]
-    if version.state != VersionState.BUILDING or not left or any(job.cancel_requested_at for job in left):
+    active = [job for job in jobs if job.is_active]
+    if version.state != VersionState.BUILDING or not active or any(job.cancel_requested_at for job in active):
         return None
-    whole = job_estimates(version, (job for job in left if job.eta_seconds is None or _is_waiting(job)))
-    told = [found for job in left if (found := _remaining(job, whole.get(job.pk))) is not None]
-    if len(told) < len(left):
+    estimates = job_estimates(version, (job for job in active if job.eta_seconds is None or not _runs(job)))
+    known = [left for job in active if (left := _time_left(job, estimates.get(job.pk))) is not None]
+    if len(known) < len(active):
         return None
-    return TimeUntilReady(reduce(add, (one.seconds for one in told)), any(one.rough for one in told))
+    return TimeUntilReady(reduce(add, (one.seconds for one in known)), any(one.rough for one in known))
 
 
-def _is_waiting(job: Job) -> bool:
-    return job.state != JobState.RUNNING
+def _runs(job: Job) -> bool:
+    return job.state == JobState.RUNNING
 
 
-def _remaining(job: Job, whole: tuple[EstimateRange, int] | None) -> TimeUntilReady | None:
-    """The rest of a job that runs, by its own word if it has given it; the whole of one that does not yet,
-    after the wait for its turn if it is in the queue."""
-    if job.eta_seconds is not None and not _is_waiting(job):
-        return TimeUntilReady(_exact_range(job.eta_seconds), rough=False)
-    if whole is None:
+def _time_left(job: Job, estimate: tuple[EstimateRange, int] | None) -> TimeUntilReady | None:
+    """A running job's ETA, or the rest of its estimate. For other jobs the estimate, after the queue wait."""
+    if job.eta_seconds is not None and _runs(job):
+        return TimeUntilReady(EstimateRange.exactly(job.eta_seconds), rough=False)
+    if estimate is None:
         return None
-    span, jobs = whole
-    if not _is_waiting(job):
-        spent = (timezone.now() - job.started_at).total_seconds() if job.started_at else 0.0
-        if spent >= span.high:
+    total, past_jobs = estimate
+    if _runs(job):
+        elapsed = (timezone.now() - job.started_at).total_seconds() if job.started_at else 0.0
+        if elapsed >= total.high:
             return None
-        rest = EstimateRange(*(max(0.0, seconds - spent) for seconds in (span.low, span.likely, span.high)))
-        return TimeUntilReady(rest, rough=not jobs)
+        left = (max(0.0, seconds - elapsed) for seconds in (total.low, total.likely, total.high))
+        return TimeUntilReady(EstimateRange(*left), rough=not past_jobs)
     wait = queue_position(job).wait_s if job.state == JobState.QUEUED else 0.0
-    return None if wait is None else TimeUntilReady(_exact_range(wait) + span, rough=not jobs)
-
-
-def _exact_range(seconds: float) -> EstimateRange:
-    return EstimateRange(seconds, seconds, seconds)
+    return None if wait is None else TimeUntilReady(EstimateRange.exactly(wait) + total, rough=not past_jobs)
 
 
 HEALTH_DAYS: Final = 7
-
-
 MAX_FAILED_SHARE: Final = 0.05
-"""From this share of failed requests on, a model is not well."""
+"""A model is unhealthy from this share of failed requests on."""
 
 
 def recent_usage(tenant: Tenant, hplms: Iterable[Hplm]) -> QuerySet[UsageDay]:
-    """By what the health of these models is judged: their usage in the last days, and nothing of what another
-    of the same name was asked, which is deleted now."""
+    """The usage of these models in the last ``HEALTH_DAYS``, without that of deleted namesakes."""
     return _recent_usage(tenant).filter(model_name__in=[hplm.name for hplm in hplms])
 
 
 def hplms_failing(tenant: Tenant) -> QuerySet[Hplm]:
-    """The tenant's models that answer, and of which too many requests failed in the last days."""
-    summed = _recent_usage(tenant).order_by().values("model_name")
-    counted = summed.annotate(asked_for=Sum("requests"), went_wrong=Sum("failed"))
-    ill = counted.filter(asked_for__gt=0, went_wrong__gte=F("asked_for") * MAX_FAILED_SHARE)
-    answering = Alias.unscoped.filter(hplm=OuterRef("pk"), name=DEFAULT_ALIAS)
-    live = Hplm.objects.for_tenant(tenant).filter(Exists(answering), deleted_at=None)
-    return live.filter(name__in=ill.values("model_name"))
+    """The tenant's served models whose share of failed requests in the last ``HEALTH_DAYS`` is too high."""
+    usage = _recent_usage(tenant).order_by().values("model_name")
+    counts = usage.annotate(total_requests=Sum("requests"), total_failed=Sum("failed"))
+    failing = counts.filter(total_requests__gt=0, total_failed__gte=F("total_requests") * MAX_FAILED_SHARE)
+    default_alias = Alias.unscoped.filter(hplm=OuterRef("pk"), name=DEFAULT_ALIAS)
+    served = Hplm.objects.for_tenant(tenant).filter(Exists(default_alias), deleted_at=None)
+    return served.filter(name__in=failing.values("model_name"))
 
 
 def _recent_usage(tenant: Tenant) -> QuerySet[UsageDay]:
     since = datetime.now(UTC).date() - timedelta(days=HEALTH_DAYS)
-    named = Hplm.objects.for_tenant(tenant).filter(deleted_at=None, name=OuterRef("model_name"))
-    return usage_of(tenant, since).filter(Exists(named.filter(created_at__date__lte=OuterRef("day"))))
+    living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None, name=OuterRef("model_name"))
+    return usage_of(tenant, since).filter(Exists(living.filter(created_at__date__lte=OuterRef("day"))))

@@ -1,4 +1,4 @@
-"""The root recommended for an upload, and how its tokenizer fits the files of a check."""
+"""The root recommended for an upload, and the fit of its tokenizer to the files of a check."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,15 +18,17 @@ from versiontree.tree.tokenizer_fit import files_fit, root_max_tokens
 
 @dataclass(frozen=True, slots=True)
 class RecommendedRoot:
-    """The newest ready version of a root; ``why`` goes on after its name and a comma."""
+    """The newest ready version of a root. ``why`` continues a sentence after the root's name and a comma."""
 
     version: Version
     why: str
 
 
 def root_recommended(tenant: Tenant | None, measured: Iterable[Coverage] = ()) -> RecommendedRoot | None:
-    """The root whose tables, or whose domains' tables, hold most of an upload as far as that was measured;
-    else the one that reads the longest texts, and of several such the newest. None where no root is ready."""
+    """The root with the best coverage of an upload, by its own tables or those of its domains.
+
+    Without measurements: the root for the longest texts, the newest of those. None if no root is ready.
+    """
     newest: dict[int, Version] = {}
     for version in parents_ready_for(tenant).filter(kind=VersionKind.ROOT):
         newest.setdefault(version.root_id, version)
@@ -34,20 +36,20 @@ def root_recommended(tenant: Tenant | None, measured: Iterable[Coverage] = ()) -
         return None
     if len(newest) == 1:
         return RecommendedRoot(next(iter(newest.values())), "the only root that is ready")
-    known = [one for one in measured if not one.fault and one.version.root_id in newest]
+    known = [one for one in measured if not one.error_message and one.version.root_id in newest]
     if best := max(known, key=lambda one: one.rank, default=None):
-        return RecommendedRoot(newest[best.version.root_id], _holds(best))
+        return RecommendedRoot(newest[best.version.root_id], _best_coverage(best))
     longest = {key: _longest(version) for key, version in newest.items()}
-    most = max(longest.values())
-    first, *others = (version for key, version in newest.items() if longest[key] == most)
-    alone = "the newest of those that read" if others else "the only one that reads"
-    return RecommendedRoot(first, f"{alone} texts of {most:,} tokens")
+    max_tokens = max(longest.values())
+    first, *others = (version for key, version in newest.items() if longest[key] == max_tokens)
+    reason = "the newest of those that read" if others else "the only one that reads"
+    return RecommendedRoot(first, f"{reason} texts of {max_tokens:,} tokens")
 
 
-def _holds(best: Coverage) -> str:
+def _best_coverage(best: Coverage) -> str:
     domain = best.version.domain
-    whose = f"whose domain {domain.name} has the tables that hold" if domain else "whose tables hold"
-    return f"{whose} most of it ({best.rank[0]:.1%} of the fragments)"
+    owner = f"whose domain {domain.name} covers" if domain else "whose tables cover"
+    return f"{owner} most of it ({best.rank[0]:.1%} of the fragments)"
 
 
 def _longest(version: Version) -> int:
@@ -58,8 +60,10 @@ def _longest(version: Version) -> int:
 
 
 def checked_fit(check: UploadCheck, checked: CheckResult) -> dict[str, Any]:
-    """Under ``fit``: how the recommended root reads rows of the files, so many and no more, drawn evenly
-    (``tenants.base.hooks.check_details``). Nothing where no root can be asked."""
+    """``{"fit": ...}``: how the recommended root's tokenizer reads a sample of the files. Empty without one.
+
+    Receiver of ``tenants.base.hooks.check_details``.
+    """
     root = root_recommended(check.tenant)
     if root is None:
         return {}

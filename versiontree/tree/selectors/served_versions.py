@@ -1,5 +1,7 @@
-"""What the database knows of the versions that are served, as plain rows: ten thousand model instances would
-take seconds."""
+"""The versions that are served, and their artifacts, as plain rows.
+
+Ten thousand model instances would take seconds.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,7 @@ from versiontree.tree.selectors.lineage import COMPACTS, without_compacted
 
 @dataclass(frozen=True, slots=True)
 class ServedVersion:
-    """A version of a model that is served; ``pairs`` as its dataset has it, where it says so."""
+    """A served version of a model. ``pairs`` is that of its dataset, if known."""
 
     COLUMNS: ClassVar = (
         *("pk", "parent_id", "number", "digest", "hplm__name", "hplm__task", "config__dataset__pairs"),
@@ -33,8 +35,11 @@ class ServedVersion:
 
 
 class ArtifactLink(NamedTuple):
-    """An artifact in its role for a version: of the root, of the domain if it is a domain's and of the tenant
-    if the domain is a tenant's; ``compacts`` are the versions whose tables it holds."""
+    """An artifact in one role of a version.
+
+    ``domain`` is set for a domain's version, ``tenant`` if the domain is a tenant's. ``compacts`` are the
+    versions whose tables it merges.
+    """
 
     version_id: int
     role: str
@@ -47,13 +52,13 @@ class ArtifactLink(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """What the version is of, in words: a domain, with its tenant if it has one, or else the root."""
+        """The name of the version's domain, with the tenant if it has one, or of its root."""
         if self.domain is None:
             return self.root
         return f"{self.tenant}/{self.domain}" if self.tenant else self.domain
 
     def checksums(self) -> dict[str, str]:
-        """sha256 by name of file."""
+        """The sha256 of each file by name."""
         return {name: entry["sha256"] for name, entry in self.files.items()}
 
 
@@ -62,12 +67,12 @@ LINK_COLUMNS = (
     *(f"version__config__{COMPACTS}", "artifact__digest", "artifact__files"),
 )
 ArtifactLinks = Mapping[str, Mapping[int, ArtifactLink]]
-"""By role, then by version."""
+"""Artifact links by role and version id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedBranch:
-    """What the models below a version share: the root, and lower layers and tables, nearest first."""
+    """What all models below a version share: the root, and lower layers and tables, nearest first."""
 
     root: ArtifactLink
     lowers: tuple[ArtifactLink, ...]
@@ -75,19 +80,19 @@ class ServedBranch:
 
     @classmethod
     def of(cls, chain: Iterator[int], links: ArtifactLinks) -> Self:
-        """Of the versions on the way up to the root."""
-        way = list(chain)
+        """The branch of a version and its ancestors, by their ids."""
+        path = list(chain)
         plots = links["plot"]
-        read = without_compacted(way, {pk: link.compacts or () for pk, link in plots.items()})
+        read = without_compacted(path, {pk: link.compacts or () for pk, link in plots.items()})
         return cls(
-            root=next(links["root"][pk] for pk in way if pk in links["root"]),
-            lowers=tuple(links["lower"][pk] for pk in way if pk in links["lower"]),
+            root=next(links["root"][pk] for pk in path if pk in links["root"]),
+            lowers=tuple(links["lower"][pk] for pk in path if pk in links["lower"]),
             tables=tuple(plots[pk] for pk in read if pk in plots),
         )
 
 
 def links_by_role() -> ArtifactLinks:
-    """The artifacts of all versions that can be used; one query."""
+    """The artifacts of all ready and retired versions. One query."""
     found: dict[str, dict[int, ArtifactLink]] = defaultdict(dict)
     usable = VersionArtifact.unscoped.filter(version__state__in=[VersionState.READY, VersionState.RETIRED])
     for row in usable.values_list(*LINK_COLUMNS):
@@ -97,7 +102,7 @@ def links_by_role() -> ArtifactLinks:
 
 
 def ancestor_ids(pk: int | None, parents: Mapping[int, int | None]) -> Iterator[int]:
-    """A version, its parent and so on up to the root."""
+    """The ids of a version and its ancestors, up to the root."""
     while pk is not None:
         yield pk
         pk = parents[pk]

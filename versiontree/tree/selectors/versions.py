@@ -1,4 +1,4 @@
-"""Reads. Each says whose rows it returns; ``tenant=None`` is the platform; foreign means not found."""
+"""Queries for roots, domains, models, versions and aliases. ``tenant=None`` is the platform."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
@@ -20,13 +20,13 @@ from versiontree.tree.models import (
     VersionArtifact,
 )
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.selectors.lineage import _tree
+from versiontree.tree.selectors.lineage import versions_with_tree_fields
 
 Row = TypeVar("Row", bound=Model)
 
 
 def roots_all() -> QuerySet[Root]:
-    """All roots, by name: they are everybody's."""
+    """All roots, by name. Every tenant sees them."""
     return Root.objects.all()
 
 
@@ -40,18 +40,18 @@ def domains_visible_to(tenant: Tenant | None) -> QuerySet[Domain]:
 
 
 def domain_of(tenant: Tenant | None, domain_id: int) -> Domain:
-    """A domain that the tenant owns (None: the platform does), or ``not_found``."""
+    """A domain of the tenant (None: of the platform), or ``not_found``."""
     found = Domain.unscoped.select_related("root", "tenant").filter(pk=domain_id, tenant=tenant).first()
     return _require(found, "domain")
 
 
 def domain_visible_to(tenant: Tenant | None, domain_id: int) -> Domain:
-    """A domain of the platform's or the tenant's, or ``not_found``."""
+    """A domain of the platform or the tenant, or ``not_found``."""
     return _require(domains_visible_to(tenant).filter(pk=domain_id).first(), "domain")
 
 
 def corpus_usable_by(tenant: Tenant | None, corpus_id: int) -> Corpus:
-    """A corpus of the platform's or the tenant's, or ``not_found``."""
+    """A corpus of the platform or the tenant, or ``not_found``."""
     return _require(corpora_usable_by(tenant).filter(pk=corpus_id).first(), "corpus", param="corpus")
 
 
@@ -61,7 +61,7 @@ def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
 
 
 def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
-    """The tenant's models that are not deleted, those with these words in their name, with their aliases."""
+    """The tenant's models with these words in their name, with their aliases, without deleted models."""
     aliases = Alias.objects.for_tenant(tenant).select_related("version")
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     for word in words.split():
@@ -79,7 +79,7 @@ def hplm_of(tenant: Tenant, name: str) -> Hplm:
 
 
 def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
-    """The platform's versions and the tenant's own, those of deleted models left out."""
+    """The platform's versions and the tenant's own, without those of deleted models."""
     rows: QuerySet[Version] = Version.unscoped.filter(version_visibility(tenant)).exclude(
         hplm__deleted_at__isnull=False
     )
@@ -87,7 +87,7 @@ def versions_visible_to(tenant: Tenant | None) -> QuerySet[Version]:
 
 
 def version_visible_to(tenant: Tenant | None, version_id: int, *, param: str | None = None) -> Version:
-    """A version of the platform's or the tenant's, or ``not_found``."""
+    """A version of the platform or the tenant, or ``not_found``."""
     found = versions_visible_to(tenant).filter(pk=version_id).first()
     return _require(found, "version", param=param)
 
@@ -105,31 +105,32 @@ def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
 
 
 def tree_for(tenant: Tenant | None, *, among: Iterable[Version] | None = None) -> list[Version]:
-    """The tree as the tenant sees it, or of it what is among these versions, each with ``tree_depth`` and
-    after its parent; three queries for any size, or two."""
-    seen = versions_visible_to(tenant) if among is None else among
-    hplms = {version.pk: version.hplm_id for version in seen}
-    # Above a model's version are others of the same model, then roots and domains: no need to walk all.
-    above = Q(hplm=None) | Q(hplm__in=set(hplms.values()) - {None})
-    rows = _tree().tree_filter(_visible(tenant) & above)
+    """The versions that the tenant sees, or those ``among`` these, parents first, with ``tree_depth``.
+
+    At most three queries for any size.
+    """
+    visible = versions_visible_to(tenant) if among is None else among
+    hplms = {version.pk: version.hplm_id for version in visible}
+    # The ancestors of a model's version are of the same model, a domain or a root: skip other models.
+    ancestors = Q(hplm=None) | Q(hplm__in=set(hplms.values()) - {None})
+    rows = versions_with_tree_fields().tree_filter(_visible(tenant) & ancestors)
     chosen = rows.filter(pk__in=hplms).select_related("root", "domain__root", "hplm__tenant", "tenant")
     return sorted(chosen.prefetch_related("jobs"), key=lambda node: node.pk)
 
 
 def artifact_bytes(tenant: Tenant) -> int:
-    """Bytes in the artifact store of the tenant's own versions and of their answers, those of deleted models
-    left out."""
+    """Bytes of the artifacts and stored answers of the tenant's versions, without those of deleted models."""
     deleted = Version.objects.for_tenant(tenant).filter(hplm__deleted_at__isnull=False)
     links = VersionArtifact.objects.for_tenant(tenant).exclude(version__in=deleted)
     answers = Evaluation.objects.for_tenant(tenant).exclude(version__in=deleted)
-    held = Artifact.objects.filter(
+    owned = Artifact.objects.filter(
         pk__in=links.order_by().values("artifact").union(answers.order_by().values("artifact"), all=True)
     )
-    return int(held.aggregate(total=Sum("size"))["total"] or 0)
+    return int(owned.aggregate(total=Sum("size"))["total"] or 0)
 
 
 def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
-    """The aliases of a model with the versions they point at."""
+    """The aliases of a model, by name, with their versions."""
     return Alias.unscoped.filter(hplm=hplm).select_related("version", "hplm").order_by("name")
 
 
@@ -139,7 +140,7 @@ def alias_of(hplm: Hplm, name: str) -> Alias:
 
 
 def alias_moves_of(hplm: Hplm) -> QuerySet[AliasMove]:
-    """Where the aliases of a model pointed, newest first."""
+    """The moves of a model's aliases, newest first."""
     return AliasMove.unscoped.filter(hplm=hplm).select_related("from_version", "to_version", "moved_by")
 
 
@@ -156,8 +157,10 @@ def _visible(tenant: Tenant | None) -> Q:
 
 
 def version_visibility(tenant: Tenant | None) -> Q:
-    """Of versions: those of roots, of the platform's published domains, and the tenant's own. The platform
-    itself sees all of its own."""
+    """Filter for versions of roots, of published platform domains, and of the tenant.
+
+    The platform (None) sees all of its own versions.
+    """
     if tenant is None:
         return Q(tenant=None)
     published = Q(domain=None) | Q(domain__published_at__isnull=False)
@@ -177,22 +180,22 @@ def _require(row: Row | None, what: str, *, param: str | None = None) -> Row:
 
 
 def version_warnings(version: Version) -> list[str]:
-    """The warnings of the version's data and of its jobs, once each."""
+    """The warnings in the version's config and in its metrics, without duplicates."""
     sources: Iterable[Any] = (version.config, *version.metrics.values())
-    found = [warning for source in sources if isinstance(source, Mapping) for warning in _described(source)]
+    found = [warning for source in sources if isinstance(source, Mapping) for warning in _warnings_in(source)]
     return list(dict.fromkeys(found))
 
 
-def _described(source: Mapping[str, Any]) -> Sequence[str]:
+def _warnings_in(source: Mapping[str, Any]) -> Sequence[str]:
     warnings = source.get("warnings") or []
     return [str(warning) for warning in warnings] if isinstance(warnings, list) else []
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
-    """Whether it is a figure; true and false are none."""
+    """Whether the value is an int or float, but not a bool."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def as_mapping(found: Any) -> Mapping[str, Any]:
-    """What was found where an object should be; empty when it is none."""
-    return found if isinstance(found, Mapping) else {}
+def as_mapping(value: Any) -> Mapping[str, Any]:
+    """The value if it is a mapping, else an empty one. For JSON that may come from an import."""
+    return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""Moving aliases: promotion and rollback are the same move; an alias that nobody needs is removed."""
+"""Move and remove aliases. Promotion and rollback are moves."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
 @transaction.atomic
 def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str = "") -> Alias:
-    """Point an alias of a model at one of its ready versions; the alias is made when it is new.
+    """Point an alias of a model at one of its ready versions. Creates the alias if it is new.
 
     Raises ``not_found`` (deleted model, a version of something else), ``model_not_ready``, ``invalid_field``.
     """
@@ -31,7 +31,7 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
     if target.state != VersionState.READY:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
-            f"{target.in_words} is {target.get_state_display().lower()}, so nothing can point at it.",
+            f"{target.in_words} is {target.get_state_display().lower()}; an alias needs a ready version.",
             param="version",
         )
     return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
@@ -39,9 +39,9 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
 
 @transaction.atomic
 def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> None:
-    """Take an alias away: requests that name it find nothing from then on. Its history stays.
+    """Remove an alias. Its history stays.
 
-    Raises ``not_found`` (deleted model, no such alias), ``conflict`` for the default.
+    Raises ``not_found`` (deleted model, no such alias), ``conflict`` for ``default``.
     """
     locked = hplm_lock(hplm=hplm)
     if locked is None:
@@ -68,17 +68,16 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
 
 
 def hplm_lock(*, hplm: Hplm) -> Hplm | None:
-    """The model as it is now, its row locked until the transaction ends. None where it was deleted.
+    """Lock the model's row until the transaction ends, and return the model. None if it was deleted.
 
-    Whoever moves an alias of it, a job that ends and may promote its version among them, or deletes it, has
-    that lock before those of its versions, jobs and aliases; of others only its tenant's quota is locked
-    earlier.
+    To avoid deadlocks, whoever moves its aliases or deletes it takes this lock after the lock on the tenant's
+    quota, and before those on its versions, jobs and aliases. Jobs that end may move its default alias.
     """
     return Hplm.unscoped.select_for_update(no_key=True).filter(pk=hplm.pk, deleted_at=None).first()
 
 
 def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str) -> Alias:
-    """Write the alias and its history; the caller has checked the version and opened the transaction."""
+    """Write the alias and its history. The caller has validated the version and opened the transaction."""
     alias = Alias.unscoped.select_for_update().filter(hplm=hplm, name=name).first()
     before = alias.version_id if alias else None
     if alias is not None and before == version.pk:
@@ -102,8 +101,7 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
 
 
 def _record(move: AliasMove, actor: Actor, *, verb: str, detail: dict[str, Any]) -> None:
-    """Write what has become of an alias where it is looked for: its history, the manifest, the audit log, and
-    webhooks."""
+    """Save a move of an alias, publish the manifest for pinned models, and notify audit log and webhooks."""
     move.save()
     hplm, name = move.hplm, move.name
     if hplm.pinned_at is not None:

@@ -1,7 +1,7 @@
-"""Compacting: a further version of a domain whose one table holds those of the versions before it.
+"""Compact domains: create a version whose single table merges those of the versions above it.
 
-Nothing that a version pins is changed: the versions before keep their tables and whoever stands on them reads
-those. Whoever builds on the new version reads one table instead of many, and gets the same answers.
+The earlier versions and the models on them keep their tables. What is built on the new version reads one
+table instead of many, with the same answers.
 """
 
 import logging
@@ -23,27 +23,27 @@ from versiontree.tree.services.versions import JobPlan, version_create
 log = logging.getLogger(__name__)
 
 MAX_CHAIN_LENGTH: Final = 4
-"""More tables than these on the way to the root are compacted: each costs every lookup that misses in it."""
+"""Longer chains of tables are compacted: every lookup searches the tables in turn."""
 
 
 @transaction.atomic
 def domain_compact(*, domain: Domain, actor: Actor) -> Version:
-    """A version of the domain whose table holds all tables of domains that its newest version reads.
+    """Create a version of the domain whose table merges all domain tables that its newest version reads.
 
-    Raises ``not_found`` when there are not two of them, and what ``domain_head`` raises.
+    Raises ``not_found`` if there are fewer than two, and what ``domain_head`` raises.
     """
     quota_reserve_version(tenant=domain.tenant, jobs=1)
     above = domain_head(domain=domain)
     tables = domain_tables(above)
     if len(tables) < 2:
         raise not_found("chain of tables to compact", param="domain")
-    held = [version.pk for version, _ in tables]
+    merged = [version.pk for version, _ in tables]
     version = version_create(
-        of=domain,
+        owner=domain,
         root=above.root,
         parent=above,
         tenant=above.tenant,
-        config={**config_inherited(above), COMPACTS: held},
+        config={**config_inherited(above), COMPACTS: merged},
         plans=[JobPlan(JobKind.COMPACT, {"plots": [artifact.digest for _, artifact in tables]})],
         actor=actor,
     )
@@ -58,21 +58,21 @@ def domain_compact(*, domain: Domain, actor: Actor) -> Version:
 
 
 def domains_compact_due() -> int:
-    """Compact every domain whose newest version reads too many tables; returns how many were begun."""
-    begun = 0
+    """Compact each domain whose newest version reads too many tables. Returns how many were started."""
+    started = 0
     for domain in Domain.unscoped.select_related("tenant", "root"):
-        # A version being built, a full quota, somebody else who was first: there will be another time.
+        # Not possible now (a version is being built, the quota is full): the next run tries again.
         with suppress(HmiError):
-            begun += _compact_if_due(domain)
-    return begun
+            started += _compact_if_due(domain)
+    return started
 
 
 @transaction.atomic
 def _compact_if_due(domain: Domain) -> bool:
-    tip = domain_head(domain=domain)
-    tried = Version.unscoped.filter(domain=domain, number__gt=tip.number, config__has_key=COMPACTS).exists()
-    # One that failed waits for a person to look at it and retry it.
-    if tried or len(domain_tables(tip)) <= MAX_CHAIN_LENGTH:
+    head = domain_head(domain=domain)
+    # A failed compaction is not repeated: a person must look at it and retry it.
+    failed = Version.unscoped.filter(domain=domain, number__gt=head.number, config__has_key=COMPACTS).exists()
+    if failed or len(domain_tables(head)) <= MAX_CHAIN_LENGTH:
         return False
     version = domain_compact(domain=domain, actor=None)
     log.info("%s reads too many tables; version %d compacts them", domain, version.number)

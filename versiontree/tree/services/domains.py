@@ -1,4 +1,4 @@
-"""Creating, updating, publishing and retiring domains."""
+"""Create, update, publish and retire domains."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -43,11 +43,11 @@ def domain_create(
     vectors: str = DEFAULT_VECTORS,
     published: bool = True,
 ) -> Version:
-    """A new domain under a ready version of a root or domain; without a tenant it is the platform's, and not
-    seen by tenants until it is ``published``.
+    """Create a domain under a ready version of a root or domain; jobs pretrain it and build its table.
 
-    Raises ``invalid_field``, ``conflict`` (the name), ``not_found`` (parent or corpus), ``model_not_ready``,
-    ``corpus_too_small``, ``quota_exceeded``.
+    Without a tenant it is the platform's; tenants see it once it is ``published``. Raises ``invalid_field``,
+    ``conflict`` (the name), ``not_found`` (parent or corpus), ``model_not_ready``, ``corpus_too_small``,
+    ``quota_exceeded``.
     """
     require_slug(name)
     config = _config(corpus, tenant, alpha, settings, vectors) | corpus_warnings(parent, corpus)
@@ -71,24 +71,20 @@ def domain_update(
     settings: Mapping[str, Any] | None = None,
     vectors: str | None = None,
 ) -> Version:
-    """A further version of a domain, pretrained on more text on top of its newest ready version.
+    """Create the next version of a domain, pretrained on more text on top of its newest ready version.
 
-    Keeps the coverage of that version and how its vectors are stored unless told otherwise. Raises
-    ``conflict`` while another version is being built, ``model_not_ready`` when there is none to build upon,
-    and what ``domain_create`` raises.
+    By default it inherits ``alpha`` and ``vectors`` of that version. Raises what ``domain_head`` and
+    ``domain_create`` raise.
     """
     earlier = Version.unscoped.filter(domain=domain).first()
     warnings = corpus_warnings(earlier, corpus) if earlier is not None else {}
     with transaction.atomic():
         quota_reserve_version(tenant=domain.tenant, jobs=2)
-        locked = Domain.unscoped.select_for_update(no_key=True).filter(pk=domain.pk).first()
-        if locked is None:
-            raise not_found("domain", param="domain")
-        above = _newest_ready(locked)
-        coverage = above.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
-        stored = above.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors
-        config = _config(corpus, locked.tenant, coverage, settings, stored) | warnings
-        return _create_version(locked, above, corpus, config, actor, verb="domain.update")
+        head = domain_head(domain=domain)
+        coverage = head.config.get("alpha", DEFAULT_ALPHA) if alpha is None else alpha
+        number_format = head.config.get("vectors", DEFAULT_VECTORS) if vectors is None else vectors
+        config = _config(corpus, domain.tenant, coverage, settings, number_format) | warnings
+        return _create_version(domain, head, corpus, config, actor, verb="domain.update")
 
 
 def _config(
@@ -98,10 +94,10 @@ def _config(
     settings: Mapping[str, Any] | None,
     vectors: str,
 ) -> dict[str, Any]:
-    kept = corpus_check(corpus=corpus, tenant=tenant)
+    about = corpus_check(corpus=corpus, tenant=tenant)
     corpus_require_size(corpus=corpus, what="A domain", words=django_settings.HMI_CORPUS_MIN_WORDS)
     return {
-        "corpus": kept,
+        "corpus": about,
         "alpha": alpha_check(alpha),
         "settings": settings_check(JobKind.FURTHER_PRETRAIN, settings),
         **settings_check(JobKind.BUILD_PLOT, {"vectors": vectors}),
@@ -120,30 +116,11 @@ def _create(root: Root, tenant: Tenant | None, name: str, description: str, acto
         ) from error
 
 
-def _newest_ready(domain: Domain) -> Version:
-    versions = Version.unscoped.filter(domain=domain)
-    building = versions.filter(state=VersionState.BUILDING).first()
-    if building is not None:
-        raise HmiError(
-            ErrorCode.CONFLICT,
-            f"Version {building.number} of {domain.name} is being built; an update goes on top of it.",
-            param="domain",
-        )
-    newest = versions.filter(state=VersionState.READY).order_by("-number").first()
-    if newest is None:
-        raise HmiError(
-            ErrorCode.MODEL_NOT_READY,
-            f"No version of the domain {domain.name} is ready to build upon.",
-            param="domain",
-        )
-    return newest
-
-
 def _create_version(
     domain: Domain, above: Version, corpus: Corpus, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
     version = version_create(
-        of=domain,
+        owner=domain,
         root=domain.root,
         parent=above,
         tenant=domain.tenant,
@@ -174,9 +151,9 @@ def _create_version(
 
 
 def domain_head(*, domain: Domain) -> Version:
-    """The newest ready version of a domain, whose row is locked until the transaction ends.
+    """The newest ready version of a domain. Locks the domain's row until the transaction ends.
 
-    Raises ``not_found``, ``conflict`` while a version is being built, ``model_not_ready`` when none is ready.
+    Raises ``not_found``, ``conflict`` while a version is being built, ``model_not_ready`` if none is ready.
     """
     assert transaction.get_connection().in_atomic_block
     locked = Domain.unscoped.select_for_update(no_key=True).filter(pk=domain.pk).first()
@@ -188,20 +165,20 @@ def domain_head(*, domain: Domain) -> Version:
         raise HmiError(
             ErrorCode.CONFLICT, f"Version {building.number} of {locked.name} is being built.", param="domain"
         )
-    tip = versions.filter(state=VersionState.READY).order_by("-number").first()
-    if tip is None:
+    head = versions.filter(state=VersionState.READY).order_by("-number").first()
+    if head is None:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY, f"No version of the domain {locked.name} is ready.", param="domain"
         )
-    return tip
+    return head
 
 
 @transaction.atomic
 def domain_publish(*, domain: Domain, actor: Actor) -> bool:
-    """Let tenants see a domain of the platform's and build upon it; False when they do already.
+    """Publish a platform domain, so that tenants can build upon it. False if it is published already.
 
-    Raises ``not_found`` (absent, or a tenant's), ``model_not_ready`` while no version of it is ready, and
-    ``conflict`` when the domain that it grows from is not published.
+    Raises ``not_found`` (unknown, or a tenant's), ``model_not_ready`` if no version of it is ready, and
+    ``conflict`` if its parent domain is not published.
     """
     locked = _lock(domain)
     if locked.tenant_id is not None:
@@ -216,7 +193,7 @@ def domain_publish(*, domain: Domain, actor: Actor) -> bool:
     hidden = versions.filter(number=1, parent__domain__published_at=None).exclude(parent__domain=None)
     if above := hidden.values_list("parent__domain__name", flat=True).first():
         raise HmiError(
-            ErrorCode.CONFLICT, f"{locked.name} grows from {above}: publish that first.", param="domain"
+            ErrorCode.CONFLICT, f"{locked.name} builds on {above}: publish that first.", param="domain"
         )
     Domain.unscoped.filter(pk=locked.pk).update(published_at=timezone.now())
     audit_record(verb="domain.publish", subject=locked.name, tenant=None, actor=actor)
@@ -225,11 +202,10 @@ def domain_publish(*, domain: Domain, actor: Actor) -> bool:
 
 @transaction.atomic
 def domain_retire(*, domain: Domain, actor: Actor) -> int:
-    """Let nobody build upon a domain any more; returns how many versions were retired. What stands on it is
-    answered as before, and its tables stay as long as something does.
+    """Retire all versions of a domain, so that nobody can build upon it. Returns how many.
 
-    Raises ``has_dependents`` while jobs of it are active, ``not_found``, and ``invalid_transition`` when no
-    version of it is ready.
+    Models and domains that use it are served as before. Raises ``has_dependents`` while its jobs are active,
+    ``not_found``, and ``invalid_transition`` if no version of it is ready.
     """
     locked = _lock(domain)
     if active := list(Job.unscoped.filter(version__domain=locked, state__in=ACTIVE)):
@@ -241,13 +217,13 @@ def domain_retire(*, domain: Domain, actor: Actor) -> int:
     )
     if not retired:
         raise HmiError(ErrorCode.INVALID_TRANSITION, f"No version of {locked.name} is ready to be retired.")
-    standing = dependents_of(locked)
+    dependents = dependents_of(locked)
     audit_record(
         verb="domain.retire",
         subject=locked.name,
         tenant=locked.tenant,
         actor=actor,
-        detail={"versions": retired, "domains": standing.domain_count, "models": standing.hplm_count},
+        detail={"versions": retired, "domains": dependents.domain_count, "models": dependents.hplm_count},
     )
     return retired
 

@@ -1,4 +1,4 @@
-"""Keeping what a version answered, and having it answer again."""
+"""Record the answers of evaluated versions, and request evaluations."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,23 +18,25 @@ from versiontree.tree.serving_manifest import takes_pairs
 
 
 def evaluation_record(*, version: Version, artifact: Artifact, dataset: Mapping[str, Any]) -> None:
-    """Write down which artifact holds the answers of a version to the test rows of a dataset, as the
-    parameters of its job name that; in the transaction that ends the job."""
+    """Record the artifact with a version's answers to the test split of a dataset (the params of its job).
+
+    Call it in the transaction that ends the job.
+    """
     assert version.tenant is not None, "only models are evaluated, and each has a tenant"
     Evaluation.unscoped.update_or_create(
         version=version,
-        test=dataset["splits"][Split.TEST],
-        defaults={"tenant": version.tenant, "artifact": artifact, "dataset": dataset["name"]},
+        test_sha256=dataset["splits"][Split.TEST],
+        defaults={"tenant": version.tenant, "artifact": artifact, "dataset_name": dataset["name"]},
     )
 
 
 @transaction.atomic
 def evaluation_request(*, version: Version, dataset: Dataset, tenant: Tenant, actor: Actor) -> Job:
-    """Have a ready version of a model answer the test rows of a dataset, its own or another of its task.
+    """Queue a job that evaluates a ready version of a model on the test split of a dataset of the same task.
 
-    Its metrics stay those of its own evaluation. Raises ``not_found`` (deleted, or somebody else's dataset),
-    ``model_not_ready``, ``invalid_field`` (the dataset is of another task), ``conflict`` (a job of it is at
-    work), ``quota_exceeded``.
+    The version's metrics do not change. Raises ``not_found`` (deleted model, another tenant's dataset),
+    ``model_not_ready``, ``invalid_field`` (another task), ``conflict`` (a job of the version is active),
+    ``quota_exceeded``.
     """
     quota_reserve_jobs(tenant=tenant, adding=1)
     living = Hplm.objects.for_tenant(tenant).filter(versions=version, deleted_at=None)
@@ -64,13 +66,12 @@ def _check(version: Version, hplm: Hplm, dataset: Dataset) -> None:
     if dataset.task != hplm.task or dataset.pairs != takes_pairs(hplm.task, version.config):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"The dataset {dataset.name} is of another task than {hplm.name}: choose one that it could have"
-            " been made from.",
+            f"The dataset {dataset.name} is for another task than {hplm.name}.",
             param="dataset",
         )
     if Job.unscoped.filter(version=version, state__in=ACTIVE).exists():
         raise HmiError(
             ErrorCode.CONFLICT,
-            f"Version {version.number} of {hplm.name} is being evaluated already: wait for that job.",
+            f"Version {version.number} of {hplm.name} has an active job: wait until it has ended.",
             param="version",
         )

@@ -1,6 +1,6 @@
-"""Fine-tunings from files: asked for, begun by a worker that makes a dataset of them, cancelled.
+"""Fine-tuning jobs of the OpenAI API: create, start in a worker, cancel.
 
-What goes wrong once one was accepted stands in it; it has then failed.
+The worker makes a dataset of the files and then a version. Its errors are stored in the fine-tuning.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,11 +52,11 @@ from versiontree.tree.services.quota_reservations import (
 from versiontree.tree.services.versions import parent_check
 from versiontree.tree.training_settings import settings_check
 
-BEGIN_FINE_TUNING_TASK: Final = "tree.begin_fine_tuning"
+START_FINE_TUNING_TASK: Final = "tree.start_fine_tuning"
 MAX_ATTEMPTS: Final = 3
 RETRY_AFTER_S: Final = 10
 REDISPATCH_AFTER_S: Final = 30.0
-"""One whose message is older gets another; while a worker has it, that one comes to nothing."""
+"""A fine-tuning that was not started this long after its last message gets another one."""
 
 
 def fine_tuning_create(
@@ -69,14 +69,14 @@ def fine_tuning_create(
     name: str = "",
     options: Mapping[str, Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    asked: Mapping[str, Any] | None = None,
+    request_fields: Mapping[str, Any] | None = None,
 ) -> FineTuning:
-    """Ask for a new model called ``name`` (or by the id, without one) below the root or domain ``model``, or
-    for a further version of the model ``model``; a worker goes on from here.
+    """Create a fine-tuning and send it to a worker.
 
-    ``options`` are ``task``, ``columns``, ``separator`` and ``allow_leaks`` of the dataset. Raises
-    ``not_found`` (model, files), ``invalid_field``, ``conflict`` (the name), ``model_not_ready``,
-    ``quota_exceeded``.
+    If ``model`` is a root or domain, it makes a new model, called ``name`` or by default by the id. If
+    ``model`` is a model, it makes its next version. ``options`` are ``task``, ``columns``, ``separator`` and
+    ``allow_leaks`` of the dataset. Raises ``not_found`` (model, files), ``invalid_field``, ``conflict`` (the
+    name), ``model_not_ready``, ``quota_exceeded``.
     """
     base, number = base_by_name(tenant, model)
     files = {"training_file": training_file, "validation_file": validation_file}
@@ -92,7 +92,7 @@ def fine_tuning_create(
         model=model,
         options=dict(options or {}),
         settings=settings_check(JobKind.FINE_TUNE, settings),
-        asked=dict(asked or {}),
+        request_fields=dict(request_fields or {}),
         dispatched_at=timezone.now(),
         **files,
     )
@@ -113,11 +113,11 @@ def fine_tuning_create(
     return row
 
 
-def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
-    """Make a dataset of the files, and plant the version, unless somebody is at it or nobody wants it."""
-    with advisory_lock(f"fine-tuning {fine_tuning_id}") as ours:
-        waiting = FineTuning.unscoped.filter(pk=fine_tuning_id, state=FineTuningState.VALIDATING)
-        if not ours or not waiting.update(attempts=F("attempts") + 1):
+def fine_tuning_start(*, fine_tuning_id: UUID) -> None:
+    """Make a dataset of the files, and create the version. A no-op if another worker does it, or it ended."""
+    with advisory_lock(f"fine-tuning {fine_tuning_id}") as acquired:
+        validating = FineTuning.unscoped.filter(pk=fine_tuning_id, state=FineTuningState.VALIDATING)
+        if not acquired or not validating.update(attempts=F("attempts") + 1):
             return
         row = FineTuning.unscoped.select_related("tenant", "created_by", "api_key", "parent", "hplm").get(
             pk=fine_tuning_id
@@ -126,12 +126,11 @@ def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
             if row.attempts > MAX_ATTEMPTS:
                 raise HmiError(
                     ErrorCode.INTERNAL,
-                    f"Reading these files ended {MAX_ATTEMPTS} times without a result; the operator's log"
-                    " has the details.",
+                    f"Validating these files failed {MAX_ATTEMPTS} times. The server log has the details.",
                 )
-            _begin(row)
+            _start(row)
         except HmiError as error:
-            waiting.update(
+            validating.update(
                 state=FineTuningState.FAILED,
                 error=postgres_safe(error.to_json()["error"]),
                 finished_at=timezone.now(),
@@ -140,7 +139,7 @@ def fine_tuning_begin(*, fine_tuning_id: UUID) -> None:
 
 
 def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
-    """Begin nothing, or cancel the jobs; ``invalid_transition`` when it has ended."""
+    """Cancel a fine-tuning, and its jobs if they exist. Raises ``invalid_transition`` if it has ended."""
     with transaction.atomic():
         row = FineTuning.unscoped.select_for_update(of=("self",)).get(pk=fine_tuning.pk)
         if row.state == FineTuningState.VALIDATING:
@@ -162,16 +161,16 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
 
 
 def fine_tunings_redispatch() -> None:
-    """Ask again for all that nobody has begun; a worker leaves alone what another works on."""
+    """Send another message for each fine-tuning that was not started in time."""
     now = timezone.now()
     due = Q(dispatched_at__lt=now - timedelta(seconds=REDISPATCH_AFTER_S))
-    waiting = FineTuning.unscoped.filter(due, state=FineTuningState.VALIDATING)
-    for key in list(waiting.values_list("pk", flat=True)):
+    validating = FineTuning.unscoped.filter(due, state=FineTuningState.VALIDATING)
+    for key in list(validating.values_list("pk", flat=True)):
         FineTuning.unscoped.filter(pk=key).update(dispatched_at=now)
         _dispatch(key)
 
 
-def _begin(row: FineTuning) -> None:
+def _start(row: FineTuning) -> None:
     actor = row.created_by or row.api_key
     dataset = _create_dataset(row, actor)
     with transaction.atomic():
@@ -180,7 +179,7 @@ def _begin(row: FineTuning) -> None:
             _delete_dataset(row, actor)
             return
         version = _create_version(row, dataset, actor)
-        FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.BEGUN, version=version)
+        FineTuning.unscoped.filter(pk=row.pk).update(state=FineTuningState.STARTED, version=version)
 
 
 def _create_version(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
@@ -192,15 +191,15 @@ def _create_version(row: FineTuning, dataset: Dataset, actor: Actor) -> Version:
     }
     if row.hplm is not None:
         return hplm_update(hplm=row.hplm, **shared)
-    assert row.parent is not None  # the database sees to it
+    assert row.parent is not None  # a constraint of the table
     return hplm_create(tenant=row.tenant, name=row.name, parent=row.parent, **shared)
 
 
 def _create_dataset(row: FineTuning, actor: Actor) -> Dataset:
-    """That of an earlier attempt, whose worker died, or a new one."""
-    made = _datasets(row).first()
-    if made is not None:
-        return made
+    """The dataset of an earlier attempt whose worker died, else a new one."""
+    existing = _datasets(row).first()
+    if existing is not None:
+        return existing
     splits = {"train": ("training_file", row.training_file), "dev": ("validation_file", row.validation_file)}
     options = dict(row.options)
     with upload_store().workspace() as workspace:
@@ -211,16 +210,16 @@ def _create_dataset(row: FineTuning, actor: Actor) -> Dataset:
             file = file_of(row.tenant, key, param=param)
             with report_errors_at(param):
                 files[split] = (file.filename, _rows(file, workspace / split, options))
-        with _blame_file({split: param for split, (param, _) in splits.items()}):
+        with _errors_name_file_params({split: param for split, (param, _) in splits.items()}):
             return dataset_upload(
                 tenant=row.tenant, name=_dataset_name(row), files=files, actor=actor, **options
             )
 
 
 def _delete_dataset(row: FineTuning, actor: Actor) -> None:
-    """Delete what an attempt has made, on which nothing was planted."""
+    """Delete the datasets of earlier attempts, unless they are used."""
     for dataset in _datasets(row):
-        with suppress(HmiError):  # somebody has found a use for it
+        with suppress(HmiError):  # something else uses it
             dataset_delete(dataset=dataset, actor=actor)
 
 
@@ -233,23 +232,23 @@ def _dataset_name(row: FineTuning) -> str:
 
 
 def _rows(file: File, target: Path, options: dict[str, Any]) -> StoredFile:
-    """The rows of the file as the product has them; the first file says which task they are for."""
-    kept = stored_file(file)
-    source = Source(kept.path, file.filename)
+    """The file's rows in the format of datasets. The first file sets ``options["task"]`` if it is missing."""
+    stored = stored_file(file)
+    source = Source(stored.path, file.filename)
     columns = first_row_columns(source)
     if "columns" not in options and is_conversation(columns):
         options.setdefault("task", detect_task(columns))
-        verify_file(kept, name=file.filename)
+        verify_file(stored, name=file.filename)
         convert_conversations(source, target, columns)
         return StoredFile(target, digest_file(target))
     if "task" not in options:
         options["task"] = detect_task(columns)
-    return kept
+    return stored
 
 
 @contextmanager
-def _blame_file(params: Mapping[str, str]) -> Iterator[None]:
-    """What is wrong with a split is reported at the file that it came in."""
+def _errors_name_file_params(params: Mapping[str, str]) -> Iterator[None]:
+    """Replace the split that an error names in ``param`` by the parameter of its file."""
     try:
         yield
     except HmiError as error:
@@ -261,18 +260,18 @@ def _set_base_hplm(row: FineTuning, hplm: Hplm, number: int | None, name: str) -
     if name not in ("", hplm.name):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"A further version of {hplm.name} keeps that name; leave the suffix out.",
+            f"A further version of {hplm.name} keeps that name; omit the suffix.",
             param="suffix",
         )
     current = hplm.aliases.filter(name="default").values_list("version__number", flat=True).first()
     if current is None:
         raise HmiError(
-            ErrorCode.MODEL_NOT_READY, f"No version of {hplm.name} is ready to go on from.", param="model"
+            ErrorCode.MODEL_NOT_READY, f"No version of {hplm.name} is ready to train further.", param="model"
         )
     if number not in (None, current):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"{hplm.name} goes on from version {current}, where its alias default points.",
+            f"{hplm.name} is trained further from version {current}, where its alias default points.",
             param="model",
         )
     row.hplm, row.name = hplm, hplm.name
@@ -281,12 +280,12 @@ def _set_base_hplm(row: FineTuning, hplm: Hplm, number: int | None, name: str) -
 def _check_limit(tenant: Tenant) -> None:
     quota_lock(tenant=tenant)
     limit = django_settings.HMI_MAX_CHECKS
-    waiting = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING).count()
-    if waiting >= limit:
+    pending = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING).count()
+    if pending >= limit:
         raise HmiError(
             ErrorCode.QUOTA_EXCEEDED,
-            f"The files of {waiting} fine-tunings wait to be read; begin more when some of them have been.",
-            details={"quota": "checks", "limit": limit, "used": waiting},
+            f"{pending} fine-tunings wait for their files to be validated. Try again when some are done.",
+            details={"quota": "checks", "limit": limit, "used": pending},
             retry_after=RETRY_AFTER_S,
         )
 
@@ -305,10 +304,10 @@ def _record(verb: str, row: FineTuning, actor: Actor) -> None:
 
 
 def _dispatch(fine_tuning_id: UUID) -> None:
-    dispatch(BEGIN_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)
+    dispatch(START_FINE_TUNING_TASK, str(fine_tuning_id), queue=UPLOADS_QUEUE)
 
 
 def fine_tunings_of_file(file: File) -> Iterable[FineTuning]:
-    """The fine-tunings that wait to read the file."""
+    """The fine-tunings whose worker still has to read the file."""
     named = Q(training_file=file.pk) | Q(validation_file=file.pk)
     return FineTuning.unscoped.filter(named, tenant=file.tenant_id, state=FineTuningState.VALIDATING)

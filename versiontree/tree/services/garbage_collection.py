@@ -1,10 +1,9 @@
-"""Collecting garbage: artifacts that nothing living needs, and what ended jobs left behind.
+"""Garbage collection of artifacts that no live version needs, and of the staging folders of ended jobs.
 
-Living are versions that are ready, being built, or failed and so still to be retried; those of a deleted
-model for a while after it was deleted, and no longer; and any version that a job is at work for. A retired
-version of a domain says not since when it is, so it is kept only by what stands on it. A living version
-needs its own artifacts and those of the versions above it, less the tables that a compacted one holds for
-it. Uploads are not looked at.
+A version is live if it is building, ready or failed (it may be retried), or if one of its jobs is active. The
+versions of a deleted model stay live for a grace period. A retired version is not live. A live version needs
+its own artifacts and those of its ancestors, without tables that a compacted table replaces. Uploads are not
+collected.
 """
 
 import logging
@@ -34,11 +33,11 @@ from versiontree.tree.selectors.lineage import compacted_versions
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 24 * 3600.0
-"""What was made since stays, as a job may be about to attach it; so does what a model needs that was deleted
-since, as a person may notice a mistake."""
+"""Newer artifacts are kept, because a job may be about to attach them. So are those of models that were
+deleted more recently, because that may have been a mistake."""
 LOCK: Final = "artifact references"
 BATCH_SIZE: Final = 500
-"""So many are removed under one lock: nobody can attach meanwhile."""
+"""How many are removed under one lock, during which no job can attach artifacts."""
 
 ArtifactName = tuple[str, str]
 """Kind and digest of an artifact."""
@@ -46,7 +45,7 @@ ArtifactName = tuple[str, str]
 
 @dataclass(slots=True)
 class CollectionReport:
-    """What was removed, or would have been: artifacts by name, bytes, staging folders by job."""
+    """What was removed, or would be in a dry run: artifacts, their bytes, and staging folders by job id."""
 
     artifacts: list[str] = field(default_factory=list)
     size: int = 0
@@ -54,39 +53,40 @@ class CollectionReport:
 
 
 def artifacts_collect(*, grace_s: float = GRACE_S, dry_run: bool = False) -> CollectionReport:
-    """Remove what nothing living needs and what is older than ``grace_s``; with ``dry_run`` only say so."""
+    """Remove unneeded artifacts and staging folders older than ``grace_s``. ``dry_run`` only reports them."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    done = CollectionReport()
-    found = _candidates(store, grace_s)
-    for start in range(0, len(found), BATCH_SIZE):
-        chosen = found[start : start + BATCH_SIZE]
-        removed = chosen if dry_run else _remove(chosen, store, grace_s)
+    report = CollectionReport()
+    candidates = _candidates(store, grace_s)
+    for start in range(0, len(candidates), BATCH_SIZE):
+        batch = candidates[start : start + BATCH_SIZE]
+        removed = batch if dry_run else _remove(batch, store, grace_s)
         for (kind, digest), size in removed:
-            done.artifacts.append(f"{kind}/{digest[:12]}")
-            done.size += size
-    done.staging = _remove_staging(store, grace_s, dry_run=dry_run)
-    if done.artifacts or done.staging:
+            report.artifacts.append(f"{kind}/{digest[:12]}")
+            report.size += size
+    report.staging = _remove_staging(store, grace_s, dry_run=dry_run)
+    if report.artifacts or report.staging:
         log.info(
-            "%s %d artifacts (%d bytes) and the leftovers of %d jobs",
+            "%s %d artifacts (%d bytes) and the staging folders of %d jobs",
             "Would remove" if dry_run else "Removed",
-            len(done.artifacts),
-            done.size,
-            len(done.staging),
+            len(report.artifacts),
+            report.size,
+            len(report.staging),
         )
-    return done
+    return report
 
 
 def artifacts_discard(artifacts: list[tuple[ArtifactName, int]]) -> None:
-    """Remove these at once, with no time of grace, unless something living needs them: what they belonged to
-    is gone for good."""
+    """Remove these artifacts without a grace period, unless a live version needs them."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     for start in range(0, len(artifacts), BATCH_SIZE):
         _remove(artifacts[start : start + BATCH_SIZE], store, GRACE_S, include_recent=True)
 
 
 def artifacts_needed(*, grace_s: float) -> set[int]:
-    """The ids of the artifacts that living versions need, those of models that were deleted less than
-    ``grace_s`` ago among them; four queries for any tree."""
+    """The ids of the artifacts that live versions need, including models deleted less than ``grace_s`` ago.
+
+    Four queries for any tree.
+    """
     since = timezone.now() - timedelta(seconds=grace_s)
     versions = {version.pk: version for version in Version.unscoped.select_related("hplm").defer("metrics")}
     busy = set(Job.unscoped.filter(state__in=ACTIVE).values_list("version_id", flat=True))
@@ -97,12 +97,12 @@ def artifacts_needed(*, grace_s: float) -> set[int]:
         links.setdefault(version_id, []).append((Role.ANSWERS, artifact))
     needed: set[int] = set()
     for version in versions.values():
-        if version.pk in busy or _is_living(version, since):
+        if version.pk in busy or _is_live(version, since):
             needed.update(_needs(version, versions, links))
     return needed
 
 
-def _is_living(version: Version, since: datetime) -> bool:
+def _is_live(version: Version, since: datetime) -> bool:
     deleted_at = version.hplm.deleted_at if version.hplm is not None else None
     if deleted_at is not None:
         return deleted_at > since
@@ -112,21 +112,21 @@ def _is_living(version: Version, since: datetime) -> bool:
 def _needs(
     version: Version, versions: dict[int, Version], links: dict[int, list[tuple[str, int]]]
 ) -> Iterator[int]:
-    """The artifacts of the version and of those above it."""
-    held: set[int] = set()
+    """The ids of the artifacts of the version and its ancestors."""
+    merged: set[int] = set()
     node: Version | None = version
     while node is not None:
         for role, artifact in links.get(node.pk, ()):
-            if not (role == Role.PLOT and node.pk in held):
+            if not (role == Role.PLOT and node.pk in merged):
                 yield artifact
-        # While it is being made, a compacted table needs those that it is to hold.
-        if node.state in (VersionState.READY, VersionState.RETIRED) and node.pk not in held:
-            held.update(compacted_versions(node.config))
+        # A compacted table that is being built still needs the tables that it replaces.
+        if node.state in (VersionState.READY, VersionState.RETIRED) and node.pk not in merged:
+            merged.update(compacted_versions(node.config))
         node = versions[node.parent_id] if node.parent_id is not None else None
 
 
 def _candidates(store: ArtifactStore, grace_s: float) -> list[tuple[ArtifactName, int]]:
-    """What may be removed, with its size: artifacts by age of their row, then files that no row speaks of."""
+    """What may be removed, with its size: artifacts, oldest row first, then folders without a row."""
     needed = artifacts_needed(grace_s=grace_s)
     known: set[ArtifactName] = set()
     found: list[tuple[ArtifactName, int]] = []
@@ -143,63 +143,63 @@ def _candidates(store: ArtifactStore, grace_s: float) -> list[tuple[ArtifactName
 
 
 def _remove(
-    chosen: list[tuple[ArtifactName, int]],
+    candidates: list[tuple[ArtifactName, int]],
     store: ArtifactStore,
     grace_s: float,
     *,
     include_recent: bool = False,
 ) -> list[tuple[ArtifactName, int]]:
-    """Remove rows, links and files, but of what somebody needs after all; returns what went.
+    """Remove rows, links and files of candidates that are still unneeded, and return them.
 
-    Files go only once the rows are gone for good: until then they are aside, and come back if that fails.
+    The files are moved to a trash folder. They are deleted once the rows are, or moved back if that fails.
     """
-    with _trash(store) as aside, transaction.atomic():
+    with _trash(store) as trash, transaction.atomic():
         advisory_xact_lock(LOCK)
         needed = artifacts_needed(grace_s=grace_s)
-        digests = [digest for (_, digest), _ in chosen]
+        digests = [digest for (_, digest), _ in candidates]
         rows = Artifact.objects.filter(digest__in=digests).values_list("kind", "digest", "pk")
         pks = {(kind, digest): pk for kind, digest, pk in rows}
-        # Files that a job makes again are young again, and those that had no row may have one by now.
+        # A job may have written the files again, or added a row for them, since the candidates were listed.
         removed = [
             (name, size)
-            for name, size in chosen
+            for name, size in candidates
             if pks.get(name) not in needed and (include_recent or _is_old(store.path(*name), grace_s))
         ]
         gone = [pks[name] for name, _ in removed if name in pks]
         VersionArtifact.unscoped.filter(artifact__in=gone).delete()
         Artifact.objects.filter(pk__in=gone).delete()
         for (kind, digest), _ in removed:
-            aside.take(store.path(kind, digest))
+            trash.move(store.path(kind, digest))
     return removed
 
 
 class _Trash:
-    """Folders taken out of the store in one step each, and where they were."""
+    """Folders that were moved out of the store, with their former paths."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.taken: list[tuple[Path, Path]] = []
+        self.moved: list[tuple[Path, Path]] = []
 
-    def take(self, folder: Path) -> None:
-        """Take it out if it is there."""
+    def move(self, folder: Path) -> None:
+        """Move a folder into the trash, if it exists."""
         with suppress(FileNotFoundError):
-            self.taken.append((folder.rename(self.root / f"collected-{uuid4().hex}"), folder))
+            self.moved.append((folder.rename(self.root / f"collected-{uuid4().hex}"), folder))
 
 
 @contextmanager
 def _trash(store: ArtifactStore) -> Iterator[_Trash]:
-    """What is taken within is removed at the end, or put back when there is an error."""
-    aside = _Trash(store.root / INCOMING)
-    aside.root.mkdir(parents=True, exist_ok=True)
+    """A trash that is emptied at the end, or whose folders are moved back after an error."""
+    trash = _Trash(store.root / INCOMING)
+    trash.root.mkdir(parents=True, exist_ok=True)
     try:
-        yield aside
+        yield trash
     except BaseException:
-        for taken, folder in aside.taken:
-            with suppress(OSError):  # somebody has made the same again meanwhile
-                taken.rename(folder)
+        for moved, folder in trash.moved:
+            with suppress(OSError):  # the same artifact was written again meanwhile
+                moved.rename(folder)
         raise
-    for taken, _ in aside.taken:
-        shutil.rmtree(taken, ignore_errors=True)
+    for moved, _ in trash.moved:
+        shutil.rmtree(moved, ignore_errors=True)
 
 
 def _folders(store: ArtifactStore) -> Iterator[tuple[str, Path]]:
@@ -208,8 +208,7 @@ def _folders(store: ArtifactStore) -> Iterator[tuple[str, Path]]:
 
 
 def _is_old(folder: Path, grace_s: float) -> bool:
-    """Not made, or made again, a short while ago: a job touches the folder of what it makes. What is not
-    there, or goes while it is looked at, is old."""
+    """Whether the folder was not written for ``grace_s``. A folder that does not exist is old."""
     try:
         return time.time() - folder.stat().st_mtime >= grace_s
     except FileNotFoundError:
@@ -217,29 +216,26 @@ def _is_old(folder: Path, grace_s: float) -> bool:
 
 
 def _size(folder: Path) -> int:
-    """Bytes of the files in a folder, 0 when it goes meanwhile."""
+    """Bytes of the files in a folder, 0 if it is gone."""
     with suppress(FileNotFoundError):
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return 0
 
 
 def _remove_staging(store: ArtifactStore, grace_s: float, *, dry_run: bool) -> list[str]:
-    """Staging folders of jobs that have ended, or are gone."""
+    """Remove the staging folders of jobs that are not active, and return the job ids."""
     found = dict(staged_jobs(store.root))
     active = Job.unscoped.filter(pk__in=found, state__in=ACTIVE).values_list("pk", flat=True)
-    left = []
+    removed = []
     for job_id in sorted(found.keys() - set(active), key=str):
         if not _is_old(found[job_id], grace_s):
             continue
         if not dry_run:
             shutil.rmtree(found[job_id], ignore_errors=True)
-        left.append(str(job_id))
-    return left
+        removed.append(str(job_id))
+    return removed
 
 
 def artifact_refs_lock() -> None:
-    """Keep the collector out until the transaction ends. Many transactions may attach artifacts at once.
-
-    Under this lock an artifact that is in the store stays there.
-    """
+    """Keep the collector from removing artifacts until the transaction ends. The lock is shared."""
     advisory_xact_lock(LOCK, shared=True)

@@ -1,4 +1,4 @@
-"""Growing: a further version of a domain with the fragments that its traffic missed often."""
+"""Grow domains: create a version whose table has the fragments that requests often missed."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -19,32 +19,28 @@ from versiontree.tree.services.settings_inheritance import config_inherited
 from versiontree.tree.services.versions import JobPlan, version_create
 from versiontree.tree.training_settings import settings_check
 
-DEFAULT_SETTINGS: Final = {"minimum_count": 20, "minimum_tenants": 3, "most": 100_000}
-"""A fragment that few tenants have might say whose text it is from, so it stays out of what all read."""
-
-
+DEFAULT_SETTINGS: Final = {"min_count": 20, "min_tenants": 3, "max_fragments": 100_000}
+"""A fragment of few tenants could reveal whose text it is from, so shared tables leave it out."""
 MIN_TENANTS: Final = 2
-"""Less than this nobody may ask for where all read what is added."""
-
-
+"""The least ``min_tenants`` of a table that all tenants read."""
 SHARING_COOLDOWN: Final = timedelta(minutes=10)
-"""Long enough for what keeps the counts in step with the database to have come by."""
+"""Long enough for the periodic task that deletes the counts of tenants that stopped sharing."""
 
 
 @transaction.atomic
 def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | None = None) -> Version:
-    """A version of the domain with a table of what was missed at least ``minimum_count`` times in all, by at
-    least ``minimum_tenants`` tenants that share their counts; the ``most`` missed of them.
+    """Create a version of the domain with a table of often missed fragments.
 
-    What counts is missed under any version of the domain, and of a tenant's domain what that tenant missed.
-    Made with the lower layers of its newest version. Raises ``invalid_field`` and what ``domain_head``
-    raises.
+    A fragment is added if it was missed ``min_count`` times in all, by ``min_tenants`` tenants that share
+    their counts, and if it is among the ``max_fragments`` most missed ones. Misses under all versions of the
+    domain count; for a tenant's domain only those of that tenant. Raises ``invalid_field`` and what
+    ``domain_head`` raises.
     """
     chosen = _growth_settings(domain, settings)
     quota_reserve_version(tenant=domain.tenant, jobs=1)
     above = domain_head(domain=domain)
     version = version_create(
-        of=domain,
+        owner=domain,
         root=above.root,
         parent=above,
         tenant=above.tenant,
@@ -63,20 +59,20 @@ def domain_grow(*, domain: Domain, actor: Actor, settings: Mapping[str, Any] | N
 
 
 def tenants_sharing_counts() -> set[str]:
-    """The slugs of the tenants whose counts may be kept, as they say now.
+    """The slugs of the tenants that share their miss counts.
 
-    A tenant that has stopped sharing is left out for a while even if it shares again: what was counted before
-    must be gone first.
+    A tenant that stopped sharing is left out for ``SHARING_COOLDOWN`` even if it shares again: its earlier
+    counts must be deleted first.
     """
-    lately = timezone.now() - SHARING_COOLDOWN
-    sharing = Tenant.objects.filter(shares_fragment_counts=True).exclude(stopped_sharing_at__gt=lately)
+    recently = timezone.now() - SHARING_COOLDOWN
+    sharing = Tenant.objects.filter(shares_fragment_counts=True).exclude(stopped_sharing_at__gt=recently)
     return set(sharing.values_list("slug", flat=True))
 
 
 def tenants_to_grow_from(owner: Tenant | None) -> set[str]:
-    """The slugs of the tenants whose counts a domain of this owner grows from: a tenant's from its own alone.
+    """The slugs of the tenants whose counts a domain of this owner grows from: only the owner, if a tenant.
 
-    The counts of a table do not tell: an imported domain has the tables of the one it was exported from.
+    Filtering counts by table is not enough: an imported domain has the same tables as its original.
     """
     sharing = tenants_sharing_counts()
     return sharing if owner is None else sharing & {owner.slug}
@@ -85,20 +81,22 @@ def tenants_to_grow_from(owner: Tenant | None) -> set[str]:
 def _growth_settings(domain: Domain, settings: Mapping[str, Any] | None) -> dict[str, Any]:
     chosen = DEFAULT_SETTINGS | settings_check(JobKind.GROW, settings)
     if domain.tenant_id is not None:
-        # Only what that tenant missed is added, and only that tenant reads it.
-        return {**chosen, "minimum_tenants": 1}
-    if int(chosen["minimum_tenants"]) < MIN_TENANTS:
+        # Only this tenant's misses are added, and only this tenant reads the table.
+        return {**chosen, "min_tenants": 1}
+    if int(chosen["min_tenants"]) < MIN_TENANTS:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"A domain that all tenants read grows only by what at least {MIN_TENANTS} of them missed.",
-            param="minimum_tenants",
+            f"A domain of all tenants needs min_tenants of at least {MIN_TENANTS}.",
+            param="min_tenants",
         )
     return chosen
 
 
 def _tables(domain: Domain) -> list[str]:
-    """The tables of all versions of the domain, newest first: traffic is counted under the table of the
-    version that a model stands on, also where newer versions do not read that table any more."""
+    """The digests of the tables of all versions of the domain, newest first.
+
+    Misses are counted under the table of a model's parent, which newer versions may not read any more.
+    """
     links = VersionArtifact.unscoped.filter(version__domain=domain, role=Role.PLOT)
     digests = links.order_by("-version__number").values_list("artifact__digest", flat=True)
     return list(dict.fromkeys(digests))

@@ -1,6 +1,7 @@
-"""Creating, updating and deleting models."""
+"""Create, update, describe, pin and delete models."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -13,9 +14,9 @@ from tenants.datasets.models import Dataset
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
-from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import VersionKind, VersionState
-from versiontree.tree.services.metadata import license_check
+from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
     JOBS_PER_HPLM_VERSION,
     quota_reserve_hplm,
@@ -46,20 +47,20 @@ def hplm_create(
     license: str = "",  # noqa: A002
     reserved_by: FineTuning | None = None,
 ) -> Version:
-    """A new model under a ready version of a root or domain: jobs fine-tune it and measure it.
+    """Create a model under a ready version of a root or domain; jobs fine-tune and evaluate it.
 
     ``reserved_by`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
     ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
     """
     require_slug(name)
-    terms = license_check(license)
+    license_text = license_check(license)
     config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
     with transaction.atomic():
         quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         hplm = Hplm.unscoped.create(
-            tenant=tenant, name=name, task=dataset.task, license=terms, created_by=person(actor)
+            tenant=tenant, name=name, task=dataset.task, license=license_text, created_by=person(actor)
         )
         return _create_version(hplm, above, dataset, config, actor, verb="model.create")
 
@@ -73,23 +74,23 @@ def hplm_update(
     auto_promote: bool = True,
     reserved_by: FineTuning | None = None,
 ) -> Version:
-    """A further version of a model, fine-tuned on from the one its ``default`` alias points at.
+    """Create the next version of a model, trained further from the one that ``default`` points at.
 
-    It keeps the settings of that version, those of the PET among them, unless told otherwise; where they
-    leave nothing to go on from, ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the
-    new version once that is ready. Raises ``not_found`` (deleted, or a foreign dataset), ``invalid_field`` (a
-    dataset of the other task), ``model_not_ready``, ``quota_exceeded``.
+    It inherits the settings of that version. If the settings prevent training further,
+    ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the new version once it is ready.
+    Raises ``not_found`` (deleted model, another tenant's dataset), ``invalid_field`` (a dataset of another
+    task), ``model_not_ready``, ``quota_exceeded``.
     """
     earlier = Version.unscoped.filter(hplm=hplm).first()
-    told = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
+    fit_warnings = dataset_warnings(earlier, dataset).get("warnings", []) if earlier is not None else []
     with transaction.atomic():
         quota_reserve_version(tenant=hplm.tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         locked = _lock(hplm)
         before = _current(locked)
-        kept = settings_inherited(before, settings)
-        config = _config(dataset, locked.tenant, kept, auto_promote)
-        if told := [*start_warnings(before, kept, locked.task), *told]:
-            config["warnings"] = told
+        inherited = settings_inherited(before, settings)
+        config = _config(dataset, locked.tenant, inherited, auto_promote)
+        if warnings := [*start_warnings(before, inherited, locked.task), *fit_warnings]:
+            config["warnings"] = warnings
         if dataset.task != locked.task:
             raise HmiError(
                 ErrorCode.INVALID_FIELD,
@@ -102,13 +103,13 @@ def hplm_update(
 
 @transaction.atomic
 def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
-    """Stop serving a model and free its name and its datasets; its rows stay, its versions are retired.
+    """Delete a model: it is not served any more, and its name and datasets are free. Its rows stay.
 
-    Raises ``has_dependents`` while jobs of it are active, ``not_found`` when it is deleted already.
+    Raises ``has_dependents`` while its jobs are active, ``not_found`` if it is deleted already.
     """
     locked = _lock(hplm)
     if active := list(Job.unscoped.filter(version__hplm=locked, state__in=ACTIVE)):
-        raise has_dependents(f"Jobs of {locked.name} are still active; cancel them first, or wait", active)
+        raise has_dependents(f"Jobs of {locked.name} are active; cancel them or wait", active)
     now = timezone.now()
     for alias in Alias.unscoped.filter(hplm=locked):
         AliasMove.unscoped.create(
@@ -129,13 +130,56 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
     manifest_publish_on_commit()
 
 
+@transaction.atomic
+def hplm_set_description(*, hplm: Hplm, description: str, actor: Actor) -> Hplm:
+    """Set or clear the description, shown on the model's page and in its model card.
+
+    Raises ``invalid_field``.
+    """
+    text = "\n".join(line.rstrip() for line in description.strip().splitlines())
+    if len(text) > MAX_DESCRIPTION_LENGTH or not all(sign.isprintable() or sign in "\n\t" for sign in text):
+        message = f"This must be text of at most {MAX_DESCRIPTION_LENGTH:,} characters."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="description")
+    hplm.description = text
+    hplm.save(update_fields=["description"])
+    audit_record(verb="model.describe", subject=str(hplm), tenant=hplm.tenant, actor=actor)
+    return hplm
+
+
+@transaction.atomic
+def hplm_pin(*, hplm: Hplm, actor: Actor) -> bool:
+    """Keep the versions that the model's aliases point at in the memory of inference workers.
+
+    Returns False if it is pinned already. Raises ``not_found`` (deleted).
+    """
+    locked = _lock(hplm)
+    if locked.pinned_at is not None:
+        return False
+    return _set_pinned(locked, timezone.now(), "model.pin", actor)
+
+
+@transaction.atomic
+def hplm_unpin(*, hplm: Hplm, actor: Actor) -> bool:
+    """Undo ``hplm_pin``. Returns False if it was not pinned. Raises ``not_found`` (deleted)."""
+    locked = _lock(hplm)
+    return locked.pinned_at is not None and _set_pinned(locked, None, "model.unpin", actor)
+
+
+def _set_pinned(hplm: Hplm, pinned_at: datetime | None, verb: str, actor: Actor) -> bool:
+    hplm.pinned_at = pinned_at
+    hplm.save(update_fields=["pinned_at"])
+    audit_record(verb=verb, subject=str(hplm), tenant=hplm.tenant, actor=actor)
+    manifest_publish_on_commit()
+    return True
+
+
 def _config(
     dataset: Dataset, tenant: Tenant, settings: Mapping[str, Any] | None, auto_promote: bool
 ) -> dict[str, Any]:
-    kept = dataset_check(dataset=dataset, tenant=tenant)
+    about = dataset_check(dataset=dataset, tenant=tenant)
     return {
-        "dataset": kept,
-        "labels": kept["labels"],
+        "dataset": about,
+        "labels": about["labels"],
         "settings": settings_check(JobKind.FINE_TUNE, settings),
         "auto_promote": bool(auto_promote),
     }
@@ -154,7 +198,7 @@ def _current(hplm: Hplm) -> Version:
     if alias is None:
         raise HmiError(
             ErrorCode.MODEL_NOT_READY,
-            f"No version of the model {hplm.name} is ready to go on from.",
+            f"No version of the model {hplm.name} is ready to train further.",
             param="model",
         )
     return alias.version
@@ -164,7 +208,7 @@ def _create_version(
     hplm: Hplm, above: Version, dataset: Dataset, config: dict[str, Any], actor: Actor, *, verb: str
 ) -> Version:
     version = version_create(
-        of=hplm,
+        owner=hplm,
         root=above.root,
         parent=above,
         tenant=hplm.tenant,

@@ -1,9 +1,7 @@
-"""Whether there is room for what a tenant asks for. It is decided here, under one lock, so that nobody takes
-what somebody else was promised.
+"""Check the quotas of jobs, models and storage, under one lock for each tenant.
 
-A fine-tuning is accepted when it is asked for, and its files are read later: until then the jobs and the
-model that it is to make count as if they were there. ``reserved_by`` is the one whose turn has come: what it
-was promised does not stand in its own way.
+A fine-tuning reserves its jobs and its model when it is created, before they exist. ``reserved_by`` is the
+fine-tuning that now creates them, so its own reservation does not count.
 """
 
 from typing import Final
@@ -23,11 +21,11 @@ from versiontree.tree.models import FineTuning, FineTuningState, Hplm
 from versiontree.tree.selectors.versions import artifact_bytes
 
 JOBS_PER_HPLM_VERSION: Final = 2
-"""One fine-tunes a version, and one measures it."""
+"""Fine-tune and evaluate."""
 
 
 def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, reserved_by: FineTuning | None = None) -> None:
-    """Lock the tenant's quota and check that so many jobs still fit; the platform has none."""
+    """Lock the tenant's quota and check that it allows so many more jobs. The platform has no quota."""
     if tenant is None:
         return
     quota_lock(tenant=tenant)
@@ -35,9 +33,9 @@ def quota_reserve_jobs(*, tenant: Tenant | None, adding: int, reserved_by: FineT
 
 
 def quota_reserve_version(*, tenant: Tenant | None, jobs: int, reserved_by: FineTuning | None = None) -> None:
-    """As ``quota_reserve_jobs``, and refuse when uploads and artifacts have filled the tenant's storage.
+    """As ``quota_reserve_jobs``, and check that the tenant's storage is not full.
 
-    How big the new artifacts will be nobody knows yet, so one byte of room is enough.
+    The size of the new artifacts is not known yet, so one free byte is enough.
     """
     quota_reserve_jobs(tenant=tenant, adding=jobs, reserved_by=reserved_by)
     if tenant is not None:
@@ -47,17 +45,17 @@ def quota_reserve_version(*, tenant: Tenant | None, jobs: int, reserved_by: Fine
 def quota_reserve_hplm(
     *, tenant: Tenant, name: str, param: str = "name", reserved_by: FineTuning | None = None
 ) -> None:
-    """May the tenant have one more model, called so? For a transaction that has the quota's lock.
+    """Check that the tenant may have one more model of this name. Call it under the quota's lock.
 
-    Raises ``quota_exceeded``, and ``conflict`` where the name is taken or promised.
+    Raises ``quota_exceeded``, and ``conflict`` if the name is taken or reserved.
     """
     quota_check_models(tenant=tenant, having=hplms_in_use(tenant, reserved_by))
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
-    promised = _pending(tenant, reserved_by).filter(hplm=None)
+    reserved = _pending(tenant, reserved_by).filter(hplm=None)
     if living.filter(name=name).exists():
         raise HmiError(ErrorCode.CONFLICT, f"There is a model called {name!r} already.", param=param)
-    if promised.filter(name=name).exists():
-        message = f"A fine-tuning that has been asked for makes a model called {name!r}."
+    if reserved.filter(name=name).exists():
+        message = f"A fine-tuning is already creating a model called {name!r}."
         raise HmiError(ErrorCode.CONFLICT, message, param=param)
 
 
@@ -68,12 +66,12 @@ def jobs_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:
 
 
 def hplms_in_use(tenant: Tenant, reserved_by: FineTuning | None = None) -> int:
-    """How many models do."""
+    """How many models count against the tenant's quota."""
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None).count()
     return living + _pending(tenant, reserved_by).filter(hplm=None).count()
 
 
-def _pending(tenant: Tenant, but: FineTuning | None) -> QuerySet[FineTuning]:
-    """The fine-tunings that were accepted and have not begun."""
-    waiting = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING)
-    return waiting if but is None else waiting.exclude(pk=but.pk)
+def _pending(tenant: Tenant, excluded: FineTuning | None) -> QuerySet[FineTuning]:
+    """The fine-tunings that were created and not started."""
+    pending = FineTuning.objects.for_tenant(tenant).filter(state=FineTuningState.VALIDATING)
+    return pending if excluded is None else pending.exclude(pk=excluded.pk)

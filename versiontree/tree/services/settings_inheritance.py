@@ -1,4 +1,4 @@
-"""What a version that the platform makes of the one above it takes over from its config."""
+"""What a version inherits from the config of the version before it."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,60 +11,51 @@ from versiontree.tree.selectors.lineage import COMPACTS
 from versiontree.tree.training_settings import SETTING_SPECS, SettingValue, settings_check
 
 _VERSION_ONLY_KEYS: Final = frozenset({COMPACTS, "imported", "warnings", "grown"})
-"""What is said of one version alone: which tables its own holds, where it comes from, what was amiss with the
-text it learned from, how it grew."""
+"""Config keys that are not inherited."""
 
 
 def config_inherited(above: Version) -> dict[str, Any]:
-    """The config of a version without what is true of that version alone."""
+    """The config of a version without the keys that only concern that version."""
     return {name: value for name, value in above.config.items() if name not in _VERSION_ONLY_KEYS}
 
 
 PET_SHAPE_SETTINGS: Final = ("lora", "adapter", "output_adapter", "biases", "norms")
-"""The parts of a PET: only one of the same parts can be trained on."""
-
-
+"""The settings that define the shape of a PET. Training continues from a PET only if they are the same."""
 POOLING: Final = "pooling"
-
-
 TOKEN_TASKS: Final = (Task.TAGGING, Task.QUESTION_ANSWERING)
-"""Their heads read every token; there is nothing to pool."""
+"""Tasks whose heads read every token, so that ``pooling`` has no effect."""
 
 
 def settings_inherited(before: Version, chosen: Mapping[str, Any] | None) -> dict[str, SettingValue]:
-    """The settings of the version before, but for those that are chosen; else ``invalid_field``."""
+    """The settings of the version before, updated with the chosen ones. Raises ``invalid_field``."""
     return _settings_of(before) | settings_check(JobKind.FINE_TUNE, chosen)
 
 
 def start_warnings(before: Version, settings: Mapping[str, SettingValue], task: str) -> list[str]:
-    """What training with these settings cannot take over from the version before, in sentences."""
+    """Warnings about what training with these settings cannot continue from the version before."""
     earlier = _settings_of(before)
     number = before.number
-    if parts := [told for name in PET_SHAPE_SETTINGS if (told := _difference(name, earlier, settings))]:
+    if parts := [text for name in PET_SHAPE_SETTINGS if (text := _difference(name, earlier, settings))]:
         shape = f"its PET has another shape ({', '.join(parts)})"
         return [f"Training starts from the root's own layers, not from version {number}: {shape}."]
     pooling = _difference(POOLING, earlier, settings)
     if pooling and task not in TOKEN_TASKS:
-        return [f"The head starts anew, not from that of version {number}: it reads otherwise ({pooling})."]
+        return [f"The head starts anew, not from that of version {number}: its input differs ({pooling})."]
     return []
 
 
 def _settings_of(version: Version) -> dict[str, SettingValue]:
-    """What it was trained with, as far as this release knows such settings: a version may be imported."""
-    kept: dict[str, SettingValue] = {}
+    """The settings of a version, without those that this release does not know: it may be imported."""
+    known: dict[str, SettingValue] = {}
     for name, value in version.config.get("settings", {}).items():
         try:
-            kept |= settings_check(JobKind.FINE_TUNE, {name: value})
+            known |= settings_check(JobKind.FINE_TUNE, {name: value})
         except HmiError:
             continue
-    return kept
+    return known
 
 
 def _difference(name: str, earlier: Mapping[str, SettingValue], now: Mapping[str, SettingValue]) -> str:
     default = SETTING_SPECS[JobKind.FINE_TUNE][name].default
     before, after = earlier.get(name, default), now.get(name, default)
-    return "" if before == after else f"{name} {format_(after)} instead of {format_(before)}"
-
-
-def format_(value: SettingValue | None) -> str:
-    return str(value).lower()
+    return "" if before == after else f"{name} {after} instead of {before}".lower()

@@ -1,4 +1,4 @@
-"""The end of the jobs of a version: its artifacts are written down, and it is ready or has failed."""
+"""Complete versions when their jobs end: attach artifacts, mark them ready or failed, promote, retry."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -31,7 +31,7 @@ from versiontree.tree.serving_manifest import manifest_publish_on_commit
 def artifacts_attach(
     *, version: Version, artifacts: Iterable[tuple[str, StoredArtifact]], job: Job | None = None
 ) -> None:
-    """Write down which artifacts a job of this version made, while the collector of garbage stands still."""
+    """Attach artifacts to a version, under the lock that keeps the garbage collector out."""
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     artifact_refs_lock()
     for role, stored in artifacts:
@@ -51,13 +51,17 @@ def artifacts_attach(
 
 
 def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
-    """A version that has its artifacts is ready: it has a digest, is served, and may become the default. The
-    caller holds its model."""
+    """Mark a version with its artifacts as ready, serve it, and perhaps point ``default`` at it.
+
+    The caller holds the lock on its model.
+    """
     kind = VersionKind(version.kind)
     digests = dict(VersionArtifact.unscoped.filter(version=version).values_list("role", "artifact__digest"))
     missing = REQUIRED_ROLES[kind] - digests.keys()
     if missing:
-        raise HmiError(ErrorCode.INTERNAL, f"The jobs made no artifact for: {', '.join(sorted(missing))}.")
+        raise HmiError(
+            ErrorCode.INTERNAL, f"The jobs made no artifact of the roles: {', '.join(sorted(missing))}."
+        )
     became_ready = version_transition(
         version_id=version.pk,
         from_state=VersionState.BUILDING,
@@ -72,7 +76,7 @@ def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
 
 
 def _promote(hplm: Hplm, version: Version) -> None:
-    """Point ``default`` at the new version, unless it points at a newer one or was told to stay."""
+    """Point ``default`` at the new version, unless it points at a newer one or ``auto_promote`` is off."""
     current = Alias.unscoped.filter(hplm=hplm, name=DEFAULT_ALIAS).select_related("version").first()
     if current is None:
         alias_point(hplm=hplm, name=DEFAULT_ALIAS, version=version, actor=None, reason="First version")
@@ -84,7 +88,7 @@ def _promote(hplm: Hplm, version: Version) -> None:
 def version_retry(*, version: Version, actor: Actor) -> Job:
     """Retry the first job of a version that failed or was cancelled, and with it the rest of the chain.
 
-    Raises ``invalid_transition`` when there is none, and what ``job_retry`` raises.
+    Raises ``invalid_transition`` if there is none, and what ``job_retry`` raises.
     """
     jobs = Job.unscoped.filter(version=version).select_related("version", "tenant").order_by("created_at")
     job = jobs.filter(state__in=RETRYABLE).first()
@@ -94,14 +98,14 @@ def version_retry(*, version: Version, actor: Actor) -> Job:
 
 
 class VersionJobs(JobOwner):
-    """What jobs do to the version that they build (``versiontree.jobs.hooks``)."""
+    """The callbacks of jobs on their version (``versiontree.jobs.hooks``)."""
 
     def lock(self, *, version_id: int) -> None:
         version_lock(version_id=version_id)
 
     def lock_to_finish(self, *, version_id: int) -> None:
         hplm = Hplm.unscoped.filter(versions=version_id).first()
-        if hplm is not None:  # whose default alias the last job may move
+        if hplm is not None:  # the last job may move its default alias
             hplm_lock(hplm=hplm)
         version_lock(version_id=version_id)
 

@@ -1,6 +1,6 @@
-"""Creating versions with the jobs that build them, their state changes, and checks of their inputs.
+"""Create versions with the jobs that build them, change their state, and check their inputs.
 
-What a job's ``params`` hold (ids and checksums, so that a job does not depend on what is renamed later):
+The ``params`` of jobs (ids and checksums, so that later renaming does not matter):
 
 =================  ======================================================================
 convert            ``source``, ``name``, ``corpus``, ``settings``
@@ -8,13 +8,12 @@ further_pretrain   ``corpus``, ``settings``
 build_plot         ``corpus``, ``alpha`` (%), ``all_unigrams``, ``settings``
 fine_tune          ``dataset``, ``settings``
 evaluate           ``dataset``, ``settings``
-compact            ``plots``: the digests of the tables to be merged, nearest first
+compact            ``plots``: the digests of the tables to merge, nearest first
 grow               ``tables``: the digests of the tables whose misses count, ``settings``
 =================  ======================================================================
 
 ``corpus`` is ``{"id", "name", "sha256"}``; ``dataset`` is ``{"id", "name", "task", "pairs", "labels",
-"splits": {split: sha256}}``. The files a job works on besides are those of
-``selectors.build_inputs(version)``.
+"splits": {split: sha256}}``. A job's input artifacts are those of ``selectors.lineage.build_inputs``.
 """
 
 from collections.abc import Sequence
@@ -36,7 +35,7 @@ from versiontree.tree.models.version import LEGAL_VERSION_TRANSITIONS, VersionKi
 
 @dataclass(frozen=True, slots=True)
 class JobPlan:
-    """A job to be made."""
+    """The kind and params of a job to create."""
 
     kind: JobKind
     params: dict[str, Any]
@@ -44,7 +43,7 @@ class JobPlan:
 
 def version_create(
     *,
-    of: Root | Domain | Hplm,
+    owner: Root | Domain | Hplm,
     root: Root,
     parent: Version | None,
     tenant: Tenant | None,
@@ -54,12 +53,12 @@ def version_create(
     corpus: Corpus | None = None,
     dataset: Dataset | None = None,
 ) -> Version:
-    """A new version of a root, domain or model and its chain of jobs, the first of them queued.
+    """Create a version of a root, domain or model with its chain of jobs, and queue the first job.
 
-    To be called inside a transaction that holds the row of ``of``, so that numbers follow one another.
+    Call it inside a transaction that holds the lock on ``owner``, so that numbers are consecutive.
     """
-    kind, owner = _kind_and_owner(of)
-    last = Version.unscoped.filter(kind=kind, **owner).aggregate(last=Max("number"))["last"]
+    kind, owner_columns = _kind_and_owner(owner)
+    last = Version.unscoped.filter(kind=kind, **owner_columns).aggregate(last=Max("number"))["last"]
     version = Version.unscoped.create(
         kind=kind,
         parent=parent,
@@ -69,7 +68,7 @@ def version_create(
         corpus=corpus,
         dataset=dataset,
         created_by=person(actor),
-        **({"root": root} | owner),
+        **({"root": root} | owner_columns),
     )
     before: Job | None = None
     for plan in plans:
@@ -78,9 +77,9 @@ def version_create(
 
 
 def parent_check(*, parent: Version, tenant: Tenant | None, kinds: Sequence[VersionKind]) -> Version:
-    """The parent as the database has it now, fit for a child of this owner.
+    """The parent, read again, if this tenant can build upon it.
 
-    Raises ``not_found`` (absent, somebody else's, or of another kind) and ``model_not_ready``.
+    Raises ``not_found`` (unknown, another tenant's, or of another kind) and ``model_not_ready``.
     """
     found = Version.unscoped.select_related("root", "domain").filter(pk=parent.pk).first()
     owners = {None, tenant.pk if tenant else None}
@@ -102,14 +101,14 @@ def _is_unpublished(version: Version) -> bool:
 
 
 def corpus_check(*, corpus: Corpus, tenant: Tenant | None) -> dict[str, Any]:
-    """What a job keeps of a corpus that this owner may use; else ``not_found``."""
+    """The params of a job for a corpus that this tenant may use. Raises ``not_found``."""
     if corpus.tenant_id not in {None, tenant.pk if tenant else None}:
         raise not_found("corpus", param="corpus")
     return {"id": corpus.pk, "name": corpus.name, "sha256": corpus.sha256}
 
 
 def dataset_check(*, dataset: Dataset, tenant: Tenant) -> dict[str, Any]:
-    """What a job keeps of a dataset that this tenant may use; else ``not_found``."""
+    """The params of a job for a dataset of this tenant. Raises ``not_found``."""
     if dataset.tenant_id != tenant.pk:
         raise not_found("dataset", param="dataset")
     return {
@@ -122,16 +121,16 @@ def dataset_check(*, dataset: Dataset, tenant: Tenant) -> dict[str, Any]:
     }
 
 
-def _kind_and_owner(of: Root | Domain | Hplm) -> tuple[VersionKind, dict[str, Any]]:
-    if isinstance(of, Root):
-        return VersionKind.ROOT, {"root": of}
-    if isinstance(of, Domain):
-        return VersionKind.DOMAIN, {"domain": of}
-    return VersionKind.HPLM, {"hplm": of}
+def _kind_and_owner(owner: Root | Domain | Hplm) -> tuple[VersionKind, dict[str, Any]]:
+    if isinstance(owner, Root):
+        return VersionKind.ROOT, {"root": owner}
+    if isinstance(owner, Domain):
+        return VersionKind.DOMAIN, {"domain": owner}
+    return VersionKind.HPLM, {"hplm": owner}
 
 
 def job_create(*, version: Version, plan: JobPlan, after: Job | None, actor: Actor) -> Job:
-    """A job of a version: queued, or waiting for the one before it. For a transaction that holds its row."""
+    """Create a job: queued, or waiting for the job ``after``. Call it under the lock on the version."""
     now = timezone.now()
     first = after is None
     job = Job.unscoped.create(
@@ -155,7 +154,7 @@ def job_create(*, version: Version, plan: JobPlan, after: Job | None, actor: Act
 def version_transition(
     *, version_id: int, from_state: VersionState, to: VersionState, **changes: Any
 ) -> bool:
-    """Move a version from one state to another; False when it was not in the first."""
+    """Move a version from one state to another. False if it was not in the first."""
     if to not in LEGAL_VERSION_TRANSITIONS[from_state]:
         raise ValueError(f"illegal version transition {from_state} -> {to}")
     rows = Version.unscoped.filter(pk=version_id, state=from_state)
@@ -163,31 +162,29 @@ def version_transition(
 
 
 def version_lock(*, version_id: int) -> Version:
-    """The version, its row locked until the transaction ends: the jobs of one version change one at a time.
+    """Lock the version's row until the transaction ends, so that its jobs change one at a time.
 
-    Always taken before a job row is touched, and after the model's (``hplm_lock``), so that two
-    transactions cannot wait for each other.
+    To avoid deadlocks it is taken after the lock on the model (``hplm_lock``) and before any job row.
     """
     return Version.unscoped.select_for_update(no_key=True).get(pk=version_id)
 
 
 MIN_TEXTS: Final = 8
-"""What every job that reads a corpus asks for; `workers.training.corpus` has the same number, which it cannot
-take from here."""
+"""The least texts of a corpus for any job; repeated in `workers.training.corpus`, which imports no Django."""
 
 
 def corpus_require_size(*, corpus: Corpus, what: str, words: int = 0) -> None:
-    """Refuse a corpus of too few words or texts before a job is queued that would fail: ``corpus_too_small``.
+    """Raise ``corpus_too_small`` for a corpus with fewer than ``words`` words or ``MIN_TEXTS`` texts.
 
-    ``what`` is to be built from it, such as "A domain"; ``words`` is the least that it needs.
+    ``what`` is what needs the corpus, such as "A domain".
     """
-    for unit, having, least in (("words", corpus.words, words), ("texts", corpus.rows, MIN_TEXTS)):
-        if having < least:
+    for unit, count, minimum in (("words", corpus.words, words), ("texts", corpus.rows, MIN_TEXTS)):
+        if count < minimum:
             raise HmiError(
                 ErrorCode.CORPUS_TOO_SMALL,
-                f"{what} needs at least {least:,} {_IN_WORDS[unit]}; this corpus has {having:,}.",
+                f"{what} needs at least {minimum:,} {_IN_WORDS[unit]}; this corpus has {count:,}.",
                 param="corpus",
-                details={unit: having, "minimum": least},
+                details={unit: count, "minimum": minimum},
             )
 
 

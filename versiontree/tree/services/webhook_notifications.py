@@ -1,4 +1,4 @@
-"""What webhooks hear of jobs and aliases; each is called in the transaction of what it tells of."""
+"""Webhook events of jobs and aliases, created in the transaction of the change."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -18,7 +18,7 @@ WEBHOOK_EVENTS: Final[Mapping[JobState, EventKind]] = {
 
 
 def job_notify(*, job_id: UUID | str, state: JobState) -> None:
-    """A job is in this state now. Jobs of the platform are nobody's to hear of."""
+    """Notify webhooks of a job's new state. Jobs of the platform have no webhooks."""
     kind = WEBHOOK_EVENTS.get(state)
     if kind is None:
         return
@@ -41,8 +41,7 @@ def job_notify(*, job_id: UUID | str, state: JobState) -> None:
 
 
 def alias_notify(*, hplm: Hplm, name: str, before: int | None, version: Version | None) -> None:
-    """An alias points at this version now (None: it is removed), and pointed at the one with the id
-    ``before``."""
+    """Notify webhooks that an alias points at ``version`` (None: removed). ``before`` is the former id."""
     endpoints = subscribed_endpoints(hplm.tenant_id, EventKind.ALIAS_MOVED)
     if not endpoints:
         return
@@ -59,4 +58,4 @@ def alias_notify(*, hplm: Hplm, name: str, before: int | None, version: Version 
 
 
 def _version(version: Version) -> dict[str, object]:
-    return {"id": version.pk, "of": version.kind, "name": version.name, "number": version.number}
+    return {"id": version.pk, "kind": version.kind, "name": version.name, "number": version.number}

@@ -1,11 +1,14 @@
-"""What tells one kind of task from another when an hPLM learns it."""
+"""The interface of a kind of task, and what several kinds share."""
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -14,15 +17,27 @@ from inference.hplm.heads import Head
 from inference.hplm.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import Example
 
-UNKNOWN = -100
-"""The target of a place whose label the model does not know; it is left out of the loss."""
+IGNORE_INDEX = -100
+"""The target where the label is unknown; the loss leaves it out."""
 Target = npt.NDArray[Any]
 Outputs = npt.NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """An expected and a given answer, both as JSON has them, and what is to be said of them."""
+class ExampleOutputs:
+    """An example, its encoded sequences, and the head's outputs for each: [C] of a text, [T, C] of tokens."""
+
+    example: Example
+    encodings: Sequence[Encoding]
+    outputs: Sequence[Outputs]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedRow:
+    """The expected and the predicted answer to one example, both as JSON.
+
+    right: None where neither right nor wrong applies (numbers). score: the model's confidence, 0 to 1.
+    """
 
     gold: Any
     answer: Any
@@ -30,85 +45,78 @@ class Judged:
     score: float | None
 
 
-class TaskKind(Protocol):
-    """A kind of task. Outputs are [C] of a text or [T, C] of its tokens, as the head's pooling has it."""
+class TaskKind(ABC):
+    """A kind of task with the labels of one model.
 
-    name: str
-    per_token: bool
+    labels: the names of the head's outputs; `fit` learns them from a training split. threshold: of the
+    probability from which a multi-label model predicts a label.
+    """
 
-    def labels(self, examples: Sequence[Example]) -> list[str]:
-        """The names of the head's outputs, learnt from the training split. HplmError("one_label") when there
-        is nothing to tell apart."""
+    name: ClassVar[str]
+    per_token: ClassVar[bool] = False
+
+    def __init__(self, labels: Sequence[str] = (), threshold: float = 0.5) -> None:
+        self.labels, self.threshold = list(labels), threshold
+
+    def fit(self, train: Sequence[Example]) -> None:
+        """Set `labels` from the training split. Raises HplmError("one_label") for fewer than two."""
+        self._set_labels({label for example in train for label in example.labels})
+
+    def _set_labels(self, labels: set[str]) -> None:
+        if len(labels) < 2:
+            raise HplmError("one_label", "The training split has only one label: there is nothing to learn.")
+        self.labels = sorted(labels)
 
     def encode(self, example: Example, tokenizer: TextTokenizer) -> list[Encoding]:
-        """The sequences that the model reads of one example: one, or several windows."""
+        """The sequences that the model reads of an example: one, or several windows."""
+        return [tokenizer.encode(example.text, example.pair)]
 
-    def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
-        """What the outputs of one of these sequences should say."""
+    @abstractmethod
+    def target(self, example: Example, encoding: Encoding) -> Target:
+        """The training target of one of the example's sequences."""
 
-    def loss(self, outputs: Tensor, targets: Sequence[Target], weights: Tensor | None) -> Tensor:
-        """Mean loss of outputs [B, C] or [B, T, C] fp32; `weights` [C] of the classes where they count
-        unequally."""
+    @abstractmethod
+    def loss(self, outputs: Tensor, targets: Sequence[Target], class_weights: Tensor | None) -> Tensor:
+        """Mean loss of outputs [B, C] or [B, T, C] fp32; class_weights: [C], None for equal weights."""
 
-    def decode(
-        self,
-        example: Example,
-        outputs: Sequence[Outputs],
-        encodings: Sequence[Encoding],
-        labels: Sequence[str],
-        threshold: float,
-    ) -> Any:
-        """What the hPLM answers to an example, from the outputs of all its sequences."""
+    @abstractmethod
+    def predict(self, outputs: ExampleOutputs) -> Any:
+        """The model's answer to an example."""
 
-    def judged(
-        self,
-        example: Example,
-        answer: Any,
-        outputs: Sequence[Outputs],
-        encodings: Sequence[Encoding],
-        labels: Sequence[str],
-    ) -> Judged:
-        """The answer that was decoded from these outputs beside the expected one, as they are kept."""
+    @abstractmethod
+    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
+        """Compare the prediction from these outputs with the expected answer."""
 
-    def scores(
-        self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]
+    @abstractmethod
+    def compute_metrics(
+        self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]
     ) -> dict[str, Any]:
-        """{metric, value, …} of the answers, with the trivial answers learnt on `seen` beside them."""
+        """{metric, value, …} of the predictions, with those of baselines fitted on `train`."""
 
-    def stored(self, head: Head) -> Head:
-        """The head as it is stored, from the one that was trained."""
+    def serving_head(self, head: Head) -> Head:
+        """The trained head as it is stored and served."""
+        return head
 
-    def resumed(self, head: Head) -> Head:
-        """The head to go on training from, from one that was stored: undoes `stored`."""
+    def training_head(self, head: Head) -> Head:
+        """The inverse of `serving_head`: a stored head as training continues from it."""
+        return head
 
-    def counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        """How often each class occurs; empty where there are none."""
-
-
-def distinct_labels(examples: Sequence[Example]) -> list[str]:
-    """The labels of the examples, sorted; HplmError("one_label") when there are fewer than two."""
-    return require_two({label for example in examples for label in example.labels})
+    def class_counts(self, examples: Sequence[Example]) -> dict[str, int]:
+        """How often each class occurs; empty for regression."""
+        return dict(Counter(label for example in examples for label in example.labels).most_common())
 
 
-def require_two(labels: set[str]) -> list[str]:
-    """The labels, sorted; HplmError("one_label") when there are fewer than two."""
-    if len(labels) < 2:
-        raise HplmError("one_label", "The training split has only one label: there is nothing to learn.")
-    return sorted(labels)
+def stacked(targets: Sequence[Target], device: torch.device) -> Tensor:
+    """The targets as one tensor on the device."""
+    return torch.from_numpy(np.stack(targets)).to(device)
 
 
-def as_trained(head: Head) -> Head:
-    """The same head."""
-    return head
-
-
-def encode_texts(example: Example, tokenizer: TextTokenizer) -> list[Encoding]:
-    """The one sequence of a text, or of two."""
-    return [tokenizer.encode(example.text, example.pair)]
-
-
-def cross_entropy(outputs: Tensor, wanted: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Mean over the known targets of outputs [N, C] and wanted [N]; 0 when none is known."""
-    total = functional.cross_entropy(outputs, wanted, weight=weights, ignore_index=UNKNOWN, reduction="sum")
-    known = wanted[wanted != UNKNOWN]
-    return total / (max(1, len(known)) if weights is None else weights[known].sum().clamp(min=1e-6))
+def cross_entropy(outputs: Tensor, target: Tensor, class_weights: Tensor | None) -> Tensor:
+    """Mean over the known targets of outputs [N, C] and target [N]; 0 when none is known."""
+    total = functional.cross_entropy(
+        outputs, target, weight=class_weights, ignore_index=IGNORE_INDEX, reduction="sum"
+    )
+    known = target[target != IGNORE_INDEX]
+    return total / (
+        max(1, len(known)) if class_weights is None else class_weights[known].sum().clamp(min=1e-6)
+    )

@@ -1,6 +1,5 @@
 """Tasks whose head reads every token: tagging (IOB2) and question answering."""
 
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,118 +9,100 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.hplm.hplm import FIXED_LABELS, QUESTION_ANSWERING, TAGGING
-from inference.hplm.predictions import answer_prediction, best_tags, iob2_spans
+from inference.hplm.predictions import AnswerPrediction, answer_prediction, best_tags, iob2_spans
 from inference.hplm.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import OUTSIDE, Example
-from workers.training.metrics import answer_scores, is_answer, tagging_scores
+from workers.training.metrics import answer_metrics, is_answer, tagging_metrics
 from workers.training.tasks.base import (
-    UNKNOWN,
-    Judged,
-    Outputs,
+    IGNORE_INDEX,
+    EvaluatedRow,
+    ExampleOutputs,
     Target,
-    as_trained,
+    TaskKind,
     cross_entropy,
-    require_two,
+    stacked,
 )
 
 
-class Tagging:
-    """Softmax at the first token of each word; the metric is strict F1 of entities."""
+class Tagging(TaskKind):
+    """Softmax at the first token of each word (IOB2); the metric is strict F1 of entities."""
 
     name = TAGGING
     per_token = True
-    stored = staticmethod(as_trained)
-    resumed = staticmethod(as_trained)
 
-    def labels(self, examples: Sequence[Example]) -> list[str]:
-        """Always with "O", and with a B- for each I-."""
-        labels = {label for example in examples for label in example.labels}
-        return require_two(labels | {OUTSIDE} | {"B-" + tag[2:] for tag in labels if tag.startswith("I-")})
+    def fit(self, train: Sequence[Example]) -> None:
+        """The labels always include "O", and a B- for each I-."""
+        labels = {label for example in train for label in example.labels}
+        self._set_labels(labels | {OUTSIDE} | {"B-" + tag[2:] for tag in labels if tag.startswith("I-")})
 
     def encode(self, example: Example, tokenizer: TextTokenizer) -> list[Encoding]:
         return [tokenizer.encode_words(example.words)]
 
-    def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
-        numbers = {label: number for number, label in enumerate(labels)}
-        wanted = np.full(len(encoding), UNKNOWN, dtype=np.int64)
-        for place in np.flatnonzero(encoding.word_starts):
-            wanted[place] = numbers.get(example.labels[encoding.word_index[place]], UNKNOWN)
-        return wanted
+    def target(self, example: Example, encoding: Encoding) -> Target:
+        indices = {label: index for index, label in enumerate(self.labels)}
+        target = np.full(len(encoding), IGNORE_INDEX, dtype=np.int64)
+        for position in np.flatnonzero(encoding.word_starts):
+            target[position] = indices.get(example.labels[encoding.word_index[position]], IGNORE_INDEX)
+        return target
 
-    def loss(self, outputs: Tensor, targets: Sequence[Target], weights: Tensor | None) -> Tensor:
-        wanted = torch.full(outputs.shape[:2], UNKNOWN, dtype=torch.int64)
+    def loss(self, outputs: Tensor, targets: Sequence[Target], class_weights: Tensor | None) -> Tensor:
+        padded = torch.full(outputs.shape[:2], IGNORE_INDEX, dtype=torch.int64)
         for row, target in enumerate(targets):
-            wanted[row, : len(target)] = torch.from_numpy(target)
-        return cross_entropy(outputs.flatten(0, 1), wanted.flatten().to(outputs.device), weights)
+            padded[row, : len(target)] = torch.from_numpy(target)
+        return cross_entropy(outputs.flatten(0, 1), padded.flatten().to(outputs.device), class_weights)
 
-    def decode(
-        self,
-        example: Example,
-        outputs: Sequence[Outputs],
-        encodings: Sequence[Encoding],
-        labels: Sequence[str],
-        threshold: float,
-    ) -> list[str]:
-        """The likeliest legal tags of the words, as serving has them; a word that was cut off belongs to no
-        entity."""
-        (encoding,) = encodings
-        tags = [OUTSIDE] * len(example.words)
-        places = np.flatnonzero(encoding.word_starts)
-        for place, best in zip(places, best_tags(labels, outputs[0][places]), strict=True):
-            tags[encoding.word_index[place]] = labels[int(best)]
+    def predict(self, outputs: ExampleOutputs) -> list[str]:
+        """The likeliest valid tags of the words, as in serving; a truncated word gets "O"."""
+        (encoding,) = outputs.encodings
+        tags = [OUTSIDE] * len(outputs.example.words)
+        positions = np.flatnonzero(encoding.word_starts)
+        best = best_tags(self.labels, outputs.outputs[0][positions])
+        for position, index in zip(positions, best, strict=True):
+            tags[encoding.word_index[position]] = self.labels[int(index)]
         return tags
 
-    def judged(
-        self,
-        example: Example,
-        answer: Any,
-        outputs: Sequence[Outputs],
-        encodings: Sequence[Encoding],
-        labels: Sequence[str],
-    ) -> Judged:
+    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
         """Spans as [label, first word, word after the last]. score: the mean probability of the tags."""
-        (encoding,) = encodings
-        gold, answered = ([list(span) for span in iob2_spans(tags)] for tags in (example.labels, answer))
-        numbers = {label: number for number, label in enumerate(labels)}
-        places = np.flatnonzero(encoding.word_starts)
-        chosen = [numbers[answer[encoding.word_index[place]]] for place in places]
-        read = outputs[0][places].astype(np.float64)
-        sure = np.exp(read - read.max(axis=-1, keepdims=True))
-        sure = (sure / sure.sum(axis=-1, keepdims=True))[np.arange(len(chosen)), chosen]
-        return Judged(gold, answered, gold == answered, float(sure.mean()) if len(chosen) else None)
+        (encoding,) = outputs.encodings
+        gold, predicted = (
+            [list(span) for span in iob2_spans(tags)] for tags in (outputs.example.labels, prediction)
+        )
+        indices = {label: index for index, label in enumerate(self.labels)}
+        positions = np.flatnonzero(encoding.word_starts)
+        chosen = [indices[prediction[encoding.word_index[position]]] for position in positions]
+        logits = outputs.outputs[0][positions].astype(np.float64)
+        odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        scores = (odds / odds.sum(axis=-1, keepdims=True))[np.arange(len(chosen)), chosen]
+        return EvaluatedRow(gold, predicted, gold == predicted, float(scores.mean()) if len(chosen) else None)
 
-    def scores(
-        self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]
+    def compute_metrics(
+        self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]
     ) -> dict[str, Any]:
-        return tagging_scores(
-            [list(example.words) for example in examples],
-            [list(example.labels) for example in examples],
+        return tagging_metrics(
+            [list(e.words) for e in examples],
+            [list(e.labels) for e in examples],
             list(answers),
-            seen=[(example.words, example.labels) for example in seen],
+            train=[(e.words, e.labels) for e in train],
         )
 
-    def counts(self, examples: Sequence[Example]) -> dict[str, int]:
-        """Of the tags."""
-        return dict(Counter(tag for example in examples for tag in example.labels).most_common())
 
+class QuestionAnswering(TaskKind):
+    """Softmax over a window's tokens for the start and for the end; the first token means no answer.
 
-class QuestionAnswering:
-    """Softmax over the tokens of a window for the start and for the end; the first token stands for no
-    answer. The metric is the F1 of words, as SQuAD counts it."""
+    The metric is SQuAD's F1 of words.
+    """
 
     name = QUESTION_ANSWERING
     per_token = True
-    stored = staticmethod(as_trained)
-    resumed = staticmethod(as_trained)
 
-    def labels(self, examples: Sequence[Example]) -> list[str]:
-        return list(FIXED_LABELS[QUESTION_ANSWERING])
+    def fit(self, train: Sequence[Example]) -> None:
+        self.labels = list(FIXED_LABELS[QUESTION_ANSWERING])
 
     def encode(self, example: Example, tokenizer: TextTokenizer) -> list[Encoding]:
         return tokenizer.windows(example.text, example.pair or "")
 
-    def target(self, example: Example, encoding: Encoding, labels: Sequence[str]) -> Target:
-        """[2] first and last token of the first answer that the window holds; zeros when it holds none."""
+    def target(self, example: Example, encoding: Encoding) -> Target:
+        """[2]: first and last token of the first answer inside the window; zeros when there is none."""
         inside = np.flatnonzero(encoding.sequence == 1)
         offsets = encoding.offsets
         for answer in example.answers:
@@ -132,39 +113,29 @@ class QuestionAnswering:
                 return np.asarray([first[0], last[-1]], dtype=np.int64)
         return np.zeros(2, dtype=np.int64)
 
-    def loss(self, outputs: Tensor, targets: Sequence[Target], weights: Tensor | None) -> Tensor:
-        wanted = torch.from_numpy(np.stack(targets)).to(outputs.device)
-        # Where a row is padded its outputs mean nothing; the model leaves them at minus infinity.
-        starts = functional.cross_entropy(outputs[:, :, 0], wanted[:, 0])
-        return (starts + functional.cross_entropy(outputs[:, :, 1], wanted[:, 1])) / 2
+    def loss(self, outputs: Tensor, targets: Sequence[Target], class_weights: Tensor | None) -> Tensor:
+        target = stacked(targets, outputs.device)
+        # At padding the model's outputs are very low, so the softmax ignores them.
+        starts = functional.cross_entropy(outputs[:, :, 0], target[:, 0])
+        return (starts + functional.cross_entropy(outputs[:, :, 1], target[:, 1])) / 2
 
-    def decode(
-        self,
-        example: Example,
-        outputs: Sequence[Outputs],
-        encodings: Sequence[Encoding],
-        labels: Sequence[str],
-        threshold: float,
-    ) -> str:
-        return answer_prediction(outputs, encodings, example.pair or "").answer
+    def predict(self, outputs: ExampleOutputs) -> str:
+        return self._answer(outputs).answer
 
-    def judged(
-        self,
-        example: Example,
-        answer: Any,
-        outputs: Sequence[Outputs],
-        encodings: Sequence[Encoding],
-        labels: Sequence[str],
-    ) -> Judged:
-        gold = list(dict.fromkeys(right.text for right in example.answers))
-        found = answer_prediction(outputs, encodings, example.pair or "")
-        return Judged(gold, answer, is_answer(gold, answer), found.score)
+    def _answer(self, outputs: ExampleOutputs) -> AnswerPrediction:
+        context = outputs.example.pair or ""
+        return answer_prediction(outputs.outputs, outputs.encodings, context)
 
-    def scores(
-        self, examples: Sequence[Example], answers: Sequence[Any], seen: Sequence[Example]
+    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
+        gold = list(dict.fromkeys(answer.text for answer in outputs.example.answers))
+        score = self._answer(outputs).score
+        return EvaluatedRow(gold, prediction, is_answer(gold, prediction), score)
+
+    def compute_metrics(
+        self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]
     ) -> dict[str, Any]:
-        return answer_scores([[a.text for a in example.answers] for example in examples], list(answers))
+        return answer_metrics([[a.text for a in e.answers] for e in examples], list(answers))
 
-    def counts(self, examples: Sequence[Example]) -> dict[str, int]:
+    def class_counts(self, examples: Sequence[Example]) -> dict[str, int]:
         answered = sum(bool(example.answers) for example in examples)
         return {"answered": answered, "unanswerable": len(examples) - answered}

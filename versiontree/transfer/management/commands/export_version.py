@@ -22,21 +22,19 @@ class Command(BaseCommand):
             help="the id of a version; with --tenant also name, name@alias or name:number of a model",
         )
         parser.add_argument("out", type=Path)
-        parser.add_argument("--tenant", help="the slug of the tenant; the platform's versions without")
-        parser.add_argument(
-            "--branch", action="store_true", help="with the domains and the root it stands on"
-        )
+        parser.add_argument("--tenant", help="the slug of the tenant; without, versions of the platform")
+        parser.add_argument("--branch", action="store_true", help="include its domains and root")
 
     def handle(self, *_: Any, version: str, out: Path, tenant: str | None, branch: bool, **__: Any) -> None:
         try:
             owner = tenant_by_slug(tenant) if tenant else None
             if version.isdecimal() or owner is None:
                 if not version.isdecimal():
-                    raise CommandError("Give the id of a version, or the tenant of the model.")
+                    raise CommandError("Give the id of a version, or --tenant for a model.")
                 found = version_visible_to(owner, int(version))
             else:
-                meant = resolve_model(owner, version)
-                found = hplm_version(hplm_of(owner, meant.model_name), meant.version_number)
+                resolved = resolve_model(owner, version)
+                found = hplm_version(hplm_of(owner, resolved.model_name), resolved.version_number)
             version_export(version=found, out=out, actor=None, branch=branch)
         except HmiError as error:
             raise CommandError(error.message) from error

@@ -1,4 +1,4 @@
-"""`manage.py import_version`: add a version that was exported elsewhere."""
+"""`manage.py import_version`: import a version that was exported."""
 
 from argparse import ArgumentParser
 from pathlib import Path
@@ -17,9 +17,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("archive", type=Path)
-        parser.add_argument("--tenant", help="whose it becomes; a root or domain without is the platform's")
-        parser.add_argument("--name", help="its name here; the one it had without")
-        parser.add_argument("--parent", type=int, help="the id of the version it stands on, if several fit")
+        parser.add_argument("--tenant", help="the slug of the tenant that gets it; without, the platform")
+        parser.add_argument("--name", help="a new name; default: the old one")
+        parser.add_argument("--parent", type=int, help="the id of the parent version, if several match")
 
     def handle(
         self, *_: Any, archive: Path, tenant: str | None, name: str | None, parent: int | None, **__: Any

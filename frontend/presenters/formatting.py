@@ -1,0 +1,87 @@
+"""Labels for keys of reports and settings, and formatting of metrics, settings and durations."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from versiontree.tree.selectors.past_jobs import EstimateRange
+
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+_NOT_PERCENT = {"pearson", "spearman", "mean_absolute_error", "mean_answer_error"}
+METRIC_NAMES: Final = {
+    "macro_f1": "macro-F1",
+    "micro_f1": "micro-F1",
+    "f1": "F1",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "exact": "all labels right",
+    "exact_match": "exact match",
+    "answered": "questions answered",
+    "mean_answer_error": "error of predicting the mean",
+}
+"""Labels that differ from the key."""
+
+
+def key_label(key: str) -> str:
+    """Return the label of a key: with spaces instead of underscores."""
+    return " ".join(key.replace("_", " ").split())
+
+
+def metric_label(key: str) -> str:
+    """Return the label of a metric."""
+    return METRIC_NAMES.get(key) or key_label(key)
+
+
+def setting_value(value: Any) -> str:
+    """Format the value of a setting."""
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        items = [f"{key_label(str(name))} {setting_value(item)}" for name, item in value.items() if item]
+        return ", ".join(items) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(setting_value, value))
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) >= 10_000 else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def metric_name(metrics: Mapping[str, Any]) -> str:
+    """Return the label of the main metric of an evaluation; empty if there is none."""
+    return metric_label(str(metrics.get("metric", "")))
+
+
+def metric_value(name: str, value: float) -> str:
+    """Format a metric: shares in percent, others as numbers."""
+    return f"{value:.3f}" if name in _NOT_PERCENT else f"{value:.1%}"
+
+
+def time_range(span: EstimateRange) -> str:
+    """Format a range of seconds: "about 3 to 6 minutes", "about 40 seconds"."""
+    low, high = _rounded(span.low), _rounded(span.high)
+    if low == high:
+        return f"about {time_amount(high)}"
+    unit = _unit(high)
+    first = f"{low / unit:.3g}" if _unit(low) == unit else time_amount(low)
+    return f"about {first} to {time_amount(high)}"
+
+
+def _unit(seconds: float) -> int:
+    return next((unit for unit in (DAY, HOUR, MINUTE) if seconds >= 2 * unit), 1)
+
+
+def _rounded(seconds: float) -> float:
+    """Round to the precision of an estimate."""
+    unit = _unit(seconds)
+    amount = seconds / unit
+    return max(1.0, round(amount) if amount < 10 else round(amount / 5) * 5) * unit
+
+
+def time_amount(seconds: float) -> str:
+    """Format seconds with one unit: "40 seconds", "3 minutes"."""
+    seconds = _rounded(seconds)
+    unit = _unit(seconds)
+    word = {1: "second", MINUTE: "minute", HOUR: "hour", DAY: "day"}[unit]
+    amount = seconds / unit
+    return f"{amount:.3g} {word}{'' if amount == 1 else 's'}"

@@ -1,0 +1,44 @@
+"""The figures and first steps on the home page of a tenant."""
+
+from dataclasses import dataclass
+
+from frontend.presenters.charts import Tile
+from tenants.usage.selectors import UsageTotal
+
+
+@dataclass(frozen=True, slots=True)
+class OnboardingStep:
+    """One of the first steps; `page` is the URL name of the page where it is done."""
+
+    name: str
+    help: str
+    page: str
+    done: bool
+
+
+def onboarding_steps(
+    *, data: bool, models: bool, ready: bool, keys: bool, requests: bool
+) -> list[OnboardingStep]:
+    """Return the first steps of a new tenant; an empty list if all are done."""
+    steps = [
+        OnboardingStep(
+            "Upload a dataset", "Texts with labels, as JSON lines, CSV, TSV or CoNLL.", "dataset_new", data
+        ),
+        OnboardingStep("Create a model", "Choose a dataset and a parent.", "model_new", models),
+        OnboardingStep("Wait for training", "It takes a few minutes. You can close the page.", "jobs", ready),
+        OnboardingStep("Create an API key", "It is shown once.", "keys", keys),
+        OnboardingStep("Send a request", "In the playground, or from a program.", "playground", requests),
+    ]
+    return [] if all(step.done for step in steps) else steps
+
+
+def home_tiles(
+    usage: UsageTotal, *, models: int, ready: int, max_models: int, jobs: int, max_jobs: int
+) -> list[Tile]:
+    """Return the figures at the top of the page."""
+    return [
+        Tile("Models ready", f"{ready:,}", f"{models:,} of {max_models:,} created"),
+        Tile("Running jobs", f"{jobs:,}", f"of at most {max_jobs:,}"),
+        Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
+        Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
+    ]

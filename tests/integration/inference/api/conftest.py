@@ -1,0 +1,207 @@
+"""What the tests of the infer API share: models that are ready, keys, and a real inference worker."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import call_command
+from django.test import override_settings
+from pytest_django import DjangoDbBlocker, Settings
+from redis import Redis
+from rest_framework.test import APIClient
+
+from hmi_site.launcher import children
+from hmi_site.launcher.web_server import choose_port
+from inference.api.client import close_gateway
+from inference.queueing import keys
+from tenants.accounts.models import Tenant, User
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.services.members import member_add
+from tenants.accounts.services.tenants import tenant_create
+from tenants.base.scope import platform_scope
+from tests.integration.inference.queueing.requests import depth
+from tests.integration.jobs.world import World, make_world
+from tests.processes import InferenceWorker, wait_until
+from tests.services import environment_of_services, running
+from tests.unit.tiny import tiny_hplm, tiny_root
+from versiontree.tree.resolution import resolve_model
+
+Ask = Callable[..., Any]
+WEB_CAPACITY = 4
+
+
+@dataclass(frozen=True)
+class Served:
+    """Two models of `acme`, one that is not ready, and a stranger with a key of their own."""
+
+    world: World
+    scratch: Path
+    key: str
+    manage_key: str
+    stranger: User
+    strangers_key: str
+
+
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests prepare and read rows of all tenants; the requests that they send see those of one."""
+
+
+@pytest.fixture(scope="package")
+def served(
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    redis_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Served]:
+    """Made once and committed, so that a worker process can serve it; what tests write is rolled back."""
+    scratch = tmp_path_factory.mktemp("served")
+    kept = django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT
+    django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = scratch / "a", scratch / "u"
+    try:
+        with django_db_blocker.unblock():
+            yield _make_served(scratch)
+            call_command("flush", interactive=False, verbosity=0)
+    finally:
+        close_gateway()
+        django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = kept
+
+
+@platform_scope()
+def _make_served(scratch: Path) -> Served:
+    world = make_world(scratch)
+    root_version = world.ready_root(scratch / "root")
+    root = tiny_root(scratch / "same")
+    world.ready_hplm(root_version, tiny_hplm(root, "classification"), scratch, name="mood")
+    world.ready_hplm(root_version, tiny_hplm(root, "tagging", seed=1), scratch, name="places")
+    world.create_hplm(root_version, name="unborn")
+    stranger = User.objects.create_user("stranger", password="stranger")
+    other = tenant_create(slug="globex", name="Globex", owner=stranger)
+    return Served(
+        world=world,
+        scratch=scratch,
+        key=_key(world.tenant, "infer"),
+        manage_key=_key(world.tenant, "manage"),
+        stranger=stranger,
+        strangers_key=_key(other, "infer"),
+    )
+
+
+def root_of(served: Served) -> str:
+    """The digest of the root that both models have."""
+    return resolve_model(served.world.tenant, "mood").root_digest
+
+
+@platform_scope()
+def _key(tenant: Tenant, scope: str) -> str:
+    return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None)[1]
+
+
+@pytest.fixture
+def viewer(db: None, served: Served) -> User:
+    """A member of `acme` with the least rights."""
+    user = User.objects.create_user("viewer", password="viewer")
+    member_add(tenant=served.world.tenant, user=user, role="viewer")
+    return user
+
+
+@pytest.fixture(scope="package")
+def running_worker(served: Served, redis_url: str) -> Iterator[InferenceWorker]:
+    """One for all tests."""
+    running = InferenceWorker(redis_url, served.scratch / "a")
+    yield running
+    running.terminate()
+
+
+@pytest.fixture
+def worker(running_worker: InferenceWorker) -> InferenceWorker:
+    """The inference worker, signed on; who pauses it lets it go on."""
+    running_worker.wait_until_ready()
+    return running_worker
+
+
+@pytest.fixture
+def busy(
+    worker: InferenceWorker, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[InferenceWorker]:
+    """The worker, as long as it computes something: it takes nothing, but its heart beats. It goes on after
+    the test at the latest. Nobody in this process waits for it much longer than they said."""
+    monkeypatch.setattr("inference.queueing.replies.GRACE_S", 0.2)
+    with Redis.from_url(redis_url) as client:
+        wait_until(lambda: depth(client) == 0, worker)
+        worker.pause()
+        client.persist(keys.worker(worker.name))
+    yield worker
+    worker.resume()
+
+
+@pytest.fixture
+def queue(redis_url: str) -> Iterator[Redis]:
+    """What the worker and the API meet in."""
+    with Redis.from_url(redis_url) as client:
+        yield client
+
+
+@pytest.fixture
+def empty_queue(busy: InferenceWorker, redis_client: Redis) -> Redis:
+    """Valkey, emptied: the worker, which is paused, has not signed on again."""
+    close_gateway()
+    return redis_client
+
+
+@pytest.fixture
+def web(
+    service_env: dict[str, str],
+    served: Served,
+    settings: Settings,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Iterator[str]:
+    """The address of a web server, as the launcher starts it, with few threads and a short queue; a test may
+    give it further settings."""
+    settings.HMI_WEB_THREADS, settings.HMI_LOG_ROOT = 6, tmp_path
+    port = choose_port("127.0.0.1", 18_700)
+    child, ready = children.web(port)
+    own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4", **getattr(request, "param", {})}
+    child.env = {**child.env, **service_env, **own}
+    with port.listener, running(child, ready):
+        yield f"http://{port.address}:{port.number}"
+
+
+@dataclass(frozen=True)
+class StandingWeb:
+    """A web server, its address and what it has written."""
+
+    url: str
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def standing_web(
+    served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StandingWeb]:
+    """A web server as ``web``, one for all tests of a module."""
+    logs = tmp_path_factory.mktemp("logs")
+    with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=logs):
+        port = choose_port("127.0.0.1", 18_720)
+        child, ready = children.web(port)
+        own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4"}
+        child.env = {**child.env, **environment_of_services(redis_url), **own}
+        with port.listener, running(child, ready):
+            yield StandingWeb(f"http://{port.address}:{port.number}", child.log)
+
+
+@pytest.fixture
+def ask(db: None, served: Served) -> Ask:
+    """Posts an infer request with the tenant's key, or with the one given."""
+
+    def post(
+        model: object = "acme/mood", inputs: object = ("a good stone",), *, key: str = "", **more: Any
+    ) -> Any:
+        client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key or served.key}")
+        return client.post("/api/v1/infer", {"model": model, "inputs": inputs, **more}, format="json")
+
+    return post

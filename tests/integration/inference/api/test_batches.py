@@ -1,0 +1,269 @@
+"""Batches, answered by a real inference worker."""
+
+import io
+import json
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from inference.batches.models import Batch
+from inference.batches.runner import batch_run
+from inference.batches.services.lifecycle import batches_redispatch
+from tenants.datasets.models import File, Upload
+from tenants.datasets.services.files import file_create
+from tenants.datasets.services.uploads import upload_receive
+from tenants.usage.models import UsageDay
+from tests.integration.inference.api.conftest import Served
+from tests.processes import InferenceWorker
+
+TEXTS = ["the river stone", "a poor doctor", "the city", "stone by the river in the city"]
+Sent = str | dict[str, Any]
+
+
+@pytest.fixture
+def api(db: None, served: Served) -> APIClient:
+    client = APIClient()
+    client.credentials(HTTP_AUTHORIZATION=f"Bearer {served.key}")
+    return client
+
+
+def lines_of(sent: Iterable[Sent | bytes]) -> bytes:
+    return b"\n".join(one if isinstance(one, bytes) else json.dumps(one).encode() for one in sent)
+
+
+def send(api: APIClient, content: bytes, model: str = "mood") -> dict[str, Any]:
+    file = io.BytesIO(content)
+    file.name = "in.jsonl"
+    response = api.post("/api/v1/batches", {"model": model, "file": file}, format="multipart")
+    assert response.status_code == 201, response.content
+    batch: dict[str, Any] = response.json()
+    return batch
+
+
+def seen(api: APIClient, batch: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = api.get(f"/api/v1/batches/{batch['id']}").json()
+    return found
+
+
+def fetched(api: APIClient, batch: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    response: Any = api.get(f"/api/v1/batches/{batch['id']}/{kind}")
+    assert response.status_code == 200, response.content
+    return [json.loads(line) for line in b"".join(response.streaming_content).splitlines()]
+
+
+def used(hplm: str) -> tuple[int, int]:
+    """Inputs of the model that were answered, and requests that failed."""
+    days = UsageDay.unscoped.filter(model_name=hplm)
+    return sum(day.inputs for day in days), sum(day.failed for day in days)
+
+
+def test_every_line_is_answered_once_in_its_order_or_has_an_error(
+    api: APIClient, worker: InferenceWorker
+) -> None:
+    sent: list[Sent | bytes] = [{"text": TEXTS[at % 4], "id": f"row-{at}"} for at in range(600)]
+    sent[3], sent[300], sent[301] = b"{broken", "", {"question": "who?", "context": "she"}
+    sent[302:302] = [b"", b'"the city"']
+    batch, before = send(api, lines_of(sent)), used("mood")
+    batch_run(batch_id=batch["id"])
+    told = seen(api, batch)
+    assert (told["state"], told["error"]) == ("completed", None)
+    assert (told["total_lines"], told["lines"], told["succeeded"], told["failed"]) == (601, 601, 598, 3)
+    errors = fetched(api, batch, "errors")
+    assert [(one["line"], one["error"]["code"]) for one in errors] == [
+        (4, "invalid_json"),
+        (301, "empty_text"),
+        (302, "invalid_field"),
+    ]
+    results = fetched(api, batch, "results")
+    assert [one["line"] for one in results] == [at for at in range(1, 603) if at not in (4, 301, 302, 303)]
+    assert results[0]["id"] == "row-0"
+    assert next(one for one in results if "id" not in one)["line"] == 304
+    direct = api.post("/api/v1/infer", {"model": "mood", "inputs": TEXTS}, format="json").json()["results"]
+    for at in (0, 1, 2, 5):
+        found, expected = results[at]["result"], direct[int(results[at]["id"][4:]) % 4]
+        assert found["label"] == expected["label"]
+        assert found["scores"] == pytest.approx(expected["scores"], abs=1e-3)
+    assert used("mood") == (before[0] + 598 + 4, before[1])
+    assert not Batch.unscoped.get(pk=batch["id"]).folder.exists()
+
+
+def test_a_batch_that_was_torn_away_goes_on_where_it_was_and_writes_no_line_twice(
+    api: APIClient, worker: InferenceWorker
+) -> None:
+    sent = [{"text": TEXTS[at % 4], "id": str(at)} if at % 100 else "" for at in range(700)]
+    batch, other = send(api, lines_of(sent)), send(api, lines_of(TEXTS))
+    row = Batch.unscoped.get(pk=batch["id"])
+    turns = 0
+    while seen(api, batch)["state"] != "completed":
+        batch_run(batch_id=row.pk, time_slice_s=0)
+        turns += 1
+        assert turns < 100, seen(api, batch)
+        for torn in row.folder.glob("*.jsonl"):  # what a killed process leaves beyond what it noted
+            torn.write_bytes(torn.read_bytes() + b'{"line": 1, "resu')
+    assert turns > 1
+    told = seen(api, batch)
+    assert (told["lines"], told["succeeded"], told["failed"]) == (700, 693, 7)
+    lines = [fetched(api, batch, kind) for kind in ("results", "errors")]
+    assert sorted(one["line"] for part in lines for one in part) == list(range(1, 701))
+    assert seen(api, other)["state"] == "waiting"
+
+
+def test_what_is_answered_when_a_batch_is_cancelled_or_fails_can_be_fetched(
+    api: APIClient, worker: InferenceWorker, served: Served
+) -> None:
+    cancelled, failed, waiting = (send(api, lines_of(["the city"] * 300)) for _ in range(3))
+    for batch in (cancelled, failed):
+        batch_run(batch_id=batch["id"], time_slice_s=0)
+    assert api.post(f"/api/v1/batches/{cancelled['id']}/cancel").json()["state"] == "cancelled"
+    Batch.unscoped.filter(pk=failed["id"]).update(version_number=9)
+    for batch in (cancelled, failed):
+        assert api.get(f"/api/v1/batches/{batch['id']}/results").status_code == 404
+        batch_run(batch_id=batch["id"])
+        assert len(fetched(api, batch, "results")) == seen(api, batch)["succeeded"] == 256
+    assert seen(api, failed)["error"]["code"] == "not_found"
+    again = api.post(f"/api/v1/batches/{cancelled['id']}/cancel")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
+    Batch.unscoped.filter(pk=waiting["id"]).update(expires_at="2000-01-01T00:00Z")
+    batches_redispatch()
+    assert [one["state"] for one in api.get("/api/v1/batches").json()["results"]] == [
+        "expired",
+        "failed",
+        "cancelled",
+    ]
+    assert api.get("/api/v1/batches?state=expired").json()["results"][0]["id"] == waiting["id"]
+
+
+@pytest.mark.parametrize(
+    ("content", "code"), [(b"\n \n", "empty_file"), (b'"x"\n' * 1_000_001, "too_many_inputs")]
+)
+def test_a_file_of_no_lines_or_too_many_is_refused_whole(api: APIClient, content: bytes, code: str) -> None:
+    batch = send(api, content)
+    batch_run(batch_id=batch["id"])
+    assert (seen(api, batch)["state"], seen(api, batch)["error"]["code"]) == ("failed", code)
+
+
+def test_nothing_is_kept_of_a_batch_that_is_refused(api: APIClient, served: Served) -> None:
+    file = io.BytesIO(b'"the city"')
+    file.name = "in.jsonl"
+    for body, status, code in (
+        ({"model": "nobody", "file": file}, 404, "not_found"),
+        ({"model": "unborn", "file": file}, 409, "model_not_ready"),
+        ({"model": "mood"}, 422, "missing_field"),
+        ({"model": "mood", "upload": str(uuid.uuid4())}, 404, "not_found"),
+    ):
+        file.seek(0)
+        refused = api.post("/api/v1/batches", body, format="multipart")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (status, code)
+    assert not Batch.unscoped.exists()
+    assert not File.unscoped.exists()
+    batch = send(api, b'"the city"')
+    stranger = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.strangers_key}")
+    assert stranger.get(f"/api/v1/batches/{batch['id']}").status_code == 404
+    assert stranger.post(f"/api/v1/batches/{batch['id']}/cancel").status_code == 404
+
+
+def test_an_upload_becomes_a_batch_and_is_used_up(api: APIClient, served: Served) -> None:
+    owner = served.world.owner
+    content = lines_of(TEXTS)
+    upload = upload_receive(
+        tenant=served.world.tenant,
+        filename="a.jsonl",
+        size=len(content),
+        stream=io.BytesIO(content),
+        actor=owner,
+    )
+    client = APIClient()
+    client.force_login(owner)
+    body = {"model": "mood@default", "upload": str(upload.pk)}
+    made = client.post("/api/v1/batches?tenant=acme", body, format="json")
+    assert (made.status_code, made.json()["filename"]) == (201, "a.jsonl")
+    assert not Upload.unscoped.exists()
+
+
+def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
+    api: APIClient, worker: InferenceWorker, served: Served
+) -> None:
+    url = "/api/v1/infer"
+    requests: list[Sent | bytes] = [
+        {
+            "custom_id": f"row-{at}",
+            "method": "POST",
+            "url": url,
+            "body": {"model": "acme/mood", "inputs": [TEXTS[at], "x"][: 1 + at % 2]},
+        }
+        for at in range(4)
+    ]
+    other = {"custom_id": "other", "method": "POST", "url": url, "body": {"model": "places", "inputs": ["x"]}}
+    sent = lines_of([*requests, other, b"[]"])
+    file = file_create(
+        tenant=served.world.tenant, purpose="batch", filename="in.jsonl", stream=io.BytesIO(sent), actor=None
+    )
+    asked = {"input_file_id": f"file-{file.pk.hex}", "endpoint": url, "completion_window": "24h"}
+    made = api.post("/v1/batches", asked | {"metadata": {"of": "May"}}, format="json").json()
+    assert (made["status"], made["output_file_id"], made["metadata"]) == ("validating", None, {"of": "May"})
+    batch_run(batch_id=uuid.UUID(made["id"].removeprefix("batch-")))
+    told = api.get(f"/v1/batches/{made['id']}").json()
+    assert (told["status"], told["model"]) == ("completed", "acme/mood")
+    assert told["request_counts"] == {"total": 6, "completed": 4, "failed": 2}
+    keeper = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.manage_key}")
+    content: Any = keeper.get(f"/v1/files/{told['output_file_id']}/content")
+    answers = [json.loads(line) for line in b"".join(content.streaming_content).splitlines()]
+    assert [answer["custom_id"] for answer in answers] == [f"row-{at}" for at in range(4)]
+    assert [len(answer["response"]["body"]["results"]) for answer in answers] == [1, 2, 1, 2]
+    assert answers[0]["response"]["body"]["model"] == "acme/mood:1"
+    errors: Any = keeper.get(f"/v1/files/{told['error_file_id']}/content")
+    refused = [json.loads(line) for line in b"".join(errors.streaming_content).splitlines()]
+    assert [(one["custom_id"], one["response"]["status_code"]) for one in refused] == [
+        ("other", 422),
+        (None, 422),
+    ]
+    assert [one["id"] for one in api.get("/v1/batches").json()["data"]] == [made["id"]]
+    row = Batch.unscoped.get(pk=uuid.UUID(made["id"].removeprefix("batch-")))
+    row.folder.mkdir()
+    Batch.unscoped.filter(pk=row.pk).update(results=None)  # it has ended, and its files are still to be kept
+    told = api.get(f"/v1/batches/{made['id']}").json()
+    assert (told["status"], told["completed_at"]) == ("finalizing", None)
+    assert told["finalizing_at"]
+    row.folder.rmdir()
+    again = api.post(f"/v1/batches/{made['id']}/cancel")
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
+    for wrong in (
+        {"endpoint": "/v1/chat/completions"},
+        {"input_file_id": "file-1"},
+        {"completion_window": "1h"},
+    ):
+        assert api.post("/v1/batches", asked | wrong, format="json").status_code in (400, 404)
+
+
+def test_a_batch_of_texts_becomes_vectors_as_one_by_one(
+    api: APIClient, worker: InferenceWorker, served: Served
+) -> None:
+    body = {"model": "places", "input": TEXTS[:2]}
+    url = "/v1/embeddings"
+    sent = [
+        {"custom_id": str(at), "method": "POST", "url": url, "body": body | more}
+        for at, more in enumerate(({}, {"dimensions": 4}, {"dimensions": 10**6}))
+    ]
+    file = file_create(
+        tenant=served.world.tenant,
+        purpose="batch",
+        filename="in.jsonl",
+        stream=io.BytesIO(lines_of(sent)),
+        actor=None,
+    )
+    asked = {"input_file_id": f"file-{file.pk.hex}", "endpoint": url, "completion_window": "24h"}
+    made = api.post("/v1/batches", asked, format="json").json()
+    row = Batch.unscoped.get(pk=uuid.UUID(made["id"].removeprefix("batch-")))
+    batch_run(batch_id=row.pk)
+    whole, short = (line["response"]["body"]["data"] for line in fetched(api, {"id": str(row.pk)}, "results"))
+    direct = api.post(url, body, format="json").json()["data"]
+    for one, other in zip(whole, direct, strict=True):
+        assert one["embedding"] == pytest.approx(other["embedding"], abs=1e-3)
+    assert [len(one["embedding"]) for one in short] == [4, 4]
+    (refused,) = fetched(api, {"id": str(row.pk)}, "errors")
+    alone = api.post(url, body | {"dimensions": 10**6}, format="json")
+    assert refused["response"]["status_code"] == alone.status_code == 400
+    assert refused["response"]["body"] == alone.json()

@@ -1,0 +1,74 @@
+"""Embeddings: from texts over HTTP to vectors, through a real worker."""
+
+import math
+from base64 import b64decode
+from typing import Any
+
+import numpy as np
+import pytest
+from rest_framework.test import APIClient
+
+from tests.integration.inference.api.conftest import Served
+from tests.processes import InferenceWorker
+
+TEXTS = ["a good stone in the river", "größer 😀"]
+
+
+@pytest.fixture
+def embed(db: None, served: Served) -> Any:
+    """Asks for embeddings with the tenant's key, or the one given."""
+
+    def post(key: str = "", **body: Any) -> Any:
+        client = APIClient(HTTP_AUTHORIZATION=f"Bearer {key or served.key}")
+        return client.post("/v1/embeddings", {"model": "acme/mood", "input": TEXTS, **body}, format="json")
+
+    return post
+
+
+def test_texts_become_vectors_of_length_one_in_either_encoding(embed: Any, worker: InferenceWorker) -> None:
+    told = embed()
+    answer = told.json()
+    assert (told["x-hmi-model"], len(told["x-hmi-digest"])) == ("acme/mood:1", 64)
+    assert 0 < float(told["x-hmi-plot-hit-ratio"]) < 1
+    assert "compute;dur=" in told["Server-Timing"]
+    assert (answer["object"], answer["model"]) == ("list", "acme/mood:1")
+    assert [(one["object"], one["index"]) for one in answer["data"]] == [("embedding", 0), ("embedding", 1)]
+    assert answer["usage"]["prompt_tokens"] == answer["usage"]["total_tokens"] > 2
+    first, second = (one["embedding"] for one in answer["data"])
+    assert math.hypot(*first) == pytest.approx(1, abs=1e-5)
+    assert first != second
+
+    packed = embed(encoding_format="base64", input=TEXTS[0]).json()["data"]
+    assert np.frombuffer(b64decode(packed[0]["embedding"]), "<f4") == pytest.approx(first, abs=1e-4)
+    (shorter,) = embed(input=TEXTS[0], dimensions=4).json()["data"]
+    assert shorter["embedding"] == pytest.approx([x / math.hypot(*first[:4]) for x in first[:4]], abs=1e-4)
+    # One that tags reads a text like any other, and sees it with its own PET.
+    (tagger,) = embed(model="places", input=TEXTS[0]).json()["data"]
+    assert tagger["embedding"] != pytest.approx(first, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "param"),
+    [
+        ({"input": [1, 2, 3]}, 400, "invalid_field", "input"),
+        ({"input": [[1, 2], [3]]}, 400, "invalid_field", "input"),
+        ({"input": {"text": "a"}}, 400, "invalid_field", "input[0]"),
+        ({"input": []}, 400, "invalid_field", "input"),
+        ({"input": ["a", " "]}, 400, "empty_text", "input[1]"),
+        ({"input": ["a"] * 300}, 400, "too_many_inputs", "input"),
+        ({"input": None}, 400, "missing_field", "input"),
+        ({"model": "acme/nothing"}, 404, "model_not_found", "model"),
+        ({"model": "acme/unborn"}, 409, "model_not_ready", "model"),
+        ({"dimensions": 10**6}, 400, "invalid_field", "dimensions"),
+        ({"dimensions": 0}, 400, "invalid_field", "dimensions"),
+        ({"encoding_format": "int8"}, 400, "invalid_field", "encoding_format"),
+        ({"nonsense": 1}, 400, "invalid_field", "nonsense"),
+        ({"key": "wrong"}, 401, "invalid_api_key", None),
+    ],
+)
+def test_what_cannot_be_embedded_is_refused_with_its_place(
+    embed: Any, worker: InferenceWorker, body: dict[str, Any], status: int, code: str, param: str | None
+) -> None:
+    refused = embed(**body)
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"], error["param"]) == (status, code, param)

@@ -1,0 +1,151 @@
+"""Whatever bytes come in: they are read as they were meant, or refused with a typed error, by the binary data
+extension of the Open Inference Protocol."""
+
+import gzip
+import json
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.open_inference.errors import oip_error
+from inference.open_inference.parsers import Body, read_body
+from inference.open_inference.requests import parse_request
+from inference.open_inference.signatures import Output, signature_of
+from inference.open_inference.tensors import decode_texts
+from tenants.base.errors import HmiError
+
+PAIR = signature_of("classification", pairs=True)
+TEXTS = st.lists(st.text(max_size=20), min_size=1, max_size=6)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=6),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+REFUSALS = (413, 415, 422)
+Pack = Callable[[bytes], bytes]
+PACK: dict[str, Pack] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "identity": bytes,
+}
+
+
+def as_bytes(texts: list[str]) -> bytes:
+    encoded = [text.encode() for text in texts]
+    return b"".join(struct.pack("<I", len(text)) + text for text in encoded)
+
+
+def outcome(read: Callable[[], Any]) -> Any:
+    """What was read, or the status of the refusal, whose message can be sent."""
+    try:
+        return read()
+    except HmiError as error:
+        json.dumps(oip_error(error), ensure_ascii=False).encode()
+        return error.status
+
+
+def head_of(sizes: dict[str, int], count: int) -> dict[str, Any]:
+    tensor = {"shape": [count], "datatype": "BYTES"}
+    return {
+        "inputs": [
+            {"name": name, **tensor, "parameters": {"binary_data_size": size}} for name, size in sizes.items()
+        ]
+    }
+
+
+@given(TEXTS, st.sampled_from(sorted(PACK)), st.booleans())
+def test_texts_come_out_as_they_went_in(texts: list[str], encoding: str, turned: bool) -> None:
+    columns = {"TEXT": as_bytes(texts), "TEXT_PAIR": as_bytes(texts[::-1])}
+    names = sorted(columns, reverse=turned)
+    head = json.dumps(head_of({name: len(columns[name]) for name in names}, len(texts))).encode()
+    raw = head + b"".join(columns[name] for name in names)
+    body = read_body(PACK[encoding](raw), encoding=encoding, json_length=str(len(head)))
+    rows = [{"text": text, "text_pair": pair} for text, pair in zip(texts, texts[::-1], strict=True)]
+    assert parse_request(body, PAIR).inputs == rows
+
+
+@given(st.binary(max_size=60), st.integers(0, 8))
+def test_any_bytes_are_texts_or_an_error(raw: bytes, count: int) -> None:
+    texts = outcome(lambda: decode_texts(memoryview(raw), name="TEXT", count=count))
+    assert texts in REFUSALS or (as_bytes(texts) == raw and len(texts) == count)
+
+
+@given(st.binary(max_size=80), st.sampled_from([*sorted(PACK), "br"]), st.none() | st.text(max_size=14))
+def test_any_body_is_read_or_refused(raw: bytes, encoding: str, length: str | None) -> None:
+    body = outcome(lambda: read_body(raw, encoding=encoding, json_length=length))
+    assert body in REFUSALS or isinstance(body, Body)
+
+
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(("id", "inputs", "outputs", "parameters"), JSON))
+    | st.fixed_dictionaries(
+        {
+            "inputs": st.lists(
+                st.fixed_dictionaries(
+                    {"name": st.sampled_from(["TEXT", "TEXT_PAIR"]) | JSON},
+                    optional={
+                        "shape": st.lists(st.integers(-1, 3), max_size=2) | JSON,
+                        "datatype": st.just("BYTES") | JSON,
+                        "data": st.lists(st.text(max_size=3), max_size=3) | JSON,
+                        "parameters": st.fixed_dictionaries({"binary_data_size": st.integers(-1, 9)}) | JSON,
+                    },
+                ),
+                max_size=3,
+            )
+        }
+    ),
+    st.binary(max_size=12),
+)
+def test_any_request_is_understood_or_told_what_is_wrong(value: dict[str, Any], tensors: bytes) -> None:
+    head = json.dumps(value).encode()
+    body = read_body(head + tensors, json_length=str(len(head)))
+    call = outcome(lambda: parse_request(body, PAIR))
+    assert call in REFUSALS or all(row.keys() == {"text", "text_pair"} for row in call.inputs)
+
+
+RESULT: dict[str, dict[str, Any]] = {
+    "classification": {"label": "b", "scores": {"a": 0.25, "b": 0.75}, "truncated": False},
+    "multilabel": {"labels": ["a", "é"], "scores": {"a": 0.5, "é": 0.75}, "truncated": True},
+    "regression": {"value": 1e300, "truncated": False},
+    "tagging": {
+        "spans": [{"start": 0, "end": 1, "text": "é", "label": "x", "score": 0.5}],
+        "truncated": False,
+    },
+    "question_answering": {"answer": "é", "start": 2, "end": 3, "score": 0.5, "truncated": False},
+}
+
+
+@pytest.mark.parametrize("task", sorted(RESULT))
+def test_each_task_has_its_tensors(task: str) -> None:
+    signature = signature_of(task, pairs=task == "question_answering")
+    tensors = {output.name: output.tensor([RESULT[task], RESULT[task]]) for output in signature.outputs}
+    expected = {
+        "classification": {"LABEL": ["b", "b"], "SCORES": [0.25, 0.75] * 2, "CLASSES": ["a", "b"]},
+        "multilabel": {"LABELS": ['["a", "é"]'] * 2, "SCORES": [0.5, 0.75] * 2, "CLASSES": ["a", "é"]},
+        "regression": {"VALUE": [1e300, 1e300]},
+        "tagging": {"SPANS": [json.dumps(RESULT["tagging"]["spans"], ensure_ascii=False)] * 2},
+        "question_answering": {"ANSWER": ["é"] * 2, "START": [2, 2], "END": [3, 3], "SCORE": [0.5, 0.5]},
+    }[task]
+    assert {name: tensor.values for name, tensor in tensors.items() if name != "TRUNCATED"} == expected
+    assert signature.inputs == (("QUESTION", "CONTEXT") if task == "question_answering" else ("TEXT",))
+    for tensor in tensors.values():
+        width = {"BOOL": 1, "FP32": 4, "FP64": 8, "INT64": 8}.get(tensor.datatype)
+        raw = tensor.to_bytes()
+        if width is None:
+            assert decode_texts(memoryview(raw), name="x", count=tensor.shape[0]) == tensor.values
+        else:
+            assert len(raw) == width * len(tensor.values)
+
+
+def test_an_output_of_two_dimensions_has_one_row_for_each_input() -> None:
+    scores = Output("SCORES", "FP32", lambda results: [0.0] * 3 * len(results), dimensions=2)
+    assert scores.tensor([{}, {}]).shape == (2, 3)

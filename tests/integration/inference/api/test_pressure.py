@@ -1,0 +1,99 @@
+"""A worker that is busy: the queue fills, deadlines pass, and what was accepted is answered."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from django.db import connection
+from pytest_django import Settings
+from rest_framework.test import APIClient
+
+from inference.api.client import close_gateway
+from tenants.usage.models import UsageDay
+from tests.integration.inference.api.conftest import Ask, Served
+from tests.integration.inference.queueing.requests import depth
+from tests.processes import InferenceWorker, wait_until
+
+
+@pytest.fixture
+def room_for_two(settings: Settings) -> Iterator[None]:
+    """A queue of which one tenant may have two places."""
+    settings.HMI_INFER_CAPACITY = 4
+    close_gateway()
+    yield
+    close_gateway()
+
+
+def test_a_full_queue_says_when_to_come_back_and_answers_what_it_took(
+    room_for_two: None, busy: InferenceWorker, served: Served, redis_url: str, ask: Ask
+) -> None:
+    answers: list[Any] = []
+
+    def waiting() -> None:
+        client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
+        answers.append(client.post("/api/v1/infer", {"model": "mood", "inputs": ["x"]}, format="json"))
+        connection.close()
+
+    threads = [threading.Thread(target=waiting) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    with redis.Redis.from_url(redis_url) as client:
+        wait_until(lambda: depth(client) == 2)
+    refused = ask("mood")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (429, "queue_full")
+    assert int(refused["Retry-After"]) > 0
+    busy.resume()
+    for thread in threads:
+        thread.join()
+    assert [answer.status_code for answer in answers] == [200, 200]
+
+
+@pytest.mark.parametrize("by_header", [False, True])
+def test_a_deadline_that_passes_is_a_timeout_and_counts(
+    busy: InferenceWorker, served: Served, db: None, redis_url: str, by_header: bool
+) -> None:
+    before = failures(served)
+    client = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
+    body = {"model": "places", "inputs": ["x"]}
+    began = time.monotonic()
+    if by_header:
+        answer = client.post("/api/v1/infer", body, format="json", HTTP_X_TIMEOUT_S="0.2")
+    else:
+        answer = client.post("/api/v1/infer", {**body, "timeout_s": 0.2}, format="json")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (504, "deadline_exceeded")
+    assert time.monotonic() - began < 20
+    assert failures(served) == before + 1
+    busy.resume()
+    with redis.Redis.from_url(redis_url) as connection:
+        wait_until(lambda: depth(connection) == 0)
+
+
+def test_no_request_waits_longer_than_the_installation_allows(
+    busy: InferenceWorker, ask: Ask, settings: Settings
+) -> None:
+    settings.HMI_INFER_DEADLINE_S = 0.2
+    began = time.monotonic()
+    assert ask("mood", timeout_s=3600).status_code == 504
+    assert time.monotonic() - began < 20
+
+
+def test_without_a_ready_worker_nothing_is_accepted(
+    busy: InferenceWorker, ask: Ask, served: Served, redis_client: redis.Redis
+) -> None:
+    """Valkey was emptied: no worker has signed on."""
+    close_gateway()
+    before = list(UsageDay.objects.for_tenant(served.world.tenant).values())
+    answer = ask("mood")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "worker_unavailable")
+    assert int(answer["Retry-After"]) > 0
+    assert depth(redis_client) == 0
+    assert list(UsageDay.objects.for_tenant(served.world.tenant).values()) == before
+
+
+def failures(served: Served) -> int:
+    """Requests of `places` that ended in an error."""
+    days = UsageDay.objects.for_tenant(served.world.tenant).filter(model_name="places")
+    return sum(day.failed for day in days)

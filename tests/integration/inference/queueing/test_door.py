@@ -1,0 +1,97 @@
+"""Who is let into the queue, and who is refused, against a real server."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from inference.queueing import keys
+from inference.queueing.connection import connect
+from inference.queueing.transport import QueueFull, RequestQueue
+from tests.integration.inference.queueing.requests import (
+    REQUESTS,
+    ROOT,
+    a_reply,
+    a_request,
+    a_worker,
+    answered,
+)
+
+
+def test_a_full_queue_refuses_and_says_how_full_it_is(redis: Redis) -> None:
+    queue = RequestQueue(redis, capacity=2)
+    queue.submit(a_request("r1", "acme"))
+    queue.submit(a_request("r2", "globex"))
+    with pytest.raises(QueueFull) as refusal:
+        queue.submit(a_request("r3", "initech"))
+    assert (refusal.value.depth, refusal.value.own) == (2, 0)
+
+
+def test_who_floods_the_queue_leaves_room_for_the_others(redis: Redis) -> None:
+    queue, worker = RequestQueue(redis, capacity=12), a_worker(redis, "w1")
+
+    def flood(tenant: str) -> int:
+        for number in range(100):
+            try:
+                queue.submit(a_request(f"{tenant}-{number}-{queue.depth()}", tenant))
+            except QueueFull as full:
+                return full.own
+        raise AssertionError("there is no end to it")
+
+    assert flood("flood") == 6
+    assert flood("second") == 3
+    queue.submit(a_request("quiet", "quiet"))
+    for entry in worker.read(6, 0):
+        answered(worker, entry, a_reply(entry.request))
+    assert queue.outstanding() == {ROOT: {"second": 3, "quiet": 1}}
+    assert flood("flood") == 4
+
+
+def test_a_count_without_requests_is_forgotten(redis: Redis) -> None:
+    """As when somebody deletes the stream by hand."""
+    queue = RequestQueue(redis, capacity=4)
+    for number in range(2):
+        queue.submit(a_request(f"r{number}"))
+    redis.delete(REQUESTS)
+    assert queue.submit(a_request("r3")) == 1
+    assert queue.outstanding() == {ROOT: {"acme": 1}}
+
+
+def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> None:
+    queue, worker = RequestQueue(redis, capacity=4), a_worker(redis, "w1")
+    queue.submit(a_request("r1"))
+    entry: Any = {keys.FIELD: b"nonsense", keys.TENANT_FIELD: b"globex"}
+    redis.xadd(REQUESTS, entry)
+    redis.hincrby(keys.OUTSTANDING, keys.share(ROOT, "globex"), 1)
+    assert len(worker.read(10, 0)) == 1
+    assert queue.outstanding() == {ROOT: {"acme": 1}}
+
+
+def test_a_request_in_work_still_counts_against_the_capacity(redis: Redis) -> None:
+    queue = RequestQueue(redis, capacity=1)
+    worker = a_worker(redis, "w1")
+    queue.submit(a_request("r1"))
+    [entry] = worker.read(10, 0)
+    with pytest.raises(QueueFull):
+        queue.submit(a_request("r2"))
+    answered(worker, entry, a_reply(entry.request))
+    queue.submit(a_request("r2"))
+
+
+def test_sixteen_threads_never_pass_the_capacity(redis: Redis, redis_url: str) -> None:
+    def submit_many(thread: int) -> int:
+        accepted = 0
+        with connect(redis_url) as own:
+            queue = RequestQueue(own, capacity=40)
+            for number in range(25):
+                try:
+                    assert queue.submit(a_request(f"{thread}-{number}", f"{thread}-{number}")) <= 40
+                    accepted += 1
+                except QueueFull:
+                    continue
+        return accepted
+
+    with ThreadPoolExecutor(16) as pool:
+        accepted = sum(pool.map(submit_many, range(16)))
+    assert accepted == 40 == redis.xlen(REQUESTS)

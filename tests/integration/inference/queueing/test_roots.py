@@ -1,0 +1,213 @@
+"""A request goes where its root is served: one stream for each root, one queue for all, on a real server."""
+
+import dataclasses
+import time
+
+import pytest
+from redis import Redis
+
+from inference.queueing import keys
+from inference.queueing.connection import connect
+from inference.queueing.consumer import RequestConsumer
+from inference.queueing.transport import CallOutstanding, QueueFull, RequestQueue
+from tests.integration.inference.queueing.requests import (
+    OTHER_ROOT,
+    ROOT,
+    a_reply,
+    a_request,
+    a_worker,
+    answered,
+    crash,
+    depth,
+    replies_in,
+)
+from tests.services import OwnValkey
+
+THIRD_ROOT = "c" * 64
+
+
+@pytest.fixture
+def queue(redis: Redis) -> RequestQueue:
+    return RequestQueue(redis, capacity=100)
+
+
+def taken(worker: RequestConsumer) -> set[str]:
+    return {entry.request.id for entry in worker.read(10, 0)}
+
+
+def test_each_worker_reads_what_is_for_its_roots_and_nothing_else(redis: Redis, queue: RequestQueue) -> None:
+    one, other, both = (
+        a_worker(redis, name, *roots)
+        for name, *roots in (("w1", ROOT), ("w2", OTHER_ROOT), ("w3", ROOT, OTHER_ROOT))
+    )
+    queue.submit(a_request("r1"))
+    queue.submit(a_request("r2", root=OTHER_ROOT))
+    assert (taken(one), taken(other), taken(both)) == ({"r1"}, {"r2"}, set())
+    queue.submit(a_request("r3"))
+    queue.submit(a_request("r4", root=OTHER_ROOT))
+    assert taken(both) == {"r3", "r4"}
+
+
+def test_what_a_dead_worker_left_is_claimed_by_one_that_serves_its_root(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    dead, same, stranger = a_worker(redis, "dead"), a_worker(redis, "w1"), a_worker(redis, "w2", OTHER_ROOT)
+    queue.submit(a_request("r1"))
+    dead.read(1, 0)
+    crash(redis, "dead")
+    assert stranger.claim_abandoned(10) == []
+    assert [entry.request.id for entry in same.claim_abandoned(10)] == ["r1"]
+
+
+def test_what_is_claimed_of_several_roots_is_no_more_than_was_asked_for(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    dead, worker = (a_worker(redis, name, ROOT, OTHER_ROOT) for name in ("dead", "w1"))
+    for number in range(4):
+        queue.submit(a_request(f"r{number}", root=(ROOT, OTHER_ROOT)[number % 2]))
+    dead.read(10, 0)
+    crash(redis, "dead")
+    assert len(worker.claim_abandoned(1)) == 1
+    assert len(worker.claim_abandoned(10)) == 3
+
+
+def test_a_worker_follows_as_roots_come_and_go(redis: Redis, queue: RequestQueue) -> None:
+    worker = a_worker(redis, "w1", ROOT)
+    queue.submit(a_request("early", root=OTHER_ROOT))
+    assert taken(worker) == set()
+    worker.follow([OTHER_ROOT])
+    queue.submit(a_request("r1"))
+    assert taken(worker) == {"early"}
+    assert redis.xinfo_consumers(keys.requests(ROOT), keys.GROUP) == []
+    worker.follow([])
+    assert worker.read(10, 1) == []
+    worker.follow([ROOT])
+    assert taken(worker) == {"r1"}
+
+
+def test_what_is_held_of_a_root_that_left_is_answered(redis: Redis, queue: RequestQueue) -> None:
+    worker = a_worker(redis, "w1", ROOT)
+    queue.submit(a_request("r1"))
+    [entry] = worker.read(10, 0)
+    worker.follow([OTHER_ROOT])
+    assert a_worker(redis, "w2", ROOT).claim_abandoned(10) == []
+    assert answered(worker, entry, a_reply(entry.request))
+    worker.follow([OTHER_ROOT])
+    assert [one["name"] for one in redis.xinfo_consumers(keys.requests(ROOT), keys.GROUP)] == [b"w2"]
+    assert [reply.id for reply in replies_in(redis)] == ["r1"]
+
+
+def test_the_places_of_the_queue_are_those_of_all_roots_together(redis: Redis) -> None:
+    queue = RequestQueue(redis, capacity=5)
+    for number, root in enumerate((ROOT, OTHER_ROOT, THIRD_ROOT)):
+        assert queue.submit(a_request(f"r{number}", root=root)) == number + 1
+    with pytest.raises(QueueFull) as refusal:
+        queue.submit(a_request("r3"))
+    assert (refusal.value.depth, refusal.value.own) == (3, 3)
+    assert queue.submit(a_request("r3", "globex")) == 4
+    assert queue.outstanding() == {
+        ROOT: {"acme": 1, "globex": 1},
+        OTHER_ROOT: {"acme": 1},
+        THIRD_ROOT: {"acme": 1},
+    }
+
+
+def test_what_waits_and_what_is_taken_is_counted_over_all_roots(redis: Redis, queue: RequestQueue) -> None:
+    worker = a_worker(redis, "w1", OTHER_ROOT)
+    for number, root in enumerate((ROOT, OTHER_ROOT, OTHER_ROOT)):
+        queue.submit(a_request(f"r{number}", root=root))
+    assert (queue.depth(), queue.delivered()) == (3, 0)
+    entries = worker.read(10, 0)
+    assert (queue.depth(), queue.delivered()) == (3, 2)
+    answered(worker, entries[0], a_reply(entries[0].request))
+    assert (queue.depth(), queue.delivered()) == (2, 1)
+
+
+def test_a_name_is_taken_whatever_root_it_is_for_and_can_be_cancelled(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    worker = a_worker(redis, "w1", ROOT, OTHER_ROOT)
+    queue.submit(a_request("job.1", root=OTHER_ROOT))
+    with pytest.raises(CallOutstanding):
+        queue.submit(a_request("job.2"))
+    [entry] = worker.read(10, 0)
+    assert queue.cancel("acme", "job")
+    assert worker.answered() == {entry.address}
+    queue.submit(a_request("job.2"))
+    assert not answered(worker, entry, a_reply(entry.request))
+    with pytest.raises(CallOutstanding):
+        queue.submit(a_request("job.3", root=OTHER_ROOT))
+
+
+def test_entries_of_two_roots_with_the_same_id_are_not_mixed_up(redis: Redis) -> None:
+    worker = a_worker(redis, "w1", ROOT, OTHER_ROOT)
+    for number, root in enumerate((ROOT, OTHER_ROOT)):
+        message = a_request(f"r{number}", root=root).to_json()
+        redis.xadd(keys.requests(root), {keys.FIELD: message}, id="7-7")
+    one, other = worker.read(10, 0)
+    assert len(worker.held) == 2
+    assert answered(worker, one, a_reply(one.request))
+    assert worker.held == {other.address}
+    assert worker.answered() == frozenset()
+
+
+def test_what_is_late_where_nobody_serves_it_gets_its_answer(redis: Redis, queue: RequestQueue) -> None:
+    worker, now = a_worker(redis, "w1", ROOT), time.time()
+    queue.submit(dataclasses.replace(a_request("late", root=OTHER_ROOT), deadline=now + 5))
+    queue.submit(a_request("in-time", root=OTHER_ROOT))
+    queue.submit(dataclasses.replace(a_request("own"), deadline=now + 5))
+    assert worker.overdue_elsewhere(now + 4) == []
+    [entry] = worker.overdue_elsewhere(now + 6)
+    assert (entry.request.id, entry.deliveries) == ("late", 0)
+    assert answered(worker, entry, a_reply(entry.request))
+    assert not answered(worker, entry, a_reply(entry.request))
+    assert [reply.id for reply in replies_in(redis)] == ["late"]
+    assert queue.outstanding() == {ROOT: {"acme": 1}, OTHER_ROOT: {"acme": 1}}
+
+
+def test_nonsense_where_nobody_serves_it_does_not_stay(redis: Redis, queue: RequestQueue) -> None:
+    queue.submit(a_request("r1", root=OTHER_ROOT))
+    redis.xadd(keys.requests(OTHER_ROOT), {keys.FIELD: b"nonsense"})
+    assert a_worker(redis, "w1", ROOT).overdue_elsewhere(time.time() + 5) == []
+    assert depth(redis) == 1
+
+
+def test_one_lost_stream_is_started_anew_and_the_others_go_on(redis: Redis, queue: RequestQueue) -> None:
+    worker = a_worker(redis, "w1", ROOT, OTHER_ROOT)
+    queue.submit(a_request("kept"))
+    queue.submit(a_request("lost", root=OTHER_ROOT))
+    assert len(worker.read(10, 0)) == 2
+    redis.delete(keys.requests(OTHER_ROOT))
+    assert worker.read(10, 0) == []
+    assert {address.root for address in worker.held} == {ROOT}
+    queue.submit(a_request("new", root=OTHER_ROOT))
+    assert taken(worker) == {"new"}
+
+
+def test_a_restarted_server_loses_no_request_of_any_root(own_server: OwnValkey) -> None:
+    redis = connect(own_server.url)
+    worker, queue = a_worker(redis, "w1", ROOT, OTHER_ROOT), RequestQueue(redis, capacity=10)
+    for number, root in enumerate((ROOT, OTHER_ROOT)):
+        queue.submit(a_request(f"taken{number}", root=root))
+    entries = worker.read(10, 0)
+    for number, root in enumerate((ROOT, OTHER_ROOT)):
+        queue.submit(a_request(f"waiting{number}", root=root))
+    own_server.kill()
+    own_server.start()
+    assert queue.depth() == 4
+    entries += worker.read(10, 0)
+    assert all(answered(worker, entry, a_reply(entry.request)) for entry in entries)
+    assert sorted(reply.id for reply in replies_in(redis)) == ["taken0", "taken1", "waiting0", "waiting1"]
+    assert queue.outstanding() == {}
+
+
+def test_what_a_worker_holds_of_a_root_that_it_served_is_not_late_elsewhere(
+    redis: Redis, queue: RequestQueue
+) -> None:
+    queue.submit(dataclasses.replace(a_request("r1"), deadline=time.time() + 5))
+    worker = a_worker(redis, "w1", ROOT)
+    assert [entry.request.id for entry in worker.read(1, 0)] == ["r1"]
+    worker.follow([])
+    assert worker.overdue_elsewhere(time.time() + 60) == []
+    other = a_worker(redis, "w2", OTHER_ROOT)
+    assert [late.request.id for late in other.overdue_elsewhere(time.time() + 60)] == ["r1"]

@@ -1,0 +1,92 @@
+"""A batch's request that stops workers: the inputs that do it fail alone, and only so many workers stop."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from redis import Redis
+
+from inference.batches.inference_client import MAX_CRASHING_INPUTS, BatchInferClient, InferenceResults
+from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
+from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
+from inference.queueing.replies import InferClient
+from tenants.base.errors import HmiError
+from tests.integration.inference.queueing.requests import ROOT, a_worker, answered, crash
+
+POISON = "poison"
+MODEL = ModelRef("acme", "mood", 1, "d" * 64)
+
+
+class Victims:
+    """Workers, one after the other, each of which stops at a request with the poison in it."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis, self._over = redis, threading.Event()
+        self.stopped = 0
+        self._thread = threading.Thread(target=self._work)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        worker = self._next()
+        while not self._over.wait(0.001):
+            for entry in worker.claim_abandoned(background=True) or worker.read_background():
+                if any(one.text == POISON for one in entry.request.inputs):
+                    crash(self._redis, f"victim{self.stopped}")
+                    self.stopped += 1
+                    worker = self._next()
+                    break
+                answered(worker, entry, _answer(entry.request))
+
+    def _next(self) -> RequestConsumer:
+        return a_worker(self._redis, f"victim{self.stopped}", ROOT)
+
+
+def _answer(request: InferRequest) -> InferReply:
+    results = tuple({"label": one.text} for one in request.inputs)
+    return InferReply(id=request.id, ok=True, model=request.model, results=results)
+
+
+@pytest.fixture
+def victims(redis: Redis) -> Iterator[Victims]:
+    working = Victims(redis)
+    yield working
+    working.end()
+
+
+@pytest.fixture
+def batch_client(redis_url: str, redis: Redis) -> Iterator[BatchInferClient]:
+    client = InferClient(redis_url, capacity=8, background=True)
+    yield BatchInferClient(client, MODEL, ROOT, "test")
+    client.close()
+
+
+def said(answers: InferenceResults) -> list[str]:
+    """The answers, "!" for one that is missing."""
+    return ["!" if isinstance(one, HmiError) else one["label"] for one in answers.results]
+
+
+def inputs(*texts: str) -> list[InferInput]:
+    return [InferInput(text) for text in texts]
+
+
+def test_only_the_input_that_stops_workers_has_no_answer(
+    batch_client: BatchInferClient, victims: Victims
+) -> None:
+    assert said(batch_client.infer(1, inputs("a", "b", POISON, "c"))) == ["a", "b", "!", "c"]
+    assert victims.stopped == 2 * MAX_DELIVERIES  # for the request, and for the one line
+    assert said(batch_client.infer(5, inputs("d"))) == ["d"]
+
+
+def test_after_so_many_of_them_no_more_workers_are_risked(
+    batch_client: BatchInferClient, victims: Victims
+) -> None:
+    first = batch_client.infer(1, inputs("a", *[POISON] * (MAX_CRASHING_INPUTS + 1), "b"))
+    assert said(first) == ["a", *"!" * (MAX_CRASHING_INPUTS + 2)]
+    with pytest.raises(HmiError):
+        batch_client.infer(9, inputs("c", POISON))
+    assert victims.stopped == MAX_DELIVERIES * (1 + MAX_CRASHING_INPUTS + 1)
+    assert said(batch_client.infer(20, inputs("d", "e"))) == ["d", "e"]

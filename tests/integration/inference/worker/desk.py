@@ -1,0 +1,98 @@
+"""A worker in the test's own process, moved step by step, beside the queue it serves."""
+
+import time
+from pathlib import Path
+
+import torch
+
+from inference.engine.batcher import BatchLimits
+from inference.engine.pipeline import Pipeline
+from inference.engine.slab_room import SlabRoom
+from inference.hplm.miss_policy import MissHandling
+from inference.manifest import ManifestWatcher
+from inference.queueing import keys
+from inference.queueing.connection import connect
+from inference.queueing.consumer import RequestConsumer
+from inference.queueing.messages import InferReply, InferRequest
+from inference.queueing.misses import MissCounter
+from inference.queueing.transport import RequestQueue
+from inference.serving.catalogue import Catalogue
+from inference.serving.metrics import Standing, WorkerMetrics, places_of
+from inference.serving.pace import Pace
+from inference.serving.server import Server
+from tests.integration.inference.queueing.requests import replies_in
+from tests.unit.tiny_world import TinyWorld
+
+
+class Desk:
+    """``ask`` submits and serves until everything is answered; ``late`` moves the worker's clock."""
+
+    def __init__(
+        self,
+        redis_url: str,
+        world: TinyWorld,
+        *,
+        rows: int = 32,
+        cache_bytes: int = 1 << 30,
+        slab: SlabRoom | None = None,
+        lower_bytes: int = 1 << 30,
+        misses: MissHandling | None = None,
+        device_bytes: int = 0,
+        pipeline: Pipeline | None = None,
+        name: str = "desk",
+    ) -> None:
+        self.redis = connect(redis_url, retries=1)
+        self.queue = RequestQueue(self.redis, capacity=1000)
+        self.late = 0.0
+        self.consumer = RequestConsumer(self.redis, name)
+        watcher = ManifestWatcher(Path(world.artifact_root) / "manifest.json")
+        place = places_of(lambda: self.catalogue.manifest)
+        self.metrics = WorkerMetrics(lambda: Standing(0, 0, 0, 0), place=place)
+        self.catalogue = Catalogue(
+            watcher,
+            device=torch.device("cpu"),
+            dtype=torch.float32,
+            cache_bytes=cache_bytes,
+            slab=slab,
+            lower_bytes=lower_bytes,
+            device_bytes=device_bytes,
+            misses=misses,
+            pipeline=pipeline,
+            metrics=self.metrics,
+        )
+        self.counter = MissCounter(self.redis)
+        self.server = Server(
+            self.consumer,
+            self.catalogue,
+            limits=BatchLimits(rows=rows),
+            pace=Pace(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
+            misses=self.counter,
+            metrics=self.metrics,
+            clock=lambda: time.time() + self.late,
+        )
+        self.redis.set(keys.worker(name), b"{}")
+
+    def step(self, *, taking: bool = True) -> bool:
+        """One turn, by what is published now; False when there was nothing to do."""
+        self.catalogue.refresh()
+        return self.server.step(taking=taking)
+
+    def serve(self) -> None:
+        """Step until there is nothing left to do."""
+        while self.step() or self.queue.depth():
+            continue
+
+    def ask(self, *requests: InferRequest) -> list[InferReply]:
+        """The replies, in the order of the requests; each was answered once."""
+        for request in requests:
+            self.queue.submit(request)
+        self.serve()
+        ids = [request.id for request in requests]
+        found = replies_in(self.redis)
+        replies = {reply.id: reply for reply in found}
+        assert sorted(reply.id for reply in found if reply.id in set(ids)) == sorted(ids)
+        return [replies[request_id] for request_id in ids]
+
+    def close(self) -> None:
+        self.catalogue.cache.close()
+        self.redis.close()

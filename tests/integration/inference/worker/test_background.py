@@ -1,0 +1,164 @@
+"""What is asked in the background is computed when nothing else waits."""
+
+import pytest
+from redis import Redis
+
+from inference.hplm.plot import VECTORS_FILE
+from inference.queueing.consumer import RequestConsumer
+from inference.queueing.messages import InferRequest
+from inference.queueing.transport import QueueFull, RequestQueue
+from inference.serving.pace import Pace
+from tests.integration.inference.queueing.requests import replies_in
+from tests.integration.inference.worker.asking import request_for
+from tests.integration.inference.worker.desk import Desk
+from tests.integration.inference.worker.held_files import HeldFile
+from tests.processes import wait_until
+from tests.unit.tiny_world import TinyHplm, TinyWorld
+
+ROWS = 4
+
+
+@pytest.fixture
+def background(redis: Redis) -> RequestQueue:
+    return RequestQueue(redis, capacity=10, background=True)
+
+
+def of_tenant(world: TinyWorld, tenant: str) -> TinyHplm:
+    return next(hplm for hplm in world.hplms if hplm.tenant == tenant)
+
+
+def answered(desk: Desk) -> list[str]:
+    return [reply.id for reply in replies_in(desk.redis)]
+
+
+def served(desk: Desk, background: RequestQueue) -> list[str]:
+    """The ids of what is answered, in that order."""
+    while desk.step() or desk.queue.depth() or background.depth():
+        continue
+    return answered(desk)
+
+
+def many(hplm: TinyHplm, rows: int) -> InferRequest:
+    return request_for(hplm, *["the river stone"] * rows)
+
+
+def test_others_go_first_and_wait_for_no_more_than_what_was_begun(
+    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    desk = Desk(redis_url, world, rows=ROWS)
+    hplm = of_tenant(world, "acme")
+    behind = [many(hplm, 3 * ROWS) for _ in range(3)]
+    for request in behind:
+        background.submit(request)
+    desk.step()
+    assert not answered(desk)
+    before = desk.catalogue.counters.batches
+    live = [many(of_tenant(world, "globex"), 1) for _ in range(10)]
+    for request in live:
+        desk.queue.submit(request)
+    while len(answered(desk)) < len(live):
+        desk.step()
+    # The batch that was begun when they came, theirs, and the one that is chosen while the last is computed.
+    assert desk.catalogue.counters.batches - before <= 1 + -(-len(live) // ROWS) + 1
+    assert set(answered(desk)) == {request.id for request in live}
+    ids = served(desk, background)
+    assert sorted(ids[len(live) :]) == sorted(request.id for request in behind)
+    assert all(reply.ok for reply in replies_in(redis))
+    desk.close()
+
+
+def test_the_background_takes_no_places_of_others(
+    redis: Redis, world: TinyWorld, background: RequestQueue
+) -> None:
+    hplm, door = of_tenant(world, "acme"), RequestQueue(redis, capacity=2)
+    for _ in range(5):
+        background.submit(many(hplm, 1))
+    with pytest.raises(QueueFull):
+        background.submit(many(hplm, 1))
+    assert door.submit(many(hplm, 1)) == 1
+    assert (door.depth(), background.depth()) == (1, 5)
+    assert door.outstanding() == {hplm.root: {"acme": 1}}
+
+
+def test_what_a_dead_worker_had_of_the_background_is_answered_by_the_next(
+    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    request = many(of_tenant(world, "acme"), 2)
+    background.submit(request)
+    dead = RequestConsumer(redis, "dead")
+    dead.follow([request.root])
+    assert [entry.request.id for entry in dead.read_background()] == [request.id]
+    desk = Desk(redis_url, world)
+    assert served(desk, background) == [request.id]
+    desk.close()
+
+
+def test_what_a_dead_worker_had_of_the_background_waits_for_others_like_the_rest(
+    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    left, live = many(of_tenant(world, "acme"), 2), [many(of_tenant(world, "globex"), 1) for _ in range(10)]
+    background.submit(left)
+    dead = RequestConsumer(redis, "dead")
+    dead.follow([left.root])
+    assert dead.read_background()
+    desk = Desk(redis_url, world, rows=ROWS)
+    for request in live:
+        desk.queue.submit(request)
+    ids = served(desk, background)
+    assert sorted(ids) == sorted([left.id, *(request.id for request in live)])
+    assert ids[-1] == left.id
+    desk.close()
+
+
+def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_read(
+    redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    desk = Desk(redis_url, world)
+    there = next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
+    new = next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+    world.publish(revision=1, hplms=[there])
+    desk.step()
+    held = HeldFile(world.folder("plot", new.plots[0]) / VECTORS_FILE)
+    world.publish(revision=2, hplms=[there, new])
+    behind = [many(new, rows) for rows in (Pace().backlog_rows, 1, 1)]
+    for request in behind:
+        background.submit(request)
+    for _ in range(5):
+        desk.server.step()
+    assert len(desk.consumer.held) == 1
+    live = many(there, 1)
+    desk.queue.submit(live)
+    wait_until(lambda: desk.server.step() or live.id in answered(desk))
+    held.release()
+    assert set(served(desk, background)) == {live.id, *(request.id for request in behind)}
+    desk.close()
+
+
+def test_a_call_in_the_background_can_be_taken_back(
+    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    request = many(of_tenant(world, "acme"), 2)
+    background.submit(request)
+    assert background.cancel("acme", request.call)
+    assert background.depth() == 0
+    (reply,) = replies_in(redis)
+    assert reply.error is not None
+    assert reply.error.code == "cancelled"
+
+
+def test_its_batches_are_brief_when_somebody_has_asked_just_now(
+    redis: Redis, redis_url: str, world: TinyWorld, background: RequestQueue
+) -> None:
+    """So that whoever asks next waits for little."""
+    desk, hplm = Desk(redis_url, world, rows=32), of_tenant(world, "acme")
+
+    def batches_of_32_rows() -> int:
+        before = desk.catalogue.counters.batches
+        background.submit(request_for(hplm, *["the river stone in the city " * 10] * 32))
+        served(desk, background)
+        return desk.catalogue.counters.batches - before
+
+    assert batches_of_32_rows() == 1
+    desk.ask(many(hplm, 1))
+    assert batches_of_32_rows() > 1
+    desk.close()

@@ -1,0 +1,183 @@
+"""The worker as a real process, killed, stopped, cut off and misled."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+from redis import Redis
+
+from inference.hplm.hplm import WEIGHTS_FILE
+from inference.queueing import keys
+from inference.queueing.messages import InferRequest
+from inference.queueing.transport import RequestQueue
+from inference.serving.environment import SettingError, WorkerSettings
+from tests.integration.inference.queueing.requests import depth, replies_in
+from tests.integration.inference.worker.asking import assert_right, request_for, stop_at_work
+from tests.integration.inference.worker.held_files import HeldFile
+from tests.processes import PATIENCE_S, InferenceWorker, wait_until
+from tests.services import OwnValkey
+from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_world import TinyWorld
+
+pytestmark = pytest.mark.slow
+
+Start = Callable[..., InferenceWorker]
+
+
+def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> list[InferRequest]:
+    queue = RequestQueue(redis, capacity=10_000)
+    requests = [
+        request_for(world.hplms[n % 6], *tiny_texts(inputs, seed=n, longest=60)) for n in range(count)
+    ]
+    for request in requests:
+        queue.submit(request)
+    return requests
+
+
+def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[InferRequest]) -> None:
+    wait_until(lambda: depth(redis) == 0, within_s=60)
+    replies = replies_in(redis)
+    assert Counter(reply.id for reply in replies) == Counter(request.id for request in requests)
+    by_id = {reply.id: reply for reply in replies}
+    for request in requests:
+        assert_right(world, request, by_id[request.id])
+
+
+def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_is_not_ready_for_long(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    first = start_worker(HMI_BATCH_ROWS="4").wait_until_ready()
+    requests: list[InferRequest] = []
+    stop_at_work(first, lambda: requests.extend(submit(redis, world, 12, inputs=40)))
+    first.kill()
+    assert first.pending() > 0
+    wait_until(lambda: first.status() is None)
+    second = start_worker().wait_until_ready()
+    assert_all_answered_once(redis, world, requests)
+    assert second.pending() == 0
+
+
+def test_one_of_two_workers_killed_under_load_loses_nothing(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    first = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
+    start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
+    requests: list[InferRequest] = []
+    stop_at_work(first, lambda: requests.extend(submit(redis, world, 60, inputs=8)))
+    first.kill()
+    assert_all_answered_once(redis, world, requests)
+
+
+def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    worker = start_worker(HMI_BATCH_ROWS="2").wait_until_ready()
+    requests: list[InferRequest] = []
+    stop_at_work(worker, lambda: requests.extend(submit(redis, world, 30, inputs=20)))
+    worker.process.terminate()
+    worker.resume()
+    assert worker.process.wait(PATIENCE_S) == 0
+    assert worker.pending() == 0
+    assert worker.status() is None
+    assert depth(redis) > 0
+    assert redis.xinfo_consumers(keys.requests(world.root_digest), keys.GROUP) == []
+    start_worker().wait_until_ready()
+    assert_all_answered_once(redis, world, requests)
+
+
+def test_a_worker_waits_for_a_queue_that_is_not_there_yet_and_goes_on_after_it_was_restarted(
+    own_server: OwnValkey, world: TinyWorld, start_worker: Start
+) -> None:
+    own_server.kill()
+    worker = start_worker(own_server.url)
+    wait_until(lambda: "waiting for the queue" in worker.output(), worker)
+    own_server.start()
+    worker.wait_until_ready()
+    redis = Redis.from_url(own_server.url)
+    before = submit(redis, world, 6)
+    wait_until(lambda: depth(redis) == 0, within_s=30)
+    own_server.kill()
+    wait_until(lambda: "cannot be reached" in worker.output(), within_s=60)
+    own_server.start()
+    worker.wait_until_ready()
+    after = submit(redis, world, 6)
+    assert_all_answered_once(redis, world, before + after)
+    wait_until(lambda: (status := worker.status()) is not None and status.last_error == "", worker)
+    assert worker.terminate() == 0
+
+
+def test_a_worker_goes_on_after_the_queue_was_killed_under_it(
+    own_server: OwnValkey, world: TinyWorld, start_worker: Start
+) -> None:
+    redis = Redis.from_url(own_server.url)
+    worker = start_worker(own_server.url, HMI_BATCH_ROWS="2").wait_until_ready()
+    requests: list[InferRequest] = []
+    stop_at_work(worker, lambda: requests.extend(submit(redis, world, 20, inputs=20)))
+    own_server.kill()
+    worker.resume()
+    own_server.start()
+    assert_all_answered_once(redis, world, requests)
+
+
+def test_readiness_comes_after_the_first_manifest_too(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    manifest = world.artifact_root / "manifest.json"
+    content = manifest.read_bytes()
+    manifest.unlink()
+    worker = start_worker().wait_until_ready()
+    status = worker.told()
+    assert (status.roots, status.hplms, status.device, status.dtype) == ((), 0, "cpu", "float32")
+    manifest.write_bytes(content)
+    requests = submit(redis, world, 6)
+    assert_all_answered_once(redis, world, requests)
+    wait_until(
+        lambda: (status := worker.status()) is not None and status.batches > 0 and status.hplms == 6,
+        within_s=30,
+    )
+
+
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "many"), ("HMI_DEVICE", "abacus")])
+def test_wrong_settings_stop_the_start_and_are_named(
+    redis_url: str, world: TinyWorld, name: str, value: str
+) -> None:
+    worker = InferenceWorker(redis_url, world.artifact_root, **{name: value})
+    assert worker.process.wait(60) == 2
+    assert value in worker.output()
+
+
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "0"), ("HMI_MISS_POLICY", "guess")])
+def test_settings_out_of_bounds_are_refused(name: str, value: str) -> None:
+    env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", name: value}
+    with pytest.raises(SettingError, match=value):
+        WorkerSettings.from_env(env)
+
+
+def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    held = HeldFile(world.folder("hplm", world.hplms[0].digest) / WEIGHTS_FILE)
+    first = start_worker(HMI_WORKER_STUCK_S="1").wait_until_ready()
+    requests = submit(redis, world, 12)
+    assert first.process.wait(60) == os.EX_SOFTWARE
+    assert first.status() is None
+    assert "CRITICAL inference.worker: the loop has been stuck for 1 s" in first.output()
+    assert "in acquire" in first.output()  # where it hung
+    held.put_back()
+    start_worker().wait_until_ready()
+    assert_all_answered_once(redis, world, requests)
+
+
+def test_a_worker_that_was_stopped_as_a_whole_or_has_nothing_to_do_does_not_hang(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    worker = start_worker(HMI_WORKER_STUCK_S="3").wait_until_ready()
+    time.sleep(4)
+    worker.pause()
+    time.sleep(4)
+    worker.resume()
+    worker.wait_until_ready()
+    assert_all_answered_once(redis, world, submit(redis, world, 6))
+    assert worker.terminate() == 0

@@ -1,0 +1,135 @@
+"""A worker under mixed traffic for minutes keeps its size. SOAK_SECONDS says for how many seconds."""
+
+import dataclasses
+import itertools
+import os
+import random
+import statistics
+import time
+from collections.abc import Callable
+
+import psutil
+import pytest
+from redis import Redis
+
+from inference.queueing.messages import InferReply, InferRequest
+from tests.integration.inference.worker.asking import request_for
+from tests.integration.inference.worker.more_hplms import large_hplms, spoil_with_infinity, spoilt_hplm
+from tests.integration.inference.worker.references import References
+from tests.integration.inference.worker.traffic import Load
+from tests.processes import InferenceWorker
+from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_world import TinyWorld
+
+SECONDS = float(os.environ.get("SOAK_SECONDS") or 300)
+WARM_UP, WARM_REQUESTS, SAMPLES = 0.3, 4_000, 25
+MAY_GROW = 12 * 1024**2
+"""What caches take that still fill. A kilobyte kept of each request would be several times as much."""
+MAY_PEAK = 128 * 1024**2
+"""What requests in flight at once may have raised the heap by."""
+PLAIN = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "131072"}
+"""The allocator gives back what it is given back, so that the size is what the worker keeps."""
+TEXTS = [*tiny_texts(40, seed=6, longest=24), "river " * 5_000]
+REFUSED = {"unknown": "not_found", "spoilt": "inference_failed", "late": "deadline_exceeded"}
+
+
+class Mixture:
+    """Requests of every kind; every 200 the manifest is written anew, with a few models less or more."""
+
+    def __init__(self, world: TinyWorld) -> None:
+        self._spoilt = spoilt_hplm(world, spoil_with_infinity)
+        self._world = large_hplms(world, 12)
+        self._references = References(self._world)
+        self._draw = random.Random(11)
+        self._refused: dict[str, str] = {}
+
+    def make(self, number: int) -> InferRequest:
+        """One in ten is of no use."""
+        if number % 200 == 0:
+            served = self._world.hplms[: 10 + number // 200 % 3]
+            self._world.publish(revision=2 + number, hplms=(*served, self._spoilt))
+        request = request_for(
+            self._draw.choice(self._world.hplms[:10]), *self._draw.choices(TEXTS, k=self._draw.randint(1, 4))
+        )
+        if number % 10:
+            return request
+        kind = self._draw.choice(list(REFUSED))
+        self._refused[request.id] = REFUSED[kind]
+        if kind == "spoilt":
+            return dataclasses.replace(request_for(self._spoilt, "river"), id=request.id)
+        if kind == "late":
+            return dataclasses.replace(request, deadline=time.time() - 1)
+        return dataclasses.replace(request, hplm="nobody")
+
+    def check(self, request: InferRequest, reply: InferReply) -> None:
+        """Right, or refused where it had to be."""
+        code = self._refused.pop(request.id, None)
+        if code is None:
+            self._references.assert_right(request, reply)
+        else:
+            assert reply.error is not None
+            assert reply.error.code == code
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    """What a process takes of the machine."""
+
+    rss: int
+    threads: int
+    files: int
+
+    @classmethod
+    def of(cls, process: psutil.Process) -> "Size":
+        """Now."""
+        return cls(process.memory_info().rss, process.num_threads(), process.num_fds())
+
+
+FIELDS = dataclasses.fields(Size)
+
+
+def go_on(load: Load, seconds: float) -> None:
+    """Let time pass."""
+    end = time.monotonic() + seconds
+    load.until(lambda: time.monotonic() > end, within_s=seconds + 60)
+
+
+def steady_growth(values: list[int]) -> float:
+    """What the values grow by from first to last, if each tenth grows as the median one does.
+
+    What is kept of each request grows in every tenth. Many long texts at once raise the heap for good, by
+    some 15 MB, but in one tenth or two.
+    """
+    tenth = len(values) // 10
+    levels = [statistics.median(values[at : at + tenth]) for at in range(0, tenth * 10, tenth)]
+    return 9 * statistics.median(after - before for before, after in itertools.pairwise(levels))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS * 2 + 600)
+def test_a_worker_keeps_its_size(
+    redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
+) -> None:
+    mixture, sizes = Mixture(world), list[Size]()
+    worker = start_worker(HMI_SLAB_MB="1", **PLAIN).wait_until_ready()
+    process = psutil.Process(worker.process.pid)
+    with Load(redis, mixture.make, mixture.check, outstanding=48) as load:
+        began = time.monotonic()
+        load.until(
+            lambda: load.answered > WARM_REQUESTS and time.monotonic() - began > SECONDS * WARM_UP,
+            within_s=SECONDS + 120,
+        )
+        warm = load.answered
+        while time.monotonic() - began < SECONDS or len(sizes) < 2 * SAMPLES:
+            sizes.append(Size.of(process))
+            go_on(load, SECONDS * (1 - WARM_UP) / (4 * SAMPLES))
+        assert load.answered > warm + 500
+    assert steady_growth([size.rss for size in sizes]) < MAY_GROW, f"after {load.answered} requests"
+    before, after = (
+        {field.name: statistics.median(getattr(size, field.name) for size in some) for field in FIELDS}
+        for some in (sizes[:SAMPLES], sizes[-SAMPLES:])
+    )
+    assert after["rss"] - before["rss"] < MAY_PEAK
+    assert (after["threads"], after["files"]) == (before["threads"], before["files"])
+    status = worker.told()
+    assert status.slot_mismatches == 0

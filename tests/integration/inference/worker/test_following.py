@@ -1,0 +1,222 @@
+"""What is published while the worker serves: read in the background, served from one moment to the next."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from redis import Redis
+
+from inference.engine.batcher import BatchLimits
+from inference.hplm.hplm import WEIGHTS_FILE
+from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.plot import VECTORS_FILE
+from inference.hplm.root import LOWER_FILE, UPPER_FILE
+from inference.queueing.messages import InferReply, InferRequest
+from inference.serving import catalogue
+from inference.serving.halves import Chains
+from inference.serving.pace import Pace
+from inference.serving.server import Server
+from tests.integration.inference.queueing.requests import replies_in
+from tests.integration.inference.worker.asking import assert_right, request_for
+from tests.integration.inference.worker.desk import Desk
+from tests.integration.inference.worker.held_files import HeldFile
+from tests.processes import wait_until
+from tests.unit.tiny_world import TinyHplm, TinyWorld
+
+UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
+
+
+def under_root(world: TinyWorld) -> TinyHplm:
+    return next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
+
+
+def of_domain(world: TinyWorld) -> TinyHplm:
+    return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+
+
+def answered(desk: Desk, request: InferRequest) -> InferReply:
+    """The reply, by a worker that goes on and waits for nothing that is published."""
+    found: list[InferReply] = []
+
+    def there() -> bool:
+        desk.server.step()
+        found.extend(reply for reply in replies_in(desk.redis) if reply.id == request.id)
+        return bool(found)
+
+    wait_until(there)
+    return found[0]
+
+
+def code_of(reply: InferReply) -> str:
+    return reply.error.code if reply.error else "ok"
+
+
+@pytest.fixture
+def unread(desk: Desk, world: TinyWorld) -> HeldFile:
+    """The worker serves what stands under the root alone. The revision after it has only the domain's, whose
+    table cannot be read before it is released."""
+    world.publish(revision=1, hplms=[under_root(world)])
+    desk.step()
+    held = HeldFile(world.folder("plot", of_domain(world).plots[0]) / VECTORS_FILE)
+    world.publish(revision=2, hplms=[of_domain(world)])
+    return held
+
+
+def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWorld) -> None:
+    desk.step()
+    world.publish(revision=5)
+    wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
+
+
+def test_a_revision_that_could_not_be_prepared_is_tried_again(
+    desk: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare, faults = desk.catalogue.halves.prepare, [MemoryError("for a moment")]
+
+    def fails_once(*given: Any) -> Chains:
+        if faults:
+            raise faults.pop()
+        return prepare(*given)
+
+    monkeypatch.setattr(catalogue, "AGAIN_AFTER_S", 0.05)
+    monkeypatch.setattr(desk.catalogue.halves, "prepare", fails_once)
+    world.publish(revision=5)
+    wait_until(lambda: desk.server.step() or "for a moment" in desk.catalogue.last_error)
+    wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
+    assert not desk.catalogue.last_error
+
+
+def test_what_is_served_goes_on_while_the_next_revision_is_read(
+    desk: Desk, world: TinyWorld, unread: HeldFile
+) -> None:
+    before, after = (request_for(under_root(world), "the river") for _ in range(2))
+    desk.queue.submit(before)
+    assert_right(world, before, answered(desk, before))
+    assert desk.catalogue.manifest.revision == 1
+    unread.release()
+    desk.catalogue.refresh()
+    desk.queue.submit(after)
+    assert code_of(answered(desk, after)) == "not_found"
+    assert desk.catalogue.manifest.revision == 2
+
+
+def test_a_request_for_what_was_just_published_waits_until_it_is_read(
+    desk: Desk, world: TinyWorld, unread: HeldFile
+) -> None:
+    new, old = request_for(of_domain(world), "the river"), request_for(under_root(world), "the river")
+    for request in (new, old):
+        desk.queue.submit(request)
+    assert answered(desk, old).ok
+    assert desk.queue.depth() == 1
+    unread.release()
+    assert_right(world, new, answered(desk, new))
+
+
+def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_are(
+    desk: Desk, world: TinyWorld, unread: HeldFile
+) -> None:
+    pace = Pace(idle_wait_s=0.002, backlog_rows=4)
+    desk.server = Server(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
+    many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
+    for request in (*many, old := request_for(under_root(world), "the river")):
+        desk.queue.submit(request)
+    assert answered(desk, old).ok
+    assert desk.queue.depth() == len(many)
+    unread.release()
+    for request in many:
+        assert_right(world, request, answered(desk, request))
+
+
+def test_a_request_for_what_was_just_published_waits_no_longer_than_its_deadline(
+    desk: Desk, world: TinyWorld, unread: HeldFile
+) -> None:
+    request = request_for(of_domain(world), "the river", seconds=50)
+    desk.queue.submit(request)
+    desk.server.step()
+    desk.late = 60
+    assert code_of(answered(desk, request)) == "deadline_exceeded"
+    unread.release()
+
+
+def test_tables_answer_while_lower_layers_are_loaded(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+    desk = Desk(redis_url, world, misses=MissHandling(MissPolicy.FALLBACK))
+    held = HeldFile(world.folder("lower", of_domain(world).lower) / "lower.safetensors")
+
+    def ask() -> InferReply:
+        [reply] = desk.ask(request_for(of_domain(world), UNSEEN, miss_policy="compute"))
+        return reply
+
+    waiting = ask()
+    assert (waiting.plot.computed, waiting.plot.whole_rows) == (0, 0)
+    assert waiting.plot.unigram > 0
+    held.release()
+    wait_until(lambda: ask().plot.computed > 0)
+    assert desk.catalogue.last_error == ""
+
+
+def test_a_table_with_one_other_byte_fails_only_those_who_need_it(desk: Desk, world: TinyWorld) -> None:
+    alter(world, "plot", of_domain(world).plots[0], VECTORS_FILE)
+    bad, good = request_for(of_domain(world), "river"), request_for(under_root(world), "river")
+    refused, right = desk.ask(bad, good)
+    assert code_of(refused) == "inference_failed"
+    assert_right(world, good, right)
+    assert "is damaged" in desk.catalogue.last_error
+
+
+def test_a_root_with_one_other_byte_is_not_served_until_it_is_as_it_was(desk: Desk, world: TinyWorld) -> None:
+    restore = alter(world, "root", world.root_digest, UPPER_FILE)
+    desk.step()
+    assert not desk.catalogue.executors
+    assert "upper.safetensors is damaged" in desk.catalogue.last_error
+    restore()
+    world.publish(revision=2)
+    [reply] = desk.ask(request := request_for(under_root(world), "river"))
+    assert_right(world, request, reply)
+    assert desk.catalogue.last_error == ""
+
+
+def test_a_root_whose_lower_layers_could_not_be_timed_is_timed_once_they_can(
+    redis_url: str, world: TinyWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="inference.serving.halves")
+    restore = alter(world, "root", world.root_digest, LOWER_FILE)
+    desk, timed = Desk(redis_url, world, misses=MissHandling(MissPolicy.AUTO)), list[int]()
+    for revision in (1, 2, 3):
+        desk.step()
+        assert desk.catalogue.manifest.revision == revision
+        timed.append(sum("CostModel" in message for message in caplog.messages))
+        restore()
+        world.publish(revision=revision + 1)
+    assert timed == [0, 1, 1]
+    desk.close()
+
+
+def test_a_damaged_hplm_is_read_once_until_its_files_change(desk: Desk, world: TinyWorld) -> None:
+    restore = alter(world, "hplm", of_domain(world).digest, WEIGHTS_FILE)
+    messages = set()
+    for _ in range(3):
+        [refused] = desk.ask(request_for(of_domain(world), "river"))
+        assert refused.error is not None
+        messages.add((refused.error.code, refused.error.message))
+    assert len(messages) == 1
+    assert desk.metrics.registry.get_sample_value("hmi_worker_adapter_load_failures_total") == 1
+    assert "checksum" in desk.server.last_error
+    restore()
+    [reply] = desk.ask(request := request_for(of_domain(world), "river"))
+    assert_right(world, request, reply)
+
+
+def test_an_error_is_told_until_a_batch_goes_well(desk: Desk, world: TinyWorld) -> None:
+    alter(world, "hplm", of_domain(world).digest, WEIGHTS_FILE)
+    desk.ask(request_for(of_domain(world), "river"))
+    assert "checksum" in desk.server.last_error
+    desk.ask(request_for(under_root(world), "river"))
+    assert desk.server.last_error == ""
+
+
+def alter(world: TinyWorld, kind: str, digest: str, name: str) -> Callable[[], object]:
+    """Change one byte of a file; what is returned puts it back."""
+    path = world.folder(kind, digest) / name
+    content = path.read_bytes()
+    path.write_bytes(content[:-2] + bytes([content[-2] ^ 1]) + content[-1:])
+    return lambda: path.write_bytes(content)

@@ -1,0 +1,52 @@
+"""Rows of tables on the device, where there is room for them: the answers are the same."""
+
+import pytest
+
+from inference.engine.batcher import BatchLimits
+from inference.hplm.plot import PlotTable
+from inference.hplm.row_cache import REFRESH_INTERVAL
+from inference.serving.environment import SettingError, WorkerSettings
+from inference.serving.hot_tier import left_for_rows
+from tests.integration.inference.worker.asking import assert_right, request_for
+from tests.integration.inference.worker.desk import Desk
+from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_world import TinyWorld
+
+pytestmark = pytest.mark.slow
+
+PLENTY = 1 << 40
+
+
+def bytes_of_rows(world: TinyWorld) -> int:
+    tables = [PlotTable.open(world.folder("plot", d)) for d in {d for h in world.hplms for d in h.plots}]
+    return sum(2 * len(table) * table.n * table.hidden for table in tables)
+
+
+def bytes_of_the_rest(world: TinyWorld) -> int:
+    configs = [world.root.config]
+    left = left_for_rows(PLENTY, configs, limits=BatchLimits(), lower_bytes=0, number_bytes=4)
+    return PLENTY - left
+
+
+@pytest.mark.parametrize("room", [0.0, 0.2, 1.0])
+def test_answers_do_not_depend_on_how_many_rows_lie_on_the_device(
+    redis_url: str, world: TinyWorld, room: float
+) -> None:
+    share = int(room * bytes_of_rows(world))
+    desk = Desk(redis_url, world, lower_bytes=0, device_bytes=bytes_of_the_rest(world) + share)
+    texts = tiny_texts(3 * REFRESH_INTERVAL, seed=1)
+    for at in range(2 * REFRESH_INTERVAL):
+        desk.ask(request_for(world.hplms[at % 2], texts[at]))
+    requests = [request_for(hplm, *tiny_texts(3, seed=n)) for n, hplm in enumerate(world.hplms)]
+    for request, reply in zip(requests, desk.ask(*requests), strict=True):
+        assert_right(world, request, reply)
+    held = desk.catalogue.halves.hot.bytes
+    assert 0.9 * share <= held <= share
+
+
+def test_room_on_the_device_is_what_is_free_unless_it_is_set() -> None:
+    env = {"REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
+    assert WorkerSettings.from_env(env).device_bytes == 0
+    assert WorkerSettings.from_env(env | {"HMI_DEVICE_MB": "3"}).device_bytes == 3 << 20
+    with pytest.raises(SettingError, match="HMI_DEVICE_MB"):
+        WorkerSettings.from_env(env | {"HMI_DEVICE_MB": "much"})

@@ -1,0 +1,279 @@
+"""What the worker answers, against a real queue and real artifacts."""
+
+import dataclasses
+import json
+import random
+import shutil
+
+import pytest
+from redis import Redis
+
+from inference.queueing import keys
+from inference.queueing.messages import InferReply, ReplyError
+from tests.integration.inference.queueing.requests import replies_in
+from tests.integration.inference.worker.asking import assert_right, request_for
+from tests.integration.inference.worker.desk import Desk
+from tests.unit.tiny import tiny_texts
+from tests.unit.tiny_world import TinyWorld
+
+
+def code_of(reply: InferReply) -> str:
+    return error_of(reply).code
+
+
+def error_of(reply: InferReply) -> ReplyError:
+    assert not reply.ok
+    assert reply.results == ()
+    assert reply.error is not None
+    return reply.error
+
+
+def test_requests_of_several_tenants_and_tasks_share_a_batch_and_get_their_own_answers(
+    desk: Desk, world: TinyWorld
+) -> None:
+    requests = [request_for(hplm, *tiny_texts(3, seed=n)) for n, hplm in enumerate(world.hplms)]
+    replies = desk.ask(*requests)
+    for request, reply in zip(requests, replies, strict=True):
+        assert_right(world, request, reply)
+        assert (reply.batch.rows, reply.batch.tenants) == (18, 2)
+    assert desk.catalogue.counters.batches == 1
+
+
+def test_a_request_of_many_inputs_is_spread_over_steps_and_answered_once(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    desk = Desk(redis_url, world, rows=4)
+    request = request_for(world.hplms[1], *tiny_texts(50))
+    [reply] = desk.ask(request)
+    assert_right(world, request, reply)
+    assert desk.catalogue.counters.batches == 13
+    assert reply.batch.rows == 4
+
+
+def test_the_time_of_each_stage_is_told(desk: Desk, world: TinyWorld) -> None:
+    requests = [request_for(hplm, "the river") for hplm in world.hplms[:3]]
+    for reply in desk.ask(*requests):
+        timings = reply.timings_ms
+        assert min(timings.queue, timings.retrieval, timings.adapter_load, timings.compute) > 0
+        assert (
+            timings.total >= timings.queue + timings.retrieval + timings.adapter_load + timings.compute - 0.01
+        )
+
+
+def test_a_long_text_is_cut_and_said_to_be(desk: Desk, world: TinyWorld) -> None:
+    request = request_for(world.hplms[0], "river " * 200_000, "river")
+    [reply] = desk.ask(request)
+    assert_right(world, request, reply)
+    assert [result["truncated"] for result in reply.results] == [True, False]
+    assert reply.usage.truncated == 1
+
+
+@pytest.mark.parametrize("text", ["", " ", "\0", "\u202e\U0001f600", "[CLS] [SEP] [MASK]"])
+def test_odd_texts_are_answered_too(desk: Desk, world: TinyWorld, text: str) -> None:
+    for hplm in world.hplms[:2]:
+        request = request_for(hplm, text)
+        [reply] = desk.ask(request)
+        assert_right(world, request, reply)
+
+
+def test_a_text_that_is_not_unicode_fails_its_own_request_alone(desk: Desk, world: TinyWorld) -> None:
+    bad, good = request_for(world.hplms[0], "river", "\ud800"), request_for(world.hplms[0], "river")
+    refused, answered = desk.ask(bad, good)
+    assert code_of(refused) == "invalid_encoding"
+    assert_right(world, good, answered)
+
+
+def test_an_unknown_hplm_is_refused(desk: Desk, world: TinyWorld) -> None:
+    known = request_for(world.hplms[0], "river")
+    requests = [
+        dataclasses.replace(known, id="1", tenant="stranger"),
+        dataclasses.replace(known, id="2", hplm="other"),
+        dataclasses.replace(known, id="3", version=7),
+    ]
+    assert [code_of(reply) for reply in desk.ask(*requests)] == ["not_found"] * 3
+
+
+def test_a_version_is_never_answered_by_other_content_than_was_asked_for(
+    desk: Desk, world: TinyWorld
+) -> None:
+    wrong = dataclasses.replace(request_for(world.hplms[0], "river"), digest=world.hplms[1].digest)
+    [reply] = desk.ask(wrong)
+    assert code_of(reply) == "inference_failed"
+    assert "digest" in error_of(reply).message
+
+
+def test_a_new_version_is_served_and_a_removed_one_refused_without_restart(
+    desk: Desk, world: TinyWorld
+) -> None:
+    first, second = (request_for(hplm, "river") for hplm in world.hplms[:2])
+    world.publish(revision=2, hplms=world.hplms[:1])
+    served, unknown = desk.ask(first, second)
+    assert_right(world, first, served)
+    assert code_of(unknown) == "not_found"
+    world.publish(revision=3, hplms=world.hplms[1:])
+    first, second = (request_for(hplm, "river") for hplm in world.hplms[:2])
+    removed, served = desk.ask(first, second)
+    assert code_of(removed) == "not_found"
+    assert_right(world, second, served)
+
+
+def test_a_batch_of_which_nothing_was_answered_is_no_sign_of_health(desk: Desk, world: TinyWorld) -> None:
+    (world.folder("hplm", world.hplms[2].digest) / "hplm.safetensors").write_bytes(b"nothing")
+    [refused] = desk.ask(request_for(world.hplms[2], "the river"))
+    assert code_of(refused) == "inference_failed"
+    assert desk.server.last_batch_at == 0.0
+    [answered] = desk.ask(request_for(world.hplms[1], "the river"))
+    assert answered.ok
+    assert desk.server.last_batch_at > 0.0
+
+
+def test_an_hplm_whose_files_were_altered_fails_alone(desk: Desk, world: TinyWorld) -> None:
+    path = world.folder("hplm", world.hplms[2].digest) / "hplm.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    requests = [request_for(hplm, "the river") for hplm in world.hplms]
+    for number, (request, reply) in enumerate(zip(requests, desk.ask(*requests), strict=True)):
+        if number == 2:
+            assert code_of(reply) == "inference_failed"
+            assert "checksum" in error_of(reply).message
+        else:
+            assert_right(world, request, reply)
+
+
+def test_an_hplm_whose_files_are_gone_fails_alone(desk: Desk, world: TinyWorld) -> None:
+    shutil.rmtree(world.folder("hplm", world.hplms[0].digest))
+    gone, there = (request_for(hplm, "river") for hplm in world.hplms[:2])
+    refused, answered = desk.ask(gone, there)
+    assert code_of(refused) == "inference_failed"
+    assert_right(world, there, answered)
+
+
+def test_a_damaged_plot_fails_only_those_who_need_it(desk: Desk, world: TinyWorld) -> None:
+    domain = next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+    under_root = next(hplm for hplm in world.hplms if len(hplm.plots) == 1)
+    (world.folder("plot", domain.plots[0]) / "vectors.bin").write_bytes(b"short")
+    bad, good = request_for(domain, "river"), request_for(under_root, "river")
+    refused, answered = desk.ask(bad, good)
+    assert code_of(refused) == "inference_failed"
+    assert_right(world, good, answered)
+    assert desk.catalogue.last_error
+
+
+def test_late_work_is_dropped_with_a_reply(desk: Desk, world: TinyWorld) -> None:
+    in_time, late = request_for(world.hplms[0], "river"), request_for(world.hplms[0], "river", seconds=5)
+    desk.late = 6
+    answered, dropped = desk.ask(in_time, late)
+    assert_right(world, in_time, answered)
+    assert code_of(dropped) == "deadline_exceeded"
+    assert desk.catalogue.counters.rows == 1
+
+
+def test_late_work_is_not_even_looked_at(desk: Desk, world: TinyWorld) -> None:
+    desk.late = 100
+    [reply] = desk.ask(request_for(world.hplms[0], "\ud800"))
+    assert code_of(reply) == "deadline_exceeded"
+
+
+def test_the_rest_of_a_failed_request_is_not_computed(redis: Redis, redis_url: str, world: TinyWorld) -> None:
+    desk = Desk(redis_url, world, rows=1)
+    shutil.rmtree(world.folder("hplm", world.hplms[0].digest))
+    [reply] = desk.ask(request_for(world.hplms[0], *tiny_texts(5)))
+    assert code_of(reply) == "inference_failed"
+    assert desk.catalogue.counters.rows == 1
+
+
+def test_a_request_that_failed_while_rows_of_it_were_under_way_is_answered_once(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    desk = Desk(redis_url, world, rows=2)
+    shutil.rmtree(world.folder("hplm", world.hplms[0].digest))
+    failing, good = request_for(world.hplms[0], *tiny_texts(3)), request_for(world.hplms[1], "the river")
+    desk.queue.submit(failing)
+    desk.queue.submit(good)
+    desk.serve()
+    replies = {reply.id: reply for reply in replies_in(redis)}
+    assert len(replies) == len(replies_in(redis)) == 2
+    assert code_of(replies[failing.id]) == "inference_failed"
+    assert_right(world, good, replies[good.id])
+
+
+def test_work_that_becomes_late_in_the_backlog_is_dropped_before_its_next_step(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    desk = Desk(redis_url, world, rows=1)
+    request = request_for(world.hplms[0], *tiny_texts(5), seconds=50)
+    desk.queue.submit(request)
+    desk.step()
+    desk.late = 60
+    desk.serve()
+    [reply] = replies_in(redis)
+    assert code_of(reply) == "deadline_exceeded"
+    assert desk.catalogue.counters.rows == 1
+
+
+def test_nonsense_in_the_stream_does_not_stop_the_worker(desk: Desk, world: TinyWorld, redis: Redis) -> None:
+    for payload in (b"", b"{", b"[1]", json.dumps({"v": 2, "id": "x"}).encode(), b"\x00\xff"):
+        redis.xadd(keys.requests(world.root_digest), {keys.FIELD: payload})
+    request = request_for(world.hplms[0], "river")
+    [reply] = desk.ask(request)
+    assert_right(world, request, reply)
+    assert desk.queue.depth() == 0
+
+
+def test_a_cache_of_two_keeps_identities_right_under_churn(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    room = sum(sorted(hplm.model.bytes for hplm in world.hplms)[:2])
+    desk = Desk(redis_url, world, rows=3, cache_bytes=room)
+    draw = random.Random(3)
+    requests = [
+        request_for(draw.choice(world.hplms), *tiny_texts(draw.randint(1, 3), seed=n)) for n in range(60)
+    ]
+    for request, reply in zip(requests, desk.ask(*requests), strict=True):
+        assert_right(world, request, reply)
+    assert desk.catalogue.cache.loads > 20
+    assert desk.catalogue.counters.slot_mismatches == 0
+    assert desk.catalogue.cache.used_bytes <= room
+
+
+def test_a_cache_whose_books_do_not_add_up_is_emptied_when_idle(desk: Desk, world: TinyWorld) -> None:
+    request = request_for(world.hplms[0], "river")
+    desk.ask(request)
+    desk.catalogue.cache.used_bytes += 1
+    desk.step()
+    assert "add up" in desk.server.last_error
+    again = request_for(world.hplms[0], "river")
+    [reply] = desk.ask(again)
+    assert_right(world, again, reply)
+    assert len(desk.catalogue.cache) == 1
+
+
+def test_what_another_worker_left_behind_is_served_alone(desk: Desk, world: TinyWorld, redis: Redis) -> None:
+    desk.step()
+    redis.xgroup_createconsumer(keys.requests(world.root_digest), keys.GROUP, "dead")
+    requests = [request_for(hplm, "the river") for hplm in world.hplms]
+    for request in requests[:4]:
+        desk.queue.submit(request)
+    redis.xreadgroup(keys.GROUP, "dead", {keys.requests(world.root_digest): ">"})
+    for request in requests[4:]:
+        desk.queue.submit(request)
+    desk.serve()
+    replies = {reply.id: reply for reply in replies_in(redis)}
+    assert [replies[request.id].batch.rows for request in requests] == [1, 1, 1, 1, 2, 2]
+    for request in requests:
+        assert_right(world, request, replies[request.id])
+
+
+def test_what_was_left_behind_does_not_join_the_rows_that_wait(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    desk = Desk(redis_url, world, rows=2)
+    waiting, abandoned = request_for(world.hplms[0], *tiny_texts(5)), request_for(world.hplms[1], "river")
+    desk.queue.submit(waiting)
+    desk.step()
+    desk.queue.submit(abandoned)
+    redis.xreadgroup(keys.GROUP, "dead", {keys.requests(world.root_digest): ">"})
+    desk.serve()
+    replies = {reply.id: reply for reply in replies_in(redis)}
+    assert (replies[waiting.id].batch.rows, replies[abandoned.id].batch.rows) == (2, 1)

@@ -1,0 +1,97 @@
+"""A worker that says it is ready has loaded, and run once, what a first request needs."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from inference.hplm.hplm import WEIGHTS_FILE
+from inference.queueing.messages import InferReply, InferRequest
+from inference.queueing.transport import RequestQueue
+from tests.integration.inference.queueing.requests import replies_in
+from tests.integration.inference.worker.asking import assert_right, request_for
+from tests.processes import InferenceWorker, wait_until
+from tests.unit.tiny_world import TinyHplm, TinyWorld
+
+pytestmark = pytest.mark.slow
+UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
+KINDS = ("root", "lower", "plot", "hplm")
+StartWorker = Callable[..., InferenceWorker]
+
+
+@contextmanager
+def without_files(world: TinyWorld) -> Iterator[None]:
+    """What was read or mapped before is all there is."""
+    folders = [Path(world.artifact_root) / kind for kind in KINDS]
+    for folder in folders:
+        folder.rename(folder.with_suffix(".away"))
+    try:
+        yield
+    finally:
+        for folder in folders:
+            folder.with_suffix(".away").rename(folder)
+
+
+def answers(redis: Redis, worker: InferenceWorker, requests: list[InferRequest]) -> list[InferReply]:
+    queue = RequestQueue(redis, capacity=100)
+    for request in requests:
+        queue.submit(request)
+    wait_until(lambda: len(replies_in(redis)) == len(requests), worker)
+    found = {reply.id: reply for reply in replies_in(redis)}
+    return [found[request.id] for request in requests]
+
+
+@pytest.mark.parametrize("slab", ["0", "64"])
+def test_first_requests_are_answered_without_reading_a_file(
+    redis: Redis, world: TinyWorld, start_worker: StartWorker, slab: str
+) -> None:
+    worker = start_worker(HMI_SLAB_MB=slab).wait_until_ready()
+    assert worker.told().resident == len(world.hplms)
+    requests = [request_for(hplm, "the river", "a stone") for hplm in world.hplms]
+    with without_files(world):
+        replies = answers(redis, worker, requests)
+    for request, reply in zip(requests, replies, strict=True):
+        assert_right(world, request, reply)
+
+
+def test_what_tables_lack_is_computed_in_the_first_request(
+    redis: Redis, world: TinyWorld, start_worker: StartWorker
+) -> None:
+    worker = start_worker(HMI_MISS_POLICY="auto").wait_until_ready()
+    requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms]
+    with without_files(world):
+        replies = answers(redis, worker, requests)
+    assert [reply.error for reply in replies if not reply.ok] == []
+    assert all(reply.plot.computed for reply in replies)
+
+
+def test_warming_up_is_not_counted(world: TinyWorld, start_worker: StartWorker) -> None:
+    told = start_worker().wait_until_ready().told()
+    assert (told.batches, told.rows, told.last_batch_at) == (0, 0, 0.0)
+
+
+def test_what_is_published_later_is_loaded_before_it_is_asked_for(
+    redis: Redis, world: TinyWorld, start_worker: StartWorker
+) -> None:
+    first, *others = world.hplms
+    world.publish(revision=2, hplms=[first])
+    worker = start_worker().wait_until_ready()
+    world.publish(revision=3, hplms=[first, *others])
+    wait_until(lambda: worker.told().resident == len(world.hplms), worker)
+    requests = [request_for(hplm, "the river") for hplm in others]
+    with without_files(world):
+        replies = answers(redis, worker, requests)
+    assert all(reply.ok for reply in replies)
+
+
+def test_an_hplm_that_is_damaged_keeps_nobody_from_being_ready(
+    redis: Redis, world: TinyWorld, start_worker: StartWorker
+) -> None:
+    damaged: TinyHplm = world.hplms[0]
+    (world.folder("hplm", damaged.digest) / WEIGHTS_FILE).write_bytes(b"damaged")
+    worker = start_worker().wait_until_ready()
+    assert worker.told().resident == len(world.hplms) - 1
+    bad, good = answers(redis, worker, [request_for(hplm, "the river") for hplm in world.hplms[:2]])
+    assert (bad.ok, good.ok) == (False, True)

@@ -1,0 +1,147 @@
+"""Who tries too many passwords waits."""
+
+from datetime import timedelta
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.account.signals import password_reset
+from axes.models import AccessAttempt
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+from pytest_django import Settings
+
+from tenants.accounts.models import User
+from tests.integration.tenants.accounts.signing_in import HERE, enter, signed_in
+from tests.integration.world import World
+
+ELSEWHERE = "198.51.100.20"
+
+
+@pytest.fixture(autouse=True)
+def three_tries(settings: Settings) -> None:
+    settings.AXES_FAILURE_LIMIT = settings.HMI_LOCKOUT_FAILURES = 3
+
+
+def fail(*logins: str, address: str = HERE) -> list[int]:
+    """A wrong password for each; the statuses of the answers."""
+    return [enter(Client(), login, "wrong", address=address).status_code for login in logins]
+
+
+def test_after_some_wrong_passwords_the_right_one_is_refused_too_and_the_page_says_why(
+    client: Client, world: World
+) -> None:
+    assert fail("owner", "owner", "owner") == [200, 200, 429]
+    answer = enter(client, "owner")
+    assert (answer.status_code, answer["Retry-After"]) == (429, "900")
+    page = answer.content.decode()
+    assert "3 wrong passwords for this user name from your address" in page
+    assert "Wait 15 minutes" in page
+    assert not signed_in(client)
+
+
+def test_after_ten_times_as_many_from_several_addresses_nobody_signs_in_from_any(world: World) -> None:
+    tries = [fail("owner", address=f"198.51.100.{n // 2}")[0] for n in range(30)]
+    assert tries == [200] * 29 + [429]
+    answer = enter(Client(), "owner", address="203.0.113.99")
+    assert (answer.status_code, answer["Retry-After"]) == (429, "900")
+    assert "or 30 from several" in answer.content.decode()
+    assert enter(Client(), "viewer", address="198.51.100.3").status_code == 302
+    AccessAttempt.objects.update(attempt_time=timezone.now() - timedelta(minutes=16))
+    assert enter(Client(), "owner", address="203.0.113.99").status_code == 302
+
+
+def test_a_new_password_ends_the_wait_of_an_account_everywhere(world: World) -> None:
+    for n in range(15):
+        fail("owner", "owner", address=f"198.51.100.{n}")
+    assert enter(Client(), "owner").status_code == 429
+    password_reset.send(sender=User, request=None, user=world.owner)
+    assert enter(Client(), "owner").status_code == 302
+
+
+def test_others_and_other_addresses_are_not_kept_waiting(client: Client, world: World) -> None:
+    fail("owner", "owner", "owner")
+    assert enter(client, "viewer").status_code == 302
+    assert enter(Client(), "owner", address=ELSEWHERE).status_code == 302
+
+
+def test_the_address_in_other_letters_counts_for_the_same_account(client: Client, world: World) -> None:
+    assert fail("owner", "Owner@Example.org", "OWNER") == [200, 200, 429]
+
+
+def test_nobody_has_tries_at_another_account_counted_as_their_own(world: World) -> None:
+    assert world.owner.pk < world.viewer.pk
+    EmailAddress.objects.create(user=world.owner, email=world.viewer.email, primary=True)
+    User.objects.filter(pk=world.owner.pk).update(email=world.viewer.email)
+    fail(world.viewer.email, world.viewer.email)
+    assert enter(Client(), "owner").status_code == 302  # which begins their own count anew
+    assert fail(world.viewer.email) == [429]
+
+
+def test_all_addresses_that_one_client_has_count_as_one(world: World) -> None:
+    tries = [fail("owner", address=f"2001:db8::{n}")[0] for n in range(3)]
+    assert tries == [200, 200, 429]
+    assert fail("owner", address="2001:db8:0:1::1") == [200]
+    assert [fail("viewer", address=f"::ffff:203.0.113.{n}")[0] for n in range(3)] == [200, 200, 200]
+
+
+def test_a_name_that_nobody_has_is_held_to_the_same(client: Client, world: World) -> None:
+    assert fail(*["x" * 4000] * 3) == [200, 200, 429]
+
+
+def test_the_right_password_in_between_begins_anew(world: World) -> None:
+    fail("owner", "owner")
+    assert enter(Client(), "owner@example.org").status_code == 302
+    assert fail("owner", "owner") == [200, 200]
+
+
+def test_by_the_administrations_address_nobody_tries_more(client: Client, world: World) -> None:
+    for _ in range(5):
+        client.post("/admin/login/", {"username": "staff", "password": "wrong"})
+    assert not AccessAttempt.objects.exists()  # nothing is tried there
+    fail("staff", "staff", "staff")
+    assert enter(client, "staff").status_code == 429
+
+
+def test_an_administrator_ends_the_wait(client: Client, world: World) -> None:
+    fail("owner", "owner", "owner")
+    client.force_login(world.staff)
+    row = AccessAttempt.objects.get()
+    assert client.get(reverse("admin:axes_accessattempt_changelist")).status_code == 200
+    client.post(reverse("admin:axes_accessattempt_delete", args=[row.pk]), {"post": "yes"})
+    assert enter(Client(), "owner").status_code == 302
+
+
+def test_no_password_or_token_is_kept(client: Client, world: World) -> None:
+    form = {"login": "owner", "password": "wrong", "csrfmiddlewaretoken": "secret-of-the-form"}
+    client.post("/login/", form)
+    kept = AccessAttempt.objects.get()
+    assert "wrong" not in kept.post_data
+    assert "secret-of-the-form" not in kept.post_data
+
+
+def test_whoever_tries_one_name_after_the_other_is_stopped_too(world: World) -> None:
+    statuses = fail(*(f"name{n}" for n in range(31)))
+    assert (statuses[0], statuses[-1]) == (200, 429)
+    answer = enter(Client(), "owner")
+    assert (answer.status_code, answer["Retry-After"]) == (429, "60")
+    assert "Too many requests from this address" in answer.content.decode()
+
+
+def through_proxies(client: Client, hops: str) -> int:
+    """The status for a wrong password that came with this `X-Forwarded-For`."""
+    form = {"login": "owner", "password": "wrong"}
+    headers = {"X-Forwarded-For": hops}
+    return client.post("/login/", form, headers=headers, REMOTE_ADDR="127.0.0.1").status_code
+
+
+def test_without_trusted_proxies_nobody_gets_away_by_a_made_up_address(client: Client, world: World) -> None:
+    assert [through_proxies(client, f"203.0.113.{n}") for n in range(3)] == [200, 200, 429]
+
+
+def test_behind_a_trusted_proxy_the_client_is_who_it_names(
+    client: Client, world: World, settings: Settings
+) -> None:
+    settings.HMI_TRUSTED_PROXIES = 1
+    assert [through_proxies(client, f"made-up, 203.0.113.{n}") for n in range(3)] == [200, 200, 200]
+    assert [through_proxies(client, f"{n}, 203.0.113.9") for n in range(3)] == [200, 200, 429]

@@ -1,0 +1,193 @@
+"""Exports as adapters start one process of a tenant at a time, and none for what was made before."""
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+from redis import Redis
+
+from inference.hplm.artifact_check import run_request
+from tenants.audit.models import AuditEvent
+from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.transfer.site import Models, Site, make_site, store
+from tests.unit.versiontree.forging import members_of
+from versiontree.jobs.services.lease_recovery import WORKSPACE_MAX_AGE_S, leases_recover
+from versiontree.transfer.archive import conversion_cache as conversions
+from versiontree.transfer.archive import sandboxed_check
+from versiontree.transfer.archive.import_lock import MAX_CONCURRENT, LockPurpose, import_lock
+from versiontree.tree.models import Version
+
+FORM = "adapterhub"
+ASKED_AT_ONCE = 6
+BLOCKED = """
+import pathlib, sys, time
+at = pathlib.Path({at!r})
+with at.open("a") as log:
+    log.write("started\\n")
+while not at.with_name("go").exists():
+    time.sleep(0.01)
+from inference.hplm.artifact_check import main
+main()
+"""
+
+
+@pytest.fixture
+def tries(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Conversions in this process; of each, whether its thread had a connection to the database meanwhile."""
+    found: list[bool] = []
+
+    def answer(wanted: Any) -> dict[str, Any]:
+        found.append(connection.connection is not None)
+        return run_request(asdict(wanted))
+
+    monkeypatch.setattr(sandboxed_check, "sandbox_response", answer)
+    return found
+
+
+@pytest.fixture
+def committed(
+    transactional_db: None, redis_client: Redis, models: Models, artifact_root: Path, tmp_path: Path
+) -> Site:
+    """A site that other connections see."""
+    return make_site(models, tmp_path)
+
+
+def address(version: Version, form: str = FORM) -> str:
+    return f"{V1}/versions/{version.pk}/export?format={form}"
+
+
+def taken(site: Site, form: str = FORM) -> Any:
+    return with_key(site.acme, "manage").get(address(site.hplm, form))
+
+
+def content(answer: Any) -> bytes:
+    assert answer.status_code == 200, answer.content
+    return b"".join(answer.streaming_content)
+
+
+@pytest.mark.slow
+@pytest.mark.django_db(transaction=True)
+def test_a_flood_of_exports_starts_one_process(committed: Site, settings: Settings, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", BLOCKED.format(at=str(log)))
+    refused, told = [], threading.Lock()
+
+    def ask() -> Any:
+        try:
+            answer = taken(committed)
+            if answer.status_code != 200:
+                with told:
+                    refused.append(answer)
+            return answer
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+        answers = [pool.submit(ask) for _ in range(ASKED_AT_ONCE)]
+        try:
+            # Either all others were refused, or processes were started for them.
+            until(lambda: len(refused) + started(log) >= ASKED_AT_ONCE)
+        finally:
+            (tmp_path / "go").touch()
+    assert started(log) == 1
+    assert {error(answer)[:2] for answer in refused} == {(429, "queue_full")}
+    assert len(refused) == ASKED_AT_ONCE - 1
+    assert all(int(answer["Retry-After"]) > 0 for answer in refused)
+    assert [answer.result().status_code for answer in answers].count(200) == 1
+
+
+def started(log: Path) -> int:
+    return log.read_text().count("started") if log.exists() else 0
+
+
+def until(true: Callable[[], bool]) -> None:
+    while not true():
+        time.sleep(0.01)
+
+
+@pytest.mark.django_db
+def test_one_export_of_a_tenant_and_few_of_a_machine_at_a_time(
+    site: Site, tries: list[bool], client: Client
+) -> None:
+    client.force_login(site.acme.developer)
+    page = f"{reverse('frontend:version_export', args=['acme', site.hplm.pk])}?format={FORM}"
+    with import_lock(LockPurpose.CONVERSION, site.acme.tenant):
+        assert error(taken(site))[:2] == (429, "queue_full")
+        assert client.get(page).status_code == 429
+    with all_turns():
+        assert error(taken(site))[:2] == (429, "queue_full")
+    assert tries == []
+    with (
+        import_lock(LockPurpose.CONVERSION, site.globex.tenant),
+        import_lock(LockPurpose.IMPORT, site.acme.tenant),
+    ):
+        assert members_of(content(taken(site)))
+
+
+@contextmanager
+def all_turns() -> Iterator[None]:
+    """Held by other tenants."""
+    tenants = [type("Other", (), {"pk": 10**6 + number})() for number in range(MAX_CONCURRENT)]
+    with import_lock(LockPurpose.CONVERSION, tenants[0]), import_lock(LockPurpose.CONVERSION, tenants[1]):
+        yield
+
+
+@pytest.mark.django_db
+def test_what_was_asked_for_before_costs_nothing(site: Site, tries: list[bool]) -> None:
+    first = content(taken(site))
+    with all_turns():
+        assert content(taken(site)) == first
+    assert len(tries) == 1
+    assert AuditEvent.unscoped.filter(verb="version.export").count() == 2
+
+
+@pytest.mark.django_db
+def test_what_a_format_cannot_hold_is_found_out_once(site: Site, tries: list[bool]) -> None:
+    refusals = [taken(site, form) for form in ("peft", "adapterhub") * 2]
+    told = [answer.json() for answer in refusals if answer.status_code == 422]
+    assert len(told) == 2
+    assert told[0]["error"]["message"] == told[1]["error"]["message"]
+    assert len(tries) == 2
+
+
+@pytest.mark.django_db
+def test_what_is_kept_is_of_this_version_and_goes_by_age_and_size(
+    site: Site, tries: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = store().root / ".incoming"
+    content(taken(site))
+    Version.unscoped.filter(pk=site.hplm.pk).update(metrics={})  # another model card
+    content(taken(site))
+    assert (len(tries), len(list(kept.iterdir()))) == (2, 2)
+    for folder in kept.iterdir():
+        for path in (*folder.iterdir(), folder):
+            os.utime(path, (0, time.time() - WORKSPACE_MAX_AGE_S - 60))
+    content(taken(site))
+    leases_recover()
+    assert len(list(kept.iterdir())) == 1
+    monkeypatch.setattr(conversions, "MAX_BYTES", 1)
+    Version.unscoped.filter(pk=site.hplm.pk).update(metrics={"evaluate": {"value": 0.5, "metric": "f1"}})
+    content(taken(site))
+    assert len(list(kept.iterdir())) == 1
+    sizes = sum(file.stat().st_size for file in kept.rglob("*.zip"))
+    monkeypatch.setattr(conversions, "MAX_BYTES", sizes + 1000)
+    content(taken(site))
+    assert len(list(kept.iterdir())) == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_no_connection_to_the_database_is_held_meanwhile(committed: Site, tries: list[bool]) -> None:
+    content(taken(committed))
+    assert tries == [False]

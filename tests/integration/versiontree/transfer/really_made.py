@@ -1,0 +1,92 @@
+"""Tiny artifacts that the product's own training wrote, with what it reported: budgets of seconds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.integration.versiontree.transfer.site import Models
+from tests.unit.tiny import tiny_checkpoint
+from tests.unit.workers.training.world import NullReporter, corpus_file, dataset, repeating_texts
+from workers.jobs.outcome import to_json
+from workers.training.convert import ConvertSettings, convert_root
+from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.fine_tune import fine_tune
+from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
+from workers.training.plots import PlotSettings, build_plot, grow_plot, merge_plots
+from workers.training.search import FineTuneSettings
+
+CONVERT = ConvertSettings(
+    precision="float32", ridge_tokens=1000, distil_tokens=500, held_out_tokens=600, held_out_share=0.1,
+    batch_tokens=256, context_rank=4,
+)  # fmt: skip
+PRETRAIN = FurtherPretrainSettings(
+    precision="float32", head_tokens=1000, head_epochs=1, tokens=1000, held_out_tokens=600,
+    held_out_share=0.2, batch_tokens=256,
+)  # fmt: skip
+TABLE = PlotSettings(precision="float32")
+TUNE = FineTuneSettings(precision="float32", epochs=1, min_steps=0)
+
+
+def really_made(folder: Path, *, lm_head: bool) -> Models:
+    """A root, a domain below it and a model on that; the checkpoint has a language model head or not."""
+    checkpoint = tiny_checkpoint(folder / "checkpoint", lm_head=lm_head)
+    prose = corpus_file(folder / "prose.txt")
+    leaflets = corpus_file(folder / "leaflets.txt", repeating_texts(300))
+    root = {role: folder / role for role in ("root", "lower", "plot")}
+    domain = {role: folder / f"domain-{role}" for role in ("lower", "plot")}
+    hplm = {"hplm": folder / "hplm"}
+    converted = convert_root(
+        checkpoint=str(checkpoint), corpus=prose, out_root=root["root"], out_lower=root["lower"],
+        settings=CONVERT, reporter=NullReporter(),
+    )  # fmt: skip
+    pretrained = further_pretrain(
+        root=root["root"], lower=root["lower"], corpus=leaflets, out=domain["lower"], settings=PRETRAIN,
+        reporter=NullReporter(),
+    )  # fmt: skip
+    return Models(
+        root, domain, hplm,
+        converted=_jobs(convert=converted, build_plot=_table(root["root"], root, prose, all_unigrams=True)),
+        pretrained=_jobs(
+            further_pretrain=pretrained, build_plot=_table(root["root"], domain, leaflets, all_unigrams=False)
+        ),
+        measured=_tuned(folder, root, domain, hplm["hplm"]),
+    )  # fmt: skip
+
+
+def further_tables(models: Models, folder: Path) -> list[Path]:
+    """What growing and compacting the domain write."""
+    plots = [models.domain["plot"], models.root["plot"]]
+    merge_plots(plots=plots, out=folder / "compacted", reporter=NullReporter())
+    grow_plot(
+        root=models.root["root"], lower=models.domain["lower"], plots=plots, missed=[((7, 8, 9), 5)],
+        max_fragments=10, out=folder / "grown", settings=TABLE, reporter=NullReporter(),
+    )  # fmt: skip
+    return [folder / "compacted", folder / "grown"]
+
+
+def _table(root: Path, folders: Mapping[str, Path], corpus: Path, *, all_unigrams: bool) -> dict[str, Any]:
+    return build_plot(
+        root=root, lower=folders["lower"], corpus=corpus, out=folders["plot"], alpha=50, settings=TABLE,
+        reporter=NullReporter(), all_unigrams=all_unigrams,
+    )  # fmt: skip
+
+
+def _tuned(
+    folder: Path, root: Mapping[str, Path], domain: Mapping[str, Path], out: Path
+) -> dict[str, dict[str, Any]]:
+    files, plots = dataset(folder / "labelled", "classification", train=60), [domain["plot"], root["plot"]]
+    tuned = fine_tune(
+        root=root["root"], plots=plots, dataset=files, task="classification", out=out, settings=TUNE,
+        reporter=NullReporter(), lower=domain["lower"],
+    )  # fmt: skip
+    measured = evaluate(
+        root=root["root"], plots=plots, hplm=out, dataset_file=files.test, task="classification",
+        settings=EvaluateSettings(precision="float32"), reporter=NullReporter(), lower=domain["lower"],
+        train_file=files.train,
+    )  # fmt: skip
+    return _jobs(fine_tune=tuned, evaluate=measured)
+
+
+def _jobs(**reports: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """By kind of job, as its row keeps it."""
+    return {kind: to_json(report) for kind, report in reports.items()}

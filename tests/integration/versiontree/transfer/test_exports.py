@@ -1,0 +1,70 @@
+"""An export is there whole or not at all, and only of what is ready and sound."""
+
+from pathlib import Path
+
+import pytest
+
+from tenants.audit.models import AuditEvent
+from tenants.base.errors import ErrorCode, HmiError
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.transfer.site import Site, store
+from versiontree.artifact_store import ArtifactDamaged
+from versiontree.transfer.services.version_export import version_download, version_export
+
+pytestmark = pytest.mark.django_db
+
+
+def test_only_a_ready_version_is_exported(site: Site, tmp_path: Path) -> None:
+    building = tree_factory.new_hplm(site.root, "fresh", site.acme)
+    with pytest.raises(HmiError) as caught:
+        version_export(version=building, out=tmp_path / "out", actor=None)
+    assert caught.value.code == ErrorCode.MODEL_NOT_READY
+    assert not (tmp_path / "out").exists()
+    assert not AuditEvent.unscoped.filter(verb="version.export").exists()
+
+
+@pytest.mark.parametrize("name", ["out", "out.zip"])
+def test_an_export_overwrites_nothing(name: str, site: Site, tmp_path: Path) -> None:
+    (tmp_path / name).symlink_to("nowhere")
+    with pytest.raises(HmiError) as caught:
+        version_export(version=site.hplm, out=tmp_path / name, actor=None)
+    assert caught.value.code == ErrorCode.CONFLICT
+    assert (tmp_path / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", ["out", "out.zip"])
+def test_an_export_is_there_whole_or_not_at_all(
+    name: str, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+    weights = store().path("hplm", site.hplm.digest) / "hplm.safetensors"
+    weights.chmod(0o644)
+    weights.write_bytes(b"damaged")
+    rename = Path.rename
+
+    def watched(path: Path, target: Path) -> Path:
+        seen.append(Path(target).exists())
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", watched)
+    with pytest.raises(ArtifactDamaged):
+        version_export(version=site.hplm, out=tmp_path / "to" / name, actor=None)
+    assert list((tmp_path / "to").iterdir()) == []
+    version_export(version=site.root, out=tmp_path / "to" / name, actor=None)
+    assert seen == [False]
+    assert [path.name for path in (tmp_path / "to").iterdir()] == [name]
+
+
+def test_a_download_of_what_was_changed_on_disk_is_no_zip_file(site: Site) -> None:
+    weights = store().path("hplm", site.hplm.digest) / "hplm.safetensors"
+    weights.chmod(0o644)
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    received: list[bytes] = []
+    with pytest.raises(ArtifactDamaged):
+        received.extend(version_download(version=site.hplm, actor=None).chunks)
+    assert b"PK\x01\x02" not in b"".join(received)
+    weights.unlink()
+    with pytest.raises(ArtifactDamaged):
+        version_download(version=site.hplm, actor=None)

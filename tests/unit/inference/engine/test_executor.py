@@ -1,0 +1,146 @@
+"""One step of the engine: who fails, who does not, and what is told about each row."""
+
+import dataclasses
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from inference.engine.packed import PackedHplm
+from inference.engine.rows import Answered, Failed, ModelIdentity, StageSeconds
+from inference.hplm.errors import HplmError
+from tests.unit.inference.engine.worlds import EngineWorld, damaged
+from tests.unit.tiny import tiny_hplm, tiny_root
+
+SLOW_S = 0.05
+
+
+def test_numbers_that_are_not_finite_fail_their_own_rows_alone(world: EngineWorld) -> None:
+    model = world.tiny.hplms[0].model
+    huge = {name: value * 1e30 for name, value in model.pet.weights.items()}
+    wild = dataclasses.replace(model, pet=dataclasses.replace(model.pet, weights=huge))
+    world.replaced[world.tiny.hplms[0].digest] = wild
+    rows = [world.row(number, "the river") for number in (1, 0, 2, 0, 3)]
+    outcomes = world.executor().step(rows)
+    assert [isinstance(outcome, Failed) for outcome in outcomes] == [False, True, False, True, False]
+    assert max(world.differences([o for o in outcomes if isinstance(o, Answered)])) < 1e-4
+
+
+@pytest.mark.parametrize("error", [damaged(), OSError("gone"), ZeroDivisionError()])
+def test_an_hplm_that_cannot_be_loaded_fails_its_own_rows_alone(world: EngineWorld, error: Exception) -> None:
+    world.replaced[world.tiny.hplms[4].digest] = error
+    executor = world.executor()
+    outcomes = executor.step([world.row(number, "the river") for number in (4, 5, 4)])
+    assert [getattr(outcome, "code", None) for outcome in outcomes] == [
+        "inference_failed",
+        None,
+        "inference_failed",
+    ]
+    executor.cache.check_integrity()
+
+
+def test_a_batch_of_nothing_but_damaged_hplms_fails_row_by_row(world: EngineWorld) -> None:
+    world.replaced[world.tiny.hplms[4].digest] = damaged()
+    [outcome] = world.executor().step([world.row(4, "the river")])
+    assert isinstance(outcome, Failed)
+    assert "damaged" in outcome.message
+
+
+def test_an_hplm_of_another_shape_fails_alone(world: EngineWorld, tmp_path: Path) -> None:
+    other = tiny_root(tmp_path, hidden=16)
+    world.replaced[world.tiny.hplms[2].digest] = tiny_hplm(other)
+    executor = world.executor()
+    outcomes = executor.step([world.row(number, "the river") for number in (1, 2)])
+    answered, refused = outcomes
+    assert isinstance(answered, Answered)
+    assert isinstance(refused, Failed)
+    assert "shape" in refused.message
+    executor.cache.check_integrity()
+
+
+def test_a_row_that_breaks_the_whole_batch_fails_alone(world: EngineWorld) -> None:
+    rows = [world.row(number % 10, f"river {number}") for number in range(9)]
+    rows[3] = dataclasses.replace(rows[3], ids=np.array([10**6], dtype=np.int64))
+    rows[7] = dataclasses.replace(rows[7], chain="unknown")
+    outcomes = world.executor().step(rows)
+    assert [at for at, outcome in enumerate(outcomes) if isinstance(outcome, Failed)] == [3, 7]
+    assert max(world.differences([o for o in outcomes if isinstance(o, Answered)])) < 1e-4
+
+
+@pytest.mark.parametrize(("other", "fillings"), [(1, 0), (0, 1), (1, 1)])
+def test_a_slot_that_changed_hands_is_never_used(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, other: int, fillings: int
+) -> None:
+    """As if another thread had refilled the slot while the batch was computed."""
+    executor = world.executor()
+    compute = executor._compute
+
+    def steal_then_compute(*arguments: Any) -> Any:
+        slot = executor.cache._slots[world.tiny.hplms[0].digest]
+        slot.digest = world.tiny.hplms[other].digest
+        slot.generation += fillings
+        return compute(*arguments)
+
+    monkeypatch.setattr(executor, "_compute", steal_then_compute)
+    [outcome] = executor.step([world.row(0, "the river")])
+    assert isinstance(outcome, Failed)
+    assert executor.counters.slot_mismatches == 1
+
+
+def test_each_row_is_told_its_share_of_the_step(world: EngineWorld) -> None:
+    outcomes = world.executor().step([world.row(0, "the"), world.row(2, "the river stone light summer")])
+    short, long = (outcome for outcome in outcomes if isinstance(outcome, Answered))
+    assert (short.batch_rows, short.batch_tenants) == (2, 2)
+    assert min(dataclasses.astuple(long.seconds)) > 0
+    assert long.seconds.compute / short.seconds.compute == pytest.approx(len(long.row) / len(short.row))
+
+
+def test_loading_an_hplm_is_on_its_own_rows_alone(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = world.executor()
+    executor.step([world.row(0, "the river")])
+    load = executor.cache._load
+
+    def slowly(model: ModelIdentity) -> PackedHplm:
+        time.sleep(SLOW_S)
+        return load(model)
+
+    monkeypatch.setattr(executor.cache, "_load", slowly)
+    outcomes = executor.step([world.row(number, "the river") for number in (0, 2, 2)])
+    warm, *cold = (outcome.seconds for outcome in outcomes if isinstance(outcome, Answered))
+    for one in cold:
+        assert one.adapter_load - warm.adapter_load >= SLOW_S / 2
+        assert (one.compute, one.retrieval) == (warm.compute, warm.retrieval)
+
+
+def test_every_token_is_a_hit_of_one_level(world: EngineWorld) -> None:
+    rows = [world.row(number, "the river stone zebra quixotic") for number in range(4)]
+    for outcome in world.executor().step(rows):
+        assert isinstance(outcome, Answered)
+        assert sum(dataclasses.astuple(outcome.hits)) == len(outcome.row)
+        assert outcome.hits.unigram > 0
+
+
+def test_labels_are_those_of_the_hplm_that_answered(world: EngineWorld) -> None:
+    for number, outcome in enumerate(world.executor().step([world.row(n, "the river") for n in range(10)])):
+        assert isinstance(outcome, Answered)
+        model = world.tiny.hplms[number].model
+        assert (outcome.labels, outcome.task) == (model.labels, model.task)
+
+
+def test_shares_add_up() -> None:
+    whole = StageSeconds(1.0, 2.0, 3.0)
+    assert sum([whole.share(0.25)] * 4, StageSeconds()) == whole
+
+
+def test_a_root_that_computes_nonsense_is_noticed_before_it_serves(world: EngineWorld) -> None:
+    executor = world.executor()
+    executor.warm_up(2, 10_000)
+    with torch.no_grad():
+        next(executor.root.upper.parameters()).fill_(float("nan"))
+    with pytest.raises(HplmError, match="finite"):
+        executor.warm_up(2, 8)

@@ -1,0 +1,45 @@
+"""Whatever is mixed in a batch, each row gets what its model would say alone."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from inference.engine.executor import Executor
+from inference.hplm.miss_policy import MissHandling
+from tests.unit.inference.engine.alone import WAYS
+from tests.unit.inference.engine.numerics import DTYPES, LOGITS, TOLERANCES, rounding
+from tests.unit.inference.engine.worlds import EngineWorld
+from tests.unit.tiny import LAYERS, WORDS
+
+known = st.lists(st.sampled_from(WORDS), max_size=80).map(" ".join)
+anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=120)
+mixes = st.lists(
+    st.tuples(st.integers(0, 9), known | anything, st.sampled_from(WAYS)), min_size=1, max_size=12
+)
+
+
+@pytest.fixture(scope="module", params=DTYPES, ids=str)
+def executor(request: pytest.FixtureRequest, shared_world: EngineWorld) -> Executor:
+    return shared_world.executor(request.param)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mix=mixes)
+def test_any_mix_of_rows_equals_the_reference(
+    executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, MissHandling]]
+) -> None:
+    """Of tenants, domains, tasks, PETs, heads, pairs, and ways of answering what the tables lack."""
+    outcomes = executor.step([shared_world.row(number, text, misses) for number, text, misses in mix])
+    assert [outcome.row.key for outcome in outcomes] == [text for _, text, _ in mix]
+    unit = rounding(executor.root.upper.dtype, LAYERS)
+    assert max(shared_world.differences(outcomes)) < TOLERANCES[LOGITS].largest * unit
+
+
+def test_the_reference_tells_hplms_chains_and_texts_apart(shared_world: EngineWorld) -> None:
+    """Or else the test above would prove little."""
+    rows = [shared_world.row(number, "the river stone") for number in range(10)]
+    firsts = {shared_world.expected(row).tobytes() for row in rows}
+    assert len(firsts) == 10
+    row = rows[1]
+    other = shared_world.expected(shared_world.row(1, "the river light"))
+    assert abs(other - shared_world.expected(row)).max() / abs(other).max() > 0.2

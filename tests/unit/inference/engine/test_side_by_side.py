@@ -1,0 +1,194 @@
+"""Batches that compute side by side: each on its share of the processor, and none in another's way."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from inference.engine.executor import Executor
+from inference.engine.flight import Flight, GivenUpError, Watch
+from inference.engine.lanes import MOST, Lanes, abreast
+from inference.engine.pipeline import Pipeline
+from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
+from inference.engine.rows import Answered, Failed
+from tests.processes import wait_until
+from tests.unit.inference.engine.worlds import EngineWorld, damaged
+
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Pipeline]:
+    made = Pipeline(Pipelining(abreast=2))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def threads() -> Iterator[int]:
+    """Four of PyTorch's, whatever the machine has."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(4)
+    yield 4
+    torch.set_num_threads(before)
+
+
+def watched(executor: Executor, monkeypatch: pytest.MonkeyPatch, inside: Any) -> None:
+    """Call ``inside`` in the thread that computes, before each batch's layers."""
+    compute = executor._compute
+
+    def computing(*arguments: Any) -> Any:
+        inside()
+        return compute(*arguments)
+
+    monkeypatch.setattr(executor, "_compute", computing)
+
+
+def answered(executor: Executor, flight: Flight) -> bool:
+    return all(isinstance(outcome, Answered) for outcome in executor.finish(flight))
+
+
+def test_two_batches_compute_at_the_same_time_and_a_third_waits_for_them(
+    shared_world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = shared_world.executor(pipeline=pipeline)
+    together, computing, most = threading.Barrier(2), [0], [0]
+    compute = executor._compute
+
+    def counted(*arguments: Any) -> Any:
+        computing[0] += 1
+        most[0] = max(most[0], computing[0])
+        together.wait(WAIT_S)
+        found = compute(*arguments)
+        together.wait(WAIT_S)
+        computing[0] -= 1
+        return found
+
+    monkeypatch.setattr(executor, "_compute", counted)
+    flights = [executor.begin([shared_world.row(number, "the river")]) for number in range(4)]
+    assert all(answered(executor, flight) for flight in flights)
+    assert most == [2]
+    tracks = {span.batch: span.row for span in pipeline.trace.spans() if span.lane == "compute"}
+    assert set(tracks.values()) == {"compute", "compute 2"}
+
+
+def test_each_has_its_share_of_the_threads_and_nobody_else_has_less(
+    shared_world: EngineWorld, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, seen = Pipeline(Pipelining(abreast=2)), list[int]()
+    executor = shared_world.executor(pipeline=pipeline)
+    watched(executor, monkeypatch, lambda: seen.append(torch.get_num_threads()))
+    for _ in range(3):
+        assert answered(executor, executor.begin([shared_world.row(0, "the river")]))
+    elsewhere = threading.Thread(target=lambda: seen.append(torch.get_num_threads()))
+    elsewhere.start()
+    elsewhere.join()
+    assert seen == [*[threads // 2] * 3, threads]
+    assert torch.get_num_threads() == threads
+    pipeline.close()
+
+
+def test_what_a_row_took_is_told_as_if_it_had_had_the_whole_processor(
+    shared_world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone, told, took = Pipeline(Pipelining()), list[float](), list[float]()
+    for one in (pipeline, alone):
+        executor = shared_world.executor(pipeline=one)
+        watched(executor, monkeypatch, lambda: time.sleep(0.5))
+        begun = time.perf_counter()
+        [outcome] = executor.step([shared_world.row(0, "the river")])
+        took.append(time.perf_counter() - begun)
+        assert isinstance(outcome, Answered)
+        told.append(outcome.seconds.compute)
+    assert 0.25 <= told[0] <= took[0] / 2  # however long a busy machine took
+    assert 0.5 <= told[1] <= took[1]
+    alone.close()
+
+
+def test_the_end_of_a_batch_is_announced_before_it_comes(
+    shared_world: EngineWorld, pipeline: Pipeline
+) -> None:
+    executor, said, done = shared_world.executor(pipeline=pipeline), list[object](), threading.Event()
+
+    def is_done(number: int) -> None:
+        said.append(("done", number))
+        done.set()
+
+    near_end = Watch(near_end=lambda number: said.append(("near its end", number)))
+    flight = executor.begin([shared_world.row(0, "the river")], near_end)
+    flight.when_done(is_done)
+    assert done.wait(WAIT_S)
+    assert said == [("near its end", flight.number), ("done", flight.number)]
+    assert answered(executor, flight)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_batch_that_nobody_wants_when_its_turn_comes_is_not_computed(
+    world: EngineWorld, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    pipeline, computed = Pipeline(Pipelining(abreast=count)), list[None]()
+    executor = world.executor(pipeline=pipeline)
+    watched(executor, monkeypatch, lambda: computed.append(None))
+    flight = executor.begin([world.row(0, "the river")], Watch(wanted=lambda: False))
+    with pytest.raises(GivenUpError):
+        executor.finish(flight)
+    wait_until(lambda: pipeline.at_rest)
+    assert not computed
+    executor.cache.check_integrity()
+    pipeline.close()
+
+
+def test_whoever_gives_up_what_computes_waits_for_it_and_then_nothing_is_held(
+    world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor, computing, go_on = world.executor(pipeline=pipeline), threading.Event(), threading.Event()
+
+    def inside() -> None:
+        computing.set()
+        assert go_on.wait(WAIT_S)
+
+    watched(executor, monkeypatch, inside)
+    flight = executor.begin([world.row(0, "the river")])
+    assert computing.wait(WAIT_S)
+    threading.Timer(0.2, go_on.set).start()
+    executor.abandon(flight)
+    assert go_on.is_set()
+    wait_until(lambda: pipeline.at_rest)
+    executor.cache.check_integrity()
+
+
+def test_what_fails_beside_others_fails_its_own_rows_alone(world: EngineWorld, pipeline: Pipeline) -> None:
+    world.replaced[world.tiny.hplms[4].digest] = damaged()
+    executor = world.executor(pipeline=pipeline)
+    flights = [
+        executor.begin([world.row(n, "the river") for n in numbers]) for numbers in ((0, 4), (2, 3), (5,))
+    ]
+    outcomes = [isinstance(outcome, Failed) for flight in flights for outcome in executor.finish(flight)]
+    assert outcomes == [False, True, False, False, False]
+    executor.cache.check_integrity()
+
+
+def test_a_processor_has_a_lane_for_each_thread_and_a_device_one(threads: int) -> None:
+    coarse = Pipelining(swapping=Swapping.COARSE)
+    assert abreast(coarse, torch.device("cpu")) == Pipelining(swapping=Swapping.COARSE, abreast=threads)
+    assert abreast(coarse, torch.device("cuda")) == Pipelining(swapping=Swapping.COARSE, abreast=1)
+    assert abreast(SYNCHRONISED, torch.device("cpu")) == SYNCHRONISED
+    torch.set_num_threads(3 * MOST)
+    assert abreast(Pipelining(), torch.device("cpu")).abreast == MOST
+
+
+def test_lanes_that_are_closed_end_what_they_have_begun() -> None:
+    lanes, begun, go_on = Lanes(2), threading.Event(), threading.Event()
+
+    def work() -> bool:
+        begun.set()
+        return go_on.wait(WAIT_S)
+
+    done = lanes.submit(work)
+    assert begun.wait(WAIT_S)
+    threading.Timer(0.1, go_on.set).start()
+    lanes.close()
+    assert done.result(0)

@@ -1,0 +1,52 @@
+"""The trace of the pipeline, as viewers open it."""
+
+import json
+
+import pytest
+
+from inference.engine.trace import LANES, Trace
+from tests.unit.inference.engine.chrome_traces import lanes_of
+
+
+def test_a_trace_opens_in_chrome_with_a_lane_for_each_stage() -> None:
+    trace = Trace()
+    for batch in (7, 8):
+        with trace.span("adapters", batch, "acquire"), trace.span("adapters", batch, "layer 0 of"):
+            pass
+        with trace.span("compute", batch, "compute"):
+            pass
+    lanes = lanes_of(json.dumps(trace.chrome(process="gpu-1")), process="gpu-1")
+    assert tuple(lanes) == LANES
+    assert [event["name"] for event in lanes["compute"]] == ["compute 7", "compute 8"]
+    assert [event["args"]["batch"] for event in lanes["adapters"]] == [7, 7, 8, 8]
+    assert lanes["retrieval"] == []
+
+
+def test_times_are_microseconds() -> None:
+    trace = Trace()
+    with trace.span("compute", 1, "compute"):
+        pass
+    [span] = trace.spans()
+    [event] = lanes_of(json.dumps(trace.chrome()), process="inference worker")["compute"]
+    assert event["ts"] == pytest.approx(span.start * 1e6, abs=1e-3)
+    assert event["dur"] == pytest.approx((span.end - span.start) * 1e6, abs=1e-3)
+
+
+def test_what_fails_is_in_it_and_the_oldest_is_forgotten() -> None:
+    trace = Trace(kept=2)
+    for number in range(3):
+        with pytest.raises(ZeroDivisionError), trace.span("compute", number, "compute"):
+            raise ZeroDivisionError
+    lanes = lanes_of(json.dumps(trace.chrome()), process="inference worker")
+    assert [event["args"]["batch"] for event in lanes["compute"]] == [1, 2]
+
+
+def test_an_interval_begins_where_it_is_wanted() -> None:
+    trace = Trace()
+    for number in range(3):
+        with trace.span("compute", number, "compute"):
+            pass
+    since = trace.spans()[1].end
+    assert [span.batch for span in trace.spans(since)] == [2]
+    lanes = lanes_of(json.dumps(trace.chrome(since)), process="inference worker")
+    assert [event["args"]["batch"] for event in lanes["compute"]] == [2]

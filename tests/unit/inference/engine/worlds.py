@@ -1,0 +1,138 @@
+"""A tiny world with an engine on top."""
+
+import copy
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from inference.engine.executor import Executor
+from inference.engine.packed import PackedHplm
+from inference.engine.pipeline import Pipeline
+from inference.engine.residency import HplmCache
+from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
+from inference.engine.slabs import Slabs
+from inference.hplm.errors import HplmError
+from inference.hplm.heads import Head
+from inference.hplm.hplm import TASKS, Hplm
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.plot_lookup import LowerLayers
+from inference.hplm.reference import outputs_from_states, reference_outputs
+from inference.hplm.root import Root
+from tests.unit.inference.engine.alone import FALLBACK, states_alone
+from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
+
+
+class EngineWorld:
+    """Ten models of two tenants, all tasks and kinds of PET, or those that ``make`` gives, with and without a
+    domain between them and the root; an executor in any number format; and the reference to compare with."""
+
+    def __init__(
+        self, folder: Path, make: Callable[[Root], Sequence[Hplm]] | None = None, **checkpoint: Any
+    ) -> None:
+        self.tiny: TinyWorld = tiny_world(folder, hplms=10, tasks=TASKS, make=make, **checkpoint)
+        self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
+        self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
+        self.replaced: dict[str, Hplm | Exception] = {}
+        self._halves: dict[str, LowerLayers] = {}
+
+    def executor(
+        self,
+        dtype: torch.dtype = torch.float32,
+        *,
+        budget_bytes: int = 1 << 30,
+        slabs: Slabs | None = None,
+        pipeline: Pipeline | None = None,
+    ) -> Executor:
+        """An executor whose cache loads from this world's files, or gives what ``replaced`` says."""
+        root = Root.load(self.tiny.folder("root", self.tiny.root_digest), "cpu", dtype)
+
+        def load(model: ModelIdentity) -> PackedHplm:
+            found = self.replaced.get(model.digest)
+            if isinstance(found, Exception):
+                raise found
+            if found is None:
+                found = Hplm.load(self.tiny.folder("hplm", model.digest))
+            return PackedHplm.of(found, dtype)
+
+        cache = HplmCache(load, slabs or Slabs(None, dtype, budget_bytes=budget_bytes))
+        return Executor(root, TinyHalves(self, dtype), cache, pipeline=pipeline)
+
+    def local(self, chain: str) -> LocalLower:
+        """The local lower layers behind a chain."""
+        return LocalLower.load(self.tiny.folder("lower", self.lowers[chain]))
+
+    def row(self, number: int, text: str, misses: MissHandling = FALLBACK) -> Row:
+        """A row of model ``number`` for ``text``."""
+        hplm = self.tiny.hplms[number]
+        # The second text of a pair is as good as any other.
+        encoding = self.tiny.root.tokenizer.encode(text, text[::-1] if hplm.model.pairs else None)
+        return Row(text, encoding.ids, encoding.types, identity_of(hplm), name_of(hplm), misses)
+
+    def hplm(self, row: Row) -> Hplm:
+        """The model that the row asks."""
+        return next(hplm.model for hplm in self.tiny.hplms if identity_of(hplm) == row.model)
+
+    def expected(self, row: Row) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+        """What the reference says about the row."""
+        hplm = self.hplm(row)
+        if row.misses.policy is MissPolicy.FALLBACK:
+            return reference_outputs(self.tiny.root, self.chains[row.chain], hplm, row.ids, row.types)
+        states = states_alone(self._half(row.chain), row.ids, row.types, row.misses)
+        return outputs_from_states(self.tiny.root, hplm, states)
+
+    def _half(self, chain: str) -> LowerLayers:
+        """The lower half that the reference computes with, read once."""
+        if chain not in self._halves:
+            full = self.tiny.root.checkpoint_lower()
+            self._halves[chain] = LowerLayers(self.chains[chain], self.local(chain), full)
+        return self._halves[chain]
+
+    def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
+        """Largest difference of each answered row from the reference, relative to the size of what its head
+        gives: a value near zero has no relative difference to speak of."""
+        found = []
+        for outcome in outcomes:
+            assert isinstance(outcome, Answered), outcome
+            expected = self.expected(outcome.row)
+            assert outcome.logits.shape == expected.shape
+            assert outcome.used == outcome.row.model
+            size = scale_of(self.hplm(outcome.row).head)
+            found.append(float(np.abs(outcome.logits - expected).max()) / size)
+        return found
+
+
+class TinyHalves:
+    """The lower halves of a world, with everything in memory and in the types that a worker has them in."""
+
+    def __init__(self, world: EngineWorld, dtype: torch.dtype) -> None:
+        full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(dtype)
+        self._tables, self._computing = {}, {}
+        for name, chain in world.chains.items():
+            parts = chain.composition.with_context_dtype(dtype)
+            self._tables[name] = LowerLayers(chain, composition=parts)
+            self._computing[name] = LowerLayers(chain, world.local(name).to(dtype), full, composition=parts)
+
+    def half(self, chain: str, *, computing: bool) -> LowerLayers:
+        return (self._computing if computing else self._tables)[chain]
+
+
+def identity_of(hplm: TinyHplm) -> ModelIdentity:
+    return ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)
+
+
+def name_of(hplm: TinyHplm) -> str:
+    """The name of a model's chain."""
+    return ":".join(hplm.plots)
+
+
+def scale_of(head: Head) -> float:
+    """The size of its outputs for states whose numbers have a mean square of one."""
+    return float(head.weight.square().sum(1).mean().sqrt())
+
+
+def damaged() -> HplmError:
+    return HplmError("corrupt_artifact", "hplm.safetensors is damaged")

@@ -1,0 +1,116 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from inference.hplm.artifact_files import FORMAT
+from inference.hplm.errors import HplmError
+from inference.hplm.hplm import CLASSIFICATION, JSON_FILE, TAGGING, WEIGHTS_FILE, Hplm, Task
+from inference.hplm.pets import PetSpec
+from inference.hplm.root import Root
+from tests.unit.tiny import SPECS, tiny_hplm
+
+
+@pytest.mark.parametrize("task", [CLASSIFICATION, TAGGING])
+def test_what_is_saved_is_what_is_loaded(root: Root, tmp_path: Path, task: Task) -> None:
+    hplm = tiny_hplm(root, task, spec=SPECS[1])
+    hplm.save(tmp_path)
+    again = Hplm.load(tmp_path, dtype=torch.float16)
+    assert (again.task, again.labels, again.pet.spec) == (task, hplm.labels, SPECS[1])
+    assert (again.pairs, again.threshold, again.head.pooling) == (False, 0.5, hplm.head.pooling)
+    assert again.metadata["seed"] == 0
+    assert all(torch.equal(again.pet.weights[name], value.half()) for name, value in hplm.pet.weights.items())
+    head = again.head.tensors()
+    assert all(torch.equal(head[name], value) for name, value in hplm.head.tensors().items())
+
+
+def test_half_precision_halves_what_an_hplm_takes(root: Root, tmp_path: Path) -> None:
+    hplm = tiny_hplm(root, spec=SPECS[1])
+    for dtype in (torch.float16, torch.float32):
+        hplm.save(tmp_path / str(dtype), dtype)
+    sizes = [
+        (tmp_path / str(dtype) / WEIGHTS_FILE).stat().st_size for dtype in (torch.float16, torch.float32)
+    ]
+    assert sizes[0] < 0.7 * sizes[1]
+
+
+def test_a_weight_too_large_for_half_precision_is_a_training_that_diverged(
+    root: Root, tmp_path: Path
+) -> None:
+    hplm = tiny_hplm(root)
+    hplm.pet.weights["adapter.up_w"].mul_(1e9)
+    with pytest.raises(HplmError) as caught:
+        hplm.save(tmp_path)
+    assert caught.value.code == "training_diverged"
+
+
+def test_the_file_beside_the_weights_says_what_they_are(root: Root, tmp_path: Path) -> None:
+    tiny_hplm(root, TAGGING, labels=1, spec=PetSpec(adapter=5)).save(tmp_path)
+    about = json.loads((tmp_path / JSON_FILE).read_text())
+    assert about["labels"] == ["O", "B-tag0", "I-tag0"]
+    assert (about["format"], about["task"], about["dtype"], about["pooling"]) == (
+        FORMAT,
+        TAGGING,
+        "float16",
+        "token",
+    )
+    assert about["pet"]["adapter"] == 5
+    assert about["shape"] == {"layers": 2, "hidden": 32, "inner": 64}
+
+
+def test_the_head_stays_in_single_precision(root: Root) -> None:
+    moved = tiny_hplm(root).to("cpu", torch.bfloat16)
+    assert moved.pet.dtype == torch.bfloat16
+    assert moved.head.weight.dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": 7},
+        {"task": "summarisation"},
+        {"labels": ["a"]},
+        {"labels": ["a", "a", "b"]},
+        {"labels": "abc"},
+        {"labels": [1, 2, 3]},
+        {"task": "regression"},
+        {"pooling": "token"},
+        {"pooling": "max"},
+        {"pet": {"adapter": 9}},
+        {"pet": {"adapter": 8, "wings": 2}},
+        {"pet": None},
+        {"shape": {"layers": 3, "hidden": 32, "inner": 64}},
+        {"threshold": 2},
+    ],
+)
+def test_a_description_that_contradicts_the_weights_does_not_load(
+    root: Root, tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    tiny_hplm(root, labels=3).save(tmp_path)
+    about = json.loads((tmp_path / JSON_FILE).read_text())
+    (tmp_path / JSON_FILE).write_text(json.dumps({**about, **changes}))
+    with pytest.raises(HplmError) as caught:
+        Hplm.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
+
+
+@pytest.mark.parametrize("name", ["pet.adapter.down_w", "pet.adapter.up_b", "head.weight"])
+@pytest.mark.parametrize("damage", ["absent", "not a number"])
+def test_damaged_weights_do_not_load(root: Root, tmp_path: Path, name: str, damage: str) -> None:
+    tiny_hplm(root).save(tmp_path)
+    weights = load_file(tmp_path / WEIGHTS_FILE)
+    value = weights.pop(name)
+    if damage == "not a number":
+        weights[name] = value * torch.nan
+    save_file(weights, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(HplmError) as caught:
+        Hplm.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
+
+
+def test_an_hplm_that_was_never_there_does_not_load(tmp_path: Path) -> None:
+    with pytest.raises(HplmError, match=JSON_FILE):
+        Hplm.load(tmp_path / "nowhere")

@@ -1,0 +1,201 @@
+"""PETs: what they are, and many of them side by side."""
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from inference.hplm.errors import HplmError
+from inference.hplm.pet_batch import MERGE_THRESHOLD, LayerPets, SegmentPets, SharedPets
+from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
+
+SHAPE = UpperShape(layers=2, hidden=6, inner=10)
+specs = st.builds(
+    PetSpec,
+    adapter=st.integers(0, 5),
+    output_adapter=st.integers(0, 5),
+    lora=st.integers(0, 4),
+    lora_places=st.sets(st.sampled_from(PLACES)).map(lambda places: tuple(p for p in PLACES if p in places)),
+    biases=st.booleans(),
+    norms=st.booleans(),
+)
+
+
+def learnt(spec: PetSpec, seed: int = 0) -> PetWeights:
+    """A PET after some training: nothing of it is zero."""
+    generator = torch.Generator().manual_seed(seed)
+    fresh = PetWeights.initial(spec, SHAPE, generator=generator)
+    moved = {
+        name: value + 0.3 * torch.randn(value.shape, generator=generator)
+        for name, value in fresh.weights.items()
+    }
+    return PetWeights(spec, SHAPE, moved)
+
+
+class Layer(nn.Module):
+    """Everything of a layer that a PET can change, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maps = nn.ModuleDict({place: nn.Linear(*SHAPE.sizes(place)) for place in PLACES})
+        self.norm = nn.LayerNorm(SHAPE.hidden)
+
+    def forward(self, hidden: Tensor, pets: LayerPets) -> Tensor:
+        for place in ("query", "key", "value", "output"):
+            hidden = pets.linear(place, self.maps[place], hidden)  # type: ignore[arg-type]
+        hidden = pets.adapt("adapter", pets.norm("attention", self.norm, hidden))
+        hidden = pets.linear("expand", self.maps["expand"], hidden)  # type: ignore[arg-type]
+        hidden = pets.linear("contract", self.maps["contract"], hidden)  # type: ignore[arg-type]
+        return pets.adapt("output_adapter", pets.norm("output", self.norm, hidden))
+
+
+def packed(pet: PetWeights) -> PackedPet:
+    return PackedPet.of(pet, torch.float32)
+
+
+def by_definition(layer: Layer, hidden: Tensor, pet: PetWeights, index: int) -> Tensor:
+    """The same with the changed weights written out: W + BA, b + db, and equation 1 of the paper."""
+    w = {name: value[index] for name, value in pet.weights.items()}
+
+    def linear(place: str, states: Tensor) -> Tensor:
+        module: Any = layer.maps[place]
+        weight, bias = module.weight, module.bias
+        if f"lora.{place}.a" in w:
+            weight = weight + w[f"lora.{place}.b"] @ w[f"lora.{place}.a"]
+        result: Tensor = states @ weight.T + bias + w.get(f"bias.{place}", 0)
+        return result
+
+    def norm(name: str, states: Tensor) -> Tensor:
+        centred = (states - states.mean(-1, keepdim=True)) / (
+            states.var(-1, unbiased=False, keepdim=True) + layer.norm.eps
+        ).sqrt()
+        weight, bias = w.get(f"norm.{name}.weight", 0), w.get(f"norm.{name}.bias", 0)
+        return centred * (layer.norm.weight + weight) + layer.norm.bias + bias
+
+    def adapter(part: str, states: Tensor) -> Tensor:
+        if f"{part}.down_w" not in w:
+            return states
+        narrow = (states @ w[f"{part}.down_w"].T + w[f"{part}.down_b"]).relu()
+        return narrow @ w[f"{part}.up_w"].T + w[f"{part}.up_b"] + states
+
+    for place in ("query", "key", "value", "output"):
+        hidden = linear(place, hidden)
+    hidden = adapter("adapter", norm("attention", hidden))
+    return adapter("output_adapter", norm("output", linear("contract", linear("expand", hidden))))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.lists(specs, min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=6),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+)
+def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
+    chosen: list[PetSpec], sequences: list[tuple[int, int]], dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    layer = Layer()
+    pets = [learnt(spec, seed) for seed, spec in enumerate(chosen)]
+    sequences = [(which % len(pets), length) for which, length in sequences]
+    states = torch.randn(sum(length for _, length in sequences), SHAPE.hidden)
+    serving = copy.deepcopy(layer).to(dtype)
+    ready = [PackedPet.of(pet, dtype) for pet in pets]
+    segments = SegmentPets.of([ready[which] for which, _ in sequences], [length for _, length in sequences])
+    atol = 1e-4 if dtype == torch.float32 else 0.2
+    with torch.no_grad():
+        for at in range(SHAPE.layers):
+            found = serving(states.to(dtype), segments.layer(at)).float()
+            lengths = [length for _, length in sequences]
+            parts, given_parts = torch.split(found, lengths), torch.split(states, lengths)
+            for (which, _), part, own in zip(sequences, parts, given_parts, strict=True):
+                expected = by_definition(layer, own, pets[which], at)
+                torch.testing.assert_close(part, expected, atol=atol, rtol=1e-3)
+                alone = layer(own[None], SharedPets(pets[which].weights).layer(at))[0]
+                torch.testing.assert_close(alone, expected, atol=1e-4, rtol=1e-3)
+
+
+@given(specs)
+def test_a_pet_does_the_same_in_a_batch_so_large_that_its_updates_are_added_to_the_weights(
+    spec: PetSpec,
+) -> None:
+    torch.manual_seed(0)
+    layer, pet = Layer(), learnt(spec)
+    states = torch.randn(2, MERGE_THRESHOLD * SHAPE.inner, SHAPE.hidden)
+    with torch.no_grad():
+        found = layer(states, SharedPets(pet.weights).layer(1))
+        for row, own in enumerate(states):
+            torch.testing.assert_close(found[row], by_definition(layer, own, pet, 1), atol=1e-4, rtol=1e-3)
+
+
+@given(specs)
+def test_a_fresh_pet_changes_nothing(spec: PetSpec) -> None:
+    torch.manual_seed(0)
+    layer, states = Layer(), torch.randn(2, 3, SHAPE.hidden)
+    fresh = PetWeights.initial(spec, SHAPE)
+    with torch.no_grad():
+        plain = layer(states, SharedPets({}).layer(0))
+        assert torch.allclose(layer(states, SharedPets(fresh.weights).layer(0)), plain, atol=1e-6)
+
+
+def test_gradients_reach_every_part_of_a_pet_that_is_being_trained() -> None:
+    torch.manual_seed(0)
+    pet = learnt(PetSpec(adapter=3, output_adapter=2, lora=2, biases=True, norms=True))
+    weights = {name: value.requires_grad_(True) for name, value in pet.weights.items()}
+    layer, states, pets = Layer(), torch.randn(4, 3, SHAPE.hidden), SharedPets(weights)
+    layer(layer(states, pets.layer(0)), pets.layer(1)).square().sum().backward()
+    assert all(value.grad is not None and value.grad.abs().sum() > 0 for value in weights.values())
+
+
+def test_a_row_whose_pet_lacks_a_part_is_left_as_it_was_bit_by_bit() -> None:
+    torch.manual_seed(0)
+    layer, states = Layer(), torch.randn(9, SHAPE.hidden)
+    spoilt = learnt(PetSpec(adapter=3, lora=2, biases=True, norms=True))
+    for value in spoilt.weights.values():
+        value.fill_(torch.nan)
+    empty, full = packed(learnt(PetSpec())), packed(spoilt)
+    segments = SegmentPets.of([empty, full, empty], [3, 3, 3])
+    with torch.no_grad():
+        found, plain = layer(states, segments.layer(1)), layer(states, SharedPets({}).layer(1))
+    assert torch.equal(found[[0, 1, 2, 6, 7, 8]], plain[[0, 1, 2, 6, 7, 8]])
+    assert found[3:6].isnan().all()
+
+
+@given(specs)
+def test_a_pet_survives_its_packing(spec: PetSpec) -> None:
+    pet = learnt(spec)
+    kept = packed(pet)
+    assert kept.rows.nbytes == pet.bytes
+    for at in range(SHAPE.layers):
+        for name, value in pet.weights.items():
+            found = kept.layout.view(kept.rows[at], name)
+            assert found is not None
+            assert torch.equal(found, value[at])
+
+
+@given(specs)
+def test_what_is_stored_of_a_pet_is_read_back(spec: PetSpec) -> None:
+    pet = learnt(spec)
+    shape = {"layers": SHAPE.layers, "hidden": SHAPE.hidden, "inner": SHAPE.inner}
+    again = PetWeights.from_json(pet.spec.to_json(), shape, dict(pet.weights))
+    assert again.spec == spec
+    assert again.bytes == 4 * sum(value.numel() for value in pet.weights.values())
+
+
+def test_weights_that_contradict_the_parts_are_refused() -> None:
+    pet = learnt(PetSpec(adapter=3, lora=2))
+    for name in pet.weights:
+        with pytest.raises(HplmError, match=name.replace(".", r"\.")):
+            PetWeights(pet.spec, SHAPE, {k: v for k, v in pet.weights.items() if k != name})
+        with pytest.raises(HplmError, match=name.replace(".", r"\.")):
+            PetWeights(pet.spec, SHAPE, {**pet.weights, name: torch.zeros(1, 1, 1)})
+    with pytest.raises(HplmError, match="bias"):
+        PetWeights(pet.spec, SHAPE, {**pet.weights, "bias.query": torch.zeros(2, 6)})
+
+
+def test_lora_at_an_unknown_place_is_refused() -> None:
+    with pytest.raises(HplmError, match="head"):
+        PetSpec(lora=2, lora_places=("query", "head"))

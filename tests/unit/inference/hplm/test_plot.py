@@ -1,0 +1,247 @@
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from inference.hplm import fragments as fr
+from inference.hplm.compose import Composition
+from inference.hplm.errors import HplmError
+from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, VECTORS_FILE, PlotChain, PlotTable
+from inference.hplm.plot_writer import write_plot
+from inference.hplm.quantization import quantize
+
+VOCAB, HIDDEN = 4, 2
+MISSING = VOCAB
+FILES = [JSON_FILE, INDEX_FILE, VECTORS_FILE, COMPOSITION_FILE]
+META = {"missing_id": MISSING, "alpha": 50}
+
+Fragment = tuple[int, ...]
+Ids = NDArray[np.int64]
+
+side = st.integers(0, MISSING)
+
+
+def fragments_of(n: int) -> st.SearchStrategy[Fragment]:
+    sides = [side if at != n // 2 else st.integers(0, VOCAB - 1) for at in range(n)]
+    return st.tuples(*sides)
+
+
+def composition(value: float = 0.0, hidden: int = HIDDEN) -> Composition:
+    return Composition(
+        torch.full((8, hidden), value),
+        torch.zeros(2, hidden),
+        torch.zeros(4, hidden, 1),
+        torch.zeros(1, hidden),
+    )
+
+
+def in_order(found: Sequence[Fragment], n: int = 3) -> Ids:
+    """The fragments in the order of their keys."""
+    return fr.unique(np.array(found, dtype=np.int64).reshape(-1, n))[1]
+
+
+def some(count: int) -> Ids:
+    """That many tri-grams of a large vocabulary, in order."""
+    return fr.unpack(np.arange(count, dtype=np.int64) * 5_000_011)
+
+
+def vectors_of(fragments: Ids, table: int = 0) -> NDArray[np.float16]:
+    """Rows that tell which fragment of which table they are."""
+    n = fragments.shape[1]
+    rank = np.arange(len(fragments))[:, None, None] + 100 * table
+    return (rank + np.linspace(0, 0.5, n * HIDDEN).reshape(1, n, HIDDEN)).astype(np.float16)
+
+
+def write(
+    folder: Path, fragments: Ids, *, table: int = 0, parts: int = 1, dtype: str = "float16"
+) -> PlotTable:
+    vectors = vectors_of(fragments, table)
+    batches = zip(np.array_split(fragments, parts), np.array_split(vectors, parts), strict=True)
+    write_plot(folder, batches, META, composition(float(table)), n=fragments.shape[1], dtype=dtype)
+    return PlotTable.open(folder)
+
+
+def in_memory(found: Sequence[Fragment], table: int, n: int = 3) -> PlotTable:
+    fragments = in_order(found, n)
+    rows = quantize(vectors_of(fragments, table), "float16")
+    return PlotTable(fr.pack(fragments), rows, composition(), {"missing_id": MISSING})
+
+
+def parts_of(wanted: Fragment) -> list[Fragment]:
+    """A fragment without more and more of its neighbours, the outermost first: the largest parts first, of
+    these the most even, of these the one that sees more of what came before."""
+    n, centre = len(wanted), len(wanted) // 2
+    extents = [(left, right) for left in range(centre + 1) for right in range(n - centre)]
+    extents.sort(key=lambda ends: (-sum(ends), abs(ends[0] - ends[1]), -ends[0]))
+    return [
+        tuple(t if centre - left <= at <= centre + right else MISSING for at, t in enumerate(wanted))
+        for left, right in extents
+    ]
+
+
+def search(chain: Sequence[set[Fragment]], wanted: Fragment) -> tuple[int, Fragment]:
+    """The specification: (table, fragment found) by plain sets, in the order of the fall-back."""
+    steps = [(table, part) for part in parts_of(wanted) for table in range(len(chain))]
+    return next(step for step in steps if step[1] in chain[step[0]])
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 5])
+@given(data=st.data())
+def test_a_lookup_falls_back_as_a_plain_set_would(n: int, data: st.DataObject) -> None:
+    fragment = fragments_of(n)
+    chain = data.draw(st.lists(st.sets(fragment, max_size=40), min_size=1, max_size=3))
+    wanted = data.draw(st.lists(fragment, max_size=30))
+    alone = [tuple(t if at == n // 2 else MISSING for at in range(n)) for t in range(VOCAB)]
+    chain = [*chain, set(alone)]
+    opened = [in_memory(sorted(found), number, n) for number, found in enumerate(chain)]
+    answer = PlotChain(opened).lookup(np.array(wanted, dtype=np.int64).reshape(-1, n))
+    vectors = answer.vectors
+    assert vectors.shape == (len(wanted), n, HIDDEN)
+    for at, ids in enumerate(wanted):
+        table, found = search(chain, ids)
+        row = int(np.searchsorted(opened[table].keys, fr.pack(np.array(found))))
+        assert answer.table[at] == table
+        assert np.array_equal(vectors[at], opened[table].vectors()[row])
+        lone = sum(token != MISSING for token in found) == 1
+        assert answer.level[at] == (0 if found == ids else 2 if lone else 1)
+    assert sum(answer.counts()) == len(wanted)
+    assert len(answer.unique) == len(set(wanted))
+
+
+def test_a_fragment_without_even_a_unigram_is_an_error_that_names_the_token() -> None:
+    chain = PlotChain([in_memory([(MISSING, 1, MISSING)], 0)])
+    with pytest.raises(HplmError, match="token 2") as caught:
+        chain.lookup(np.array([[1, 1, 1], [0, 2, 0]], dtype=np.int64))
+    assert caught.value.code == "inference_failed"
+
+
+def test_a_chain_takes_no_table_of_another_root() -> None:
+    nothing = quantize(np.zeros((0, 3, HIDDEN + 1)), "float16")
+    other = {"missing_id": MISSING}
+    stranger = PlotTable(np.zeros(0, dtype=np.int64), nothing, composition(hidden=HIDDEN + 1), other)
+    with pytest.raises(HplmError, match="different roots"):
+        PlotChain([in_memory([], 0), stranger])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(st.sets(fragments_of(3), max_size=60), st.integers(1, 5))
+def test_what_is_written_is_what_is_read(
+    tmp_path_factory: pytest.TempPathFactory, found: set[Fragment], parts: int
+) -> None:
+    fragments = in_order(sorted(found))
+    table = write(tmp_path_factory.mktemp("plot"), fragments, table=3, parts=parts)
+    keys = fr.pack(fragments)
+    assert np.array_equal(table.keys, keys)
+    assert np.array_equal(table.vectors(), vectors_of(fragments, 3))
+    assert torch.equal(table.composition.position_bias, torch.full((8, HIDDEN), 3.0))
+    assert table.find(keys).tolist() == list(range(len(keys)))
+    absent = np.setdiff1d(np.arange(50), keys)
+    assert (table.find(absent) == -1).all()
+
+
+def test_vectors_in_eight_bits_take_half_the_space_and_err_by_half_a_step_of_their_own_scale(
+    tmp_path: Path,
+) -> None:
+    fragments, hidden = some(200), 64
+    draw = np.random.default_rng(0)
+    sizes = 10 ** draw.uniform(-3, 2, (200, 3, 1))
+    vectors = draw.normal(size=(200, 3, hidden)) * sizes
+    vectors[5, 1] = 0
+    for dtype in ("float16", "int8"):
+        batch = [(fragments, vectors)]
+        write_plot(tmp_path / dtype, batch, META, composition(hidden=hidden), n=3, dtype=dtype)
+    table = PlotTable.open(tmp_path / "int8")
+    error = np.abs(table.vectors().astype(np.float64) - vectors)
+    step = np.abs(vectors).max(axis=-1, keepdims=True) / 127
+    assert (error <= step / 2 + np.abs(vectors) / 500 + 1e-6).all()
+    assert (table.vectors()[5, 1] == 0).all()
+    size = {name: (tmp_path / name / VECTORS_FILE).stat().st_size for name in ("float16", "int8")}
+    assert size["int8"] < 0.55 * size["float16"]
+
+
+def test_a_table_is_just_its_four_files_and_the_index_has_no_lock_file(tmp_path: Path) -> None:
+    write(tmp_path, some(1000), parts=7)
+    assert {path.name for path in tmp_path.iterdir()} == set(FILES)
+
+
+def test_a_table_says_how_many_rows_of_each_level_it_has(tmp_path: Path) -> None:
+    rows = [(1, 2, 3), (0, 2, 3), (1, 2, MISSING), (MISSING, 2, 3), (MISSING, 2, MISSING)]
+    about = write(tmp_path, in_order(rows)).metadata
+    assert about["levels"] == {"trigram": 2, "left_bigram": 1, "right_bigram": 1, "unigram": 1}
+    assert about["rows"] == 5
+    assert about["alpha"] == 50
+
+
+def test_the_index_maps_big_endian_keys_to_rows(tmp_path: Path) -> None:
+    keys = np.array([5, 70_000, 1 << 60], dtype=np.int64)
+    write(tmp_path, fr.unpack(keys))
+    with (
+        lmdb.open(str(tmp_path / INDEX_FILE), subdir=False, readonly=True, lock=False) as index,
+        index.begin() as reading,
+    ):
+        pairs = [(int.from_bytes(k), int.from_bytes(v)) for k, v in reading.cursor()]
+    assert pairs == [(5, 0), (70_000, 1), (1 << 60, 2)]
+
+
+def test_the_same_rows_make_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        write(tmp_path / name, some(3000), parts=3)
+    for file in FILES:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "other" / file).read_bytes()
+
+
+@pytest.mark.parametrize("order", [[2, 1], [1, 1], [3, 4, 4]])
+def test_fragments_out_of_order_are_refused(tmp_path: Path, order: list[int]) -> None:
+    with pytest.raises(HplmError, match="ascend"):
+        write(tmp_path, some(5)[order])
+
+
+def test_fragments_out_of_order_across_batches_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HplmError, match="ascend"):
+        write(tmp_path, some(6)[[1, 5, 3]], parts=3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_vectors_that_are_not_finite_are_refused(tmp_path: Path, dtype: str) -> None:
+    batch = [(some(1), np.full((1, 3, HIDDEN), np.inf))]
+    with pytest.raises(HplmError, match="half precision"):
+        write_plot(tmp_path, batch, META, composition(), n=3, dtype=dtype)
+
+
+def test_vectors_too_large_for_half_precision_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HplmError, match="half precision"):
+        write_plot(tmp_path, [(some(1), np.full((1, 3, HIDDEN), 1e6))], META, composition(), n=3)
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_table_that_lacks_a_file_does_not_open(tmp_path: Path, file: str) -> None:
+    write(tmp_path, some(10))
+    (tmp_path / file).unlink()
+    with pytest.raises(HplmError, match=file) as caught:
+        PlotTable.open(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_table_with_a_cut_file_does_not_open(tmp_path: Path, file: str) -> None:
+    write(tmp_path, some(10))
+    content = (tmp_path / file).read_bytes()
+    (tmp_path / file).write_bytes(content[: len(content) // 2 - 1])
+    with pytest.raises(HplmError, match=file) as caught:
+        PlotTable.open(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
+
+
+def test_a_table_whose_index_has_fewer_rows_than_it_says_does_not_open(tmp_path: Path) -> None:
+    write(tmp_path, some(10))
+    about = json.loads((tmp_path / JSON_FILE).read_text())
+    (tmp_path / JSON_FILE).write_text(json.dumps({**about, "rows": 11}))
+    with pytest.raises(HplmError, match="11 rows"):
+        PlotTable.open(tmp_path)

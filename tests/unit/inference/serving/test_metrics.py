@@ -1,0 +1,199 @@
+"""What the inference worker counts, read as Prometheus reads it."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from inference.engine.rows import Hits, ModelIdentity, Outcome, StageSeconds
+from inference.manifest import Manifest, ServedRoot
+from inference.queueing.messages import InferInput, InferReply, InferRequest, TimingsMs
+from inference.serving.busiest import REVIEW_S
+from inference.serving.metric_families import FRESH_KEPT, LEVELS
+from inference.serving.metrics import Standing, WorkerMetrics, places_of
+from tests.unit.inference.serving.outcomes import CHAIN, ROOT, TABLE, a_failure, a_row, an_answer
+from tests.unit.inference.serving.test_busiest import Clock
+
+MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")}, tables={TABLE: "acme/medicine"})
+STANDING = Standing(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
+REQUEST = InferRequest("1", "acme", "mood", 1, "d", ROOT, (InferInput("hi"),), 130.0, 100.0, "reply-stream")
+
+
+class Figures:
+    """The metrics of a worker, by sample: ``figures("hmi_worker_rows_total", code="ok")``."""
+
+    def __init__(self, *, names: int = 50) -> None:
+        self.clock = Clock()
+        self.standing = STANDING
+        place = places_of(lambda: MANIFEST)
+        self.metrics = WorkerMetrics(lambda: self.standing, place=place, names=names, clock=self.clock)
+
+    def samples(self) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+        text = generate_latest(self.metrics.registry).decode()
+        families = text_string_to_metric_families(text)
+        return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        return self.samples().get((name, frozenset(labels.items())))
+
+    def labels(self, name: str, label: str) -> set[str]:
+        return {dict(labels)[label] for found, labels in self.samples() if found == name}
+
+    def batch(self, *outcomes: Outcome, seconds: float = 0.2, ended: float = 50.2) -> None:
+        self.metrics.batch_computed(outcomes, seconds=seconds, ended=ended)
+
+
+@pytest.fixture
+def figures() -> Figures:
+    return Figures()
+
+
+def test_a_batch_is_counted_in_rows_tokens_padding_and_tenants(figures: Figures) -> None:
+    long, short = a_row(tokens=10), a_row("globex", tokens=4)
+    figures.batch(an_answer(long), an_answer(short), a_failure(short))
+    assert figures("hmi_worker_batch_rows_count") == 1
+    assert figures("hmi_worker_batch_rows_sum") == 3
+    assert figures("hmi_worker_batch_tenants_sum") == 2
+    assert figures("hmi_worker_tokens_total") == 18
+    assert figures("hmi_worker_padding_tokens_total") == 12
+    assert figures("hmi_worker_rows_total", code="ok") == 2
+    assert figures("hmi_worker_rows_total", code="inference_failed") == 1
+    assert figures("hmi_worker_batch_seconds_sum") == pytest.approx(0.2)
+
+
+def test_the_stages_of_a_batch_are_the_sums_of_its_rows_shares(figures: Figures) -> None:
+    seconds = StageSeconds(retrieval=0.01, adapter_load=0.02, compute=0.03)
+    figures.batch(an_answer(a_row(), seconds=seconds), an_answer(a_row(), seconds=seconds))
+    for stage, total in (("retrieval", 0.02), ("adapter_load", 0.04), ("compute", 0.06)):
+        assert figures("hmi_worker_stage_seconds_sum", stage=stage) == pytest.approx(total)
+        assert figures("hmi_worker_stage_seconds_count", stage=stage) == 1
+
+
+def test_the_last_batch_is_the_last_one_with_an_answer(figures: Figures) -> None:
+    last = "hmi_worker_last_batch_timestamp_seconds"
+    assert figures(last) == 0
+    figures.batch(an_answer(a_row()), a_failure(a_row()), ended=60.0)
+    figures.batch(a_failure(a_row()), ended=70.0)
+    assert figures(last) == 60.0
+    assert figures("hmi_worker_stage_seconds_count", stage="compute") == 1
+
+
+def test_fragments_are_counted_by_level_root_and_domain(figures: Figures) -> None:
+    hits = Hits(trigram=5, bigram=4, unigram=3, computed=2, whole_rows=1)
+    other_lower = f"{ROOT}:{'m' * 64}:{TABLE}"
+    figures.batch(an_answer(a_row(), hits=hits), an_answer(a_row(chain=other_lower), hits=hits))
+    figures.batch(an_answer(a_row(), hits=hits), an_answer(a_row(), hits=hits))
+    where = {"root": "tiny", "domain": "acme/medicine"}
+    for level, count in (("trigram", 20), ("bigram", 16), ("unigram", 12), ("computed", 8)):
+        assert figures("hmi_worker_fragments_total", level=level, **where) == count
+    assert figures("hmi_worker_whole_rows_total", **where) == 4
+
+
+def test_every_level_that_the_engine_counts_is_told() -> None:
+    assert {field.name for field in dataclasses.fields(Hits)} == {*LEVELS, "whole_rows"}
+
+
+def test_what_has_just_gone_is_named_by_its_digest() -> None:
+    place = places_of(lambda: Manifest(Path()))
+    assert place(CHAIN) == (ROOT[:12], TABLE[:12])
+
+
+def test_an_hplm_that_was_there_is_a_hit_and_one_that_was_loaded_is_none(figures: Figures) -> None:
+    load = figures.metrics.timed_load(lambda model: model.hplm.upper())
+    assert load(ModelIdentity("acme", "mood", 1, "mood")) == "MOOD"
+    assert figures("hmi_worker_adapter_load_seconds_count") == 1
+    figures.batch(an_answer(a_row()), an_answer(a_row()))
+    assert figures("hmi_worker_adapter_hits_total") == 0
+    figures.batch(an_answer(a_row()), an_answer(a_row()), a_failure(a_row(hplm="never there")))
+    assert figures("hmi_worker_adapter_hits_total") == 1
+
+
+def test_what_was_loaded_and_never_used_is_forgotten_some_day(figures: Figures) -> None:
+    load = figures.metrics.timed_load(lambda model: model.hplm)
+    for number in range(FRESH_KEPT + 1):
+        load(ModelIdentity("acme", "mood", 1, f"h{number}"))
+    figures.batch(an_answer(a_row(hplm="h0")), an_answer(a_row(hplm="h1")))
+    assert figures("hmi_worker_adapter_hits_total") == 1  # h0, which was loaded longest ago
+
+
+def test_an_hplm_that_cannot_be_loaded_is_counted_and_still_raises(figures: Figures) -> None:
+    def broken(model: ModelIdentity) -> None:
+        raise KeyError(model.hplm)
+
+    with pytest.raises(KeyError, match="mood"):
+        figures.metrics.timed_load(broken)(a_row().model)
+    assert figures("hmi_worker_adapter_load_failures_total") == 1
+    assert figures("hmi_worker_adapter_load_seconds_count") == 0
+
+
+def test_requests_are_counted_by_code_with_their_waiting(figures: Figures) -> None:
+    good = InferReply("1", True, REQUEST.model, timings_ms=TimingsMs(queue=400.0, total=500.0))
+    late = InferReply.failure("2", REQUEST.model, "deadline_exceeded", "too late")
+    figures.metrics.requests_answered([(REQUEST, good), (REQUEST, late)], now=102.0)
+    figures.metrics.requests_answered([(REQUEST, good)], now=99.0)  # two machines' clocks may differ
+    assert figures("hmi_worker_requests_total", code="ok") == 2
+    assert figures("hmi_worker_requests_total", code="deadline_exceeded") == 1
+    assert figures("hmi_worker_request_queue_seconds_sum") == pytest.approx(0.8)
+    assert figures("hmi_worker_request_queue_seconds_count") == 2
+    assert figures("hmi_worker_request_seconds_sum") == pytest.approx(4.0)
+
+
+def test_how_the_worker_stands_is_asked_at_each_scrape(figures: Figures) -> None:
+    assert figures("hmi_worker_resident_models") == 3
+    assert figures("hmi_worker_resident_model_bytes") == 4096
+    assert figures("hmi_worker_backlog_rows") == 7
+    assert figures("hmi_worker_slot_mismatches_total") == 0
+    figures.standing = dataclasses.replace(STANDING, slot_mismatches=1)
+    assert figures("hmi_worker_slot_mismatches_total") == 1
+
+
+def test_tenants_are_counted_by_name(figures: Figures) -> None:
+    figures.batch(an_answer(a_row(tokens=3)), a_failure(a_row(tokens=3)), an_answer(a_row("globex")))
+    assert figures("hmi_worker_tenant_rows_total", tenant="acme") == 2
+    assert figures("hmi_worker_tenant_tokens_total", tenant="acme") == 6
+    assert figures("hmi_worker_tenant_failed_rows_total", tenant="acme") == 1
+    assert figures("hmi_worker_tenant_failed_rows_total", tenant="globex") == 0
+
+
+def test_a_busier_tenant_takes_the_series_of_another() -> None:
+    few = Figures(names=1)
+    few.batch(an_answer(a_row("first", chain="first:l:d")))
+    few.batch(*[an_answer(a_row("second", chain="second:l:d")) for _ in range(5)])
+    assert few.labels("hmi_worker_tenant_rows_total", "tenant") == {"first", "other"}
+    few.clock.now += REVIEW_S
+    few.batch(an_answer(a_row("second", chain="second:l:d")))
+    assert few.labels("hmi_worker_tenant_rows_total", "tenant") == {"second", "other"}
+    assert few("hmi_worker_tenant_rows_total", tenant="other") == 5
+    assert few("hmi_worker_tenant_rows_total", tenant="second") == 1
+    assert few.labels("hmi_worker_fragments_total", "root") == {"second", "other"}
+    assert few.labels("hmi_worker_whole_rows_total", "root") == {"second", "other"}
+
+
+ANY_BATCH = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(0, 40), st.booleans()), min_size=1, max_size=12
+)
+
+
+@given(steps=st.lists(st.tuples(st.floats(0, REVIEW_S), ANY_BATCH), max_size=25))
+def test_whatever_comes_there_are_few_series_and_each_row_is_counted(
+    steps: list[tuple[float, list[tuple[int, int, bool]]]],
+) -> None:
+    few = Figures(names=4)
+    for wait, batch in steps:
+        few.clock.now += wait
+        rows = [(a_row(f"tenant{tenant}", chain=f"{root}:l:d"), good) for tenant, root, good in batch]
+        few.batch(*[an_answer(row) if good else a_failure(row) for row, good in rows])
+    samples = few.samples()
+    for family, labels_each in (("tenant_rows", 1), ("tenant_failed_rows", 1), ("fragments", 4)):
+        found = [labels for name, labels in samples if name == f"hmi_worker_{family}_total"]
+        assert len(found) <= (4 + 1) * labels_each
+    assert few("hmi_worker_batch_rows_sum") == sum(len(batch) for _, batch in steps)
+
+
+def test_nothing_is_told_twice_as_the_time_it_was_made(figures: Figures) -> None:
+    figures.batch(an_answer(a_row()))
+    assert [name for name, _ in figures.samples() if name.endswith("_created")] == []

@@ -1,0 +1,242 @@
+"""Building a table from a corpus."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from inference.hplm import fragments
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.plot import PlotTable
+from tests.unit.tiny import tiny_lower, tiny_root
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.world import (
+    CancelAt,
+    NullReporter,
+    Recorder,
+    contents,
+    corpus_file,
+    repeating_texts,
+)
+from workers.training.plots import PlotSettings, build_plot
+from workers.training.progress import Cancelled, Reporter
+
+SMALL = PlotSettings(precision="float32", fragments_per_batch=16)
+IN_MANY_PARTS = replace(SMALL, fragments_per_batch=2, piece_bytes=700)
+
+
+Built = tuple[Path, dict[str, Any]]
+
+
+def build(
+    branch: Branch,
+    folder: Path,
+    *,
+    alpha: float = 50,
+    all_unigrams: bool = False,
+    reporter: Reporter | None = None,
+    settings: PlotSettings = SMALL,
+    staging: Path | None = None,
+) -> dict[str, Any]:
+    return build_plot(
+        root=branch.root,
+        lower=branch.lower,
+        corpus=corpus_file(folder / "corpus.txt", repeating_texts(100)),
+        out=folder / "out",
+        alpha=alpha,
+        settings=settings,
+        reporter=reporter or NullReporter(),
+        all_unigrams=all_unigrams,
+        staging=staging,
+    )
+
+
+@pytest.fixture(scope="module")
+def built(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """A folder with a table in ``out``, and what was reported; to be left as it is."""
+    folder = tmp_path_factory.mktemp("built")
+    return folder, build(branch, folder)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same in many parts."""
+    folder = tmp_path_factory.mktemp("uninterrupted")
+    build(branch, folder, settings=IN_MANY_PARTS)
+    return folder / "out"
+
+
+def kept(folder: Path) -> dict[int, set[tuple[int, ...]]]:
+    """The fragments of a table by level."""
+    table = PlotTable.open(folder / "out")
+    rows = fragments.unpack(table.keys)
+    levels = fragments.fragment_levels(rows, table.missing_id)
+    return {level: {tuple(row) for row in rows[levels == level].tolist()} for level in fragments.LEVELS}
+
+
+def of_corpus(branch: Branch) -> list[list[tuple[int, ...]]]:
+    missing = branch.loaded.config.missing_id
+    texts = [branch.loaded.tokenizer.encode(text).ids for text in repeating_texts(100)]
+    return [[tuple(f) for f in fragments.extract(ids, missing).tolist()] for ids in texts]
+
+
+def test_the_most_frequent_trigrams_cover_the_share_asked_for(branch: Branch, built: Built) -> None:
+    folder, report = built
+    counts = Counter(fragment for text in of_corpus(branch) for fragment in text[1:-1])
+    found = kept(folder)[fragments.LEVEL_TRI]
+    covered = sum(counts[fragment] for fragment in found)
+    least = min(counts[fragment] for fragment in found)
+    assert covered >= counts.total() / 2 > covered - least
+    assert least >= max(count for fragment, count in counts.items() if fragment not in found)
+    assert report["coverage"]["trigram"] == pytest.approx(covered / counts.total())
+    assert report["fragments"]["trigram"] == len(counts)
+
+
+def test_bigrams_come_on_both_sides_and_ends_and_words_are_always_there(
+    branch: Branch, tmp_path: Path
+) -> None:
+    missing = branch.loaded.config.missing_id
+    build(branch, tmp_path, alpha=0)
+    texts = of_corpus(branch)
+    levels = kept(tmp_path)
+    assert levels[fragments.LEVEL_TRI] == set()
+    assert levels[fragments.LEVEL_LEFT] == {text[-1] for text in texts}
+    assert levels[fragments.LEVEL_RIGHT] == {text[0] for text in texts}
+    assert levels[fragments.LEVEL_UNI] == {(missing, f[1], missing) for text in texts for f in text}
+
+
+def test_at_a_hundred_percent_every_fragment_of_the_corpus_is_found(branch: Branch, tmp_path: Path) -> None:
+    build(branch, tmp_path, alpha=100)
+    table = PlotTable.open(tmp_path / "out")
+    for text in of_corpus(branch):
+        exact = np.array(text)
+        wanted = [exact]
+        wanted += [fragments.shorten(exact, level, table.missing_id) for level in fragments.LEVELS]
+        assert (table.find(fragments.pack(np.concatenate(wanted))) >= 0).all()
+
+
+def test_a_root_has_every_word_of_the_vocabulary(branch: Branch, tmp_path: Path) -> None:
+    report = build(branch, tmp_path, all_unigrams=True)
+    assert report["levels"]["unigram"] == branch.loaded.config.vocab
+    assert report["rows"] == sum(report["levels"].values())
+
+
+def test_rows_hold_what_the_lower_half_says(branch: Branch, built: Built) -> None:
+    table, lower = PlotTable.open(built[0] / "out"), LocalLower.load(branch.lower)
+    with torch.no_grad():
+        expected = lower(torch.from_numpy(fragments.unpack(table.keys)))
+    torch.testing.assert_close(torch.from_numpy(table.vectors()).float(), expected, atol=1e-2, rtol=1e-2)
+    assert torch.equal(table.composition.position_bias, lower.position_bias)
+
+
+def test_every_stage_reaches_its_end(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    report = build(branch, tmp_path, reporter=recorder, settings=IN_MANY_PARTS)
+    names = [name for name, _, _ in recorder.stages]
+    assert names == ["count fragments", "choose fragments", "compute fragments", "write table"]
+    for name, total, steps in recorder.stages:
+        assert steps == sorted(steps)
+        assert steps[-1] == total, name
+    assert recorder.stages[-1][1] == report["rows"]
+
+
+def test_the_same_corpus_gives_the_same_table(branch: Branch, tmp_path: Path, built: Built) -> None:
+    build(branch, tmp_path)
+    assert contents(tmp_path / "out") == contents(built[0] / "out")
+
+
+def test_counting_in_parts_changes_nothing(branch: Branch, tmp_path: Path, built: Built) -> None:
+    build(branch, tmp_path, settings=replace(SMALL, piece_bytes=400))
+    assert contents(tmp_path / "out") == contents(built[0] / "out")
+
+
+@pytest.mark.parametrize("check", [1, 3, 9, 16, 60])
+def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
+    branch: Branch, tmp_path: Path, check: int
+) -> None:
+    cancel = CancelAt(check)
+    with pytest.raises(Cancelled):
+        build(branch, tmp_path, reporter=cancel, settings=IN_MANY_PARTS)
+    assert cancel.late_steps == 0
+    assert list(contents(tmp_path)) == ["corpus.txt"]
+
+
+@pytest.mark.parametrize("check", [2, 9, 16, 30, 60])
+def test_a_build_that_stopped_anywhere_goes_on_to_the_same_table(
+    branch: Branch, tmp_path: Path, uninterrupted: Path, check: int
+) -> None:
+    staging = tmp_path / "kept"
+    with pytest.raises(Cancelled):
+        build(branch, tmp_path, reporter=CancelAt(check), settings=IN_MANY_PARTS, staging=staging)
+    before = {path: path.stat().st_ino for path in staging.iterdir()}
+    build(branch, tmp_path, settings=IN_MANY_PARTS, staging=staging)
+    assert contents(tmp_path / "out") == contents(uninterrupted)
+    assert {path: path.stat().st_ino for path in before} == before
+
+
+def test_a_part_that_the_disk_damaged_is_done_again(
+    branch: Branch, tmp_path: Path, uninterrupted: Path
+) -> None:
+    staging = tmp_path / "kept"
+    (tmp_path / "sound").mkdir()
+    build(branch, tmp_path / "sound", settings=IN_MANY_PARTS, staging=staging)
+    damaged = staging / "vectors-0" / "vectors.f2"
+    damaged.write_bytes(bytes(damaged.stat().st_size))
+    build(branch, tmp_path, settings=IN_MANY_PARTS, staging=staging)
+    assert contents(tmp_path / "out") == contents(uninterrupted)
+
+
+def test_a_folder_made_for_the_table_stays_and_is_empty_after_a_cancel(
+    branch: Branch, tmp_path: Path
+) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(Cancelled):
+        build(branch, tmp_path, reporter=CancelAt(4))
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_windows_of_other_lengths_are_found_whole_and_by_their_parts(tmp_path: Path, n: int) -> None:
+    root = tiny_root(tmp_path / "checkpoint", n=n)
+    root.save(tmp_path / "root")
+    tiny_lower(root).save(tmp_path / "lower")
+    report = build_plot(
+        root=tmp_path / "root",
+        lower=tmp_path / "lower",
+        corpus=corpus_file(tmp_path / "corpus.txt", repeating_texts(40)),
+        out=tmp_path / "out",
+        alpha=100,
+        settings=SMALL,
+        reporter=NullReporter(),
+        all_unigrams=True,
+    )
+    table, missing = PlotTable.open(tmp_path / "out"), root.config.missing_id
+    for text in repeating_texts(40):
+        exact = fragments.extract(root.tokenizer.encode(text).ids, missing, n)
+        assert (table.find(fragments.pack(exact)) >= 0).all()
+        names = {"left_bigram", "right_bigram", "trigram", "unigram"}
+        parts = [
+            level for level in range(fragments.level_count(n)) if fragments.level_name(level, n) in names
+        ]
+        for level in parts:
+            whole = exact[(exact != missing).all(axis=1)]
+            assert (table.find(fragments.pack(fragments.shorten(whole, level, missing))) >= 0).all()
+    assert report["levels"]["unigram"] == root.config.vocab
+
+
+def test_vectors_of_eight_bits_take_half_the_room_and_hardly_differ(branch: Branch, tmp_path: Path) -> None:
+    sizes, tables = {}, {}
+    for vectors in ("float16", "int8"):
+        (tmp_path / vectors).mkdir()
+        report = build(branch, tmp_path / vectors, settings=replace(SMALL, vectors=vectors))
+        assert report["vectors"] == vectors
+        tables[vectors] = PlotTable.open(tmp_path / vectors / "out")
+        sizes[vectors] = (tmp_path / vectors / "out" / "vectors.bin").stat().st_size
+    exact, rough = tables["float16"].vectors(), tables["int8"].vectors()
+    assert sizes["int8"] < 0.6 * sizes["float16"] + 4 * len(exact) * 3
+    largest = np.abs(exact).max(axis=-1, keepdims=True).astype(np.float32)
+    assert (np.abs(exact.astype(np.float32) - rough) <= largest / 127).all()

@@ -1,0 +1,223 @@
+"""Converting a checkpoint to a root."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.encoder import UpperLayers
+from inference.hplm.errors import HplmError
+from inference.hplm.fragments import fallback_order, level_name
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.root import Root
+from tests.unit.families import published
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents, corpus_file
+from workers.training.convert import ConvertSettings, convert_root
+from workers.training.progress import Cancelled, Reporter
+from workers.training.training_corpus import read_general_text
+
+pytestmark = pytest.mark.slow
+
+SMALL = ConvertSettings(
+    precision="float32",
+    ridge_tokens=4000,
+    ridge_penalty=1.0,
+    distil_tokens=12_000,
+    held_out_tokens=600,
+    held_out_share=0.1,
+    batch_tokens=256,
+    learning_rate=3e-4,
+    context_rank=8,
+)
+
+
+def convert(
+    branch: Branch, folder: Path, *, settings: ConvertSettings = SMALL, reporter: Reporter | None = None
+) -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
+    return convert_root(
+        checkpoint=str(branch.checkpoint),
+        corpus=corpus_file(folder / "corpus.txt"),
+        out_root=folder / "out" / "root",
+        out_lower=folder / "out" / "lower",
+        settings=settings,
+        reporter=reporter or NullReporter(),
+    )
+
+
+@pytest.fixture(scope="module")
+def converted(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("converted")
+    recorder = Recorder()
+    report = convert(branch, folder, reporter=recorder)
+    return {"report": report, "folder": folder / "out", "recorder": recorder}
+
+
+def test_the_closed_form_explains_more_than_no_conversion_does(converted: dict[str, Any]) -> None:
+    before = converted["report"]["unconverted"]["trigram"]
+    after = converted["report"]["closed_form"]
+    assert after["trigram"]["cut"] < 0.75 * before["cut"]
+    assert after["trigram"]["last"] < before["last"]
+    assert list(after) == [level_name(level, 3) for level in fallback_order(3)]
+    assert after["trigram"]["cut"] < after["unigram"]["cut"] < 1.0
+
+
+def test_distillation_explains_more_than_the_closed_form(converted: dict[str, Any]) -> None:
+    before, after = (converted["report"][stage]["trigram"] for stage in ("closed_form", "distilled"))
+    assert after["cut"] < before["cut"]
+    assert after["last"] < before["last"]
+
+
+def test_the_upper_layers_are_those_of_the_checkpoint(branch: Branch, converted: dict[str, Any]) -> None:
+    source = open_checkpoint(branch.checkpoint)
+    expected = UpperLayers.from_checkpoint(source.architecture, source.weights, 2).state_dict()
+    root = Root.load(converted["folder"] / "root")
+    assert all(torch.equal(root.upper.state_dict()[name], value) for name, value in expected.items())
+
+
+def test_what_is_written_can_be_read_and_knows_its_report(converted: dict[str, Any]) -> None:
+    root = Root.load(converted["folder"] / "root")
+    lower = LocalLower.load(converted["folder"] / "lower")
+    assert root.config.report == converted["report"]
+    assert lower.max_tokens == root.config.max_tokens == len(lower.position_bias)
+
+
+def test_positions_that_no_text_reaches_have_a_bias_of_the_usual_size(branch: Branch, tmp_path: Path) -> None:
+    corpus = corpus_file(tmp_path / "short.txt", ["river stone cloud"] * 20)
+    convert_root(
+        checkpoint=str(branch.checkpoint),
+        corpus=corpus,
+        out_root=tmp_path / "root",
+        out_lower=tmp_path / "lower",
+        settings=ConvertSettings(precision="float32", ridge_tokens=500, distil_tokens=0, batch_tokens=128),
+        reporter=NullReporter(),
+    )
+    size = LocalLower.load(tmp_path / "lower").position_bias.norm(dim=1)
+    assert size.max() < 3 * size[2:10].mean()
+
+
+def test_progress_reaches_the_end_of_every_stage(converted: dict[str, Any]) -> None:
+    recorder = converted["recorder"]
+    assert [name for name, _, _ in recorder.stages] == ["open checkpoint", "closed form", "context", "distil"]
+    for _, total, steps in recorder.stages:
+        assert steps == sorted(steps)
+        assert steps[-1] == total
+
+
+def test_the_same_seed_gives_the_same_bytes(
+    branch: Branch, converted: dict[str, Any], tmp_path: Path
+) -> None:
+    convert(branch, tmp_path)
+    assert contents(tmp_path / "out") == contents(converted["folder"])
+
+
+@pytest.mark.parametrize(
+    ("stage", "check"), [("open checkpoint", 400), ("closed form", 5), ("context", 3), ("distil", 9)]
+)
+def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
+    branch: Branch, tmp_path: Path, stage: str, check: int
+) -> None:
+    cancel = CancelAt(check, stage)
+    with pytest.raises(Cancelled):
+        convert(branch, tmp_path, reporter=cancel)
+    assert (cancel.stages[-1], cancel.late_steps) == (stage, 0)
+    assert contents(tmp_path) == {"corpus.txt": (tmp_path / "corpus.txt").read_bytes()}
+
+
+def test_a_diverging_distillation_is_reported_and_leaves_nothing(branch: Branch, tmp_path: Path) -> None:
+    wild = ConvertSettings(
+        precision="float32",
+        ridge_tokens=500,
+        distil_tokens=4000,
+        batch_tokens=128,
+        learning_rate=float("inf"),
+    )
+    with pytest.raises(HplmError) as caught:
+        convert(branch, tmp_path, settings=wild)
+    assert caught.value.code == "training_diverged"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_fragments_of_any_length_are_converted(branch: Branch, tmp_path: Path, n: int) -> None:
+    settings = replace(SMALL, n=n, distil_tokens=3_000)
+    report = convert(branch, tmp_path, settings=settings)
+    complete = level_name(0, n)
+    for stage in ("closed_form", "distilled"):
+        assert list(report[stage]) == [level_name(level, n) for level in fallback_order(n)]
+        assert report[stage][complete]["cut"] < 0.75 * report["unconverted"][complete]["cut"]
+    assert LocalLower.load(tmp_path / "out" / "lower").n == n
+
+
+@pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
+def test_every_family_is_converted(tmp_path: Path, family: str) -> None:
+    published(tmp_path / "checkpoint", family)
+    few = replace(SMALL, ridge_tokens=2_000, distil_tokens=2_000)
+    report = convert_root(
+        checkpoint=str(tmp_path / "checkpoint"),
+        corpus=corpus_file(tmp_path / "corpus.txt"),
+        out_root=tmp_path / "root",
+        out_lower=tmp_path / "lower",
+        settings=few,
+        reporter=NullReporter(),
+    )
+    assert report["distilled"]["trigram"]["cut"] < report["unconverted"]["trigram"]["cut"]
+
+
+@pytest.mark.parametrize("lower", [1, 3])
+def test_the_cut_can_be_at_any_layer_and_every_layer_above_is_told(
+    branch: Branch, tmp_path: Path, lower: int
+) -> None:
+    report = convert(branch, tmp_path, settings=replace(SMALL, lower_layers=lower, distil_tokens=0))
+    figures = report["closed_form"]["trigram"]
+    assert len(figures["layers"]) == 1 + 4 - lower
+    assert (figures["layers"][0], figures["layers"][-1]) == (figures["cut"], figures["last"])
+
+
+def test_a_second_text_has_a_bias_of_its_own(converted: dict[str, Any]) -> None:
+    types = LocalLower.load(converted["folder"] / "lower").type_bias
+    assert types[1].norm() > 0.1
+    assert types[0].norm() < 0.1 * types[1].norm()
+
+
+def test_the_context_of_a_text_explains_what_no_fragment_does(
+    branch: Branch, converted: dict[str, Any], tmp_path: Path
+) -> None:
+    without = convert(branch, tmp_path, settings=replace(SMALL, context_rank=0, distil_tokens=0))
+    for level in ("trigram", "unigram"):
+        assert converted["report"]["closed_form"][level]["cut"] < 0.9 * without["closed_form"][level]["cut"]
+
+
+def test_text_read_through_a_table_is_measured_by_the_level_of_its_own_fragments(
+    converted: dict[str, Any],
+) -> None:
+    report = converted["report"]
+    mixed = report["mixed"]
+    assert sum(level["share"] for level in mixed.values()) == pytest.approx(1.0, abs=0.001)
+    whole = sum(level["share"] * level["cut"] for level in mixed.values())
+    assert report["table"]["alpha_50"]["cut"] == pytest.approx(whole, abs=0.002)
+    assert mixed["trigram"]["cut"] < mixed["unigram"]["cut"]
+
+
+def test_held_out_errors_are_told_while_it_distils(converted: dict[str, Any]) -> None:
+    figures = converted["recorder"].figures["distil"]
+    errors = [told["unexplained_trigram_cut"] for told in figures if "unexplained_trigram_cut" in told]
+    assert len(errors) >= 10
+    assert errors[-1] < errors[0]
+
+
+def test_with_a_budget_of_minutes_it_distils_that_long(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    settings = replace(SMALL, distil_tokens=1_000, distil_minutes=1 / 60)
+    convert(branch, tmp_path, settings=settings, reporter=recorder)
+    stage, total, steps = recorder.stages[-1]
+    assert (stage, total, steps[-1]) == ("distil", 1, 1)
+
+
+def test_a_little_general_text_is_kept_with_the_root(converted: dict[str, Any]) -> None:
+    kept = read_general_text(converted["folder"] / "root")
+    assert sum(map(len, kept)) > 300

@@ -1,0 +1,299 @@
+"""Fine-tuning and evaluating models of both tasks."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.hplm.errors import HplmError
+from inference.hplm.hplm import Hplm
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.world import (
+    CancelAt,
+    NullReporter,
+    classification_rows,
+    contents,
+    dataset,
+    json_lines,
+    tagging_rows,
+)
+from versiontree.tree.evaluation_answers import answers_read
+from workers.training.datasets import DatasetFiles
+from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.fine_tune import fine_tune
+from workers.training.progress import Cancelled, Reporter
+from workers.training.search import FineTuneSettings
+
+SMALL = FineTuneSettings(
+    precision="float32",
+    lora=0,
+    biases=False,
+    norms=False,
+    adapter=16,
+    learning_rate=1e-2,
+    full_context_share=0.0,
+    patience=8,
+    dropout=0.0,
+    pooling="cls",
+    epochs=8,
+    min_steps=0,
+)
+ROWS = {"classification": classification_rows, "tagging": tagging_rows}
+
+
+def tune(
+    branch: Branch,
+    files: DatasetFiles,
+    out: Path,
+    *,
+    task: str = "classification",
+    settings: FineTuneSettings = SMALL,
+    reporter: Reporter | None = None,
+    start_from: Path | None = None,
+) -> dict[str, Any]:
+    return fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        dataset=files,
+        task=task,
+        out=out,
+        settings=settings,
+        reporter=reporter or NullReporter(),
+        start_from=start_from,
+    )
+
+
+def score(
+    branch: Branch,
+    hplm: Path,
+    file: Path,
+    task: str,
+    train: Path | None = None,
+    answers: Path | None = None,
+) -> dict[str, Any]:
+    return evaluate(
+        root=branch.root,
+        plots=[branch.plot],
+        hplm=hplm,
+        dataset_file=file,
+        task=task,
+        reporter=NullReporter(),
+        train_file=train,
+        settings=EvaluateSettings(precision="float32"),
+        answers=answers,
+    )
+
+
+@pytest.fixture(scope="module", params=["classification", "tagging"])
+def tuned(
+    request: pytest.FixtureRequest, branch: Branch, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp(request.param)
+    files = dataset(folder, request.param)
+    before = contents(branch.root, branch.lower, branch.plot)
+    report = tune(branch, files, folder / "out", task=request.param)
+    return {
+        "task": request.param,
+        "files": files,
+        "report": report,
+        "out": folder / "out",
+        "untouched": contents(branch.root, branch.lower, branch.plot) == before,
+    }
+
+
+def test_a_task_that_can_be_learnt_is_learnt_far_above_the_trivial_answer(tuned: dict[str, Any]) -> None:
+    test = tuned["report"]["test"]
+    assert test["value"] > test["majority_baseline"] + 0.25
+    assert test["rows"] == 60
+
+
+def test_root_lower_half_and_table_stay_as_they_are(tuned: dict[str, Any]) -> None:
+    assert tuned["untouched"]
+
+
+def test_what_is_stored_answers_as_well_as_what_was_trained(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
+    files = tuned["files"]
+    found = score(branch, tuned["out"], files.test, tuned["task"], files.train, tmp_path / "answers")
+    assert found == tuned["report"]["test"]
+    kept = answers_read(tmp_path / "answers").answered
+    assert all(one.right == (one.gold == one.answer) for one in kept)
+    if tuned["task"] == "tagging":
+        expected, given = (
+            [{tuple(span) for span in spans} for spans in sides]
+            for sides in ([one.gold for one in kept], [one.answer for one in kept])
+        )
+        both = sum(len(a & b) for a, b in zip(expected, given, strict=True))
+        assert both / sum(map(len, given)) == pytest.approx(found["precision"])
+        assert both / sum(map(len, expected)) == pytest.approx(found["recall"])
+
+
+def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> None:
+    stored, report = Hplm.load(tuned["out"]), tuned["report"]
+    assert list(stored.labels) == report["labels"]
+    assert stored.task == tuned["task"]
+    assert stored.metadata["seed"] == SMALL.seed
+    assert stored.metadata["test"]["value"] == report["test"]["value"]
+    assert stored.pet.spec == SMALL.spec
+
+
+def test_labels_that_training_never_saw_are_wrong_and_not_fatal(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
+    rows = ROWS[tuned["task"]](10, 7)
+    for row in rows:
+        if "label" in row:
+            row["label"] = "unheard"
+        else:
+            row["tags"] = [tag.replace("person", "unheard") for tag in row["tags"]]
+    found = score(branch, tuned["out"], json_lines(tmp_path / "rows.jsonl", rows), tuned["task"])
+    assert found["value"] == 0.0
+    assert found["per_label"]["unheard"]["support"] == 10
+
+
+def test_the_share_of_truncated_texts_is_told(branch: Branch, tuned: dict[str, Any], tmp_path: Path) -> None:
+    rows = ROWS[tuned["task"]](3, 1)
+    if "text" in rows[0]:
+        rows[0]["text"] += " river" * 100
+    else:
+        rows[0] = {
+            "tokens": ["river"] * 100 + ["doctor", "x"],
+            "tags": ["O"] * 100 + ["B-person", "I-person"],
+        }
+    file = json_lines(tmp_path / "rows.jsonl", rows)
+    assert score(branch, tuned["out"], file, tuned["task"])["truncated_share"] == pytest.approx(1 / 3)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=40)
+    short = replace(SMALL, epochs=2)
+    for name, seed in (("first", 0), ("second", 0), ("third", 1)):
+        tune(branch, files, tmp_path / name, settings=replace(short, seed=seed))
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+    assert contents(tmp_path / "first") != contents(tmp_path / "third")
+
+
+def test_an_update_starts_from_what_the_version_before_knew(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification")
+    tune(branch, files, tmp_path / "first")
+    still = replace(SMALL, epochs=1, learning_rate=1e-9)
+    fresh = tune(branch, files, tmp_path / "fresh", settings=still)
+    update = tune(branch, files, tmp_path / "update", settings=still, start_from=tmp_path / "first")
+    assert update["test"]["value"] > fresh["test"]["value"]
+    earlier, later = Hplm.load(tmp_path / "first"), Hplm.load(tmp_path / "update")
+    torch.testing.assert_close(
+        earlier.pet.weights["adapter.up_w"], later.pet.weights["adapter.up_w"], atol=1e-6, rtol=0
+    )
+
+
+def test_training_stops_when_the_dev_split_gets_no_better(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=40)
+    still = replace(SMALL, epochs=10, learning_rate=1e-12, patience=2)
+    report = tune(branch, files, tmp_path / "out", settings=still)
+    assert len(report["epochs"]) == 3
+    assert report["best_epoch"] == 3, "of equally good epochs, the last"
+
+
+def test_a_small_split_is_seen_until_enough_steps_are_made(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=32)
+    settings = replace(SMALL, epochs=None, min_steps=20, patience=99)
+    assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 10
+    capped = replace(settings, max_epochs=2)
+    assert len(tune(branch, files, tmp_path / "capped", settings=capped)["epochs"]) == 2
+
+
+def test_epochs_that_were_chosen_are_made_exactly(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=32)
+    settings = replace(SMALL, epochs=2, min_steps=1000, patience=99)
+    assert len(tune(branch, files, tmp_path / "out", settings=settings)["epochs"]) == 2
+
+
+def test_one_label_is_refused_before_anything_is_written(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification")
+    rows = [{"text": row["text"], "label": "a"} for row in classification_rows(20, 0)]
+    with pytest.raises(HplmError) as caught:
+        tune(branch, replace(files, train=json_lines(tmp_path / "one.jsonl", rows)), tmp_path / "out")
+    assert caught.value.code == "one_label"
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_loss_that_is_no_number_is_reported(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification")
+    with pytest.raises(HplmError) as caught:
+        tune(branch, files, tmp_path / "out", settings=replace(SMALL, learning_rate=float("inf")))
+    assert caught.value.code == "training_diverged"
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("check", [1, 4, 10, 25])
+def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
+    branch: Branch, tmp_path: Path, check: int
+) -> None:
+    files = dataset(tmp_path, "classification")
+    cancel = CancelAt(check)
+    with pytest.raises(Cancelled):
+        tune(branch, files, tmp_path / "out", reporter=cancel)
+    assert cancel.late_steps == 0
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_share_of_mixed_texts_is_read_through_the_original_layers(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=64)
+    once = replace(SMALL, epochs=1)
+    ways = {
+        "all mixed": replace(once, full_context_share=1.0),
+        "original": replace(once, lower_mode="full"),
+        "looked up": once,
+    }
+    for name, settings in ways.items():
+        tune(branch, files, tmp_path / name, settings=settings)
+    weights = {name: (tmp_path / name / "hplm.safetensors").read_bytes() for name in ways}
+    assert weights["all mixed"] == weights["original"] != weights["looked up"]
+
+
+def test_auto_computes_what_is_above_the_tolerance(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
+    shares = {}
+    for tolerance in (0.0, 1.0):
+        found = evaluate(
+            root=branch.root,
+            plots=[branch.plot],
+            hplm=tuned["out"],
+            dataset_file=tuned["files"].test,
+            task=tuned["task"],
+            reporter=NullReporter(),
+            lower=branch.lower,
+            settings=EvaluateSettings(precision="float32", lower_mode="auto", tolerance=tolerance),
+        )
+        shares[tolerance] = found["plot_hits"]["whole"]
+    assert shares[1.0] == 0.0
+    assert shares[0.0] > 0.0
+
+
+@pytest.mark.parametrize("lower_mode", ["fallback", "compute"])
+def test_fine_tuning_under_autocast_to_bfloat16(branch: Branch, tmp_path: Path, lower_mode: Any) -> None:
+    """As on machines with native bfloat16; elsewhere PyTorch emulates it."""
+    settings = replace(
+        SMALL,
+        precision="bfloat16",
+        lower_mode=lower_mode,
+        full_context_share=0.5,
+        epochs=1,
+        lora=2,
+        norms=True,
+    )
+    report = fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        lower=branch.lower,
+        dataset=dataset(tmp_path, "classification"),
+        task="classification",
+        out=tmp_path / "out",
+        settings=settings,
+        reporter=NullReporter(),
+    )
+    assert 0 <= report["test"]["value"] <= 1

@@ -1,0 +1,206 @@
+"""Further pretraining: the domain's language goes into the lower half."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from inference.hplm.local_lower import LocalLower
+from inference.hplm.root import LM_HEAD_FILE
+from tests.unit.tiny import tiny_lower, tiny_root
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.world import CancelAt, NullReporter, contents, corpus_file, repeating_texts
+from workers.training.checkpoints import CheckpointStore
+from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
+from workers.training.masked_language_model import mask_tokens, masked_batch
+from workers.training.progress import Cancelled, Reporter
+from workers.training.sequences import single_text, text_pair
+from workers.training.training_corpus import read_general_text, write_general_text
+
+pytestmark = pytest.mark.slow
+
+SMALL = FurtherPretrainSettings(
+    precision="float32",
+    head_tokens=10_000,
+    tokens=15_000,
+    held_out_tokens=1_500,
+    held_out_share=0.2,
+    batch_tokens=256,
+    head_learning_rate=2e-2,
+    learning_rate=3e-3,
+    distillation_weight=0.0,
+)
+
+
+def pretrain(
+    branch: Branch,
+    folder: Path,
+    *,
+    lower: Path | None = None,
+    settings: FurtherPretrainSettings = SMALL,
+    reporter: Reporter | None = None,
+    general: Path | None = None,
+    checkpoints: CheckpointStore | None = None,
+) -> dict[str, Any]:
+    folder.mkdir(exist_ok=True)
+    return further_pretrain(
+        root=branch.root,
+        lower=lower or branch.lower,
+        corpus=corpus_file(folder / "corpus.txt", repeating_texts(300)),
+        out=folder / "out",
+        settings=settings,
+        reporter=reporter or NullReporter(),
+        general=general,
+        checkpoints=checkpoints,
+    )
+
+
+@pytest.fixture(scope="module")
+def domain(branch: Branch, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("domain")
+    before = contents(branch.root, branch.lower)
+    report = pretrain(branch, folder)
+    return {
+        "report": report,
+        "out": folder / "out",
+        "before": before,
+        "after": contents(branch.root, branch.lower),
+    }
+
+
+def test_hidden_words_of_held_out_texts_are_guessed_better(domain: dict[str, Any]) -> None:
+    report = domain["report"]
+    assert report["after"]["perplexity"]["domain"] < 0.9 * report["before"]["perplexity"]["domain"]
+    assert report["gain"]["domain"] > 1.1
+    assert report["warnings"] == []
+
+
+def test_a_new_lower_half_is_written_and_nothing_else_changes(branch: Branch, domain: dict[str, Any]) -> None:
+    assert domain["before"] == domain["after"]
+    old, new = LocalLower.load(branch.lower), LocalLower.load(domain["out"])
+    assert not torch.equal(old.level_maps, new.level_maps)
+    assert not torch.equal(next(old.layers.parameters()), next(new.layers.parameters()))
+
+
+def test_what_enters_after_the_sum_stays_that_of_the_root(branch: Branch, domain: dict[str, Any]) -> None:
+    old, new = LocalLower.load(branch.lower), LocalLower.load(domain["out"])
+    for name, value in old.composition.tensors().items():
+        assert torch.equal(new.composition.tensors()[name], value)
+
+
+def test_the_fitted_head_is_kept_and_used_by_the_next_update(
+    branch: Branch, domain: dict[str, Any], tmp_path: Path
+) -> None:
+    assert domain["report"]["head_fitted"]
+    report = pretrain(branch, tmp_path, lower=domain["out"], settings=replace(SMALL, tokens=500))
+    assert not report["head_fitted"]
+    assert report["before"]["perplexity"] == domain["report"]["after"]["perplexity"]
+    assert (tmp_path / "out" / LM_HEAD_FILE).read_bytes() == (domain["out"] / LM_HEAD_FILE).read_bytes()
+
+
+def test_a_root_with_a_head_of_its_own_needs_none_fitted(tmp_path: Path) -> None:
+    root = tiny_root(tmp_path / "checkpoint", lm_head=True)
+    root.save(tmp_path / "root")
+    tiny_lower(root).save(tmp_path / "lower")
+    branch = Branch(tmp_path / "checkpoint", tmp_path / "root", tmp_path / "lower", tmp_path, root)
+    report = pretrain(branch, tmp_path, settings=replace(SMALL, tokens=500))
+    assert not report["head_fitted"]
+    assert not (tmp_path / "out" / LM_HEAD_FILE).exists()
+
+
+def test_distillation_weight_keeps_the_states_near_those_of_the_original(
+    branch: Branch, domain: dict[str, Any], tmp_path: Path
+) -> None:
+    strict = pretrain(branch, tmp_path, settings=replace(SMALL, tokens=5_000, distillation_weight=20.0))
+    free = domain["report"]["after"]["unexplained"]
+    assert strict["after"]["unexplained"]["trigram"]["cut"] < free["trigram"]["cut"]
+
+
+def test_the_same_seed_gives_the_same_bytes(branch: Branch, tmp_path: Path) -> None:
+    few = replace(SMALL, tokens=1_000, head_tokens=1_000)
+    for name in ("first", "second"):
+        pretrain(branch, tmp_path / name, settings=few)
+    assert contents(tmp_path / "first" / "out") == contents(tmp_path / "second" / "out")
+
+
+@pytest.mark.parametrize("check", [1, 30, 60, 150])
+def test_a_cancel_is_obeyed_within_a_step_and_leaves_nothing(
+    branch: Branch, tmp_path: Path, check: int
+) -> None:
+    cancel = CancelAt(check)
+    with pytest.raises(Cancelled):
+        pretrain(branch, tmp_path, reporter=cancel)
+    assert cancel.late_steps == 0
+    assert list(contents(tmp_path)) == ["corpus.txt"]
+
+
+def test_a_seventh_of_the_tokens_is_hidden_mostly_behind_the_mask(branch: Branch) -> None:
+    config, rng = branch.loaded.config, np.random.default_rng(0)
+    ids = np.array([config.cls_id, *([50] * 20_000), config.sep_id])
+    hidden = mask_tokens(single_text(ids), config, rng)
+    read, places = hidden.sequence.ids, hidden.positions
+    assert len(places) == pytest.approx(3_000, rel=0.1)
+    assert set(np.flatnonzero(read != ids)) <= set(places)
+    assert (read[places] == config.mask_id).mean() == pytest.approx(0.8, abs=0.03)
+    assert (read[places] == 50).mean() == pytest.approx(0.1, abs=0.03)
+    assert (read[0], read[-1]) == (config.cls_id, config.sep_id)
+
+
+def test_special_tokens_are_never_hidden_not_even_those_between_two_texts(branch: Branch) -> None:
+    config, rng = branch.loaded.config, np.random.default_rng(0)
+    two = text_pair(np.full(30, 50), np.full(20, 51), config)
+    for _ in range(50):
+        hidden = mask_tokens(two, config, rng)
+        assert set(hidden.labels) <= {50, 51}
+
+
+def test_even_the_shortest_text_asks_for_one_word(branch: Branch) -> None:
+    config, rng = branch.loaded.config, np.random.default_rng(0)
+    short = single_text(np.array([config.cls_id, 60, config.sep_id]))
+    masked = masked_batch([mask_tokens(short, config, rng), mask_tokens(short, config, rng)], config)
+    assert masked.rows.tolist() == [0, 1]
+    assert masked.positions.tolist() == [1, 1]
+    assert masked.labels.tolist() == [60, 60]
+
+
+def test_what_happens_to_general_text_is_told_of_the_corpus_given(branch: Branch, tmp_path: Path) -> None:
+    general = corpus_file(tmp_path / "general.txt")
+    report = pretrain(branch, tmp_path / "given", settings=replace(SMALL, tokens=1_000), general=general)
+    for stage in ("root", "before", "after"):
+        assert set(report[stage]["perplexity"]) == {"domain", "general"}
+
+
+def test_what_happens_to_general_text_is_told_of_the_sample_kept_with_the_root(
+    branch: Branch, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(branch.root, root)
+    config = branch.loaded.config
+    kept = [
+        single_text(np.array([config.cls_id, 60, 61, 62, config.sep_id])),
+        text_pair(np.array([50]), np.array([51]), config),
+    ]
+    write_general_text(root, [kept[:1], kept[1:]])
+    again = read_general_text(root)
+    assert [one.ids.tolist() for one in again] == [one.ids.tolist() for one in kept]
+    assert [one.types.tolist() for one in again] == [one.types.tolist() for one in kept]
+    report = pretrain(replace(branch, root=root), tmp_path / "kept", settings=replace(SMALL, tokens=1_000))
+    assert set(report["gain"]) == {"domain", "general"}
+
+
+def test_a_corpus_in_words_the_root_does_not_know_is_warned_of(branch: Branch, tmp_path: Path) -> None:
+    strange = corpus_file(tmp_path / "strange.txt", ["\u0436\u0436 \u0444 river"] * 40)
+    report = further_pretrain(
+        root=branch.root,
+        lower=branch.lower,
+        corpus=strange,
+        out=tmp_path / "out",
+        settings=replace(SMALL, tokens=500, head_tokens=500),
+        reporter=NullReporter(),
+    )
+    assert report["unknown_share"] > 0.2
+    assert any("unknown to the root" in warning for warning in report["warnings"])

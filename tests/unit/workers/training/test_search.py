@@ -1,0 +1,186 @@
+"""The search of a fine-tuning: what it tries, and that a job that was killed ends as if it never had been."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from inference.hplm.errors import HplmError
+from tests.unit.workers.training.conftest import Branch
+from tests.unit.workers.training.world import CancelAt, NullReporter, contents, dataset
+from workers.training import search
+from workers.training.checkpoints import CheckpointStore
+from workers.training.datasets import DatasetFiles
+from workers.training.fine_tune import fine_tune
+from workers.training.prepared_split import forward
+from workers.training.progress import Cancelled, Reporter
+from workers.training.search import FineTuneSettings
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = FineTuneSettings(
+    precision="float32", lora=4, learning_rate=5e-3, trials=2, epochs=2, min_steps=0, batch_size=8
+)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> DatasetFiles:
+    """A small dataset; to be left as it is."""
+    return dataset(tmp_path_factory.mktemp("dataset"), "classification", train=40)
+
+
+@pytest.fixture(scope="module")
+def whole(branch: Branch, files: DatasetFiles, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """What a fine-tuning that nothing stopped leaves."""
+    out = tmp_path_factory.mktemp("whole") / "out"
+    tune(branch, files, out)
+    return contents(out)
+
+
+class KilledAt(NullReporter):
+    """Kills its own process, without a chance to tidy up, at the given step of training."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def report(self, step: int, **metrics: float) -> None:
+        self.left -= "loss" in metrics
+        if self.left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def tune(
+    branch: Branch,
+    files: DatasetFiles,
+    out: Path,
+    *,
+    kept: Path | None = None,
+    reporter: Reporter | None = None,
+    settings: FineTuneSettings = SETTINGS,
+) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    return fine_tune(
+        root=branch.root,
+        plots=[branch.plot],
+        lower=branch.lower,
+        dataset=files,
+        task="classification",
+        out=out,
+        settings=settings,
+        reporter=reporter or NullReporter(),
+        checkpoints=CheckpointStore(kept, interval_s=0),
+    )
+
+
+@pytest.mark.parametrize("stopped", [3, 7, 13, 17])
+def test_a_stopped_fine_tuning_goes_on_to_the_same_bytes(
+    branch: Branch, files: DatasetFiles, whole: dict[str, bytes], tmp_path: Path, stopped: int
+) -> None:
+    """In the first epoch of the first trial, in its second, and in both of the second trial."""
+    stop = CancelAt(stopped + _checks_before_training(branch, files, tmp_path))
+    with pytest.raises(Cancelled):
+        tune(branch, files, tmp_path / "out", kept=tmp_path / "kept", reporter=stop)
+    assert not (tmp_path / "out").exists()
+    steps = Steps()
+    tune(branch, files, tmp_path / "out", kept=tmp_path / "kept", reporter=steps)
+    assert contents(tmp_path / "out") == whole
+    assert steps.made < 20
+
+
+def test_a_killed_fine_tuning_goes_on_to_the_same_bytes(
+    branch: Branch, files: DatasetFiles, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    child = multiprocessing.get_context("spawn").Process(
+        target=tune,
+        args=(replace_loaded(branch), files, tmp_path / "out"),
+        kwargs={"kept": tmp_path / "kept", "reporter": KilledAt(8)},
+    )
+    child.start()
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+    assert any((tmp_path / "kept").iterdir())
+    tune(branch, files, tmp_path / "out", kept=tmp_path / "kept")
+    assert contents(tmp_path / "out") == whole
+
+
+def test_every_learning_rate_is_tried_and_the_best_on_dev_is_kept(
+    branch: Branch, files: DatasetFiles, tmp_path: Path
+) -> None:
+    report = tune(branch, files, tmp_path / "out", settings=replace(SETTINGS, trials=3))
+    assert [trial["learning_rate"] for trial in report["trials"]] == [5e-3, 2.5e-3, 1e-2]
+    best = max(trial["dev"] for trial in report["trials"])
+    assert report["dev"]["value"] == pytest.approx(best, abs=1e-4)
+    assert len(report["epochs"]) == 2
+
+
+def test_a_batch_that_has_no_room_is_taken_in_parts_with_the_same_result(
+    branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = replace(SETTINGS, trials=1, dropout=0.0)
+    roomy = tune(branch, files, tmp_path / "roomy", settings=settings)
+    monkeypatch.setattr(search, "forward", _with_room_for(2))
+    tight = tune(branch, files, tmp_path / "tight", settings=settings)
+    for before, after in zip(roomy["epochs"], tight["epochs"], strict=True):
+        assert after["loss"] == pytest.approx(before["loss"], abs=1e-3)
+
+
+def test_a_machine_without_room_for_one_text_is_told(
+    branch: Branch, files: DatasetFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "forward", _with_room_for(0))
+    with pytest.raises(HplmError) as caught:
+        tune(branch, files, tmp_path / "out")
+    assert caught.value.code == "out_of_memory"
+    assert not (tmp_path / "out").exists()
+
+
+class Steps(NullReporter):
+    """Counts the steps of training."""
+
+    made = 0
+
+    def report(self, step: int, **metrics: float) -> None:
+        self.made += set(metrics) == {"loss"}
+
+
+def replace_loaded(branch: Branch) -> Branch:
+    """The branch as another process can be given it: folders alone."""
+    return replace(branch, loaded=None)  # type: ignore[arg-type]
+
+
+def _checks_before_training(branch: Branch, files: DatasetFiles, folder: Path) -> int:
+    """How often a run asks whether to stop before its first step."""
+    counter = CheckCounter()
+    with pytest.raises(Cancelled):
+        tune(branch, files, folder / "none", reporter=counter)
+    return counter.checks
+
+
+class CheckCounter(CancelAt):
+    """Counts checks until the training begins, and cancels there."""
+
+    def __init__(self) -> None:
+        super().__init__(10**9)
+        self.checks = 0
+
+    def raise_if_cancelled(self) -> None:
+        if search.STAGE in self.stages:
+            raise Cancelled
+        self.checks += 1
+
+
+def _with_room_for(rows: int) -> Callable[..., torch.Tensor]:
+    def with_little_room(
+        model: Any, backbone: Any, split: Any, numbers: list[int], ways: list[int]
+    ) -> torch.Tensor:
+        if len(numbers) > rows:
+            raise torch.OutOfMemoryError("no room")
+        return forward(model, backbone, split, numbers, ways)
+
+    return with_little_room

@@ -1,0 +1,50 @@
+"""The inputs of a job: its verified files, artifacts of earlier jobs, and settings."""
+
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.storage import corrupt_file_error, digest_file, stored_path
+from versiontree.artifact_store import ArtifactStore
+from versiontree.jobs.models import Job
+from versiontree.tree.models import Artifact
+
+
+def corpus_file(job: Job) -> Path:
+    """The canonical file of the job's corpus. Reads all of it, to verify its digest.
+
+    Raises ``not_found``, ``corrupt_artifact``.
+    """
+    corpus = job.params["corpus"]
+    return _upload(corpus["sha256"], f"the corpus {corpus['name']!r}")
+
+
+def dataset_file(job: Job, split: str) -> Path:
+    """The canonical file of one split of the job's dataset, verified as in ``corpus_file``."""
+    dataset = job.params["dataset"]
+    return _upload(dataset["splits"][split], f"the {split} split of the dataset {dataset['name']!r}")
+
+
+def artifact_folder(store: ArtifactStore, artifact: Artifact | None) -> Path:
+    """The folder of an artifact that an earlier job of the chain built."""
+    # Jobs run in the order of the chain, so a missing artifact is a bug.
+    assert artifact is not None, "an artifact of an earlier job is missing"
+    return store.path(artifact.kind, artifact.digest)
+
+
+def job_settings(job: Job) -> dict[str, Any]:
+    """The job's settings, with the installation's device and precision."""
+    return {"device": settings.HMI_DEVICE, "precision": settings.HMI_DTYPE, **job.params.get("settings", {})}
+
+
+def _upload(sha256: str, what: str) -> Path:
+    path = stored_path(sha256)
+    if not path.is_file():
+        raise HmiError(
+            ErrorCode.NOT_FOUND, f"The file of {what} is gone: it was deleted after the job was made."
+        )
+    if digest_file(path).sha256 != sha256:
+        raise corrupt_file_error(f"The file of {what}")
+    return path
