@@ -32,8 +32,12 @@ class Limit:
 
     @torch.inference_mode()
     def compute(self, lengths: Sequence[int]) -> None:
-        """Texts of so many tokens each."""
+        """Texts of so many tokens each, by one thread: several would burn time while they wait for one
+        another on a busy machine, which is no product."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
         for start in range(0, len(lengths), ROWS):
             tokens = sum(lengths[start : start + ROWS])
             for weight, bias in self._maps:
                 functional.linear(self._states[weight.shape[1]][:tokens], weight, bias)
+        torch.set_num_threads(threads)
