@@ -3,8 +3,9 @@
 import json
 import select
 import subprocess
+import sys
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -94,3 +95,12 @@ class DedicatedServer:
             self._process.wait()
         self._process.stdout.close()
         self._log.close()
+
+
+def start_if_possible(settings: Settings, stack: ExitStack) -> DedicatedServer | None:
+    """The server, until the stack ends; None, with a message, where this machine has none."""
+    try:
+        return stack.enter_context(DedicatedServer(settings))
+    except PeerUnavailable as error:
+        print(f"{error}\nThe benchmark goes on without the FastAPI server.", file=sys.stderr)
+        return None

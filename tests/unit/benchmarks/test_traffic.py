@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import cast
 
@@ -18,7 +19,10 @@ from benchmarks.serving.limit import Limit
 from benchmarks.serving.over_http import real_texts
 from benchmarks.serving.over_http.made import POOLING
 from benchmarks.serving.over_http.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
+from benchmarks.serving.peers import dedicated_server
 from benchmarks.serving.peers.dedicated import Answer, Batcher, Models, Settings
+from benchmarks.serving.peers.dedicated_server import DedicatedServer
+from benchmarks.serving.peers.errors import PeerUnavailable
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
     LIMIT,
@@ -236,3 +240,36 @@ def test_a_dedicated_model_answers_in_the_order_of_the_texts(tmp_path: Path) -> 
     assert together == pytest.approx(alone, abs=1e-5)
     assert together != pytest.approx([answer["score"] for answer in models.answer("two", texts)], abs=1e-5)
     models.warm_up()
+
+
+def server(folder: Path, script: str) -> DedicatedServer:
+    """The FastAPI server, with a shell script in place of Python."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    return DedicatedServer(Settings("", ["one"], "float32", threads=1), python=python)
+
+
+def test_the_server_is_there_once_it_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
+    with server(tmp_path, """echo '{"url": "http://127.0.0.1:1"}'; read line""") as running:
+        assert running.url == "http://127.0.0.1:1"
+        assert running.cpu_seconds() >= 0
+        process = running._process
+    assert process.returncode is not None
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with pytest.raises(PeerUnavailable, match="No module named fastapi"):
+        server(tmp_path, "echo No module named fastapi >&2; exit 1").__enter__()
+
+
+def test_without_the_server_s_environment_the_benchmark_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unavailable(*, packages: Sequence[str]) -> Path:
+        raise PeerUnavailable(f"no network for {packages[0]}")
+
+    monkeypatch.setattr(dedicated_server, "peers_python", unavailable)
+    with ExitStack() as stack:
+        assert dedicated_server.start_if_possible(Settings("", [], "float32", threads=1), stack) is None
+    assert "goes on without the FastAPI server" in capsys.readouterr().err
