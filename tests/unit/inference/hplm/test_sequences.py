@@ -1,5 +1,7 @@
 """Packed sequences: where each lies, and that attention keeps them apart."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -22,7 +24,7 @@ def test_runs_of_one_length_cover_all_tokens_in_order(lengths: tuple[int, ...]) 
     assert [begin for begin, _, _ in runs] == [
         sum(count * length for _, count, length in runs[:at]) for at in range(len(runs))
     ]
-    assert all(before[2] != after[2] for before, after in zip(runs, runs[1:], strict=False))
+    assert all(before[2] != after[2] for before, after in pairwise(runs))
 
 
 @given(lengths_of)
