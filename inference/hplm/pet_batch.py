@@ -187,17 +187,18 @@ class LayerSegment:
         begin = self.begin - self.window[0]
         self.tokens(to).add_(update[begin : begin + self.end - self.begin])
 
-    def add_low_rank(self, results: Mapping[str, Tensor], hidden: Tensor) -> None:
-        """Add what the low-rank updates of these maps make of `hidden` [N, in], which all of them read."""
-        found = self.layout.shrink(self.row, results)
-        if found is None:
-            return
-        down, changed = found
-        narrow = functional.linear(self.computed(hidden), down).chunk(len(changed), 1)
-        for place, part in zip(changed, narrow, strict=True):
-            up = self.tensor(f"lora.{place}.b")
-            assert up is not None
-            self.add(results[place], functional.linear(part, up))
+    def change(self, results: Mapping[str, Tensor], hidden: Tensor) -> None:
+        """Add the low-rank updates and biases of these maps to their results [N, out] of `hidden` [N, in]."""
+        down, changed = self.layout.shrink(self.row, results)
+        if down is not None:
+            narrow = functional.linear(self.computed(hidden), down).chunk(len(changed), 1)
+            for place, part in zip(changed, narrow, strict=True):
+                up, bias = self.tensor(f"lora.{place}.b"), self.tensor(f"bias.{place}")
+                assert up is not None
+                self.add(results[place], functional.linear(part, up, bias))
+        for place in results.keys() - set(changed):
+            if (bias := self.tensor(f"bias.{place}")) is not None:
+                self.tokens(results[place]).add_(bias)
 
     def add_adapter(self, part: str, hidden: Tensor) -> None:
         """Add what the adapters of that name make of `hidden` [N, d] to it (paper, equation 1)."""
@@ -216,10 +217,7 @@ class SegmentLayer:
     def linears(self, modules: Mapping[str, nn.Linear], hidden: Tensor) -> list[Tensor]:
         results = {place: linear(hidden, module.weight, module.bias) for place, module in modules.items()}
         for segment in self.segments:
-            segment.add_low_rank(results, hidden)
-            for place, result in results.items():
-                if (bias := segment.tensor(f"bias.{place}")) is not None:
-                    segment.tokens(result).add_(bias)
+            segment.change(results, hidden)
         return [*results.values()]
 
     def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
@@ -227,17 +225,14 @@ class SegmentLayer:
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
         result: Tensor = module(hidden)
+        normed: Tensor | None = None
         for segment in self.segments:
             weight, bias = (segment.tensor(f"norm.{name}.{kind}") for kind in ("weight", "bias"))
             if weight is not None and bias is not None:
-                own = functional.layer_norm(
-                    segment.tokens(hidden),
-                    module.normalized_shape,
-                    module.weight + weight,
-                    module.bias + bias,
-                    module.eps,
-                )
-                segment.tokens(result).copy_(own)
+                if normed is None:
+                    normed = functional.layer_norm(hidden, module.normalized_shape, eps=module.eps)
+                changed = torch.addcmul(module.bias + bias, segment.tokens(normed), module.weight + weight)
+                segment.tokens(result).copy_(changed)
         return result
 
     def adapt(self, part: str, hidden: Tensor) -> Tensor:

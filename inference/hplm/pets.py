@@ -183,12 +183,12 @@ class PetLayout:
         place = self.offsets.get(name)
         return None if place is None else _view(row, *place)
 
-    def shrink(self, row: Tensor, places: Collection[str]) -> tuple[Tensor, list[str]] | None:
+    def shrink(self, row: Tensor, places: Collection[str]) -> tuple[Tensor | None, list[str]]:
         """The down-projections [k r, in] of the k maps among `places` that have a low-rank update, and which
-        these are; None where there is none. `places` read one input and stand in the order of PLACES."""
+        these are; None for none. `places` read one input and stand in the order of PLACES."""
         changed = [place for place in places if f"lora.{place}.a" in self.offsets]
         if not changed:
-            return None
+            return None, changed
         start, (rank, inputs) = self.offsets[f"lora.{changed[0]}.a"]
         return _view(row, start, (len(changed) * rank, inputs)), changed
 
