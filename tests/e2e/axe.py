@@ -24,9 +24,9 @@ TIMEOUT_S = 120
 GRAVE = ("serious", "critical")
 
 # Observers of sizes are told with the next frame, and what they change stands with the one after.
-RUN = """async ([within, exclude, only, off, grave]) => {
+RUN = """async ([within, exclude, only, grave]) => {
     for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
-    const left = axe._audit.rules.filter(({ id, impact }) => off.includes(id) || !grave.includes(impact));
+    const left = axe._audit.rules.filter(({ impact }) => !grave.includes(impact));
     const found = await axe.run({ include: [within], exclude }, {
         resultTypes: ["violations"],
         preload: false,
@@ -58,15 +58,13 @@ def violations(
     *,
     within: str = ":root",
     only: tuple[str, ...] = (),
-    off: tuple[str, ...] = (),
     without: tuple[str, ...] = (),
 ) -> list[str]:
-    """The grave faults of the page as it is now, one line each. `only` and `off` name the rules that are
-    wanted and those that are not, `within` and `without` what is to be looked at and what of it is not, as
-    selectors."""
+    """The grave faults of the page as it is now, one line each. `only` names the rules that are wanted;
+    `within` and `without` are selectors of what is to be looked at and of what is not."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(source)  # as the browser's debugger does, so the page's own policy need not allow it
-    asked = [within, list(without), list(only), list(off), list(GRAVE)]
+    asked = [within, list(without), list(only), list(GRAVE)]
     found: list[dict[str, Any]] = page.evaluate(RUN, asked)
     return [
         f"{fault['id']} ({fault['impact']}): {place[:300]}"

@@ -20,8 +20,6 @@ SIZES: dict[str, ViewportSize] = {
 Scheme = Literal["light", "dark"]
 BETWEEN = "tablet"
 """Of this size there are no pictures, and only what may come with the width is asked."""
-DARK = "phone"
-"""In the size that comes last in light."""
 WANTED = "HMI_SCREENSHOTS"
 HERE = Path(__file__).parent
 RULES = (HERE / "rules.js").read_text()
@@ -54,7 +52,7 @@ def beyond(page: Page) -> int:
 
 
 class Looker:
-    """Looks at what a tab shows, in each size, and in dark in one of them; `faults` has what was wrong, by
+    """Looks at what a tab shows, in each size and in both colour schemes; `faults` has what was wrong, by
     page, `seen` the routes of the pages that were to be had.
 
     Of pages that are another's, those of the administration, it asks only what axe-core does, and not that of
@@ -79,16 +77,13 @@ class Looker:
             self._show(name, size, "light")
             self._note(f"{name}, {size}", self._by_width())
             if size != BETWEEN:
-                off = COLOURS if size == DARK else ()  # of those the desktop tells
-                self._note(f"{name}, {size}", [*self._violations(off=off), *self._dialogs(tried)])
+                self._note(f"{name}, {size}", [*self._violations(), *self._dialogs(tried)])
         self.page.emulate_media(color_scheme="dark")
         if not self.ours:
             self.page.reload()  # django-unfold asks for the scheme once
-        self._show(name, DARK, "dark")
-        self._note(f"{name}, {DARK}, dark", self._violations(only=COLOURS))
-        if os.environ.get(WANTED):
-            self._show(name, "desktop", "dark")
-        self.page.set_viewport_size(SIZES["desktop"])
+        for size in ("phone", "desktop"):  # the light one ended with the phone
+            self._show(name, size, "dark")
+            self._note(f"{name}, {size}, dark", self._violations(only=COLOURS))
         self.page.emulate_media(color_scheme="light")
         if self.ours:
             self._note(name, self._by_keyboard())
@@ -115,10 +110,8 @@ class Looker:
         if found := list(faults):
             self.faults[where] += found
 
-    def _violations(
-        self, within: str = ":root", only: tuple[str, ...] = (), off: tuple[str, ...] = ()
-    ) -> list[str]:
-        return violations(self.page, self._axe, within=within, only=only, off=off, without=self.without)
+    def _violations(self, within: str = ":root", only: tuple[str, ...] = ()) -> list[str]:
+        return violations(self.page, self._axe, within=within, only=only, without=self.without)
 
     def _is_had(self) -> bool:
         """Whether the page says more than that something is not to be had."""

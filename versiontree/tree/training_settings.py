@@ -108,7 +108,7 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         "learning_rate": _rate(1e-3),
         "trials": _integer(1, 1, 3, "Learning rates to try: this one, half of it, twice of it."),
         "epochs": _integer(
-            None, 1, 100, f"Exact number. Default: {DEFAULT_EPOCHS}, or more to reach min_steps."
+            None, 1, 100, f"Exact number. Default: {DEFAULT_EPOCHS}, or more to reach the minimum steps."
         ),
         "batch_size": _integer(16, 1, 512),
         "patience": _integer(8, 1, 100, "Stop after this many epochs without a better dev metric."),

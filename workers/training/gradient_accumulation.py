@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-_VARIABLE: Final = "HMI_GRADIENT_ACCUMULATION_STEPS"
+_VARIABLE: Final = "GRADIENT_ACCUMULATION_STEPS"
 """An environment variable, because all processes of a job on several GPUs must agree."""
 
 

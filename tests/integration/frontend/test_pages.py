@@ -53,7 +53,7 @@ def test_the_live_part_of_a_running_job_asks_again_and_that_of_an_ended_one_does
     )
     for version, expected in ((running, True), (world.hplm, False)):
         page = owner.get(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/progress/").content.decode()
-        assert ('hx-trigger="sse:changed, look' in page) is expected
+        assert ('hx-trigger="sse:changed, refresh' in page) is expected
 
 
 def test_a_job_that_has_not_named_its_stage_waits_or_starts(owner: Client, world: World) -> None:

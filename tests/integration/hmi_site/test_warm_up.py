@@ -50,4 +50,4 @@ def test_it_starts_while_a_server_is_away(
     code = "import hmi_site.asgi; print(callable(hmi_site.asgi.application))"
     done = run(code, {**service_env, away: nowhere[away]})
     assert done.stdout.split()[-1:] == ["True"], done.stderr
-    assert "The first requests will wait" in done.stdout + done.stderr
+    assert "The first requests will be slow" in done.stdout + done.stderr

@@ -20,7 +20,7 @@ def test_a_worker_logs_as_the_site_does(world: World, service_env: dict[str, str
     try:
         gone = uuid.uuid4()
         run_job.apply_async((str(gone),), queue="training")
-        wait_until(lambda: f"{gone} is not waiting" in worker.output(), worker)
+        wait_until(lambda: f"{gone} is not queued" in worker.output(), worker)
         wait_until(lambda: "succeeded in" in worker.output(), worker)
         # Python itself warns a root user before there is a log.
         written = dropwhile(lambda line: not line.startswith("{"), worker.output().splitlines())

@@ -101,8 +101,8 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     assert begun.count() == 2
     pids = {data["worker"].split(":")[1] for data in begun.values_list("data", flat=True)}
     assert len(pids) == 2
-    refusal = f"Job {fine_tune.pk} is not waiting to be run"
+    refusal = f"Job {fine_tune.pk} is not queued"
     wait_until(lambda: worker.output().count(refusal) == 2, worker)
     wait_until(lambda: len(worker.descendants()) == 1, worker)
-    assert worker.output().count("Loaded what trains") == 1, "the second job finds it loaded"
+    assert worker.output().count("Loaded the training libraries") == 1, "the second job finds it loaded"
     assert "libtorch" not in Path(f"/proc/{worker.process.pid}/maps").read_text()

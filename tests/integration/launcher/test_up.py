@@ -97,5 +97,5 @@ def test_external_servers_are_used_and_a_process_that_cannot_start_is_named_at_o
     broken = new_site(env={**outside, "HMI_DEVICE": "cuda:99"}).start()
     assert broken.exit_code() == 1
     assert "nference worker ended with exit code 2" in broken.output
-    assert "no such GPU" in broken.output
+    assert "'cuda:99' does not exist" in broken.output
     assert "Traceback" not in broken.output

@@ -115,4 +115,4 @@ def test_a_form_that_stalls_gets_a_page(
         chunked=chunked,
     )
     assert (status, headers["content-type"]) == (408, "text/html; charset=utf-8")
-    assert b"too slowly" in content
+    assert b"Request timed out" in content

@@ -24,7 +24,7 @@ def in_the_administration(world: World) -> dict[str, object]:
         "r/content_type_id": ContentType.objects.get_for_model(Tenant).pk,
         "object_id": world.tenant.pk,
         "worker": "absent",
-        "what": "drain",
+        "command": "drain",
         "app_label": "accounts",
         "url": "absent",
     }

@@ -127,7 +127,7 @@ OWN: dict[str, Methods] = {
     "r/<path:content_type_id>/<path:object_id>/": {"GET": all_staff(404)},  # no row has a page elsewhere
     "search/": {"GET": all_staff(200)},
     "serving/": looked_at(all_staff(200)),
-    "serving/<str:worker>/<str:what>/": sent(rightful()),  # asks for the name of the last
+    "serving/<str:worker>/<str:command>/": sent(rightful()),  # asks for the name of the last
     "serving/drain/": sent(rightful(302)),
 }
 """The site's own pages."""

@@ -143,8 +143,8 @@ def test_people_and_administrators_delete_and_cancel_them_too(
     page = "/t/acme/batches/"
     waiting, done, old = sent(acme, "waiting"), answered(sent(acme, "done")), answered(sent(acme, "old"))
     client.force_login(acme.owner)
-    assert "delete-batch" not in client.get(f"{page}{waiting.pk}/").content.decode()
-    assert "delete-batch" in client.get(f"{page}{done.pk}/").content.decode()
+    assert "Delete this batch?" not in client.get(f"{page}{waiting.pk}/").content.decode()
+    assert "Delete this batch?" in client.get(f"{page}{done.pk}/").content.decode()
     refused = client.post(f"{page}{waiting.pk}/delete/", follow=True).content.decode()
     assert "cancel it first" in refused
     assert "done.jsonl deleted" in client.post(f"{page}{done.pk}/delete/", follow=True).content.decode()

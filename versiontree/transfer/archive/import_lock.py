@@ -33,7 +33,7 @@ def import_lock(kind: LockPurpose, tenant: Tenant | None) -> Iterator[None]:
             raise _full(f"Your {kind} is still running. Start the next one when it has ended.", 1)
         if not any(held.enter_context(machine_lock(f"{kind}-{slot}")) for slot in range(MAX_CONCURRENT)):
             raise _full(
-                f"{MAX_CONCURRENT} of this machine are under way already; try again in a moment.",
+                f"This machine already runs {MAX_CONCURRENT}. Try again in a moment.",
                 MAX_CONCURRENT,
             )
         yield

@@ -153,11 +153,11 @@ class FineTuningAdmin(ReadOnlyAdmin):
     list_select_related = ("tenant",)
     search_fields = ("name", "model", "tenant__slug")
     exclude = ("request_fields", "options", "settings", "error")
-    readonly_fields = ("request", "error_details")
+    readonly_fields = ("request_details", "error_details")
     show_full_result_count = False
 
     @admin.display(description="Request")
-    def request(self, tuning: Any) -> SafeString:
+    def request_details(self, tuning: Any) -> SafeString:
         """The fields of the request as JSON."""
         return pretty_json(tuning.request_fields)
 

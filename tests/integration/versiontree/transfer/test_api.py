@@ -80,7 +80,7 @@ def test_refusals_over_http(site: Site) -> None:
     assert error(send(client, at, b"no zip")) == (422, "invalid_archive", "archive")
     assert error(send(client, at, b""))[0] == 422
     assert error(client.post(at, {"name": "ham"}, format="multipart"))[::2] == (422, "archive")
-    assert error(send(client, at, archive, parent=999))[::2] == (404, "parent")
+    assert error(send(client, at, archive, parent=999_999_999))[::2] == (404, "parent")
     assert error(send(client, at, archive, name="No Name"))[::2] == (422, "name")
     in_acme = f"{V1}/tenants/acme/import"
     assert error(send(site.client(site.acme.viewer), in_acme, archive))[0] == 403

@@ -57,7 +57,7 @@ def test_a_second_import_of_a_tenant_is_refused_until_the_first_is_done(site: Si
         page = client.post(at, {"archive": file()})
     assert error(answer)[:2] == (429, "queue_full")
     assert int(answer["Retry-After"]) > 0
-    assert "One import of yours is under way" in page.content.decode()
+    assert "Your import is still running" in page.content.decode()
     assert not Version.unscoped.filter(tenant=site.globex.tenant).exists()
     assert client.post(at, {"archive": file()}).status_code == 302
 

@@ -92,7 +92,7 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "a context without end": (
         lambda at: change_json(at / "domain-lower/lower.json", context_rank=10**9),
-        "sensible rank",
+        "context_rank of the lower layers is invalid",
     ),
     "weights of another shape": (
         lambda at: change_weights(at / "domain-lower/lower.safetensors", lambda value: value[:1]),
@@ -128,7 +128,7 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
     "text of other types": (lambda at: keep_text(at, types=[0, 0, 0, 0, 0, 2]), "not of this root"),
     "text longer than any": (lambda at: keep_text(at, lengths=[10**6, 2]), "not of this root"),
     "text without lengths": (lambda at: keep_text(at, lengths=[]), "not of this root"),
-    "text cut": (lambda at: keep_text(at, lengths=[4, 1]), "general text is cut"),
+    "text cut": (lambda at: keep_text(at, lengths=[4, 1]), "general text is truncated"),
     "text that is none": (
         lambda at: (at / "root-root" / "general_text.safetensors").write_bytes(b"text"),
         "safetensors",
@@ -273,14 +273,14 @@ def test_commands_say_what_is_wrong(site: Site, tmp_path: Path) -> None:
     call_command("export_version", str(site.hplm.pk), str(archive), "--tenant=acme", stdout=out)
     before = everything(tmp_path)
     for arguments, words in (
-        (("export_version", "spam", str(tmp_path / "x")), "the tenant of the model"),
+        (("export_version", "spam", str(tmp_path / "x")), "--tenant for a model"),
         (("export_version", str(site.hplm.pk), str(tmp_path / "x")), "no such"),
         (("export_version", "ham", str(tmp_path / "x"), "--tenant=acme"), "no such"),
         (("export_version", "spam", str(tmp_path / "x"), "--tenant=nobody"), "no such"),
-        (("export_version", "spam", str(archive), "--tenant=acme"), "there already"),
+        (("export_version", "spam", str(archive), "--tenant=acme"), "exists already"),
         (("import_version", str(archive)), "belongs to a tenant"),
         (("import_version", str(archive), "--tenant=acme"), "a model called 'spam'"),
-        (("import_version", str(archive), "--tenant=globex", "--parent=999"), "no such"),
+        (("import_version", str(archive), "--tenant=globex", "--parent=999999999"), "no such"),
         (("import_version", str(tmp_path / "nowhere"), "--tenant=globex"), "cannot be read"),
     ):
         with pytest.raises(CommandError, match=words):

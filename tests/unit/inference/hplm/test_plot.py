@@ -25,12 +25,15 @@ META = {"missing_id": MISSING, "alpha": 50}
 Fragment = tuple[int, ...]
 Ids = NDArray[np.int64]
 
-side = st.integers(0, MISSING)
+tokens = st.integers(0, VOCAB - 1)
 
 
-def fragments_of(n: int) -> st.SearchStrategy[Fragment]:
-    sides = [side if at != n // 2 else st.integers(0, VOCAB - 1) for at in range(n)]
-    return st.tuples(*sides)
+@st.composite
+def fragments_of(draw: st.DrawFn, n: int) -> Fragment:
+    """A token with as many neighbours as there are on either side of it, without gaps."""
+    centre = n // 2
+    first, last = draw(st.integers(0, centre)), draw(st.integers(centre, n - 1))
+    return tuple(draw(tokens) if first <= at <= last else MISSING for at in range(n))
 
 
 def composition(value: float = 0.0, hidden: int = HIDDEN) -> Composition:

@@ -54,7 +54,7 @@ def test_parts_stay_small_so_that_memory_runs_out_once() -> None:
 def test_after_a_lack_of_memory_that_killed_the_process_it_begins_with_half_the_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("HMI_GRADIENT_ACCUMULATION_STEPS", "1")
+    monkeypatch.setenv("GRADIENT_ACCUMULATION_STEPS", "1")
     whole = Line()
     set_accumulation_steps(2)
     halved = Line()
