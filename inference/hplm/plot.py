@@ -196,17 +196,23 @@ class PlotChain:
         row = np.full(len(keys), -1, dtype=np.int64)
         level = np.zeros(len(keys), dtype=np.uint8)
         unigram = level_count(self.n) - 1
+        incomplete = fragment_levels(distinct, self.missing_id) > 0
         for number, fragment_level in self._steps():
             left = np.flatnonzero(row < 0)
             if not len(left):
                 break
+            if fragment_level and not self.tables[number].has_level(fragment_level):
+                # At the ends of a text a fragment has fewer neighbours, so its part may be of a later level,
+                # which a table may have without this one.
+                left = left[incomplete[left]]
+                if not len(left):
+                    continue
             if fragment_level == unigram:
                 found = self.tables[number].find_unigrams(distinct[left, self.n // 2])
                 hit_level = np.full(len(left), HIT_UNIGRAM)
             elif fragment_level:
                 parts = shorten(distinct[left], fragment_level, self.missing_id)
                 found = self.tables[number].find(pack(parts))
-                # At the ends of a text a fragment has fewer neighbours, so its part may be its unigram.
                 hit_level = np.where(
                     fragment_levels(parts, self.missing_id) == unigram, HIT_UNIGRAM, HIT_SHORTER
                 )
@@ -221,12 +227,12 @@ class PlotChain:
 
     def _steps(self) -> list[tuple[int, int]]:
         """The pairs (table, level of fragments) to search, in order."""
+        unigram = level_count(self.n) - 1
         return [
             (number, level)
             for level in fallback_order(self.n)
             for number, table in enumerate(self.tables)
-            # Level 0 is always searched: fragments at the ends of texts have their own level, but are exact.
-            if not level or table.has_level(level)
+            if level != unigram or table.has_level(level)
         ]
 
     @staticmethod

@@ -45,6 +45,14 @@ def test_every_fragment_gets_the_same_answer(
         assert about["rows"] == len(set().union(*chain[:merged]))
 
 
+def test_at_the_end_of_a_text_the_nearest_unigram_is_found(tmp_path: Path) -> None:
+    """Although only the further table has right bigrams, which such a fragment is shortened to first."""
+    chains = [[(MISSING, 2, MISSING)], [(MISSING, 2, MISSING), (MISSING, 0, 0)]]
+    tables = [write(tmp_path / str(at), in_order(rows), table=at) for at, rows in enumerate(chains)]
+    found = PlotChain(tables).lookup(np.array([[0, 2, MISSING]]))
+    assert (found.table.tolist(), found.level.tolist()) == ([0], [2])
+
+
 def test_what_enters_after_the_sum_is_the_nearest_table_s(tmp_path: Path) -> None:
     tables = [write(tmp_path / str(at), some(9), table=at) for at in range(2)]
     merge_tables(tables, tmp_path / "out")
