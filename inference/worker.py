@@ -76,7 +76,6 @@ class Worker:
             misses=settings.misses,
             pipeline=Pipeline(abreast(settings.pipelining, device)),
             metrics=self._metrics,
-            profile_s=settings.profile_s,
             ahead_s=LOAD_AHEAD_S,
         )
         # A connection of its own: a thread flushes the counts while the loop serves.

@@ -68,7 +68,6 @@ class InferenceWorker(Program):
             "HMI_DEVICE": "cpu",
             "HMI_DTYPE": "float32",
             "HMI_MISS_POLICY": "fallback",
-            "HMI_PROFILE_S": "0",  # which rows go together must not hang on how busy the machine is
             "OMP_NUM_THREADS": "2",  # two batches compute side by side, as on any machine with cores
         }
         super().__init__("-m", "inference.worker", env={**own, **env})

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from workers.training.datasets import DatasetFiles
 
@@ -51,12 +52,21 @@ def data_dir() -> Path:
 
     Raises SystemExit with instructions if it does not exist.
     """
-    folder = Path(os.environ.get("HMI_DATA_DIR") or ROOT.parent / "shared" / "data")
+    folder = _configured_dir()
     if not folder.is_dir():
         raise SystemExit(
             f"There is no data in {folder}. Set HMI_DATA_DIR to the folder that holds chemprot/ and corpora/."
         )
     return folder
+
+
+def has_data() -> bool:
+    """Whether the data folder exists."""
+    return _configured_dir().is_dir()
+
+
+def _configured_dir() -> Path:
+    return Path(os.environ.get("HMI_DATA_DIR") or ROOT.parent / "shared" / "data")
 
 
 def corpus(name: str) -> Path:
@@ -70,13 +80,25 @@ def canonical(dataset: Dataset, folder: Path) -> DatasetFiles:
     folder.mkdir(parents=True, exist_ok=True)
     for split, file in files.items():
         if not file.is_file():
-            source = data_dir() / dataset.name / f"{split}.txt"
-            rows = _conll(source) if dataset.task == "tagging" else _labelled(source)
-            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in _rows(dataset, split)]
             partial = file.with_suffix(".partial")
             partial.write_text("".join(lines), encoding="utf-8")
             partial.replace(file)
     return DatasetFiles(**files)
+
+
+def plain_texts(split: str) -> list[str]:
+    """The different texts of this split of all datasets, without labels; of tagged sentences, their words."""
+    rows = (row for dataset in DATASETS.values() for row in _rows(dataset, split))
+    found = (
+        str(row["text"]) if "text" in row else " ".join(cast("list[str]", row["tokens"])) for row in rows
+    )
+    return list(dict.fromkeys(text for text in found if text.strip()))
+
+
+def _rows(dataset: Dataset, split: str) -> Iterator[dict[str, object]]:
+    source = data_dir() / dataset.name / f"{split}.txt"
+    return _conll(source) if dataset.task == "tagging" else _labelled(source)
 
 
 def _labelled(source: Path) -> Iterator[dict[str, object]]:

@@ -27,8 +27,6 @@ from benchmarks.serving.schemes import Dedicated, HbertAdapter, Shared
 from benchmarks.serving.waits import BURST, PRODUCT, Found, Pattern, Run
 from benchmarks.serving.world import World
 from inference.engine.batcher import BatchLimits
-from inference.engine.costs import Costs, profile
-from inference.engine.executor import Executor
 from inference.engine.pipeline import Pipeline
 
 LOADS, QUICK_LOADS = (0.002, 0.02, 0.2, 0.4, 0.6, 0.75, 0.9), (0.002, 0.2, 0.6, 0.9)
@@ -131,7 +129,7 @@ class Bench:
         self._adapter = HbertAdapter(world, cache_bytes=CACHE_BYTES)
         limits = BatchLimits(rows=options.rows)
         self._servers: dict[str, Server] = {
-            PRODUCT: Product(_profiled(self._executor, options.tokens, limits), limits),
+            PRODUCT: Product(self._executor, limits),
             "hBERT-adapter": Plain(self._adapter, limits),
             "dedicated": Plain(Dedicated(world, resident=RESIDENT), limits),
             "shared": Plain(Shared(world), limits),
@@ -166,12 +164,6 @@ class Bench:
         self._world.open_all(self._executor, count)
         for part in np.array_split(np.arange(count), -(-count // self._rows)):
             self._adapter(self._world.rows(part, tokens=8))
-
-
-def _profiled(executor: Executor, tokens: int, limits: BatchLimits) -> Executor:
-    """As the inference worker does when it loads a root."""
-    executor.costs = Costs(profile(executor.warm_up, longest=tokens, limits=limits))
-    return executor
 
 
 if __name__ == "__main__":

@@ -21,8 +21,9 @@ from inference.engine.residency import HplmCache
 from inference.engine.rows import Row
 from inference.engine.slabs import Slabs
 from inference.hplm.encoder import FullLower, UpperLayers
-from inference.hplm.heads import Head, pool
+from inference.hplm.heads import Head, apply_heads, pool
 from inference.hplm.pets import UpperShape
+from inference.hplm.sequences import PackedSequences
 
 Scheme = Callable[[Sequence[Row]], None]
 STORED_DEDICATED = 32
@@ -114,10 +115,11 @@ class HbertAdapter:
     def __call__(self, rows: Sequence[Row]) -> None:
         """Compute a batch."""
         adapters = self._desk.fetch(0, rows)
-        assert adapters.heads is not None
-        ids, mask = padded(rows, self._world.device)
-        last = self._world.root.upper(self._world.full(ids, mask), mask, adapters.feed)
-        adapters.heads.to(self._world.device).apply(last, mask).rows([len(row) for row in rows])
+        ids = [row.ids for row in rows]
+        sequences = PackedSequences.of(ids)
+        packed = torch.from_numpy(np.concatenate(ids)).to(self._world.device)
+        last = self._world.root.upper(self._world.full(packed, sequences), sequences, adapters.feed)
+        apply_heads(adapters.heads, last, sequences)
         self._desk.release(adapters.leases)
         settled(self._world.device)
 

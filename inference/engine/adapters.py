@@ -10,8 +10,8 @@ from inference.engine.pipeline import LayerFeed, Pipeline
 from inference.engine.residency import HplmCache, Lease
 from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import BatchedHeads
-from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.heads import Head
+from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import UpperShape
 
 log = logging.getLogger(__name__)
@@ -22,12 +22,12 @@ Leases = Mapping[str, Lease]
 @dataclass(frozen=True, slots=True, eq=False)
 class Adapters:
     """The leases of a batch by digest and, for the others, why they cannot be had. Where all could be had:
-    their PETs, layer by layer, and their heads."""
+    their PETs, layer by layer, and the head of each row."""
 
     leases: Leases
     refused: Mapping[str, str]
     feed: LayerFeed | None = None
-    heads: BatchedHeads | None = None
+    heads: Sequence[Head] = ()
 
     def bring_layers(self) -> None:
         """Bring what the feed has yet to bring."""
@@ -62,14 +62,11 @@ class AdapterDesk:
             self._cache.release(lease)
 
     def _side_by_side(self, number: int, rows: Sequence[Row], leases: Leases) -> Adapters:
-        places = {digest: place for place, digest in enumerate(leases)}
-        index = [places[row.model.digest] for row in rows]
-        hplms = [lease.hplm() for lease in leases.values()]
-        pets = BatchedPets.stack([hplm.pet for hplm in hplms], index, self._device)
-        heads = BatchedHeads.stack([hplm.head for hplm in hplms], index)
-        return Adapters(
-            leases, {}, self._pipeline.feed(number, pets, self._shape.layers, self._device), heads
-        )
+        hplms = {digest: lease.hplm() for digest, lease in leases.items()}
+        of_rows = [hplms[row.model.digest] for row in rows]
+        pets = SegmentPets.of([hplm.pet for hplm in of_rows], [len(row) for row in rows], self._device)
+        feed = self._pipeline.feed(number, pets, self._shape.layers, self._device)
+        return Adapters(leases, {}, feed, [hplm.head for hplm in of_rows])
 
     def _acquire(
         self, rows: Sequence[Row], given_up: Callable[[], bool]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from inference.engine.adapters import AdapterDesk, Adapters, Leases
-from inference.engine.costs import Costs
+from inference.engine.batcher import StepCosts
 from inference.engine.flight import Computed, Flight, GivenUpError, Turn, Watch
 from inference.engine.lead import Aside, Lead
 from inference.engine.pipeline import Pipeline, Stage
@@ -23,11 +23,12 @@ from inference.engine.residency import HplmCache, SlotMismatchError
 from inference.engine.retrieval import LowerHalves, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import pool
+from inference.hplm.heads import apply_heads, mean_state
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot_lookup import LookupResult
 from inference.hplm.root import Root
+from inference.hplm.sequences import PackedSequences
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +62,7 @@ class Executor:
         self.root = root
         self.cache = cache
         self.counters = counters or Counters()
-        self.costs = Costs()
+        self.costs = StepCosts()
         self._lead = Lead(config.upper)
         self._halves = halves
         self._pipeline = pipeline or Pipeline(SYNCHRONISED)
@@ -130,9 +131,9 @@ class Executor:
         Raises HplmError(inference_failed) when the root's upper layers are of no use.
         """
         config, device = self.root.config, self.root.upper.device
-        hidden = torch.zeros(rows, min(tokens, config.max_tokens), config.hidden, device=device)
-        mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=device)
-        if not bool(torch.isfinite(self.root.upper(hidden, mask, None)).all()):
+        sequences = PackedSequences((min(tokens, config.max_tokens),) * rows)
+        hidden = torch.zeros(sequences.tokens, config.hidden, device=device)
+        if not bool(torch.isfinite(self.root.upper(hidden, sequences)).all()):
             raise HplmError(FAILED, f"root {config.name} computes no finite numbers")
 
     def _let_go(self, flight: Flight) -> None:
@@ -210,12 +211,10 @@ class Executor:
 
     @torch.inference_mode()
     def _compute(self, rows: list[Row], sought: LookupResult, adapters: Adapters, aside: Aside) -> Computed:
-        assert adapters.heads is not None
         upper, states = self.root.upper, finish_lower_states(sought, self.root.upper.dtype)
-        last = upper(states.states, states.mask, adapters.feed, aside.before)
-        lengths = [len(ids) for ids in sought.texts.ids]
-        logits = adapters.heads.to(upper.device).apply(last, states.mask)
-        return Computed(states, _means(rows, last, states.mask), logits.rows(lengths))
+        last = upper(states.states, states.sequences, adapters.feed, aside.before)
+        logits = apply_heads(adapters.heads, last, states.sequences)
+        return Computed(states, _means(rows, last, states.sequences), logits)
 
 
 def _outcomes(rows: list[Row], leases: Leases, turn: Turn) -> list[Outcome]:
@@ -251,14 +250,13 @@ def _outcomes(rows: list[Row], leases: Leases, turn: Turn) -> list[Outcome]:
     return outcomes
 
 
-def _means(rows: list[Row], last: Tensor, mask: Tensor) -> dict[int, NDArray[np.float32]]:
+def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[int, NDArray[np.float32]]:
     """The mean final state of each row that asks for it, by its place."""
     asking = [at for at, row in enumerate(rows) if row.embed]
     if not asking:
         return {}
-    at = torch.tensor(asking, dtype=torch.int64, device=last.device)
-    both = pool(last.index_select(0, at), mask.index_select(0, at), "cls_mean")
-    means = both[:, last.shape[2] :].cpu().numpy()
+    parts = sequences.split(last)
+    means = torch.stack([mean_state(parts[at]) for at in asking]).cpu().numpy()
     return dict(zip(asking, means, strict=True))
 
 

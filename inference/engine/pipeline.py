@@ -13,7 +13,7 @@ import torch
 from inference.engine.lanes import Lanes
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.trace import Lane, Trace
-from inference.hplm.pet_batch import BatchedLayer, BatchedPets
+from inference.hplm.pet_batch import SegmentLayer, SegmentPets
 
 Result = TypeVar("Result")
 
@@ -115,7 +115,7 @@ class Pipeline:
         """Compute: in a thread of its own where there is one, else by whoever asks for it."""
         return Stage(work, None if self._lanes is None else self._lanes.submit)
 
-    def feed(self, batch: int, pets: BatchedPets, layers: int, device: torch.device) -> "LayerFeed":
+    def feed(self, batch: int, pets: SegmentPets, layers: int, device: torch.device) -> "LayerFeed":
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be
         brought by whoever asked for it."""
         fine = self.pipelining.swapping is Swapping.FINE
@@ -160,7 +160,7 @@ class LayerFeed:
 
     def __init__(
         self,
-        pets: BatchedPets,
+        pets: SegmentPets,
         layers: int,
         device: torch.device,
         *,
@@ -181,7 +181,7 @@ class LayerFeed:
                 with self._span(index):
                     self._bring(index, arrival)
 
-    def layer(self, index: int) -> BatchedLayer:
+    def layer(self, index: int) -> SegmentLayer:
         """The adapters of one layer, once they are there."""
         copied = self._arrivals[index].result()
         if copied is not None:

@@ -15,6 +15,7 @@ from torch.nn import functional
 MAX_BUCKET: Final = 4096
 COARSE_BUCKET: Final = 256
 FINE_BUCKET: Final = 64
+SMALL_BUCKET: Final = 32
 
 
 def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -48,6 +49,12 @@ def bucket_slices(rows: int) -> Iterator[slice]:
         yield slice(0, begin)
     if begin < rows:
         yield slice(max(0, rows - -(-(rows - begin) // FINE_BUCKET) * FINE_BUCKET), rows)
+
+
+def bucket_size(rows: int) -> int:
+    """So many rows or a few more: one of few numbers."""
+    step = SMALL_BUCKET if rows <= 8 * SMALL_BUCKET else COARSE_BUCKET
+    return -(-rows // step) * step
 
 
 def _needs_buckets(rows: Tensor) -> bool:

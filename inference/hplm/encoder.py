@@ -5,7 +5,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from inference.hplm.architecture import Architecture, make_activation
 from inference.hplm.artifact_files import (
@@ -18,13 +17,13 @@ from inference.hplm.artifact_files import (
     to_float32,
     write_weights,
 )
+from inference.hplm.attention import attention
 from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
+from inference.hplm.sequences import PackedSequences
 
 NO_PETS = SharedLayer({})
-
-MAX_UNFUSED_TOKENS = 256
-"""Longest text for which training on a CPU uses unfused attention."""
-MASKED_SCORE = -1e4
+Layout = Tensor | PackedSequences
+"""Where tokens are: a mask [B, T] bool over padded sequences, or how packed ones lie."""
 
 
 class EncoderBlock(nn.Module):
@@ -44,48 +43,23 @@ class EncoderBlock(nn.Module):
         self.output_norm = nn.LayerNorm(hidden, eps=architecture.eps)
         self.activation = make_activation(architecture.activation)
 
-    def forward(self, hidden: Tensor, mask: Tensor | None, pets: LayerPets = NO_PETS) -> Tensor:
-        """Hidden states [B, T, d] of hidden states [B, T, d].
-
-        mask [B, T] bool (true: a token); None for short sequences without padding, such as fragments.
-        Adapters follow the attention and the feed-forward block (paper, section 3.2.2).
-        """
-        attended = pets.linear("output", self.output, self._attend(hidden, mask, pets))
+    def forward(self, hidden: Tensor, layout: Layout | None, pets: LayerPets = NO_PETS) -> Tensor:
+        """States of the shape of `hidden`: [N, d] of packed sequences, or [B, T, d] with a mask [B, T] (true:
+        a token), None where every place holds a token and there are few of them. The adapters stand behind
+        the attention block and behind the feed-forward block (paper, section 3.2.2)."""
+        attended = pets.linear("output", self.output, self._attend(hidden, layout, pets))
         hidden = pets.norm("attention", self.attention_norm, attended + hidden)
         hidden = pets.adapt("adapter", hidden)
         inner = self.activation(pets.linear("expand", self.expand, hidden))
         outer = pets.linear("contract", self.contract, inner)
         return pets.adapt("output_adapter", pets.norm("output", self.output_norm, outer + hidden))
 
-    def _attend(self, hidden: Tensor, mask: Tensor | None, pets: LayerPets) -> Tensor:
-        def heads(place: str, module: nn.Linear) -> Tensor:
-            rows = pets.linear(place, module, hidden)
-            return rows.view(*hidden.shape[:2], self.heads, -1).transpose(1, 2)
-
-        value = heads("value", self.value)
-        if mask is None and hidden.shape[1] == 1:
-            return value.transpose(1, 2).flatten(2)
-        query, key = heads("query", self.query), heads("key", self.key)
-        if mask is None or _trains_on_cpu(hidden):
-            return _unfused_attention(query, key, value, mask).transpose(1, 2).flatten(2)
-        mixed = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask[:, None, None, :])
-        return mixed.transpose(1, 2).flatten(2)
-
-
-def _trains_on_cpu(hidden: Tensor) -> bool:
-    """Whether gradients of short texts are needed on a CPU, where the fused kernel's backward is slow."""
-    return torch.is_grad_enabled() and hidden.device.type == "cpu" and hidden.shape[1] <= MAX_UNFUSED_TOKENS
-
-
-def _unfused_attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-    """Attention [B, heads, T, d_head] of short sequences, without the fused kernel, which is for long ones.
-
-    On a CPU this takes 40% of the fused kernel's time for a few tokens, and 75% in training on sentences.
-    """
-    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2)).float()
-    if mask is not None:
-        scores = scores.masked_fill(~mask[:, None, None, :], MASKED_SCORE)
-    return torch.matmul(scores.softmax(-1).to(value.dtype), value)
+    def _attend(self, hidden: Tensor, layout: Layout | None, pets: LayerPets) -> Tensor:
+        if layout is None and hidden.shape[1] == 1:  # a token alone attends to itself
+            return pets.linear("value", self.value, hidden)
+        maps = {"query": self.query, "key": self.key, "value": self.value}
+        query, key, value = pets.linears(maps, hidden)
+        return attention(query, key, value, layout, self.heads)
 
 
 class Embeddings(nn.Module):
@@ -102,11 +76,12 @@ class Embeddings(nn.Module):
         self.norm = nn.LayerNorm(size, eps=architecture.eps)
         self.project = nn.Linear(size, hidden) if size != hidden else None
 
-    def forward(self, ids: Tensor, types: Tensor | None = None, *, first: int = 0) -> Tensor:
-        """Embeddings [B, T, d] of ids and types (default: 0) [B, T] int64. Positions start at `first`."""
-        start = self.offset + first
-        positions = torch.arange(start, start + ids.shape[1], device=ids.device)
-        total = self.words(ids) + self.positions(positions)
+    def forward(self, ids: Tensor, types: Tensor | None = None, positions: Tensor | None = None) -> Tensor:
+        """[..., d] of ids [...] int64; positions count from 0 along the last dimension unless they are given,
+        types default to 0."""
+        if positions is None:
+            positions = torch.arange(ids.shape[-1], device=ids.device)
+        total = self.words(ids) + self.positions(self.offset + positions)
         if self.types is not None:
             total = total + self.types(torch.zeros_like(ids) if types is None else types)
         normed: Tensor = self.norm(total)
@@ -127,14 +102,15 @@ class FullLower(nn.Module):
         self.embeddings = Embeddings(architecture)
         self.layers = build_blocks(architecture, count)
 
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor | None = None) -> Tensor:
-        """Hidden states [B, T, d] at the cut.
-
-        ids and types (default: zeros) [B, T] int64; mask [B, T] bool (true: a token).
-        """
-        hidden: Tensor = self.embeddings(ids, types)
+    def forward(self, ids: Tensor, layout: Layout, types: Tensor | None = None) -> Tensor:
+        """Hidden states at the cut: [N, d] of packed `ids` [N] int64, or [B, T, d] of `ids` [B, T] with a
+        mask [B, T] bool (true: a token); `types` are of the shape of `ids` (default: zeros)."""
+        positions = None
+        if isinstance(layout, PackedSequences):
+            positions = torch.from_numpy(layout.positions).to(ids.device)
+        hidden: Tensor = self.embeddings(ids, types, positions)
         for layer in self.layers:
-            hidden = layer(hidden, mask)
+            hidden = layer(hidden, layout)
         return hidden
 
     @property
@@ -191,27 +167,28 @@ class UpperLayers(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def step(self, index: int, hidden: Tensor, mask: Tensor, pets: Pets | None) -> Tensor:
-        """Hidden states [B, T, d] after upper layer `index` with the PETs."""
-        result: Tensor = self.layers[index](hidden, mask, NO_PETS if pets is None else pets.layer(index))
+    def step(self, index: int, hidden: Tensor, layout: Layout, pets: Pets | None) -> Tensor:
+        """Upper layer `index` alone, as the PETs change it; the shape stays."""
+        result: Tensor = self.layers[index](hidden, layout, NO_PETS if pets is None else pets.layer(index))
         return result
 
     def forward(
         self,
         hidden: Tensor,
-        mask: Tensor,
+        layout: Layout,
         pets: Pets | None = None,
         before_layer: Callable[[int], None] = lambda _: None,
     ) -> Tensor:
-        """Final hidden states [B, T, d] of states [B, T, d] at the cut; mask [B, T] bool (true: a token).
+        """Final states of token states at the cut: [N, d] of packed sequences, or [B, T, d] with a mask
+        [B, T] bool (true: a token).
 
-        The result has the dtype of the layers. It is undefined where ``mask`` is false. ``before_layer`` is
-        called with the index of each layer.
+        `hidden` is cast to the layers' own type. What comes out where a mask is false means nothing.
+        `before_layer` is called with the index of each layer before it is computed.
         """
         hidden = hidden.to(self.dtype)
         for index in range(len(self.layers)):
             before_layer(index)
-            hidden = self.step(index, hidden, mask, pets)
+            hidden = self.step(index, hidden, layout, pets)
         return hidden
 
     @classmethod

@@ -1,7 +1,8 @@
 """Output heads of hPLMs, and the batched application of many heads."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.hplm.errors import HplmError
+from inference.hplm.sequences import PackedSequences
 
 Pooling = Literal["cls", "cls_mean", "token"]
 POOLINGS: Final[tuple[Pooling, ...]] = ("cls", "cls_mean", "token")
@@ -141,108 +143,36 @@ def _token_mean(hidden: Tensor, mask: Tensor) -> Tensor:
     return kept.sum(1, dtype=torch.float32) / mask.sum(1, keepdim=True)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchedHeads:
-    """The stacked heads of a batch, padded with zeros: weight [H, w, C], bias [H, 1, C], float32.
-
-    widths, poolings: outputs and pooling of each head. row_index [B]: the head of each row. inners: the
-    hidden layers by head.
-    """
-
-    weight: Tensor
-    bias: Tensor
-    widths: tuple[int, ...]
-    poolings: tuple[Pooling, ...]
-    row_index: tuple[int, ...]
-    inners: Mapping[int, HeadLayer] = field(default_factory=dict)
-
-    @classmethod
-    def stack(cls, heads: Sequence[Head], row_index: Sequence[int]) -> "BatchedHeads":
-        """Stack `heads`; row b of the batch uses `heads[row_index[b]]`."""
-        widths = tuple(head.num_labels for head in heads)
-        widest, inputs = max(widths), max(head.weight.shape[1] for head in heads)
-
-        weight = heads[0].weight.new_zeros(len(heads), inputs, widest, dtype=torch.float32)
-        bias = weight.new_zeros(len(heads), 1, widest)
-        for at, head in enumerate(heads):
-            weight[at, : head.weight.shape[1], : head.num_labels] = head.weight.T
-            bias[at, 0, : head.num_labels] = head.bias
-        poolings = tuple(head.pooling for head in heads)
-        inners = {at: head.inner for at, head in enumerate(heads) if head.inner}
-        return cls(weight, bias, widths, poolings, tuple(int(i) for i in row_index), inners)
-
-    def to(self, device: torch.device) -> "BatchedHeads":
-        """A copy on `device`."""
-        inners = {
-            at: replace(inner, weight=inner.weight.to(device), bias=inner.bias.to(device))
-            for at, inner in self.inners.items()
-        }
-        return replace(self, weight=self.weight.to(device), bias=self.bias.to(device), inners=inners)
-
-    def apply(self, hidden: Tensor, mask: Tensor) -> "BatchLogits":
-        """The logits of all rows, on the device, from final states [B, T, d] and mask [B, T] bool."""
-        per_token = [self.poolings[index] == "token" for index in self.row_index]
-        texts = [b for b, token in enumerate(per_token) if not token]
-        tokens = [b for b, token in enumerate(per_token) if token]
-        widths = tuple(self.widths[index] for index in self.row_index)
-        return BatchLogits(
-            self._text_logits(hidden, mask, texts),
-            self._token_logits(hidden, tokens),
-            tuple(texts),
-            tuple(tokens),
-            widths,
-        )
-
-    def _text_logits(self, hidden: Tensor, mask: Tensor, rows: list[int]) -> Tensor:
-        """Logits [Bc, 1, C] of the rows whose heads read one vector for the text."""
-        at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
-        if self.weight.shape[1] > hidden.shape[2]:
-            features = pool(hidden.index_select(0, at), mask.index_select(0, at), "cls_mean")
-        else:
-            features = pool(hidden[:, :1].index_select(0, at), mask, "cls")
-        return self._outputs(features[:, None], rows, self.weight)
-
-    def _token_logits(self, hidden: Tensor, rows: list[int]) -> Tensor:
-        """Logits [Bt, T, C] of the rows whose heads read each token."""
-        at = torch.tensor(rows, dtype=torch.int64, device=hidden.device)
-        states = hidden.index_select(0, at).float()
-        return self._outputs(states, rows, self.weight[:, : hidden.shape[2]])
-
-    def _outputs(self, features: Tensor, rows: list[int], weight: Tensor) -> Tensor:
-        for number, inner in self.inners.items():
-            features = _apply_inner(
-                inner, features, [at for at, b in enumerate(rows) if self.row_index[b] == number]
-            )
-        heads = torch.tensor([self.row_index[b] for b in rows], dtype=torch.int64, device=features.device)
-        return torch.baddbmm(self.bias.index_select(0, heads), features, weight.index_select(0, heads))
+def apply_heads(
+    heads: Sequence[Head], hidden: Tensor, sequences: PackedSequences
+) -> list[NDArray[np.float32]]:
+    """The outputs of each packed sequence, from final states [N, d], by its own head: [C] of a text, [T, C]
+    of its tokens. Neighbours that share a head are computed together. Waits for the device."""
+    outputs: list[Tensor] = []
+    row = 0
+    for _, group in groupby(heads, key=id):
+        head, *others = group
+        count = 1 + len(others)
+        features = [_features(hidden[begin:end], head.pooling) for begin, end in sequences.bounds(row, count)]
+        together = head.to(hidden.device).apply(torch.cat(features))
+        outputs += torch.split(together, [len(part) for part in features])
+        row += count
+    flat = torch.cat([output.flatten() for output in outputs]).cpu()
+    found = [part.numpy() for part in torch.split(flat, [output.numel() for output in outputs])]
+    return [
+        part.reshape(-1, head.num_labels) if head.pooling == "token" else part
+        for head, part in zip(heads, found, strict=True)
+    ]
 
 
-def _apply_inner(inner: HeadLayer, features: Tensor, rows: list[int]) -> Tensor:
-    """Features [B, T, w], of which the first d of `rows` went through the hidden layer."""
-    if not rows:
-        return features
-    at = torch.tensor(rows, dtype=torch.int64, device=features.device)
-    mine, width = features.index_select(0, at), len(inner.bias)
-    changed = torch.cat([inner.apply(mine[..., :width]), mine[..., width:]], dim=-1)
-    return features.index_copy(0, at, changed)
+def _features(hidden: Tensor, pooling: Pooling) -> Tensor:
+    """What a head reads of one sequence's final states [T, d], fp32: [1, w], or [T, d] for "token"."""
+    if pooling == "token":
+        return hidden.float()
+    first = hidden[:1].float()
+    return first if pooling == "cls" else torch.cat([first, mean_state(hidden)[None]], dim=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchLogits:
-    """The logits of a batch: `texts` [Bc, 1, C] and `tokens` [Bt, T, C], with their rows of the batch."""
-
-    texts: Tensor
-    tokens: Tensor
-    text_rows: tuple[int, ...]
-    token_rows: tuple[int, ...]
-    widths: tuple[int, ...]
-
-    def rows(self, lengths: Sequence[int]) -> list[NDArray[np.float32]]:
-        """The logits of each row without padding, [C] or [length, C]. Synchronizes with the device."""
-        found: dict[int, NDArray[np.float32]] = {}
-        texts, tokens = self.texts.detach().cpu().numpy(), self.tokens.detach().cpu().numpy()
-        for at, row in enumerate(self.text_rows):
-            found[row] = texts[at, 0, : self.widths[row]]
-        for at, row in enumerate(self.token_rows):
-            found[row] = tokens[at, : lengths[row], : self.widths[row]]
-        return [found[row] for row in range(len(self.widths))]
+def mean_state(hidden: Tensor) -> Tensor:
+    """The mean [d] fp32 of a sequence's final states [T, d]."""
+    return hidden.mean(0, dtype=torch.float32)

@@ -125,7 +125,8 @@ class LocalLower(nn.Module):
         before, after = level_extent(level, self.n)
         centre = window_extent(self.n)[0]
         first, end = centre - before, centre + after + 1
-        hidden: Tensor = self.embeddings(fragments[:, first:end], first=first)
+        positions = torch.arange(first, end, device=fragments.device)
+        hidden: Tensor = self.embeddings(fragments[:, first:end], positions=positions)
         for layer in self.layers:
             hidden = layer(hidden, None)
         own = hidden[:, before : before + 1]

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm.compose import Composition, PackedLayout, compose_packed, concatenate, source_vectors
+from inference.hplm.encoder import FullLower
 from inference.hplm.miss_policy import MissHandling
 from inference.hplm.plot_lookup import (
     HitCounts,
@@ -22,6 +23,7 @@ from inference.hplm.plot_lookup import (
     TextBatch,
     lookup,
 )
+from inference.hplm.sequences import PackedSequences
 
 FRAGMENT_BATCH = 2048
 """Fragments that are computed at a time."""
@@ -29,14 +31,14 @@ FRAGMENT_BATCH = 2048
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LowerLayersOutput:
-    """Hidden states of B texts at the cut, and how they were made.
+    """Hidden states of B packed texts at the cut, and how they were made.
 
-    states [B, T, d] and mask [B, T] bool (true: a token) are on the device. counts, missed (fragments [M, n]
+    states [N, d] are on the device, sequences say where each text lies. counts, missed (fragments [M, n]
     int64 that no table holds) and token_levels (see `LookupPart`; None if not requested) are per text.
     """
 
     states: Tensor
-    mask: Tensor
+    sequences: PackedSequences
     counts: list[HitCounts]
     missed: list[Ids]
     token_levels: list[Levels | None]
@@ -65,23 +67,21 @@ def finish_lower_states(result: LookupResult, dtype: torch.dtype = torch.float32
 
     Moves the table rows to the device, computes what is missing, and composes both to states.
     """
-    texts, device = result.texts, result.parts[0].lower.device
-    lengths = torch.tensor([len(row) for row in texts.ids], device=device)
-    mask = torch.arange(texts.max_length, device=device) < lengths[:, None]
-    buffer = _StateBuffer(texts, mask, dtype)
+    texts = result.texts
+    buffer = _StateBuffer(PackedSequences.of(texts.ids), dtype)
     for part in result.parts:
         if part.layout:
-            buffer.write_composed(part, part.layout)
+            buffer.write(part.looked_up, _composed_states(part, part.layout))
         if part.full_context:
-            buffer.write_full_context(part)
+            buffer.write(part.full_context, _full_context_states(texts, part))
     assert buffer.states is not None
     counts = {at: count for part in result.parts for at, count in part.counts.items()}
-    missed = {at: fragments for part in result.parts for at, fragments in part.missed.items()}
+    missed = {at: lacking for part in result.parts for at, lacking in part.missed.items()}
     token_levels = {at: levels for part in result.parts for at, levels in part.token_levels.items()}
     every = range(len(texts.ids))
     return LowerLayersOutput(
         buffer.states,
-        mask,
+        buffer.sequences,
         [counts[at] for at in every],
         [missed[at] for at in every],
         [token_levels.get(at) for at in every],
@@ -89,49 +89,44 @@ def finish_lower_states(result: LookupResult, dtype: torch.dtype = torch.float32
 
 
 class _StateBuffer:
-    """The states [B, T, d] of a batch, written part by part."""
+    """The states [N, d] of a packed batch, written part by part."""
 
-    def __init__(self, texts: TextBatch, mask: Tensor, dtype: torch.dtype) -> None:
+    def __init__(self, sequences: PackedSequences, dtype: torch.dtype) -> None:
         self.states: Tensor | None = None
-        self._texts, self._mask, self._dtype = texts, mask, dtype
+        self.sequences, self._dtype = sequences, dtype
 
-    def write_composed(self, part: LookupPart, layout: PackedLayout) -> None:
-        """Write the states of the texts that are composed from fragments."""
-        lower, max_length = part.lower, self._texts.max_length
-        composition = lower.composition or lower.chain.composition.to(lower.device)
-        states = compose_packed(_source_vectors(part, layout, composition), layout, composition)
-        if len(states) == self._mask.numel():  # all texts of the batch, without padding
-            self.states = states.to(self._dtype).view(*self._mask.shape, -1)
+    def write(self, texts: list[int], states: Tensor) -> None:
+        """Write the states [T, d] of these texts, which follow one another."""
+        states = states.to(self._dtype)
+        if len(texts) == len(self.sequences.lengths):
+            self.states = states
             return
-        shift = np.array(part.looked_up) * max_length - layout.starts
-        positions = np.arange(len(states)) + np.repeat(shift, layout.lengths)
-        self._write(torch.from_numpy(positions).to(lower.device), states)
-
-    def write_full_context(self, part: LookupPart) -> None:
-        """Write the states of the texts that the root's own lower layers compute."""
-        assert part.lower.full is not None
-        mask = self._mask[torch.tensor(part.full_context, device=self._mask.device)]
-        tokens = int(mask.sum(1).max())
-        mask = mask[:, :tokens]
-        ids, types = (
-            self._pad([rows[at] for at in part.full_context], tokens)
-            for rows in (self._texts.ids, self._texts.types)
-        )
-        states = part.lower.full(ids, mask, types).float()
-        starts = torch.tensor(part.full_context, device=mask.device)[:, None] * self._texts.max_length
-        self._write((starts + torch.arange(tokens, device=mask.device))[mask], states[mask])
-
-    def _write(self, positions: Tensor, states: Tensor) -> None:
-        """Write states [N, d] to positions [N] int64 of the flattened batch [B * T]."""
         if self.states is None:
-            self.states = states.new_zeros(*self._mask.shape, states.shape[1], dtype=self._dtype)
-        self.states.view(-1, states.shape[1])[positions] = states.to(self._dtype)
+            self.states = states.new_empty(self.sequences.tokens, states.shape[1])
+        positions = torch.from_numpy(self.sequences.tokens_of(texts)).to(states.device)
+        self.states.index_copy_(0, positions, states)
 
-    def _pad(self, rows: Sequence[Ids], tokens: int) -> Tensor:
-        padded = np.zeros((len(rows), tokens), dtype=np.int64)
-        for number, row in enumerate(rows):
-            padded[number, : len(row)] = row
-        return torch.from_numpy(padded).to(self._mask.device)
+
+def _composed_states(part: LookupPart, layout: PackedLayout) -> Tensor:
+    """The states of the texts that are composed from fragments."""
+    lower = part.lower
+    composition = lower.composition or lower.chain.composition.to(lower.device)
+    return compose_packed(_source_vectors(part, layout, composition), layout, composition)
+
+
+def _full_context_states(texts: TextBatch, part: LookupPart) -> Tensor:
+    """The states of the texts that the root's own lower layers compute."""
+    assert part.lower.full is not None
+    ids, types = ([rows[at] for at in part.full_context] for rows in (texts.ids, texts.types))
+    return full_states(part.lower.full, ids, types)
+
+
+def full_states(full: FullLower, ids: Sequence[Ids], types: Sequence[Ids]) -> Tensor:
+    """States [N, d] at the cut of texts, each [T] int64, computed with full context."""
+    device = full.word_embeddings.device
+    packed_ids, packed_types = (torch.from_numpy(np.concatenate(kind)).to(device) for kind in (ids, types))
+    states: Tensor = full(packed_ids, PackedSequences.of(ids), packed_types)
+    return states
 
 
 def _source_vectors(part: LookupPart, layout: PackedLayout, composition: Composition) -> Tensor:

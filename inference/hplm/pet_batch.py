@@ -1,14 +1,14 @@
-"""Applies PETs within the layers: many in a batch (paper, section 6.3), or one for all rows."""
+"""PETs at work inside a layer: one for all tokens, or one for each segment (paper, section 6.3)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from inference.hplm.bucketed_linear import linear
+from inference.hplm.bucketed_linear import bucket_size, linear
 from inference.hplm.pets import PackedPet, PetLayout
 
 MERGE_THRESHOLD = 4
@@ -19,10 +19,13 @@ A CPU training step of 16 texts of 128 tokens with a hidden size of 384 then tak
 
 
 class LayerPets(Protocol):
-    """The PETs of one layer. Hidden states are [B, T, size]."""
+    """What one layer asks of the PETs while it computes; hidden states are [..., width] throughout."""
 
     def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
         """Apply the linear layer `module`, which is at `place`, with the PETs."""
+
+    def linears(self, modules: Mapping[str, nn.Linear], hidden: Tensor) -> list[Tensor]:
+        """The maps at these places, in the order of PLACES, of one input."""
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
         """Apply the layer norm `module` with the PETs."""
@@ -65,6 +68,9 @@ class SharedLayer:
         update = functional.linear(functional.linear(hidden, a), b)
         return functional.linear(hidden, module.weight, bias) + update
 
+    def linears(self, modules: Mapping[str, nn.Linear], hidden: Tensor) -> list[Tensor]:
+        return [self.linear(place, module, hidden) for place, module in modules.items()]
+
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
         shift = self.weights.get(f"norm.{name}.weight")
         if shift is None:
@@ -81,164 +87,159 @@ class SharedLayer:
         return hidden + functional.linear(narrow, self.weights[f"{part}.up_w"], self.weights[f"{part}.up_b"])
 
 
-class BatchedPets:
-    """The PETs of a batch, one for each row.
+class SegmentPets:
+    """The PETs of a packed batch: of each segment, the neighbouring tokens of one hPLM, its own.
 
-    PETs of the same layout form a group, which computes only on its rows. The weights of a layer are gathered
-    on the device by `load`, or else on first use.
+    A segment's products are computed for its tokens alone and added to those of the shared weights in place:
+    a token whose PET lacks a part does not pay for it. The numbers of a layer are copied to the device when
+    `load` asks for them, or at last when the layer does.
     """
 
-    def __init__(self, groups: Sequence["PetGroup"], device: torch.device) -> None:
-        self._groups = [group for group in groups if group.index and group.layout.width]
-        self._device = device
-        self._loaded: dict[int, BatchedLayer] = {}
-
-    @classmethod
-    def stack(
-        cls,
-        pets: Sequence[PackedPet],
-        row_index: Sequence[int],
-        device: torch.device | str = "cpu",
-    ) -> "BatchedPets":
-        """The PETs of a batch; row b uses `pets[row_index[b]]`. All are of one root."""
-        by_layout: dict[PetLayout, list[int]] = {}
-        for number, pet in enumerate(pets):
-            by_layout.setdefault(pet.layout, []).append(number)
-        where = torch.device(device)
-        groups = [PetGroup.of(pets, numbers, row_index, where) for numbers in by_layout.values()]
-        return cls(groups, where)
-
-    def load(self, index: int) -> list[Tensor]:
-        """The groups' rows [rows of the group, width] of layer `index` on the device. Safe to repeat, not to
-        run twice at once."""
-        return [group.rows for group in self.layer(index).groups]
-
-    def layer(self, index: int) -> "BatchedLayer":
-        if index not in self._loaded:
-            parts = [LayerGroup.of(group, index, self._device) for group in self._groups]
-            self._loaded[index] = BatchedLayer(parts)
-        return self._loaded[index]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PetGroup:
-    """The PETs of one layout.
-
-    members: their rows of the batch [M] int64, None for all rows. index: the PET of each of these rows.
-    """
-
-    pets: list[PackedPet]
-    members: Tensor | None
-    index: list[int]
+    def __init__(self, segments: Sequence["PetSegment"], tokens: int, device: torch.device) -> None:
+        self._segments = [segment for segment in segments if segment.pet.layout.width]
+        self._tokens, self._device = tokens, device
+        self._rows: dict[int, list[Tensor]] = {}
+        self._buckets = device.type == "cpu"
 
     @classmethod
     def of(
-        cls, pets: Sequence[PackedPet], numbers: list[int], row_index: Sequence[int], device: torch.device
-    ) -> "PetGroup":
-        """The group of the PETs with these indices."""
-        own = {number: at for at, number in enumerate(numbers)}
-        members = [row for row, number in enumerate(row_index) if number in own]
-        index = [own[row_index[row]] for row in members]
-        all_rows = len(members) == len(row_index)
-        return cls(
-            [pets[number] for number in numbers],
-            None if all_rows else torch.tensor(members, dtype=torch.int64, device=device),
-            index,
+        cls, pets: Sequence[PackedPet], lengths: Sequence[int], device: torch.device | str = "cpu"
+    ) -> "SegmentPets":
+        """Of sequences of `lengths` tokens, the pet of each; neighbours that share one form a segment."""
+        segments: list[PetSegment] = []
+        end = 0
+        for pet, length in zip(pets, lengths, strict=True):
+            begin, end = end, end + length
+            if segments and segments[-1].pet is pet:
+                segments[-1] = replace(segments[-1], end=end)
+            else:
+                segments.append(PetSegment(pet, begin, end))
+        return cls(segments, end, torch.device(device))
+
+    def load(self, index: int) -> list[Tensor]:
+        """The segments' rows [width] of layer `index` on the device. Safe to repeat, not to run twice at
+        once."""
+        if index not in self._rows:
+            self._rows[index] = [segment.pet.rows[index] for segment in self._segments]
+            if self._device.type != "cpu":
+                self._rows[index] = [self._copied(row) for row in self._rows[index]]
+        return self._rows[index]
+
+    def layer(self, index: int) -> "SegmentLayer":
+        return SegmentLayer(
+            [
+                LayerSegment(
+                    segment.pet.layout, row, segment.begin, segment.end, self._window(segment, row.dtype)
+                )
+                for segment, row in zip(self._segments, self.load(index), strict=True)
+            ]
         )
 
-    @property
-    def layout(self) -> PetLayout:
-        return self.pets[0].layout
+    def _copied(self, row: Tensor) -> Tensor:
+        # An accelerator copies beside its computing from pinned memory alone. PyTorch lends that from a pool,
+        # and does not lend it again before the copy is done.
+        return row.pin_memory().to(self._device, non_blocking=True)
 
-    def rows_of(self, layer: int, device: torch.device) -> Tensor:
-        """The flat weights [M, width] of one layer, for each row of the group."""
-        if len(self.pets) == 1:  # no copy for each row
-            alone = self.pets[0].rows[layer : layer + 1].to(device)
-            return alone.expand(len(self.index), -1)
-        rows = [pet.rows[layer] for pet in self.pets]
-        if device.type == "cpu":
-            return self._gather_on_cpu(rows)
-        # Only copies from pinned memory overlap with computation. PyTorch reuses the memory after the copy.
-        pinned = torch.empty(len(rows), self.layout.width, dtype=rows[0].dtype, pin_memory=True)
-        torch.stack(rows, out=pinned)
-        return pinned.to(device, non_blocking=True)[torch.tensor(self.index, device=device)]
-
-    def _gather_on_cpu(self, rows: list[Tensor]) -> Tensor:
-        # By NumPy: PyTorch would use its threads, which compute the previous batch.
-        gathered = torch.empty(len(self.index), self.layout.width, dtype=rows[0].dtype)
-        into, each = gathered.view(torch.uint8).numpy(), [row.view(torch.uint8).numpy() for row in rows]
-        for at, number in enumerate(self.index):
-            into[at] = each[number]
-        return gathered
+    def _window(self, segment: "PetSegment", dtype: torch.dtype) -> tuple[int, int]:
+        """The tokens that are computed for a segment: its own, and as many others as make the shape of the
+        product one of few. What is computed of others is dropped."""
+        size = bucket_size(segment.end - segment.begin) if self._buckets and dtype != torch.float32 else 0
+        if size <= segment.end - segment.begin or size > self._tokens:
+            return segment.begin, segment.end
+        begin = min(segment.begin, self._tokens - size)
+        return begin, begin + size
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LayerGroup:
-    """One layer of a group: flat weights `rows` [M, width], and their views `tensors` [M, ...] by name."""
+class PetSegment:
+    """Tokens `begin` to `end` of a packed batch, which use one PET."""
 
-    group: PetGroup
-    rows: Tensor
-    tensors: dict[str, Tensor]
+    pet: PackedPet
+    begin: int
+    end: int
 
-    @classmethod
-    def of(cls, group: PetGroup, index: int, device: torch.device) -> "LayerGroup":
-        rows = group.rows_of(index, device)
-        return cls(group, rows, group.layout.views(rows))
 
-    def select(self, hidden: Tensor) -> Tensor:
-        """The group's rows [M, ...] of [B, ...]."""
-        members = self.group.members
-        return hidden if members is None else hidden.index_select(0, members)
+@dataclass(frozen=True, slots=True, eq=False)
+class LayerSegment:
+    """What one layer asks of a segment: the `row` [width] of its PET, its tokens `begin` to `end`, and the
+    `window` of tokens that are computed."""
 
-    def insert(self, batch: Tensor, own: Tensor) -> Tensor:
-        """The batch [B, ...] with the group's rows replaced by `own` [M, ...]."""
-        members = self.group.members
-        return own if members is None else batch.index_copy(0, members, own)
+    layout: PetLayout
+    row: Tensor
+    begin: int
+    end: int
+    window: tuple[int, int]
+
+    def tensor(self, name: str) -> Tensor | None:
+        """The PET's tensor of that name, None where it has none."""
+        return self.layout.view(self.row, name)
+
+    def tokens(self, states: Tensor) -> Tensor:
+        """The segment's own part of states [N, ...]."""
+        return states[self.begin : self.end]
+
+    def computed(self, states: Tensor) -> Tensor:
+        """The part of states [N, ...] that is computed for the segment."""
+        return states[slice(*self.window)]
+
+    def add(self, to: Tensor, update: Tensor) -> None:
+        """Add the segment's own part of an update of its window to states [N, ...]."""
+        begin = self.begin - self.window[0]
+        self.tokens(to).add_(update[begin : begin + self.end - self.begin])
+
+    def change(self, results: Mapping[str, Tensor], hidden: Tensor) -> None:
+        """Add the low-rank updates and biases of these maps to their results [N, out] of `hidden` [N, in]."""
+        down, changed = self.layout.shrink(self.row, results)
+        if down is not None:
+            narrow = functional.linear(self.computed(hidden), down).chunk(len(changed), 1)
+            for place, part in zip(changed, narrow, strict=True):
+                up, bias = self.tensor(f"lora.{place}.b"), self.tensor(f"bias.{place}")
+                assert up is not None
+                self.add(results[place], functional.linear(part, up, bias))
+        for place in results.keys() - set(changed):
+            if (bias := self.tensor(f"bias.{place}")) is not None:
+                self.tokens(results[place]).add_(bias)
+
+    def add_adapter(self, part: str, hidden: Tensor) -> None:
+        """Add what the adapters of that name make of `hidden` [N, d] to it (paper, equation 1)."""
+        down, down_b, up, up_b = (self.tensor(f"{part}.{name}") for name in _ADAPTER)
+        if down is not None and up is not None:
+            narrow = functional.linear(self.computed(hidden), down, down_b).relu_()
+            self.add(hidden, functional.linear(narrow, up, up_b))
 
 
 @dataclass(frozen=True, slots=True)
-class BatchedLayer:
-    """One layer of `BatchedPets`."""
+class SegmentLayer:
+    """One layer of `SegmentPets`; hidden states are [N, width]."""
 
-    groups: list[LayerGroup]
+    segments: list[LayerSegment]
+
+    def linears(self, modules: Mapping[str, nn.Linear], hidden: Tensor) -> list[Tensor]:
+        results = {place: linear(hidden, module.weight, module.bias) for place, module in modules.items()}
+        for segment in self.segments:
+            segment.change(results, hidden)
+        return [*results.values()]
 
     def linear(self, place: str, module: nn.Linear, hidden: Tensor) -> Tensor:
-        result = linear(hidden, module.weight, module.bias)
-        for group in self.groups:
-            a, b, bias = (group.tensors.get(f"{kind}.{place}{end}") for kind, end in _LINEAR)
-            if a is None and bias is None:
-                continue
-            own = group.select(result)
-            if a is not None and b is not None:
-                own = torch.baddbmm(own, torch.bmm(group.select(hidden), a), b)
-            result = group.insert(result, own if bias is None else own + bias)
-        return result
+        return self.linears({place: module}, hidden)[0]
 
     def norm(self, name: str, module: nn.LayerNorm, hidden: Tensor) -> Tensor:
-        changed = [group for group in self.groups if f"norm.{name}.weight" in group.tensors]
-        if any(group.group.members is not None for group in changed) or not changed:
-            plain: Tensor = module(hidden)
-        else:
-            plain = hidden
-        for group in changed:
-            weight, bias = group.tensors.get(f"norm.{name}.weight"), group.tensors.get(f"norm.{name}.bias")
-            assert weight is not None
-            assert bias is not None
-            own = functional.layer_norm(group.select(hidden), module.normalized_shape, None, None, module.eps)
-            plain = group.insert(plain, torch.addcmul(module.bias + bias, own, module.weight + weight))
-        return plain
-
-    def adapt(self, part: str, hidden: Tensor) -> Tensor:
-        result = hidden
-        for group in self.groups:
-            down, down_b, up, up_b = (group.tensors.get(f"{part}.{name}") for name in _ADAPTER)
-            if down is None or down_b is None or up is None or up_b is None:
-                continue
-            own = group.select(hidden)
-            narrow = torch.baddbmm(down_b, own, down).relu_()
-            result = group.insert(result, torch.baddbmm(own + up_b, narrow, up))
+        result: Tensor = module(hidden)
+        normed: Tensor | None = None
+        for segment in self.segments:
+            weight, bias = (segment.tensor(f"norm.{name}.{kind}") for kind in ("weight", "bias"))
+            if weight is not None and bias is not None:
+                if normed is None:
+                    normed = functional.layer_norm(hidden, module.normalized_shape, eps=module.eps)
+                changed = torch.addcmul(module.bias + bias, segment.tokens(normed), module.weight + weight)
+                segment.tokens(result).copy_(changed)
         return result
 
+    def adapt(self, part: str, hidden: Tensor) -> Tensor:
+        """As `LayerPets.adapt`; `hidden` itself is changed."""
+        for segment in self.segments:
+            segment.add_adapter(part, hidden)
+        return hidden
 
-_LINEAR = (("lora", ".a"), ("lora", ".b"), ("bias", ""))
+
 _ADAPTER = ("down_w", "down_b", "up_w", "up_b")

@@ -1,6 +1,7 @@
 """PETs (parameter-efficient deltas of the upper layers): adapters, LoRA, biases and layer norms."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
 from typing import Any, Final
@@ -155,28 +156,41 @@ def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple
 
 @dataclass(frozen=True)
 class PetLayout:
-    """The layout of a PET's tensors in one flat row for each layer.
-
-    Matrices are stored as [in, out], ready for a matmul from the right; everything else as [1, width].
-    """
+    """Where in a layer's row of numbers each tensor of such a PET lies, as it was trained. Down-projections
+    of maps that read the same input lie side by side, so that one product computes them all."""
 
     spec: PetSpec
     shape: UpperShape
 
     @cached_property
-    def offsets(self) -> dict[str, tuple[int, int, int]]:
-        """By name: the index of the first element, and the two sizes."""
+    def offsets(self) -> dict[str, tuple[int, tuple[int, ...]]]:
+        """By name: the index of the first element, and the shape in one layer."""
         found, start = {}, 0
-        for name, (_, *size) in tensor_shapes(self.spec, self.shape):
-            rows, columns = (size[1], size[0]) if len(size) == 2 else (1, size[0])
-            found[name] = (start, rows, columns)
-            start += rows * columns
+        shapes = {name: size for name, (_, *size) in tensor_shapes(self.spec, self.shape)}
+        down = [f"lora.{place}.a" for place in PLACES if f"lora.{place}.a" in shapes]
+        for name in [*down, *(name for name in shapes if name not in down)]:
+            found[name] = (start, tuple(shapes[name]))
+            start += math.prod(shapes[name])
         return found
 
     @cached_property
     def width(self) -> int:
-        """The number of elements of a row."""
-        return sum(rows * columns for _, rows, columns in self.offsets.values())
+        """Elements of a layer's row."""
+        return sum(math.prod(shape) for _, shape in self.offsets.values())
+
+    def view(self, row: Tensor, name: str) -> Tensor | None:
+        """The tensor of that name in a layer's row [width], without a copy; None where the PET has none."""
+        place = self.offsets.get(name)
+        return None if place is None else _view(row, *place)
+
+    def shrink(self, row: Tensor, places: Collection[str]) -> tuple[Tensor | None, list[str]]:
+        """The down-projections [k r, in] of the k maps among `places` that have a low-rank update, and which
+        these are; None for none. `places` read one input and stand in the order of PLACES."""
+        changed = [place for place in places if f"lora.{place}.a" in self.offsets]
+        if not changed:
+            return None, changed
+        start, (rank, inputs) = self.offsets[f"lora.{changed[0]}.a"]
+        return _view(row, start, (len(changed) * rank, inputs)), changed
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object for `from_json`."""
@@ -188,30 +202,26 @@ class PetLayout:
         spec = {**stored["pet"], "lora_places": tuple(stored["pet"]["lora_places"])}
         return _shared_layout(PetSpec(**spec), UpperShape(**stored["shape"]))
 
-    def views(self, flat: Tensor) -> dict[str, Tensor]:
-        """The tensors by name, [A, in, out], as views of rows [A, width] of one layer."""
-        return {
-            name: torch.unflatten(flat[:, start : start + rows * columns], 1, (rows, columns))
-            for name, (start, rows, columns) in self.offsets.items()
-        }
+
+def _view(row: Tensor, start: int, shape: tuple[int, ...]) -> Tensor:
+    strides = (shape[1], 1) if len(shape) == 2 else (1,)
+    return row.as_strided(shape, strides, row.storage_offset() + start)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PackedPet:
-    """A PET as flat rows [L, width] on the CPU."""
+    """One PET in its layout: rows [L, width]."""
 
     layout: PetLayout
     rows: Tensor
 
     @classmethod
     def of(cls, pet: PetWeights, dtype: torch.dtype) -> "PackedPet":
-        """The packed copy of a PET in `dtype`."""
+        """A copy of the PET in that type, on the host."""
         layout = _shared_layout(pet.spec, pet.shape)
         rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype)
-        for name, (start, into, out) in layout.offsets.items():
-            value = pet.weights[name]
-            transposed = value.transpose(1, 2) if value.dim() == 3 else value[:, None]
-            torch.unflatten(rows[:, start : start + into * out], 1, (into, out)).copy_(transposed)
+        for name, (start, shape) in layout.offsets.items():
+            rows[:, start : start + math.prod(shape)] = pet.weights[name].flatten(1)
         return cls(layout, rows)
 
 

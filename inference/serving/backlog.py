@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from inference.engine.batcher import BatchLimits, next_batch, rows_in
+from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.executor import Executor
 from inference.engine.fairness import FairShares
 from inference.engine.rows import Answered, Outcome, Row
@@ -73,8 +73,9 @@ class Backlog:
         return expired
 
     def take(self, limits: BatchLimits, *, briefly: bool = False) -> Batch | None:
-        """Take out the next batch: the row that is due first, and others of the same root. They are charged
-        what they are expected to take, so that the next batch may be taken before this one is computed.
+        """Take out the next batch: the row that is due first, and others of the same root, those of a model
+        together. They are charged what they are expected to take, so that the next batch may be taken before
+        this one is computed.
         ``briefly``: no more rows than take little longer than one, for others may come meanwhile."""
         if not self._count:
             return None
@@ -83,7 +84,8 @@ class Backlog:
         window = self._window(limits)
         executor = window[0].ticket.route.executor
         lengths = [len(waiting.row) for waiting in window]
-        chosen = [window[at] for at in next_batch(lengths, limits, executor.costs)]
+        chosen = window[: batch_size(lengths, limits)]
+        chosen.sort(key=lambda waiting: (waiting.row.model.digest, len(waiting.row)))
         charged = [self._shares.charge(waiting.tenant, len(waiting.row)) for waiting in chosen]
         self._remove(set(chosen))
         return Batch(executor, chosen, charged)
@@ -104,12 +106,13 @@ class Backlog:
         self._shares.learn(sum(lengths), 1000 * sum(map(_seconds, answered)))
         # Loading an adapter is no part of what a batch of that shape always takes.
         computing = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
-        batch.executor.costs.learn(len(lengths), max(lengths), computing)
+        batch.executor.costs.learn(sum(lengths), computing)
 
     def _brief(self, limits: BatchLimits) -> BatchLimits:
         first = next(self._due(0))
-        rows = rows_in(STRETCH, len(first.row), limits, first.ticket.route.executor.costs)
-        return replace(limits, rows=max(1, rows))
+        return replace(
+            limits, rows=first.ticket.route.executor.costs.rows_in(STRETCH, len(first.row), limits)
+        )
 
     def _window(self, limits: BatchLimits) -> list[Waiting]:
         """The first rows in order of who is due, of the root of the very first, as many as that root may
@@ -118,8 +121,8 @@ class Backlog:
         lines = self._lines.values()
         longest = max(len(w.row) for line in lines for w in line if w.ticket.route.executor is executor)
         busy = max(1, sum(len(line) > 1 for line in lines))
-        in_order = self._due(longest * busy * rows_in(COMPANY, longest, limits, executor.costs))
-        return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.window))
+        in_order = self._due(longest * busy * executor.costs.rows_in(COMPANY, longest, limits))
+        return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.rows))
 
     def _due(self, ahead_tokens: int) -> Iterator[Waiting]:
         return self._shares.due(self._lines, tokens=lambda w: len(w.row), ahead_tokens=ahead_tokens)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 
 from inference.engine.batcher import BatchLimits
-from inference.engine.costs import PROFILE_S, Costs, profile
 from inference.engine.executor import Counters, Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pipeline import Pipeline
@@ -88,7 +87,6 @@ class Catalogue:
         misses: MissHandling | None = None,
         pipeline: Pipeline | None = None,
         metrics: WorkerMetrics | None = None,
-        profile_s: float = PROFILE_S,
         device_bytes: int = 0,
         limits: BatchLimits | None = None,
         ahead_s: float = 0.0,
@@ -113,7 +111,6 @@ class Catalogue:
             checksums=self._checksums,
         )
         self._device_bytes, self._limits = device_bytes, limits or BatchLimits()
-        self._profile_s = profile_s
         self._watcher = watcher
         nothing = Manifest(artifact_root=watcher.artifact_root)
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
@@ -327,9 +324,6 @@ class Catalogue:
     def _start(self, root: Root) -> Executor:
         executor = Executor(root, self.halves, self.cache, self.counters, self.pipeline)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
-        if self._profile_s:
-            table = profile(executor.warm_up, longest=root.config.max_tokens, budget_s=self._profile_s)
-            executor.costs = Costs(table)
         return executor
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
-from inference.engine.costs import PROFILE_S
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import MissHandling, MissPolicy
@@ -41,7 +40,6 @@ class WorkerSettings:
     """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts,
     ``stuck_s`` how long the loop may take for one turn before the process ends itself;
     ``misses`` is what is done about fragments that no table holds, where a request does not say;
-    ``profile_s`` is how long batches of a root are timed when it is loaded, 0 for not at all;
     ``device_bytes`` is what may be taken of the device beside the upper layers, 0 for what is free; ``roots``
     are the names or digests of those that are served, none for all."""
 
@@ -59,7 +57,6 @@ class WorkerSettings:
     device_bytes: int
     misses: MissHandling
     pipelining: Pipelining
-    profile_s: float
     life_s: float
     stuck_s: float
 
@@ -89,7 +86,6 @@ class WorkerSettings:
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
             misses=MissHandling(policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy]))),
             pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
-            profile_s=read.number("HMI_PROFILE_S", PROFILE_S, float, least=0.0),
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
             stuck_s=read.number("HMI_WORKER_STUCK_S", 120.0, float, least=0.1),
         )

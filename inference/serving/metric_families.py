@@ -45,11 +45,6 @@ class Batches:
         )
         self._rows = Counter("hmi_worker_rows", "Rows computed, by outcome", ["code"], registry=registry)
         self._tokens = Counter("hmi_worker_tokens", "Tokens of rows in batches", registry=registry)
-        self._padding = Counter(
-            "hmi_worker_padding_tokens",
-            "Tokens that fill rows up to the longest of their batch",
-            registry=registry,
-        )
         self._last = Gauge(
             "hmi_worker_last_batch_timestamp_seconds",
             "Unix time of the last batch with an answer; 0 before the first",
@@ -65,7 +60,6 @@ class Batches:
         self._sizes.observe(len(outcomes))
         self._mixes.observe(len({outcome.row.model.tenant for outcome in outcomes}))
         self._tokens.inc(sum(lengths))
-        self._padding.inc(max(lengths) * len(lengths) - sum(lengths))
         codes = Tally(outcome.code if isinstance(outcome, Failed) else "ok" for outcome in outcomes)
         for code, rows in codes.items():
             self._rows.labels(code).inc(rows)

@@ -11,13 +11,11 @@ from typing import Any, Final, Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from inference.hplm.lower_states import compute_lower_states
+from inference.hplm.lower_states import compute_lower_states, full_states
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot_lookup import HitCounts, LowerLayers
 from inference.hplm.tokenization import Encoding
-from workers.training.corpus import Ids
 from workers.training.disk import disk_full_errors
 from workers.training.progress import Reporter
 
@@ -98,27 +96,16 @@ def _compute(
     """The states [T, d] of each sequence."""
     ids, types = [one.ids for one in sequences], [one.types for one in sequences]
     if mode == "full":
-        states = _full_context(ids, types, lower_layers)
+        assert lower_layers.full is not None
+        states = full_states(lower_layers.full, ids, types)
         counts = [HitCounts(full_context=True)] * len(ids)
     else:
         policy = MissPolicy(mode)
         misses = MissHandling(policy) if tolerance is None else MissHandling(policy, tolerance)
         filled = compute_lower_states(ids, [lower_layers] * len(ids), [misses] * len(ids), types)
         states, counts = filled.states, filled.counts
-    rows = states.float().cpu().numpy()
-    return [row[: len(one)] for row, one in zip(rows, ids, strict=True)], counts
-
-
-def _full_context(ids: list[Ids], types: list[Ids], lower_layers: LowerLayers) -> Tensor:
-    assert lower_layers.full is not None
-    lengths = torch.tensor([len(row) for row in ids])
-    mask = torch.arange(int(lengths.max()))[None, :] < lengths[:, None]
-    padded = torch.zeros(2, *mask.shape, dtype=torch.int64)
-    for row, values in enumerate((ids, types)):
-        padded[row][mask] = torch.from_numpy(np.concatenate(values))
-    device = lower_layers.device
-    states: Tensor = lower_layers.full(padded[0].to(device), mask.to(device), padded[1].to(device))
-    return states
+    rows = torch.split(states.float().cpu(), [len(one) for one in ids])
+    return [row.numpy() for row in rows], counts
 
 
 def _shares(counts: Sequence[HitCounts]) -> dict[str, float]:

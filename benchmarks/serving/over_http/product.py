@@ -2,10 +2,11 @@
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from rich.console import Console
 
@@ -13,11 +14,12 @@ from benchmarks import harness
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.over_http.clients import Call, Clients
 from benchmarks.serving.over_http.engine import Engine
-from benchmarks.serving.over_http.made import Texts
+from benchmarks.serving.over_http.made import ServedTexts, Texts
 from benchmarks.serving.over_http.surroundings import surround
-from benchmarks.serving.world import DEMO, ENCODERS, PETS
+from benchmarks.serving.world import DEMO, ENCODERS, PETS, Encoder
 
 TENANTS, CLIENTS = 16, 32
+AnyTexts = TypeVar("AnyTexts", bound=ServedTexts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,17 @@ class Product:
     engine: Engine
     served: Sequence[Call]
     texts: Texts
+
+
+@dataclass(frozen=True, slots=True)
+class Site(Generic[AnyTexts]):
+    """The product runs at ``url``; ``served`` has a call for each tenant's model, without inputs. The
+    checkpoint that they were made from lies in ``home / "scratch" / "checkpoint"``."""
+
+    url: str
+    home: Path
+    served: Sequence[Call]
+    texts: AnyTexts
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
@@ -50,6 +63,27 @@ def arguments(description: str) -> argparse.ArgumentParser:
 @contextmanager
 def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
     """The product, with batches of so many rows. Ends the program when it is stopped before its end."""
+    cpus = [int(cpu) for cpu in (options.client_cpus or "").split(",") if cpu]
+    with (
+        started(ENCODERS[options.encoder], options.pet, options.tenants, Texts, rows=rows) as site,
+        Clients(site.url, options.clients, cpus) as clients,
+        closing(Engine(site.home / "home" / "artifacts")) as engine,
+    ):
+        clients.wait_until_served([replace(call, inputs=["a text"]) for call in site.served])
+        yield Product(site.url, clients, engine, site.served, site.texts)
+
+
+@contextmanager
+def started(
+    encoder: Encoder,
+    pet: str,
+    tenants: int,
+    texts_of: Callable[[Path], AnyTexts],
+    *,
+    rows: int | None = None,
+) -> Iterator["Site[AnyTexts]"]:
+    """The product with a model for each of so many tenants. texts_of: makes the texts, of a tokenizer's file.
+    rows: see `surround`. Ends the program when it is stopped before its end."""
     with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="product-") as name:
         home = Path(name)
         surround(home, rows)
@@ -62,18 +96,11 @@ def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
         from tenants.base.scope import use_platform_scope
 
         use_platform_scope()
-        texts = Texts(tokenizer_file())
-        cpus = [int(cpu) for cpu in (options.client_cpus or "").split(",") if cpu]
+        texts = texts_of(tokenizer_file())
         with Stack(Console(stderr=True)) as stack:
-            encoder = ENCODERS[options.encoder]
-            served = fill(home / "scratch", encoder, options.pet, texts, options.tenants)
-            with (
-                Clients(stack.url, options.clients, cpus) as clients,
-                closing(Engine(home / "home" / "artifacts")) as engine,
-            ):
-                clients.wait_until_served([replace(call, inputs=["a text"]) for call in served])
-                yield Product(stack.url, clients, engine, served, texts)
-                return
+            served = fill(home / "scratch", encoder, pet, texts, tenants)
+            yield Site(stack.url, home, served, texts)
+            return
         raise SystemExit("It was stopped before its end.")
 
 

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import transaction
 
 from benchmarks.serving.over_http.clients import Call
-from benchmarks.serving.over_http.made import LABELS, Texts, write_checkpoint, write_hplm, write_root
+from benchmarks.serving.over_http.made import LABELS, ServedTexts, write_checkpoint, write_hplm, write_root
 from benchmarks.serving.world import Encoder
 from demo.tree import demo_checkpoint
 from tenants.accounts.models import User
@@ -38,7 +38,7 @@ def tokenizer_file() -> Path:
     return Path(demo_checkpoint()) / "tokenizer.json"
 
 
-def fill(scratch: Path, encoder: Encoder, pet: str, texts: Texts, tenants: int) -> list[Call]:
+def fill(scratch: Path, encoder: Encoder, pet: str, texts: ServedTexts, tenants: int) -> list[Call]:
     """A root and so many tenants with a model each; returns a call for each, without inputs. Their jobs never
     run: each ends well, in the transaction that makes it, with what was written for it."""
     staff = User.objects.create_superuser("staff")
@@ -58,7 +58,7 @@ def fill(scratch: Path, encoder: Encoder, pet: str, texts: Texts, tenants: int) 
     return served
 
 
-def _serve(name: str, root: Version, texts: Texts, folder: Path) -> Call:
+def _serve(name: str, root: Version, texts: ServedTexts, folder: Path) -> Call:
     """A tenant of that name whose model is what lies in the folder."""
     owner = User.objects.create_user(name)
     tenant = tenant_create(slug=name, name=name, owner=owner)
@@ -88,7 +88,7 @@ def _finish(version: Version, folders: Folders) -> None:
     job_succeed(job_id=queued.pk, worker=MAKER, metrics={}, artifacts=artifacts)
 
 
-def _corpus(texts: Texts, staff: User) -> Corpus:
+def _corpus(texts: ServedTexts, staff: User) -> Corpus:
     """As a root must have one."""
     lines = "\n".join(texts.draw(CORPUS_LINES, WORDS_OF_AN_EXAMPLE))
     return corpus_upload(
@@ -96,7 +96,7 @@ def _corpus(texts: Texts, staff: User) -> Corpus:
     )
 
 
-def _examples(texts: Texts) -> io.BytesIO:
+def _examples(texts: ServedTexts) -> io.BytesIO:
     """As a model must have some."""
     drawn = enumerate(texts.draw(EXAMPLES, WORDS_OF_AN_EXAMPLE))
     rows = (json.dumps({"text": text, "label": LABELS[number % len(LABELS)]}) for number, text in drawn)

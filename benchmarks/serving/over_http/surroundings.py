@@ -11,15 +11,19 @@ KEPT: Final = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN")
 OURS: Final = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 
 
-def surround(home: Path, rows: int) -> None:
-    """Let nothing of this installation's own environment into the product that is started."""
+def surround(home: Path, rows: int | None) -> None:
+    """Let nothing of this installation's own environment into the product that is started. ``rows``: of a
+    batch at most, with tables that answer all fragments; None: as the product does by default."""
     for name in [name for name in os.environ if name.startswith(OURS) and name not in KEPT]:
         del os.environ[name]
     os.environ |= {
         "DJANGO_SETTINGS_MODULE": "hmi_site.settings",
         "HMI_HOME": str(home / "home"),
-        "HMI_MISS_POLICY": MISSES.policy.value,
-        "HMI_BATCH_ROWS": str(rows),
         "HMI_CORPUS_MIN_WORDS": "0",
-        "HMI_INFER_DEADLINE_S": str(TIMEOUT_S),  # the calls of a large encoder wait for one another
     }
+    if rows is not None:
+        os.environ |= {
+            "HMI_MISS_POLICY": MISSES.policy.value,
+            "HMI_BATCH_ROWS": str(rows),
+            "HMI_INFER_DEADLINE_S": str(TIMEOUT_S),  # the calls of a large encoder wait for one another
+        }

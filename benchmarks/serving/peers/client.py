@@ -89,7 +89,7 @@ class Peer:
                 stdout=subprocess.PIPE,
                 stderr=self._log,
                 text=True,
-                env=_surroundings(self._settings.threads),
+                env=own_environment(self._settings.threads),
             )
         except OSError as error:
             self._log.close()
@@ -147,7 +147,7 @@ class Peer:
             return self._process.wait()
 
 
-def _surroundings(threads: int) -> dict[str, str]:
+def own_environment(threads: int) -> dict[str, str]:
     """This process's environment, less what would bring our packages into the peers'."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return {**kept, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}

@@ -1,7 +1,7 @@
-"""The virtual environment that the peers run in, with versions of their own: built once, kept with the runs.
+"""The virtual environments that the peers run in, with versions of their own: built once, kept with the runs.
 
 `adapters` wants an older transformers than ours; `peft` runs with that one as well, so that one environment
-is enough. PyTorch is the same as ours.
+is enough for both. The FastAPI server has another, with our transformers. PyTorch is the same as ours.
 """
 
 import fcntl
@@ -19,18 +19,27 @@ from benchmarks.result_cache import bench_dir, fingerprint
 from benchmarks.serving.peers.errors import PeerUnavailable
 
 PACKAGES = ("adapters==1.3.0", "peft==0.21.2", "transformers==4.57.6")
+HTTP_PACKAGES = (
+    "fastapi==0.165.0",
+    "uvicorn==0.54.0",
+    "uvloop==0.23.0",
+    "httptools==0.9.0",
+    f"transformers=={version('transformers')}",
+)
+"""Of the FastAPI server; with uvloop and httptools, which uvicorn takes where they are installed."""
 TORCH_WHEELS = "https://download.pytorch.org/whl"
 INSTALL_S = 1800
 READY = "ready"
 Command = list[str]
 
 
-def peers_python(console: Console | None = None) -> Path:
-    """The Python of the peers' environment, which is built where it is not there yet.
+def peers_python(console: Console | None = None, *, packages: Sequence[str] | None = None) -> Path:
+    """The Python of the environment with these packages (default: PACKAGES), which is built where it is not
+    there yet.
 
     Raises PeerUnavailable when it cannot be built: without a network, say.
     """
-    wanted = [*_torch(), *PACKAGES]
+    wanted = [*_torch(), *(PACKAGES if packages is None else packages)]
     key = {"python": sys.version_info[:3], "packages": wanted}
     folder = bench_dir() / "peers" / fingerprint(key)
     python = folder / "bin" / "python"
@@ -60,8 +69,9 @@ def _alone(lock: Path) -> Iterator[None]:
 def _build(folder: Path, python: Path, wanted: Sequence[str]) -> None:
     """In the first way that works; PeerUnavailable with what each said when none does."""
     complaints = []
+    imports = ", ".join(package.partition("==")[0] for package in wanted)
     for commands in _ways(folder, python, wanted):
-        complaint = _first_complaint([*commands, [str(python), "-Ic", "import adapters, peft"]])
+        complaint = _first_complaint([*commands, [str(python), "-Ic", f"import {imports}"]])
         if complaint is None:
             return
         complaints.append(complaint)

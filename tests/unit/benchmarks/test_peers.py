@@ -135,7 +135,7 @@ def test_an_environment_is_built_once(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_our_own_packages_stay_out_of_the_peers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere")
-    around = client._surroundings(2)
+    around = client.own_environment(2)
     assert "PYTHONPATH" not in around
     assert around["OMP_NUM_THREADS"] == "2"
 

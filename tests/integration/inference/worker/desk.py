@@ -59,7 +59,6 @@ class Desk:
             misses=misses,
             pipeline=pipeline,
             metrics=self.metrics,
-            profile_s=0,  # which rows go together must not hang on how busy the machine is
         )
         self.counter = MissCounter(self.redis)
         self.server = Server(

@@ -44,10 +44,10 @@ def desk(redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.Mon
 
 def before_each_batch(desk: Desk, world: TinyWorld, act: Callable[[int], object]) -> UpperLayers:
     """Do something in the thread that computes, before a batch's first layer: ``act`` is told of how many
-    tokens its rows are. The next batch is chosen later, before the last layer."""
+    tokens it is. The next batch is chosen later, before the last layer."""
     desk.ask(request_for(world.hplms[0], "a boat"))
     upper = desk.catalogue.executors[world.root_digest].root.upper
-    upper.layers[0].register_forward_pre_hook(lambda _, given: act(given[0].shape[1]))
+    upper.layers[0].register_forward_pre_hook(lambda _, given: act(given[0].shape[0]))
     return upper
 
 
@@ -137,7 +137,7 @@ def test_what_waits_is_shared_out_where_several_batches_have_room(
     desk, sizes = Desk(redis_url, world, pipeline=pipeline), list[int]()
     desk.ask(request_for(world.hplms[0], "a boat"))
     first = desk.catalogue.executors[world.root_digest].root.upper.layers[0]
-    first.register_forward_pre_hook(lambda _, given: sizes.append(given[0].shape[0]))
+    first.register_forward_pre_hook(lambda _, given: sizes.append(len(given[1].lengths)))
     desk.ask(request_for(world.hplms[0], *["the river"] * rows))
     assert sorted(sizes) == batches
     pipeline.close()

@@ -1,132 +1,68 @@
-"""Which rows go into a step."""
+"""Which rows go into a step, and what steps are expected to take."""
 
-import time
-from collections.abc import Sequence
-from functools import lru_cache
-
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine.batcher import BatchLimits, next_batch, rows_in
-from inference.engine.costs import Costs, CostTable
+from inference.engine.batcher import BatchLimits, StepCosts, batch_size
 
 lengths_of_rows = st.lists(st.integers(2, 128), max_size=60)
 all_limits = st.builds(BatchLimits, rows=st.integers(1, 40), tokens=st.integers(1, 2000))
-PADDED = Costs()
-
-
-def linear(fixed_s: float, token_s: float) -> Costs:
-    """A step takes something fixed and something for each padded token."""
-    marks = np.array([1, 2])
-    return Costs(CostTable(marks, marks, fixed_s + token_s * np.outer(marks, marks)))
-
-
-costs_of_steps = st.builds(linear, st.sampled_from([0.0, 0.001, 0.01]), st.sampled_from([1e-5, 1e-4]))
 
 
 @given(lengths_of_rows, all_limits)
-def test_the_first_row_goes_and_the_limits_hold(lengths: list[int], limits: BatchLimits) -> None:
-    chosen = next_batch(lengths, limits, PADDED)
-    assert chosen[:1] == list(range(len(lengths)))[:1]
-    assert chosen == sorted(set(chosen))
-    assert len(chosen) <= limits.rows
-    if len(chosen) > 1:
-        assert max(lengths[at] for at in chosen) * len(chosen) <= limits.tokens
-
-
-@given(lengths_of_rows, all_limits, costs_of_steps)
-def test_taking_batch_after_batch_serves_every_row_once(
-    lengths: list[int], limits: BatchLimits, costs: Costs
-) -> None:
-    waiting = list(enumerate(lengths))
-    served = []
-    while waiting:
-        chosen = next_batch([length for _, length in waiting], limits, costs)
-        served += [waiting[at][0] for at in chosen]
-        waiting = [row for at, row in enumerate(waiting) if at not in chosen]
-    assert sorted(served) == list(range(len(lengths)))
-
-
-@given(
-    st.lists(st.integers(2, 60), min_size=1, max_size=14),
-    st.builds(BatchLimits, rows=st.integers(1, 6), tokens=st.integers(60, 300)),
-    costs_of_steps,
-)
-def test_the_batch_is_one_of_a_parting_of_least_cost(
-    lengths: list[int], limits: BatchLimits, costs: Costs
-) -> None:
-    chosen = next_batch(lengths, limits, costs)
-    taken = [lengths[at] for at in chosen]
-    left = [length for at, length in enumerate(lengths) if at not in chosen]
-    whole = price(taken, limits, costs) + least_cost(left, limits, costs)
-    assert whole == pytest.approx(least_cost(lengths, limits, costs), abs=1e-7)
-
-
-def price(lengths: Sequence[int], limits: BatchLimits, costs: Costs) -> float:
-    rows, longest = len(lengths), max(lengths)
-    if rows > limits.rows or (rows > 1 and rows * longest > limits.tokens):
-        return float("inf")
-    return float(costs.of(np.array([longest]), rows)[0, rows - 1]) + costs.parting_s
-
-
-def least_cost(lengths: Sequence[int], limits: BatchLimits, costs: Costs) -> float:
-    """By trying every way to cut the rows in order of length."""
-    ascending = sorted(lengths)
-
-    @lru_cache
-    def of_first(count: int) -> float:
-        if not count:
-            return 0.0
-        return min(of_first(cut) + price(ascending[cut:count], limits, costs) for cut in range(count))
-
-    return of_first(len(ascending))
-
-
-def test_dear_padding_keeps_lengths_apart_and_dear_steps_bring_them_together() -> None:
-    lengths, limits = [50, 5, 49, 5, 50, 6], BatchLimits(rows=6, tokens=10_000)
-    assert next_batch(lengths, limits, linear(0.001, 1e-4)) == [0, 2, 4]
-    assert next_batch(lengths, limits, linear(0.100, 1e-4)) == [0, 1, 2, 3, 4, 5]
-
-
-def test_rows_of_one_length_fill_a_batch_with_those_due_first() -> None:
-    assert next_batch([8] * 100, BatchLimits(rows=32, tokens=256), PADDED) == list(range(32))
-
-
-def test_of_a_length_that_is_taken_in_part_those_due_first_go() -> None:
-    # Three and two are cheapest; three short ones would be cheaper still, but all batches would be more.
-    lengths = [40, 30, 30, 30, 30]
-    assert next_batch(lengths, BatchLimits(rows=3), linear(0.1, 1e-4)) == [0, 1]
-
-
-def test_no_company_is_looked_for_beyond_the_window() -> None:
-    limits = BatchLimits(rows=32, tokens=100_000)
-    lengths = [10, *[100] * (limits.window - 1), *[10] * 50]
-    assert next_batch(lengths, limits, linear(0.0, 1e-3)) == [0]
+def test_as_many_of_the_first_rows_go_as_the_limits_allow(lengths: list[int], limits: BatchLimits) -> None:
+    count = batch_size(lengths, limits)
+    assert min(1, len(lengths)) <= count <= limits.rows
+    if count > 1:
+        assert sum(lengths[:count]) <= limits.tokens
+    if count < min(len(lengths), limits.rows):
+        assert sum(lengths[: count + 1]) > limits.tokens
 
 
 def test_a_row_longer_than_the_limit_goes_alone() -> None:
-    assert next_batch([100, 8, 8], BatchLimits(rows=8, tokens=64), PADDED) == [0]
-    assert next_batch([8, 100, 8], BatchLimits(rows=8, tokens=64), PADDED) == [0, 2]
+    assert batch_size([100, 8, 8], BatchLimits(rows=8, tokens=64)) == 1
+    assert batch_size([8, 100, 8], BatchLimits(rows=8, tokens=64)) == 1
 
 
 def test_how_many_rows_take_twice_as_long_as_one() -> None:
-    assert rows_in(2.0, 10, BatchLimits(), linear(0.01, 1e-3)) == 3
-    assert rows_in(2.0, 10, BatchLimits(), linear(1.0, 1e-5)) == 32
-    assert rows_in(2.0, 10, BatchLimits(tokens=50), linear(1.0, 1e-5)) == 5
-    assert rows_in(2.0, 100, BatchLimits(tokens=50), linear(1.0, 1e-5)) == 1
+    assert StepCosts(0.01, 1e-3).rows_in(2.0, 10, BatchLimits()) == 3
+    assert StepCosts(1.0, 1e-5).rows_in(2.0, 10, BatchLimits()) == 32
+    assert StepCosts(1.0, 1e-5).rows_in(2.0, 10, BatchLimits(tokens=50)) == 5
+    assert StepCosts(1.0, 1e-5).rows_in(2.0, 100, BatchLimits(tokens=50)) == 1
 
 
-def test_choosing_takes_little_time() -> None:
-    """Under 1 ms of 256 rows where nothing else runs; here with room for a busy machine."""
-    lengths = np.random.default_rng(0).integers(4, 120, 256).tolist()
-    best = float("inf")
-    for _ in range(20):
-        begun = time.perf_counter()
-        next_batch(lengths, BatchLimits(), PADDED)
-        best = min(best, time.perf_counter() - begun)
-    assert best < 0.004
+def test_costs_of_steps_are_learnt_from_steps_of_different_sizes() -> None:
+    costs = StepCosts()
+    for step in range(300):
+        tokens = 20 + 37 * step % 2000
+        costs.learn(tokens, 0.004 + 3e-5 * tokens)
+    assert costs.of(1000) == pytest.approx(0.034, rel=0.05)
+    assert costs.of(50) == pytest.approx(0.0055, rel=0.2)
+
+
+def test_steps_that_are_all_alike_are_taken_to_cost_by_their_tokens() -> None:
+    costs = StepCosts()
+    for _ in range(100):
+        costs.learn(64, 0.032)
+    assert costs.of(64) == pytest.approx(0.032)
+    assert costs.of(128) == pytest.approx(0.064, rel=0.05)
+
+
+def test_a_step_that_waited_for_something_else_says_little() -> None:
+    costs = StepCosts()
+    for _ in range(100):
+        costs.learn(64, 0.032)
+    costs.learn(64, 60.0)
+    assert costs.of(64) < 0.04
+
+
+@given(st.lists(st.tuples(st.integers(1, 5000), st.floats(0, 10)), min_size=1, max_size=30))
+def test_more_tokens_are_never_expected_to_take_less(steps: list[tuple[int, float]]) -> None:
+    costs = StepCosts()
+    for tokens, seconds in steps:
+        costs.learn(tokens, seconds)
+    assert 0 <= costs.of(1) <= costs.of(100) <= costs.of(10_000)
 
 
 @pytest.mark.parametrize(("rows", "tokens"), [(0, 1), (1, 0)])

@@ -58,16 +58,16 @@ def test_what_fails_ahead_fails_its_own_rows_in_their_turn(world: EngineWorld, p
 def test_a_layer_that_cannot_be_brought_fails_its_batch_and_is_tried_again(
     world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from inference.hplm.pet_batch import BatchedPets
+    from inference.hplm.pet_batch import SegmentPets
 
-    load, failures = BatchedPets.load, iter([MemoryError("no room")])
+    load, failures = SegmentPets.load, iter([MemoryError("no room")])
 
-    def once_without_room(self: BatchedPets, index: int) -> Any:
+    def once_without_room(self: SegmentPets, index: int) -> Any:
         for error in failures if index == 1 else ():
             raise error
         return load(self, index)
 
-    monkeypatch.setattr(BatchedPets, "load", once_without_room)
+    monkeypatch.setattr(SegmentPets, "load", once_without_room)
     outcomes = world.executor(pipeline=pipeline).step([world.row(n, "the river") for n in range(3)])
     assert max(world.differences(outcomes)) < 1e-4
 

@@ -13,7 +13,7 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.residency import Lease
 from inference.engine.rows import Answered, Failed, ModelIdentity
-from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PackedPet
 from tests.processes import wait_until
 from tests.unit.inference.engine.worlds import EngineWorld, damaged
@@ -51,7 +51,7 @@ def test_layers_come_with_their_hplms_or_one_after_the_other_when_fine(
 
 
 def test_a_layer_that_is_not_there_yet_is_waited_for(shared_world: EngineWorld) -> None:
-    pets = BatchedPets.stack([PackedPet.of(shared_world.tiny.hplms[0].model.pet, torch.float32)], [0])
+    pets = SegmentPets.of([PackedPet.of(shared_world.tiny.hplms[0].model.pet, torch.float32)], [4])
     pipeline, busy = Pipeline(Pipelining()), threading.Event()
     feed = pipeline.feed(1, pets, 2, torch.device("cpu"))
 
@@ -65,22 +65,22 @@ def test_a_layer_that_is_not_there_yet_is_waited_for(shared_world: EngineWorld) 
         with pytest.raises(TimeoutError):
             asked.result(0.2)
         busy.set()
-        assert len(asked.result(10).groups) == 1
+        assert len(asked.result(10).segments) == 1
     pipeline.close()
 
 
 def test_what_bringing_the_layers_takes_is_told_once(
     shared_world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load, loaded = BatchedPets.load, set()
+    load, loaded = SegmentPets.load, set()
 
-    def slowly(self: BatchedPets, index: int) -> Any:
+    def slowly(self: SegmentPets, index: int) -> Any:
         if index not in loaded:
             time.sleep(SLOW_S)
         loaded.add(index)
         return load(self, index)
 
-    monkeypatch.setattr(BatchedPets, "load", slowly)
+    monkeypatch.setattr(SegmentPets, "load", slowly)
     begun = time.perf_counter()
     [outcome] = shared_world.executor(pipeline=pipeline).step([shared_world.row(0, "the river")])
     assert isinstance(outcome, Answered)
@@ -147,7 +147,7 @@ def test_a_batch_whose_pets_find_no_room_holds_nothing(
     def no_room(*_: Any) -> NoReturn:
         raise MemoryError("no room")
 
-    monkeypatch.setattr(BatchedPets, "stack", no_room)
+    monkeypatch.setattr(SegmentPets, "of", no_room)
     executor = world.executor(pipeline=pipeline)
     outcomes = executor.step([world.row(number, "the river") for number in range(3)])
     assert all(isinstance(outcome, Failed) for outcome in outcomes)

@@ -6,13 +6,11 @@ from itertools import islice
 
 from hypothesis import strategies as st
 
-from inference.engine.batcher import BatchLimits, next_batch
-from inference.engine.costs import Costs
+from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.fairness import FIRST_MS_PER_TOKEN, FairShares
 
 LIMITS = BatchLimits(rows=4, tokens=200)
 LONGEST, AHEAD = 50, 100
-COSTS = Costs()
 
 arrivals = st.lists(
     st.lists(st.tuples(st.sampled_from("abcd"), st.integers(2, LONGEST), st.integers(1, 6)), max_size=3),
@@ -44,7 +42,7 @@ class Engine:
             for tenant, line in self.lines.items()
         }
         due = list(islice(self.shares.due(waiting, tokens=lambda row: row[2], ahead_tokens=AHEAD), 64))
-        rows = [due[at] for at in next_batch([tokens for _, _, tokens in due], LIMITS, COSTS)]
+        rows = due[: batch_size([tokens for _, _, tokens in due], LIMITS)]
         assert due[0] in rows
         for tenant, _, tokens in sorted(rows, reverse=True):
             self._serve(tenant, tokens)

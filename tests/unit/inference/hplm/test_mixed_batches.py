@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from inference.hplm import fragments
 from inference.hplm.compose import compose
 from inference.hplm.errors import HplmError
-from inference.hplm.heads import POOLINGS, BatchedHeads, Head, pool
+from inference.hplm.heads import POOLINGS, Head, apply_heads, pool
 from inference.hplm.hplm import MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING, Hplm
-from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PackedPet
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.predictions import predict
 from inference.hplm.reference import predict_reference, reference_outputs
 from inference.hplm.root import Root
+from inference.hplm.sequences import PackedSequences
 from tests.unit.tiny import SPECS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
@@ -28,29 +29,26 @@ HIDDEN = 6
 Row = tuple[Hplm, PlotChain, str, str | None]
 
 
-def answer_together(root: Root, rows: list[Row], padding: int = 0) -> list[NDArray[np.float32]]:
+def answer_together(root: Root, rows: list[Row]) -> list[NDArray[np.float32]]:
     """The serving machine's arithmetic in a few lines: one pass for all rows."""
     config = root.config
     encodings = [root.tokenizer.encode(text, pair) for _, _, text, pair in rows]
-    lengths = torch.tensor([len(encoding) for encoding in encodings])
-    width = int(lengths.max()) + padding
-    states = torch.zeros(len(rows), width, config.hidden)
-    for at, ((_, chain, _, _), encoding) in enumerate(zip(rows, encodings, strict=True)):
+    sequences = PackedSequences.of([encoding.ids for encoding in encodings])
+    states = []
+    for (_, chain, _, _), encoding in zip(rows, encodings, strict=True):
         found = chain.lookup(fragments.extract(encoding.ids, config.missing_id, config.n))
         slots, types = torch.from_numpy(found.vectors)[None], torch.from_numpy(encoding.types)[None]
-        states[at, : len(encoding)] = compose(slots, lengths[at : at + 1], chain.composition, types)
-    mask = torch.arange(width) < lengths[:, None]
-    models = list({id(hplm): hplm for hplm, *_ in rows}.values())
-    index = [next(at for at, model in enumerate(models) if model is hplm) for hplm, *_ in rows]
-    pets = BatchedPets.stack([PackedPet.of(model.pet, torch.float32) for model in models], index)
-    heads = BatchedHeads.stack([model.head for model in models], index)
+        states.append(compose(slots, torch.tensor([len(encoding)]), chain.composition, types)[0])
+    packed = {id(hplm): PackedPet.of(hplm.pet, torch.float32) for hplm, *_ in rows}
+    pets = SegmentPets.of([packed[id(hplm)] for hplm, *_ in rows], sequences.lengths)
     with torch.no_grad():
-        return heads.apply(root.upper(states, mask, pets), mask).rows(lengths.tolist())
+        last = root.upper(torch.cat(states), sequences, pets)
+        return apply_heads([hplm.head for hplm, *_ in rows], last, sequences)
 
 
-def check(root: Root, rows: list[Row], padding: int = 0) -> None:
+def check(root: Root, rows: list[Row]) -> None:
     """Every row agrees with its model run alone."""
-    together = answer_together(root, rows, padding)
+    together = answer_together(root, rows)
     for (hplm, chain, text, pair), outputs in zip(rows, together, strict=True):
         encoding = root.tokenizer.encode(text, pair)
         alone = reference_outputs(root, chain, hplm, encoding.ids, encoding.types)
@@ -65,7 +63,7 @@ def test_every_row_of_any_mix_agrees_with_its_hplm_run_alone(world: TinyWorld, d
         st.lists(st.tuples(st.sampled_from(world.hplms), st.sampled_from(TEXTS)), min_size=1, max_size=8)
     )
     rows: list[Row] = [(hplm.model, world.chain(hplm), text, None) for hplm, text in drawn]
-    check(world.root, rows, padding=data.draw(st.integers(0, 5)))
+    check(world.root, rows)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
@@ -114,17 +112,15 @@ def test_heads_of_any_widths_and_poolings_side_by_side_answer_without_padding(
         Head.initial(width, HIDDEN, pooling=pooling)  # type: ignore[arg-type]
         for width, pooling in zip((2, 7, 3), poolings, strict=True)
     ]
-    states = torch.randn(len(rows), 4, HIDDEN)
     index, lengths = (list(column) for column in zip(*rows, strict=True))
-    mask = torch.arange(4) < torch.tensor(lengths)[:, None]
-    states[~mask] = torch.nan
-    found = BatchedHeads.stack(heads, index).apply(states, mask).rows(lengths)
-    for row, (which, length) in enumerate(rows):
-        head = heads[which]
-        alone = pool(states[row : row + 1, :length], mask[row : row + 1, :length], head.pooling)
+    states = torch.randn(sum(lengths), HIDDEN)
+    chosen = [heads[which] for which in index]
+    found = apply_heads(chosen, states, PackedSequences(tuple(lengths)))
+    for head, own, outputs in zip(chosen, torch.split(states, lengths), found, strict=True):
+        alone = pool(own[None], torch.ones(1, len(own), dtype=torch.bool), head.pooling)
         expected = head.apply(alone)[0]
-        assert found[row].shape == tuple(expected.shape)
-        np.testing.assert_allclose(found[row], expected.numpy(), atol=1e-5)
+        assert outputs.shape == tuple(expected.shape)
+        np.testing.assert_allclose(outputs, expected.numpy(), atol=1e-5)
 
 
 def test_weights_of_contradicting_shapes_are_no_head() -> None:

@@ -1,5 +1,6 @@
 """PETs: what they are, and many of them side by side."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from inference.hplm.errors import HplmError
-from inference.hplm.pet_batch import MERGE_THRESHOLD, BatchedPets, LayerPets, SharedPets
+from inference.hplm.pet_batch import MERGE_THRESHOLD, LayerPets, SegmentPets, SharedPets
 from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
 
 SHAPE = UpperShape(layers=2, hidden=6, inner=10)
@@ -88,23 +89,32 @@ def by_definition(layer: Layer, hidden: Tensor, pet: PetWeights, index: int) -> 
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.lists(specs, min_size=1, max_size=4), st.lists(st.integers(0, 3), min_size=1, max_size=6))
+@given(
+    st.lists(specs, min_size=1, max_size=4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 40)), min_size=1, max_size=6),
+    st.sampled_from([torch.float32, torch.bfloat16]),
+)
 def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
-    chosen: list[PetSpec], index: list[int]
+    chosen: list[PetSpec], sequences: list[tuple[int, int]], dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
     layer = Layer()
     pets = [learnt(spec, seed) for seed, spec in enumerate(chosen)]
-    index = [which % len(pets) for which in index]
-    states = torch.randn(len(index), 3, SHAPE.hidden)
-    batched = BatchedPets.stack([packed(pet) for pet in pets], index)
+    sequences = [(which % len(pets), length) for which, length in sequences]
+    states = torch.randn(sum(length for _, length in sequences), SHAPE.hidden)
+    serving = copy.deepcopy(layer).to(dtype)
+    ready = [PackedPet.of(pet, dtype) for pet in pets]
+    segments = SegmentPets.of([ready[which] for which, _ in sequences], [length for _, length in sequences])
+    atol = 1e-4 if dtype == torch.float32 else 0.2
     with torch.no_grad():
         for at in range(SHAPE.layers):
-            found = layer(states, batched.layer(at))
-            for row, which in enumerate(index):
-                expected = by_definition(layer, states[row], pets[which], at)
-                torch.testing.assert_close(found[row], expected, atol=1e-4, rtol=1e-3)
-                alone = layer(states[row : row + 1], SharedPets(pets[which].weights).layer(at))[0]
+            found = serving(states.to(dtype), segments.layer(at)).float()
+            lengths = [length for _, length in sequences]
+            parts, given_parts = torch.split(found, lengths), torch.split(states, lengths)
+            for (which, _), part, own in zip(sequences, parts, given_parts, strict=True):
+                expected = by_definition(layer, own, pets[which], at)
+                torch.testing.assert_close(part, expected, atol=atol, rtol=1e-3)
+                alone = layer(own[None], SharedPets(pets[which].weights).layer(at))[0]
                 torch.testing.assert_close(alone, expected, atol=1e-4, rtol=1e-3)
 
 
@@ -142,15 +152,16 @@ def test_gradients_reach_every_part_of_a_pet_that_is_being_trained() -> None:
 
 def test_a_row_whose_pet_lacks_a_part_is_left_as_it_was_bit_by_bit() -> None:
     torch.manual_seed(0)
-    layer, states = Layer(), torch.randn(3, 3, SHAPE.hidden)
+    layer, states = Layer(), torch.randn(9, SHAPE.hidden)
     spoilt = learnt(PetSpec(adapter=3, lora=2, biases=True, norms=True))
     for value in spoilt.weights.values():
         value.fill_(torch.nan)
-    batched = BatchedPets.stack([packed(learnt(PetSpec())), packed(spoilt)], [0, 1, 0])
+    empty, full = packed(learnt(PetSpec())), packed(spoilt)
+    segments = SegmentPets.of([empty, full, empty], [3, 3, 3])
     with torch.no_grad():
-        found, plain = layer(states, batched.layer(1)), layer(states, SharedPets({}).layer(1))
-    assert torch.equal(found[[0, 2]], plain[[0, 2]])
-    assert found[1].isnan().all()
+        found, plain = layer(states, segments.layer(1)), layer(states, SharedPets({}).layer(1))
+    assert torch.equal(found[[0, 1, 2, 6, 7, 8]], plain[[0, 1, 2, 6, 7, 8]])
+    assert found[3:6].isnan().all()
 
 
 @given(specs)
@@ -159,9 +170,10 @@ def test_a_pet_survives_its_packing(spec: PetSpec) -> None:
     kept = packed(pet)
     assert kept.rows.nbytes == pet.bytes
     for at in range(SHAPE.layers):
-        for name, value in kept.layout.views(kept.rows[at : at + 1]).items():
-            own = pet.weights[name][at]
-            assert torch.equal(value[0], own.T if own.dim() == 2 else own[None])
+        for name, value in pet.weights.items():
+            found = kept.layout.view(kept.rows[at], name)
+            assert found is not None
+            assert torch.equal(found, value[at])
 
 
 @given(specs)

@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from inference.engine.batcher import BatchLimits
-from inference.engine.costs import Costs, CostTable
+from inference.engine.batcher import BatchLimits, StepCosts
 from inference.engine.fairness import FairShares
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
 from inference.hplm.miss_policy import MissHandling
@@ -20,7 +19,7 @@ LIMITS = BatchLimits(rows=4)
 class Executor:
     """Told apart by identity."""
 
-    costs: Costs = field(default_factory=Costs)
+    costs: StepCosts = field(default_factory=StepCosts)
 
 
 @dataclass
@@ -111,15 +110,9 @@ def test_a_batch_is_of_one_root() -> None:
     assert desk.backlog.take(LIMITS) is None
 
 
-def costs(*, fixed_s: float, token_s: float) -> Costs:
-    """Of steps that take so long, and so much more for each padded token."""
-    marks = np.array([1, 256])
-    return Costs(CostTable(marks, marks, fixed_s + token_s * np.outer(marks, marks)))
-
-
 def test_how_many_keep_each_other_company_is_for_their_own_root_to_say() -> None:
-    desk = Desk(executor=Executor(costs(fixed_s=3.0 * 10, token_s=1.0)))
-    desk.add("b", 9, length=20, executor=Executor(costs(fixed_s=1.0, token_s=0.0)))
+    desk = Desk(executor=Executor(StepCosts(fixed_s=3.0 * 10, token_s=1.0)))
+    desk.add("b", 9, length=20, executor=Executor(StepCosts(fixed_s=1.0, token_s=0.0)))
     desk.add("a", 6)
     assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 4  # two rows for each of both
 

@@ -52,14 +52,13 @@ def figures() -> Figures:
     return Figures()
 
 
-def test_a_batch_is_counted_in_rows_tokens_padding_and_tenants(figures: Figures) -> None:
+def test_a_batch_is_counted_in_rows_tokens_and_tenants(figures: Figures) -> None:
     long, short = a_row(tokens=10), a_row("globex", tokens=4)
     figures.batch(an_answer(long), an_answer(short), a_failure(short))
     assert figures("hmi_worker_batch_rows_count") == 1
     assert figures("hmi_worker_batch_rows_sum") == 3
     assert figures("hmi_worker_batch_tenants_sum") == 2
     assert figures("hmi_worker_tokens_total") == 18
-    assert figures("hmi_worker_padding_tokens_total") == 12
     assert figures("hmi_worker_rows_total", code="ok") == 2
     assert figures("hmi_worker_rows_total", code="inference_failed") == 1
     assert figures("hmi_worker_batch_seconds_sum") == pytest.approx(0.2)

@@ -13,12 +13,13 @@ from rest_framework.test import APIClient
 from safetensors.torch import save
 
 from inference.engine.packed import PackedHplm
-from inference.hplm.heads import BatchedHeads
+from inference.hplm.heads import apply_heads
 from inference.hplm.hplm import Hplm
-from inference.hplm.pet_batch import BatchedPets
+from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.predictions import predict
 from inference.hplm.reference import outputs_from_states
 from inference.hplm.root import Root
+from inference.hplm.sequences import PackedSequences
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.transfer.adapters.made import (
     TAGS,
@@ -72,9 +73,9 @@ def test_a_lora_adapter_answers_as_the_original_from_the_same_states(
     alone = torch.stack([torch.from_numpy(outputs_from_states(root, hplm, row)) for row in states])
     packed = PackedHplm.of(hplm, torch.float32)
     packed = PackedHplm.mapped(memoryview(bytearray(b"".join(packed.content()))), torch.float32)
-    mask = torch.ones(states.shape[:2], dtype=torch.bool)
-    last = root.upper(states, mask, BatchedPets.stack([packed.pet], [0, 0]))
-    served = BatchedHeads.stack([packed.head], [0, 0]).apply(last, mask).rows([9, 9])
+    sequences = PackedSequences((9, 9))
+    last = root.upper(states.flatten(0, 1), sequences, SegmentPets.of([packed.pet] * 2, sequences.lengths))
+    served = apply_heads([packed.head] * 2, last, sequences)
     expected = merged_answers(root, states)
     torch.testing.assert_close(alone, expected, atol=2e-5, rtol=1e-4)
     torch.testing.assert_close(torch.from_numpy(np.stack(served)), expected, atol=2e-5, rtol=1e-4)

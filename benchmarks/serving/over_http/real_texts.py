@@ -1,0 +1,104 @@
+"""Texts that people wrote: the public datasets, or else the docstrings of the standard library.
+
+Imports neither Django nor the settings, which it must not depend on: `surround` removes HMI_DATA_DIR.
+"""
+
+import ast
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import numpy as np
+import tokenizers
+from numpy.typing import NDArray
+
+from benchmarks.accuracy.data import has_data, plain_texts
+from benchmarks.serving.world import LONGEST
+from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_TRI, extract_all, pack, shorten
+
+Ids = NDArray[np.int64]
+DATASETS, DOCSTRINGS = "test files of the datasets", "docstrings of the standard library"
+ALPHA: Final = 50.0
+"""The coverage that tables have by default."""
+LEAST_WORDS: Final = 4
+ASKED_OF: Final = 4
+"""Of the docstrings, one in so many is asked; the table is built from the others."""
+
+
+class RealTexts:
+    """Texts to ask, of their own lengths, and others of the same kind whose fragments a root's table holds.
+
+    source: where they come from. The table has the fragments that cover the default share of the occurrences
+    in ``known``.
+    """
+
+    def __init__(self, known: Sequence[str], asked: Sequence[str], source: str) -> None:
+        self.asked, self.source = asked, source
+        self._known = known
+        self._at = 0
+        self._tokenizer: tokenizers.Tokenizer | None = None
+
+    @classmethod
+    def collect(cls, *, known_share: float = 1.0) -> Self:
+        """What this machine has. known_share: of the texts for the table, so many are used."""
+        if has_data():
+            known, asked, source = plain_texts("train"), plain_texts("test"), DATASETS
+        else:
+            found = list(dict.fromkeys(_docstrings()))
+            asked = found[::ASKED_OF]
+            known = [text for number, text in enumerate(found) if number % ASKED_OF]
+            source = DOCSTRINGS
+        return cls(known[:: round(1 / known_share)], asked, source)
+
+    def read_with(self, tokenizer_file: Path) -> Self:
+        """Count fragments of this tokenizer's tokens."""
+        self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer_file))
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        return self
+
+    def draw(self, count: int, tokens: int) -> list[str]:
+        """The next so many texts that the table knows, whatever their length."""
+        del tokens
+        self._at += count
+        return [self._known[at % len(self._known)] for at in range(self._at - count, self._at)]
+
+    def ask(self, count: int, *, seed: int) -> list[str]:
+        """So many texts to ask; the same for the same seed. Different ones, as far as there are so many."""
+        order = np.random.default_rng(seed).permutation(len(self.asked))
+        return [self.asked[order[at % len(order)]] for at in range(count)]
+
+    def fragments(self, missing: int) -> Ids:
+        """The fragments [F, 3] that the table has besides all uni-grams: of each level the most frequent."""
+        whole = extract_all(self._read(self._known), missing)
+        levels = (LEVEL_TRI, LEVEL_LEFT, LEVEL_RIGHT)
+        return np.concatenate([covering(shorten(whole, level, missing), ALPHA / 100) for level in levels])
+
+    def lengths(self, texts: Sequence[str]) -> list[int]:
+        """The number of tokens of each text, as it is computed."""
+        return [min(len(ids), LONGEST) for ids in self._read(texts)]
+
+    def _read(self, texts: Sequence[str]) -> list[Ids]:
+        assert self._tokenizer is not None, "read_with comes first"
+        encoded = self._tokenizer.encode_batch(list(texts))
+        return [np.array(each.ids, dtype=np.int64) for each in encoded]
+
+
+def covering(fragments: Ids, share: float) -> Ids:
+    """The most frequent of the fragments [N, 3], as many as make up this share of all."""
+    _, first, counts = np.unique(pack(fragments), return_index=True, return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(counts[order]), share * len(fragments))) + 1
+    chosen: Ids = fragments[first[order[:enough]]]
+    return chosen
+
+
+def _docstrings() -> Iterator[str]:
+    """The first paragraph of each docstring of the standard library's single modules."""
+    for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                text = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+                if text.count(" ") + 1 >= LEAST_WORDS:
+                    yield text

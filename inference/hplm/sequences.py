@@ -1,0 +1,73 @@
+"""Sequences end to end in one tensor, without padding between them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import groupby
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class PackedSequences:
+    """How B sequences of ``lengths`` tokens, each at least one, lie in a tensor [N, ...] of all their
+    tokens."""
+
+    lengths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, sequences: Sequence[NDArray[np.int64]]) -> "PackedSequences":
+        """The layout of these token ids, in their order."""
+        return cls(tuple(map(len, sequences)))
+
+    @cached_property
+    def ends(self) -> NDArray[np.int64]:
+        """Where each sequence ends [B]."""
+        return np.cumsum(self.lengths, dtype=np.int64)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """Where each sequence begins [B]."""
+        return self.ends - np.array(self.lengths, dtype=np.int64)
+
+    @property
+    def tokens(self) -> int:
+        """N, the tokens of all sequences."""
+        return int(self.ends[-1])
+
+    @property
+    def longest(self) -> int:
+        return max(self.lengths)
+
+    @cached_property
+    def positions(self) -> NDArray[np.int64]:
+        """The position [N] of each token in its own sequence, from 0."""
+        return np.arange(self.tokens) - np.repeat(self.starts, self.lengths)
+
+    def tokens_of(self, sequences: Sequence[int]) -> NDArray[np.int64]:
+        """Where the tokens of these sequences lie, one sequence after the other."""
+        return np.concatenate([np.arange(self.starts[at], self.ends[at]) for at in sequences])
+
+    def bounds(self, first: int, count: int) -> Iterator[tuple[int, int]]:
+        """Begin and end of ``count`` sequences from number ``first`` on."""
+        chosen = slice(first, first + count)
+        return zip(self.starts[chosen].tolist(), self.ends[chosen].tolist(), strict=True)
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """(first token, sequences, length) of neighbours of one length."""
+        begin = 0
+        for length, group in groupby(self.lengths):
+            count = sum(1 for _ in group)
+            yield begin, count, length
+            begin += count * length
+
+    def cumulative(self, device: torch.device) -> Tensor:
+        """[B + 1] int32: 0, then where each sequence ends, as kernels for sequences of any length take it."""
+        return torch.from_numpy(np.concatenate([[0], self.ends]).astype(np.int32)).to(device)
+
+    def split(self, values: Tensor) -> tuple[Tensor, ...]:
+        """The part [T, ...] of each sequence of values [N, ...]."""
+        return torch.split(values, list(self.lengths))

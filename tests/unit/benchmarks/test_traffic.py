@@ -1,0 +1,275 @@
+"""Ratios of costs, the texts that are asked, and the server that the product is compared with."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
+
+from benchmarks.serving import traffic
+from benchmarks.serving.limit import Limit
+from benchmarks.serving.over_http import real_texts
+from benchmarks.serving.over_http.made import POOLING
+from benchmarks.serving.over_http.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
+from benchmarks.serving.peers import dedicated_server
+from benchmarks.serving.peers.dedicated import Answer, Batcher, Models, Settings
+from benchmarks.serving.peers.dedicated_server import DedicatedServer
+from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.traffic_figures import (
+    FASTAPI,
+    LIMIT,
+    LONE,
+    PLAIN,
+    PROCESSES,
+    PRODUCT,
+    Cost,
+    Found,
+    Pattern,
+    figures,
+    rows,
+)
+from benchmarks.serving.world import DEMO, PETS
+from inference.hplm.fragments import pack
+from versiontree.tree.training_settings import DEFAULT_ALPHA
+from workers.training.search import FineTuneSettings
+
+pytestmark = pytest.mark.unit
+WORDS = ("[UNK]", "[PAD]", "a", "b", "c")
+MISSING = len(WORDS)
+
+
+def of_product(worker: float, *, p50: float = 0.1) -> Cost:
+    """Of ten texts, with so many processor seconds of the inference worker, and as many of the others."""
+    cpu = dict.fromkeys(PROCESSES, worker / 3) | {"inference_worker": worker}
+    return Cost(texts=10, seconds=1.0, cpu=cpu, waits=[p50] * 3)
+
+
+def of(who: str, cpu: float, *, p50: float = 0.1) -> Cost:
+    """Of ten texts, with so many processor seconds."""
+    return Cost(texts=10, seconds=1.0, cpu={who: cpu}, waits=[p50] * 3)
+
+
+def found() -> Found:
+    """Three repeats; in the second, everything takes ten times as long."""
+    slow = (1.0, 10.0, 1.0)
+    both = {
+        (pattern, who): costs
+        for pattern in ("64x1", "16x32")
+        for who, costs in (
+            (PRODUCT, [of_product(0.1 * each) for each in slow]),
+            (FASTAPI, [of(FASTAPI, 0.5 * each) for each in slow]),
+            (LIMIT, [of(LIMIT, 0.05 * each) for each in slow]),
+        )
+    }
+    return both | {
+        (LONE.name, PRODUCT): [of_product(0.2, p50=0.03 * each) for each in slow],
+        (LONE.name, PLAIN): [of(PLAIN, 0.2, p50=0.01 * each) for each in slow],
+    }
+
+
+def test_figures_are_medians_of_the_ratios_within_a_repeat() -> None:
+    made = figures(found())
+    assert made["limit_share_64x1"] == made["limit_share_16x32"] == pytest.approx(0.25)
+    assert made["vs_dedicated_http_64x1"] == made["vs_dedicated_http_16x32"] == pytest.approx(2.5)
+    assert made["lone_ratio"] == pytest.approx(3.0)
+    assert made["worker_ms_per_text_64x1"] == pytest.approx(10.0)
+    assert made["worker_ms_per_text_1x1"] == pytest.approx(20.0)
+
+
+def test_without_the_fastapi_server_its_figures_are_left_out() -> None:
+    without = {way: costs for way, costs in found().items() if way[1] != FASTAPI}
+    made = figures(without)
+    assert "limit_share_64x1" in made
+    assert not [name for name in made if name.startswith("vs_")]
+
+
+def test_the_table_splits_the_product_s_cost_by_process() -> None:
+    table = rows(found(), "fallback")
+    product = next(row for row in table if row["who answers"] == PRODUCT)
+    assert product["inference_worker ms"] == pytest.approx(10.0)
+    assert sum(product[f"{name} ms"] for name in PROCESSES) == pytest.approx(product["CPU ms a text"])
+    assert {row["miss policy"] for row in table} == {"fallback"}
+    assert {tuple(row) for row in table} == {tuple(product)}
+
+
+def test_a_shortened_pattern_keeps_every_client_busy() -> None:
+    assert Pattern(64, 1, 512).shortened(4) == Pattern(64, 1, 128)
+    assert Pattern(16, 32, 48).shortened(4).calls == 16
+    assert Pattern(16, 32, 48).texts == 48 * 32
+
+
+def test_what_is_served_is_what_a_fine_tuning_makes_by_default() -> None:
+    assert PETS[traffic.PET] == FineTuneSettings().spec
+    assert FineTuneSettings().pooling == POOLING
+    assert real_texts.ALPHA == DEFAULT_ALPHA
+
+
+def test_the_help_says_what_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        traffic.main(["--help"])
+    told = capsys.readouterr().out
+    assert "FastAPI" in told
+    assert "--no-peers" in told
+    with pytest.raises(SystemExit):
+        traffic.main(["--tenants", "1"])
+
+
+def test_the_test_files_are_asked_and_the_table_knows_the_training_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HMI_DATA_DIR", str(tmp_path))
+    for name in ("chemprot", "sci-cite", "citation_intent", "NCBI-disease"):
+        (tmp_path / name).mkdir()
+        for split in ("train", "test"):
+            row = {"text": f"{split} of {name}", "label": "x"}
+            tagged = f"{split}\tNN\tO\tO\nflu\tNN\tO\tB-Disease\n\n"
+            content = tagged if name == "NCBI-disease" else 2 * (json.dumps(row) + "\n")
+            (tmp_path / name / f"{split}.txt").write_text(content, encoding="utf-8")
+    texts = RealTexts.collect()
+    assert texts.source == DATASETS
+    expected = ["test of chemprot", "test of sci-cite", "test of citation_intent", "test flu"]
+    assert sorted(texts.asked) == sorted(expected)
+    assert {text.split()[0] for text in texts.draw(8, tokens=12)} == {"train"}
+
+
+def test_without_data_the_docstrings_of_the_standard_library_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HMI_DATA_DIR", "/nowhere")
+    texts = RealTexts.collect()
+    assert texts.source == DOCSTRINGS
+    assert len(texts.asked) > 200
+    assert not set(texts.asked) & set(texts.draw(2000, tokens=12))
+
+
+def test_a_seed_asks_the_same_texts_and_others_only_when_there_are_no_more() -> None:
+    texts = RealTexts(["known"], [f"text {number}" for number in range(20)], "here")
+    assert texts.ask(20, seed=1) == texts.ask(20, seed=1) != texts.ask(20, seed=2)
+    assert len(set(texts.ask(20, seed=1))) == 20
+    assert len(texts.ask(50, seed=1)) == 50
+
+
+def test_a_table_covers_the_most_frequent_fragments(tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer.json"
+    ids = {word: number for number, word in enumerate(WORDS)}
+    made = tokenizers.Tokenizer(WordLevel(ids, unk_token="[UNK]"))
+    made.pre_tokenizer = Whitespace()
+    made.save(str(file))
+    texts = RealTexts(["a b c"] * 9 + ["c b a"], ["a b"], "here").read_with(file)
+    assert texts.lengths(["a b", "a " * 600]) == [2, 512]
+    keys = set(pack(texts.fragments(MISSING)).tolist())
+    assert int(pack(np.array([ids["a"], ids["b"], ids["c"]]))) in keys
+    assert int(pack(np.array([ids["c"], ids["b"], ids["a"]]))) not in keys
+
+
+def test_fragments_that_cover_a_share_are_the_fewest_that_do() -> None:
+    often, sometimes, once = [1, 2, 3], [2, 3, 4], [3, 4, 5]
+    drawn = np.array([often] * 6 + [sometimes] * 3 + [once])
+    assert covering(drawn, 0.5).tolist() == [often]
+    assert covering(drawn, 0.6).tolist() == [often]
+    assert covering(drawn, 0.61).tolist() == [often, sometimes]
+    assert covering(drawn, 1.0).tolist() == [often, sometimes, once]
+
+
+def test_the_limit_leaves_the_number_of_threads_alone() -> None:
+    threads = torch.get_num_threads()
+    Limit(DEMO, torch.float32, longest=8).compute([3, 8] * 20)
+    assert torch.get_num_threads() == threads
+
+
+class Noted:
+    """In place of models: says what it was asked together."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[str]]] = []
+
+    def answer(self, name: str, texts: Sequence[str]) -> list[Answer]:
+        self.asked.append((name, list(texts)))
+        if name == "unknown":
+            raise KeyError(name)
+        return [{"label": f"{name}: {text}"} for text in texts]
+
+
+def test_the_server_computes_together_what_waits_for_a_model() -> None:
+    models = Noted()
+
+    async def ask() -> list[list[Answer]]:
+        batcher = Batcher(cast("Models", models))
+        calls = [("one", ["a"]), ("two", ["b", "c"]), ("one", ["d"])]
+        return list(await asyncio.gather(*(batcher.ask(name, texts) for name, texts in calls)))
+
+    answers = asyncio.run(ask())
+    assert models.asked == [("one", ["a", "d"]), ("two", ["b", "c"])]
+    assert [[one["label"] for one in each] for each in answers] == [
+        ["one: a"],
+        ["two: b", "two: c"],
+        ["one: d"],
+    ]
+
+
+def test_the_server_says_what_failed_and_goes_on() -> None:
+    async def ask() -> list[Answer]:
+        batcher = Batcher(cast("Models", Noted()))
+        with pytest.raises(KeyError):
+            await batcher.ask("unknown", ["a", "b"])
+        return await batcher.ask("one", ["c"])
+
+    assert asyncio.run(ask()) == [{"label": "one: c"}]
+
+
+@pytest.mark.slow
+def test_a_dedicated_model_answers_in_the_order_of_the_texts(tmp_path: Path) -> None:
+    shape = {"vocab_size": MISSING, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = {"model_type": "bert", "intermediate_size": 32, "max_position_embeddings": 512, **shape}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    made = tokenizers.Tokenizer(WordLevel({word: at for at, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    made.pre_tokenizer = Whitespace()
+    made.save(str(tmp_path / "tokenizer.json"))
+    models = Models(Settings(str(tmp_path), ["one", "two"], "float32", threads=1))
+    texts = ["a " * (number % 7 + 1) + "b" for number in range(40)]
+    together = [answer["score"] for answer in models.answer("one", texts)]
+    alone = [models.answer("one", [text])[0]["score"] for text in texts]
+    assert together == pytest.approx(alone, abs=1e-5)
+    assert together != pytest.approx([answer["score"] for answer in models.answer("two", texts)], abs=1e-5)
+    models.warm_up()
+
+
+def server(folder: Path, script: str) -> DedicatedServer:
+    """The FastAPI server, with a shell script in place of Python."""
+    python = folder / "python"
+    python.write_text(f"#!/bin/sh\n{script}\n")
+    python.chmod(0o755)
+    return DedicatedServer(Settings("", ["one"], "float32", threads=1), python=python)
+
+
+def test_the_server_is_there_once_it_says_where_and_ends_with_its_input(tmp_path: Path) -> None:
+    with server(tmp_path, """echo '{"url": "http://127.0.0.1:1"}'; read line""") as running:
+        assert running.url == "http://127.0.0.1:1"
+        assert running.cpu_seconds() >= 0
+        process = running._process
+    assert process.returncode is not None
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    with pytest.raises(PeerUnavailable, match="No module named fastapi"):
+        server(tmp_path, "echo No module named fastapi >&2; exit 1").__enter__()
+
+
+def test_without_the_server_s_environment_the_benchmark_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unavailable(*, packages: Sequence[str]) -> Path:
+        raise PeerUnavailable(f"no network for {packages[0]}")
+
+    monkeypatch.setattr(dedicated_server, "peers_python", unavailable)
+    with ExitStack() as stack:
+        assert dedicated_server.start_if_possible(Settings("", [], "float32", threads=1), stack) is None
+    assert "goes on without the FastAPI server" in capsys.readouterr().err
