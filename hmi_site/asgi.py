@@ -19,7 +19,7 @@ from hmi_site.http.wsgi_threads import ThreadedWsgiApp
 from hmi_site.ready_file import mark_ready
 from hmi_site.warm_up import warm_up
 from inference.api.client import close_gateway
-from inference.api.soon import close_asker
+from inference.api.submitter import close_submitter
 from inference.garbage_collector import freeze_loaded_objects
 from tenants.base.background_tasks import background_tasks
 from tenants.usage.services.usage import usage_flush
@@ -40,7 +40,7 @@ def on_shutdown() -> None:
     """Finish background tasks and connections. Granian's workers run no `atexit` functions."""
     background_tasks.join(BACKGROUND_TASKS_TIMEOUT_S)
     usage_flush()
-    close_asker()
+    close_submitter()
     close_gateway()
 
 

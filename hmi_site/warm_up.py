@@ -8,8 +8,8 @@ from django.db import DatabaseError
 from redis.exceptions import RedisError
 
 from inference.api.client import gateway
-from inference.api.question import question
-from inference.api.soon import asker
+from inference.api.prepared_request import prepare_request
+from inference.api.submitter import submitter
 from tenants.accounts.authentication import api_key_from
 from tenants.base.errors import HmiError
 from tenants.base.scope import empty_scope, platform_scope, tenant_scope
@@ -36,7 +36,7 @@ def _run() -> None:
             api_key_from(UNKNOWN_KEY)
         _look_up_a_model()
         gateway().look_if_stale()
-        asker()
+        submitter()
     except (DatabaseError, RedisError, OSError) as error:
         log.warning("The first requests will be slow: %s", error)
     finally:
@@ -48,4 +48,4 @@ def _look_up_a_model() -> None:
         hplm = Hplm.unscoped.filter(deleted_at=None).select_related("tenant").first()
     if hplm is not None:
         with tenant_scope(hplm.tenant), suppress(HmiError):  # it may not be ready
-            question(tenant=hplm.tenant, reference=hplm.name, inputs=["Is it warm?"])
+            prepare_request(tenant=hplm.tenant, reference=hplm.name, inputs=["Is it warm?"])

@@ -21,9 +21,9 @@ from redis.exceptions import RedisError
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
+from inference.errors import HplmError
 from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_device, pick_dtype
-from inference.hplm.errors import HplmError
 from inference.logs import LEVELS, STYLES, log_config
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.queueing import asking
@@ -216,7 +216,7 @@ class Worker:
             device_used_bytes=device_used,
             device_total_bytes=device_total,
             recently=self._server.recent.told(),
-        ).to_json()
+        ).encode()
 
 
 def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:

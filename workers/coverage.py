@@ -9,10 +9,8 @@ from django.conf import settings
 from numpy.typing import NDArray
 
 from inference.hplm import fragments
-from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.root import ROOT_FILE, load_tokenizer
-from inference.hplm.root_config import RootConfig
+from inference.text.tokenization import TextTokenizer
 from tenants.datasets.formats.sampling import RowLocation, Texts, corpus_texts, dataset_texts, sample
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import upload_by_id
@@ -62,7 +60,7 @@ def _levels(
 
 
 def _tokenise(root: Path, upload: Corpus | Dataset) -> Sequences:
-    tokenizer = load_tokenizer(root, RootConfig.from_json(read_artifact_json(root / ROOT_FILE)))
+    tokenizer = TextTokenizer.of_root(root)
     return [tokenizer.encode(*texts).ids for _, texts in _rows(upload)]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from tenants.base.errors import ErrorCode, HmiError
 from workers.training import disk
 

@@ -12,7 +12,8 @@ from typing import Any, Final, Literal
 from torch import Tensor, nn
 
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.root import TOKENIZER_FILE, LmHead, Root
+from inference.hplm.root import LmHead, Root
+from inference.text.tokenization import TOKENIZER_FILE
 from workers.training.checkpoints import CheckpointStore, seeded_rng
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.further_pretrain import FurtherPretrainSettings
@@ -145,7 +146,7 @@ def perplexities(
 
 def save_as_root(model: FullContextLanguageModel, root: Root, out: Path) -> None:
     """Write the model as a root, to fine-tune it with full-context lower layers."""
-    Root(root.config, model.teacher.upper, root.tokenizer, _lower=model.teacher.lower).save(out)
+    Root(root.config, model.teacher.upper, _tokenizer=root.tokenizer, _lower=model.teacher.lower).save(out)
 
 
 def _train(

@@ -32,7 +32,8 @@ from benchmarks.accuracy.methods import (
 from benchmarks.accuracy.workbench import Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.hplm.artifact_files import read_artifact_json
-from inference.hplm.root import LOWER_FILE, ROOT_FILE, UPPER_FILE
+from inference.hplm.root import LOWER_FILE, UPPER_FILE
+from inference.text.tokenization import ROOT_FILE
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.lower_states import LowerMode

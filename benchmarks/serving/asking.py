@@ -2,7 +2,7 @@
 process of its own, as the web server is, so that the worker that is measured loses no time to it.
 
 Standard input has one JSON object. ``arrivals``: seconds after the start, the fields of a request that say
-which model is asked, and the text. ``reply_to``: where answers go.
+which model is asked, and its token ids, int32 in hex. ``reply_to``: where answers go.
 """
 
 import json
@@ -12,7 +12,7 @@ import uuid
 from typing import Any
 
 from inference.queueing.connection import connect
-from inference.queueing.messages import InferInput, InferRequest
+from inference.queueing.messages import InferRequest, TokenSequence
 from inference.queueing.transport import QueueFull, RequestQueue
 
 DEADLINE_S = 300.0
@@ -23,12 +23,12 @@ def ask(queue: RequestQueue, arrivals: list[tuple[float, dict[str, Any], str]], 
     """Those that the queue has no place for are refused, and not sent again. A request counts from the moment
     when it should have been sent, so that nothing waits unseen."""
     start = time.time() + SOON_S
-    for after, model, text in arrivals:
+    for after, model, ids in arrivals:
         due = start + after
         time.sleep(max(0.0, due - time.time()))
         request = InferRequest(
             id=uuid.uuid4().hex,
-            inputs=(InferInput(text),),
+            sequences=(TokenSequence(bytes.fromhex(ids)),),
             deadline=due + DEADLINE_S,
             enqueued_at=due,
             reply_to=reply_to,

@@ -47,7 +47,7 @@ from inference.serving.catalogue import Catalogue
 from inference.serving.pace import Pace
 from inference.serving.server import Server
 from tests.unit.tiny import WORDS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
-from tests.unit.tiny_world import TinyHplm, TinyWorld, place
+from tests.unit.tiny_world import TinyHplm, TinyWorld, codec_of, place
 
 OTHERS, TIMES = 20, 50
 FLOOD = "flood"
@@ -70,7 +70,7 @@ class Desk:
     """A worker's loop in this process, and the queue before it."""
 
     def __init__(self, url: str, world: TinyWorld) -> None:
-        self._url, self._redis = url, connect(url)
+        self._url, self._redis, self._tokenizer = url, connect(url), world.root.tokenizer
         self._models = {
             hplm.tenant: {
                 "tenant": hplm.tenant,
@@ -106,10 +106,13 @@ class Desk:
         stop.set()
         loop.join()
         entries: Any = self._redis.xrange(REPLIES)
-        return [InferReply.from_json(fields[keys.FIELD.encode()]) for _, fields in entries]
+        return [InferReply.decode(fields[keys.FIELD.encode()]) for _, fields in entries]
+
+    def _ids_of(self, text: str) -> str:
+        return self._tokenizer.encode(text).ids.astype("<i4").tobytes().hex()
 
     def _ask(self, arrivals: Sequence[Arrival], places: int) -> None:
-        asked = [(arrival.at, self._models[arrival.tenant], arrival.text) for arrival in arrivals]
+        asked = [(each.at, self._models[each.tenant], self._ids_of(each.text)) for each in arrivals]
         subprocess.run(
             [sys.executable, "-m", "benchmarks.serving.asking", self._url, str(places)],
             input=json.dumps({"arrivals": asked, "reply_to": REPLIES}),
@@ -133,7 +136,7 @@ def build(folder: Path) -> TinyWorld:
         tiny_hplm(root, seed=number).save(scratch / tenant)
         model = Hplm.load(scratch / tenant)
         digest = place(folder, "hplm", scratch / tenant)
-        hplms.append(TinyHplm(tenant, "model", 1, digest, (plot,), shared, model, top))
+        hplms.append(TinyHplm(tenant, "model", 1, digest, (plot,), shared, model, top, codec_of(root, model)))
     world = TinyWorld(folder, root, top, shared, tuple(hplms))
     world.publish()
     return world

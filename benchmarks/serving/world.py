@@ -38,7 +38,6 @@ from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 from inference.hplm.root_config import RootConfig
-from inference.hplm.tokenization import TextTokenizer
 
 VOCAB, LONGEST, CONTEXT_RANK = 30_522, 512, 64
 PHRASES, PHRASE = 20_000, 8
@@ -109,7 +108,7 @@ class World:
         )
         upper = _still(UpperLayers(shape, encoder.layers - self.lower)).to(device, dtype)
         # The engine is given token ids; nothing asks for the tokenizer.
-        self.root = Root(config, cast("UpperLayers", upper), cast("TextTokenizer", None))
+        self.root = Root(config, cast("UpperLayers", upper))
         self.full = cast("FullLower", _still(FullLower(shape, self.lower)).to(device, dtype))
         self._folder = bench_dir() / "serving" / encoder.name
         self._draw = np.random.default_rng(seed)

@@ -17,7 +17,7 @@ from frontend.presenters.playground import Column, Examples, column_of, examples
 from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
 from inference.api.infer import infer
-from inference.api.question import question
+from inference.api.prepared_request import prepare_request
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Split
@@ -140,7 +140,7 @@ def _send_one(request: TenantRequest, offer: CallableHplm, given: dict[str, str]
     body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]}
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     try:
-        asked = question(
+        asked = prepare_request(
             tenant=tenant,
             reference=offer.reference,
             inputs=[input_],

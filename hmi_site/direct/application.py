@@ -18,10 +18,10 @@ from hmi_site.direct.plain import PlainCall, plain
 from hmi_site.http.errors import internal_error
 from hmi_site.http.request_body import BODY, DISCONNECT, receive_body
 from inference.api.infer import conclude
-from inference.api.question import Question
+from inference.api.prepared_request import PreparedRequest
 from inference.api.rates.shares import Limit
-from inference.api.rates.spending import shares, spend
-from inference.api.soon import Call, asker
+from inference.api.rates.spending import refund, shares, spend
+from inference.api.submitter import Submission, submitter
 from tenants.base.errors import HmiError
 from tenants.base.scope import empty_scope
 from tenants.base.ttl_cache import CacheMiss, cached_only
@@ -77,10 +77,12 @@ class Direct:
             return False
         answer.limits = [*asked.limits.requests, *asked.limits.tokens]
         caller = asyncio.create_task(_hang_up(receive))
-        spent = 0
+        is_answer = False
         try:
-            reply = await asker().ask(asked, partial(self._watch, caller))
-            spent = reply.usage.tokens if reply else asked.guessed_tokens
+            with submitter().submit(asked) as submission:
+                self._watch(caller, submission)
+                reply = await submission.reply()
+            is_answer = reply is None or reply.ok
             answer.result(conclude(asked, reply))
         except HmiError as error:
             answer.refusal(error)
@@ -89,14 +91,14 @@ class Direct:
             answer.refusal(internal_error())
         finally:
             caller.cancel()
-            if counted:
-                await self._settle(asked, spent)
+            if counted and not is_answer:
+                refund(asked.limits.tokens, asked.tokens)
         return True
 
-    async def _asked(self, call: PlainCall, body: bytes, request_id: str) -> Question | None:
+    async def _asked(self, call: PlainCall, body: bytes, request_id: str) -> PreparedRequest | None:
         try:
             with cached_only():
-                return call.question(body, request_id)
+                return call.prepare(body, request_id)
         except CacheMiss:
             if self._looking >= MOST_LOOK_UPS:
                 return None  # the view has more threads to wait in
@@ -106,17 +108,17 @@ class Direct:
         finally:
             self._looking -= 1
         if asked is not None:
-            bind_contextvars(**asked.told)  # it was another context that learnt it
+            bind_contextvars(**asked.log_fields)  # it was another context that learnt it
         return asked
 
-    async def _count(self, asked: Question) -> bool:
+    async def _count(self, asked: PreparedRequest) -> bool:
         """Whether its tokens were counted against the limits. Raises ``rate_limited``; then nothing is."""
-        counted = await self._spend(asked.limits.tokens, asked.guessed_tokens)
+        counted = await self._spend(asked.limits.tokens, asked.tokens)
         try:
             await self._spend(asked.limits.requests, 1)
         except BaseException:
             if counted:
-                await self._settle(asked, 0)
+                refund(asked.limits.tokens, asked.tokens)
             raise
         return counted
 
@@ -125,15 +127,10 @@ class Direct:
             return False
         return shares().spend_in_hand(limits, amount) or await self._in_thread(spend, limits, amount)
 
-    async def _settle(self, asked: Question, spent: int) -> None:
-        limits = asked.limits.tokens
-        if shares().correct(limits, guessed=asked.guessed_tokens, spent=spent):
-            await self._in_thread(shares().pay, limits)
-
-    def _watch(self, caller: "asyncio.Task[None]", call: Call) -> None:
+    def _watch(self, caller: "asyncio.Task[None]", submission: Submission) -> None:
         def react(caller: "asyncio.Task[None]") -> None:
             if not caller.cancelled():
-                call.hang_up()
+                submission.hang_up()
 
         caller.add_done_callback(react)
 
@@ -142,10 +139,10 @@ class Direct:
         return await asyncio.get_running_loop().run_in_executor(self._threads, within)
 
 
-def _look_up(call: PlainCall, body: bytes, request_id: str) -> Question | None:
+def _look_up(call: PlainCall, body: bytes, request_id: str) -> PreparedRequest | None:
     with empty_scope():
         try:
-            return call.question(body, request_id)
+            return call.prepare(body, request_id)
         finally:
             release_database()
 

@@ -10,7 +10,7 @@ from django.http.request import split_domain_port, validate_host
 
 from hmi_site.http.request_log import INFER_PATH
 from inference.api.parsers import parse_json
-from inference.api.question import Question, question
+from inference.api.prepared_request import PreparedRequest, prepare_request
 from inference.api.validation import parse_call, usable_request_id
 from tenants.accounts.authentication import api_key_cached
 from tenants.accounts.models import Scope
@@ -34,9 +34,9 @@ class PlainCall:
     timeout: str | None
     size: int
 
-    def question(self, body: bytes, request_id: str) -> Question | None:
+    def prepare(self, body: bytes, request_id: str) -> PreparedRequest | None:
         """What it asks. None for what only the view can answer. Raises HmiError for what is to be refused,
-        and Forgotten where ``cached_only`` is in force."""
+        and CacheMiss where ``cached_only`` is in force."""
         key = api_key_cached(self.key)
         if key is None:
             return None
@@ -45,7 +45,7 @@ class PlainCall:
         if call.miss_policy is not None or call.explain:
             return None
         with tenant_scope(key.tenant):
-            return question(
+            return prepare_request(
                 tenant=key.tenant,
                 reference=call.model,
                 inputs=call.inputs,

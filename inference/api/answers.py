@@ -1,9 +1,16 @@
 """From an inference worker's reply to what a client reads."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
-from inference.queueing.messages import InferReply, ModelRef, PlotCounts, by_name
+from msgspec.structs import asdict
+
+from inference.api.prepared_request import PreparedRequest
+from inference.api.tokens import outputs_of
+from inference.queueing.messages import InferReply, ModelRef, PlotCounts
+from inference.text.codec import TextCodec
+from inference.text.encodings import EncodedInput
 from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -12,18 +19,33 @@ _KNOWN_CODES = frozenset(code.value for code in ErrorCode)
 NOT_READY_RETRY_S = 2
 
 
-def answer_of(reply: InferReply, request_id: str) -> dict[str, Any]:
-    """The JSON value of a good answer; it names the exact version that gave it."""
+def answer_of(asked: PreparedRequest, reply: InferReply) -> dict[str, Any]:
+    """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
+    numbers make no prediction."""
     model = reply.model
     return {
-        "id": request_id,
+        "id": asked.request_id,
         "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
-        "results": list(reply.results),
-        "usage": by_name(reply.usage),
-        "plot": {**by_name(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
-        "batch": by_name(reply.batch),
-        "timings_ms": by_name(reply.timings_ms),
+        "results": results_of(asked.codec, asked.encoded, reply),
+        "usage": {
+            "inputs": len(asked.encoded),
+            "tokens": asked.tokens,
+            "truncated": sum(each.truncated for each in asked.encoded),
+        },
+        "plot": {**asdict(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
+        "batch": asdict(reply.batch),
+        "timings_ms": asdict(reply.timings_ms),
     }
+
+
+def results_of(codec: TextCodec, encoded: Sequence[EncodedInput], reply: InferReply) -> list[dict[str, Any]]:
+    """The result of each input. Raises HmiError(inference_failed) where the numbers make no prediction."""
+    try:
+        return codec.results(encoded, outputs_of(reply.outputs))
+    except Exception as error:
+        log.exception("The reply to %s cannot be read", reply.id)
+        message = "The model's numbers make no prediction."
+        raise HmiError(ErrorCode.INFERENCE_FAILED, message) from error
 
 
 def hit_ratio(counts: PlotCounts) -> float | None:
@@ -32,11 +54,11 @@ def hit_ratio(counts: PlotCounts) -> float | None:
     return round(counts.trigram / fragments, 4) if fragments else None
 
 
-def failure_of(reply: InferReply, *, asked: ModelRef, inputs: int) -> HmiError | None:
-    """Why the reply is no answer to `inputs` texts for the model `asked`; None when it is one."""
+def failure_of(reply: InferReply, *, asked: ModelRef, sequences: int) -> HmiError | None:
+    """Why the reply is no answer to so many sequences for the model `asked`; None when it is one."""
     if not reply.ok:
         return _error_of(reply, asked)
-    if reply.model != asked or len(reply.results) != inputs:
+    if reply.model != asked or len(reply.outputs) != sequences:
         log.critical("Request %s for %s was answered by %s", reply.id, asked, reply.model)
         message = "The answer did not come from the model that was asked for."
         return HmiError(ErrorCode.INFERENCE_FAILED, message)

@@ -10,7 +10,7 @@ from structlog.contextvars import get_contextvars
 from inference.api.callers import IsIdentified, enter_asked_tenant
 from inference.api.infer import infer
 from inference.api.parsers import InferBodyParser
-from inference.api.question import question
+from inference.api.prepared_request import prepare_request
 from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
@@ -43,6 +43,6 @@ class AsksAModel(APIView):
         return tenant
 
     def ask(self, request: Request, **asked: Any) -> dict[str, Any]:
-        """The answer to a ``question``, for whoever sent the request."""
-        whole = question(**asked, request_id=self.request_id, key=key_of(request))
-        return infer(whole, environ=request.META)
+        """The answer to a ``prepare_request``, for whoever sent the request."""
+        prepared = prepare_request(**asked, request_id=self.request_id, key=key_of(request))
+        return infer(prepared, environ=request.META)

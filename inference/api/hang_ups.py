@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from tenants.base.errors import HmiError
@@ -14,10 +13,10 @@ ON_HANG_UP = "hmi.on_hang_up"
 the caller hangs up before the answer."""
 
 
-def cancel_on_hang_up(environ: Mapping[str, Any], cancel: Callable[[], bool], *, request_id: str) -> None:
+def cancel_on_hang_up(environ: Mapping[str, Any], hang_up: Callable[[], None]) -> None:
     """From now on there is something to cancel."""
     if (watch := environ.get(ON_HANG_UP)) is not None:
-        watch(partial(hung_up, cancel, request_id))
+        watch(hang_up)
 
 
 def hung_up(cancel: Callable[[], bool], request_id: str) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from inference.api.admission import check_input_count, check_input_size
-from inference.queueing.messages import InferInput
+from inference.text.encodings import InferInput
 from tenants.base.errors import ErrorCode, HmiError
 
 QUESTION_ANSWERING = "question_answering"

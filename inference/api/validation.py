@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.conf import settings
 
 from inference.api.inputs import GivenInput, check_inputs, invalid
-from inference.queueing.messages import MISS_POLICIES
+from inference.queueing.messages import MISS_POLICIES, MissPolicyName
 from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
@@ -27,7 +27,7 @@ class InferCall:
     model: str
     inputs: tuple[GivenInput, ...]
     timeout_s: float
-    miss_policy: str | None = None
+    miss_policy: MissPolicyName | None = None
     explain: bool = False
 
 
@@ -82,10 +82,13 @@ def check_timeout(value: object) -> float:
     return float(min(value, longest))
 
 
-def check_miss_policy(value: object) -> str | None:
+def check_miss_policy(value: object) -> MissPolicyName | None:
     """One of the policies, or None for the deployment's own."""
-    if value is None or (isinstance(value, str) and value in MISS_POLICIES):
-        return value
+    if value is None:
+        return None
+    for policy in MISS_POLICIES:
+        if value == policy:
+            return policy
     raise invalid("miss_policy", f"The miss policy must be one of {', '.join(MISS_POLICIES)}.")
 
 

@@ -9,11 +9,14 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 
-from inference.api.answers import failure_of
+from inference.api.answers import failure_of, results_of
+from inference.api.tokens import token_sequences
 from inference.queueing.consumer import STOPPED_WORKERS
-from inference.queueing.messages import InferInput, InferReply, ModelRef
+from inference.queueing.messages import InferReply, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient, NoReply
 from inference.queueing.transport import CANCELLED, CallOutstanding, QueueFull
+from inference.text.codec import TextCodec
+from inference.text.encodings import InferInput
 from tenants.base.errors import ErrorCode, HmiError
 
 REPLY_TIMEOUT_S: Final = 600.0
@@ -50,14 +53,12 @@ class BatchInferClient:
     """Sends inputs to one version of a model. Threads may share it.
 
     ``name`` identifies the calls, so that a call of a killed process is cancelled and not computed twice.
-    With ``embed`` the results are embeddings.
+    ``codec`` is that of the model.
     """
 
-    def __init__(
-        self, client: InferClient, model: ModelRef, root: str, name: str, *, embed: bool = False
-    ) -> None:
+    def __init__(self, client: InferClient, model: ModelRef, root: str, name: str, codec: TextCodec) -> None:
         self._client, self._model, self._root, self._name = client, model, root, name
-        self._embed = embed
+        self._codec = codec
         self._cancelled = threading.Event()
         self._outstanding: set[str] = set()
         self._crashing: list[InferInput] = []
@@ -85,10 +86,16 @@ class BatchInferClient:
                 self._client.queue.cancel(self._model.tenant, name)
 
     def _infer(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
-        reply = self._reply(name, inputs)
-        failure = failure_of(reply, asked=self._model, inputs=len(inputs))
+        encoded = self._codec.encode(inputs)
+        sequences = token_sequences(encoded, task=self._codec.task)
+        reply = self._reply(name, sequences)
+        failure = failure_of(reply, asked=self._model, sequences=len(sequences))
         if failure is None:
-            return InferenceResults(list(reply.results), reply.usage.tokens, reply.timings_ms.busy)
+            try:
+                results = results_of(self._codec, encoded, reply)
+                return InferenceResults([*results], sum(map(len, sequences)), reply.timings_ms.busy)
+            except HmiError as error:
+                failure = error
         if failure.code is ErrorCode.MODEL_NOT_READY:
             raise failure
         if failure.message == STOPPED_WORKERS:
@@ -121,12 +128,12 @@ class BatchInferClient:
         finally:
             self._searches -= 1
 
-    def _reply(self, name: str, inputs: tuple[InferInput, ...]) -> InferReply:
+    def _reply(self, name: str, sequences: tuple[TokenSequence, ...]) -> InferReply:
         call, published = f"batch-{self._name}-{name}", time.monotonic() + PUBLISH_TIMEOUT_S
         self._outstanding.add(call)
         try:
             while not self._cancelled.is_set():
-                reply = self._try(call, inputs)
+                reply = self._try(call, sequences)
                 code = reply.error.code if reply and reply.error else ""
                 unknown = code == ErrorCode.NOT_FOUND and time.monotonic() < published
                 if reply and code not in RETRYABLE_CODES and not unknown:
@@ -136,17 +143,17 @@ class BatchInferClient:
         finally:
             self._outstanding.discard(call)
 
-    def _try(self, call: str, inputs: tuple[InferInput, ...]) -> InferReply | None:
+    def _try(self, call: str, sequences: tuple[TokenSequence, ...]) -> InferReply | None:
         """Send the request once. None if it should be retried."""
         with suppress(QueueFull, NoReply, RedisError):
             try:
                 return self._client.ask(
                     self._model,
-                    inputs,
+                    sequences,
                     root=self._root,
                     seconds=REPLY_TIMEOUT_S,
                     call=call,
-                    embed=self._embed,
+                    embed=self._codec.names is None,
                 )
             except CallOutstanding:  # of a process that was killed
                 self._client.queue.cancel(self._model.tenant, call)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-from inference.queueing.messages import InferInput
+from inference.text.encodings import InferInput
 from tenants.base.disk import sync
 from tenants.base.errors import ErrorCode, HmiError
 

@@ -15,7 +15,7 @@ from inference.api.inputs import check_inputs, fit_inputs, invalid
 from inference.batches.inference_client import InputResult
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from inference.batches.models import INFER
-from inference.queueing.messages import InferInput
+from inference.text.encodings import InferInput
 from tenants.base.errors import ErrorCode, HmiError
 
 MAX_ID_LENGTH: Final = 200

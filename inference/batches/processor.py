@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from inference.api.codecs import text_codec
 from inference.batches.inference_client import BatchInferClient, InferenceResults
 from inference.batches.jsonl import (
     ERRORS,
@@ -76,9 +77,9 @@ class BatchProcessor:
 
     def __init__(self, batch: Batch, model: BatchModel, client: InferClient, until: float) -> None:
         self._batch, self._model, self._until = batch, model, until
-        self._client = BatchInferClient(
-            client, model.model_ref, model.resolved.root_digest, batch.pk.hex, embed=model.embeds
-        )
+        root = model.resolved.root_digest
+        codec = text_codec(root=root, version=model.resolved.digest, embed=model.embeds)
+        self._client = BatchInferClient(client, model.model_ref, root, batch.pk.hex, codec)
         self._in_flight: deque[tuple[LineChunk, Future[InferenceResults]]] = deque()
         self._progress = {
             name: int(getattr(batch, name))

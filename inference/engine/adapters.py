@@ -9,7 +9,7 @@ import torch
 from inference.engine.pipeline import LayerFeed, Pipeline
 from inference.engine.residency import HplmCache, Lease
 from inference.engine.rows import ModelIdentity, Row
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import UpperShape

@@ -22,7 +22,7 @@ from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache, SlotMismatchError
 from inference.engine.retrieval import LowerHalves, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.heads import apply_heads, mean_state
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape
@@ -213,7 +213,10 @@ class Executor:
     def _compute(self, rows: list[Row], sought: LookupResult, adapters: Adapters, aside: Aside) -> Computed:
         upper, states = self.root.upper, finish_lower_states(sought, self.root.upper.dtype)
         last = upper(states.states, states.sequences, adapters.feed, aside.before)
-        logits = apply_heads(adapters.heads, last, states.sequences)
+        logits = [
+            found if found.ndim == 1 or row.outputs_at is None else found[row.outputs_at]
+            for row, found in zip(rows, apply_heads(adapters.heads, last, states.sequences), strict=True)
+        ]
         return Computed(states, _means(rows, last, states.sequences), logits)
 
 
@@ -228,16 +231,11 @@ def _outcomes(rows: list[Row], leases: Leases, turn: Turn) -> list[Outcome]:
         if not all(bool(np.isfinite(found).all()) for found in (logits[at], mean) if found is not None):
             outcomes.append(Failed(row, FAILED, "the model gave numbers that are not finite"))
             continue
-        lease = leases[row.model.digest]
-        hplm = lease.hplm()
         outcomes.append(
             Answered(
                 row=row,
                 logits=logits[at],
-                used=lease.identity(row.model),
-                task=hplm.task,
-                labels=hplm.labels,
-                threshold=hplm.threshold,
+                used=leases[row.model.digest].identity(row.model),
                 hits=hits_of(states.counts[at]),
                 missed=states.missed[at],
                 seconds=shares[at],

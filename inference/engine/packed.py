@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from inference.engine.slab import DamagedSlotError
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.heads import Head
-from inference.hplm.hplm import Hplm, Task
+from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PackedPet, PetLayout, UpperShape
 
 ALIGNED = 64
@@ -24,17 +24,13 @@ class PackedHplm:
     """What a batch needs of a model. Its PET lies in the number format of the upper layers, its head in fp32.
     At rest it takes nothing of the device."""
 
-    task: Task
-    labels: tuple[str, ...]
-    threshold: float
     pet: PackedPet
     head: Head
 
     @classmethod
     def of(cls, hplm: Hplm, dtype: torch.dtype) -> "PackedHplm":
         """A copy of the model."""
-        pet = PackedPet.of(hplm.pet, dtype)
-        return cls(hplm.task, hplm.labels, hplm.threshold, pet, hplm.head.to("cpu"))
+        return cls(PackedPet.of(hplm.pet, dtype), hplm.head.to("cpu"))
 
     @property
     def shape(self) -> UpperShape:
@@ -44,10 +40,8 @@ class PackedHplm:
     def content(self) -> list[memoryview]:
         """As it is stored: what it is as JSON, behind the length of that; its head; the rows of its PET."""
         about = {
-            "task": self.task,
-            "labels": self.labels,
-            "threshold": self.threshold,
             "pooling": self.head.pooling,
+            "outputs": self.head.num_labels,
             "width": self.head.weight.shape[1],
             "activation": self.head.activation,
             **self.pet.layout.to_json(),
@@ -65,15 +59,15 @@ class PackedHplm:
         try:
             end = _LENGTH.itemsize + int(np.frombuffer(content[: _LENGTH.itemsize], _LENGTH)[0])
             about = json.loads(bytes(content[_LENGTH.itemsize : end]))
-            layout, labels, width = PetLayout.from_json(about), tuple(about["labels"]), about["width"]
+            layout, outputs, width = PetLayout.from_json(about), about["outputs"], about["width"]
             activation = about.get("activation")
-            parts: dict[str, tuple[int, ...]] = {"weight": (len(labels), width), "bias": (len(labels),)}
+            parts: dict[str, tuple[int, ...]] = {"weight": (outputs, width), "bias": (outputs,)}
             if activation:
                 parts |= {"inner_weight": (width, width), "inner_bias": (width,)}
             shapes = (*parts.values(), (layout.shape.layers, layout.width))
             *views, rows = _views(content, end, shapes, (*[torch.float32] * len(parts), dtype))
             head = Head.from_tensors(dict(zip(parts, views, strict=True)), about["pooling"], activation)
-            return cls(about["task"], labels, float(about["threshold"]), PackedPet(layout, rows), head)
+            return cls(PackedPet(layout, rows), head)
         except (HplmError, ValueError, TypeError, LookupError, ArithmeticError, RuntimeError) as error:
             raise DamagedSlotError(f"the content of a slot is no model: {error}") from error
 

@@ -6,7 +6,6 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.hplm import Task
 from inference.hplm.miss_policy import MissHandling
 
 
@@ -28,7 +27,8 @@ class Row:
     """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens, and
     their types [T] int64; ``chain`` names the PLOT chain that the model was trained on; ``misses`` says what
     is done about fragments that the chain lacks; ``explain``: it is to be told what each token was given;
-    ``embed``: what is asked for is the mean of its final states."""
+    ``embed``: what is asked for is the mean of its final states; ``outputs_at`` [W] int64: the tokens whose
+    outputs are asked for, of a task with outputs for each (None: all)."""
 
     key: str
     ids: NDArray[np.int64]
@@ -38,6 +38,7 @@ class Row:
     misses: MissHandling
     explain: bool = False
     embed: bool = False
+    outputs_at: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -86,18 +87,15 @@ class Hits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answered:
-    """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] of one with an
-    answer for each token; ``used``, ``task``, ``labels`` and ``threshold`` are those of the slot that
-    computed them; ``missed`` [M, n] int64 are the fragments that the row's chain lacks; ``seconds`` are the
-    row's share of its batch; ``given`` [T] uint8 is what each token was given (see `seeking.Part`), where
-    that was asked for, and ``mean`` [d] fp32 that of the final states of its tokens."""
+    """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] or [W, C] of one
+    with an answer for each token; ``used`` is the version in the slot that computed them; ``missed`` [M, n]
+    int64 are the fragments that the row's chain lacks; ``seconds`` are the row's share of its batch;
+    ``given`` [T] uint8 is what each token was given (levels of `hplm.plot`, or COMPUTED), where that was
+    asked for, and ``mean`` [d] fp32 that of the final states of its tokens."""
 
     row: Row
     logits: NDArray[np.float32]
     used: ModelIdentity
-    task: Task
-    labels: tuple[str, ...]
-    threshold: float
     hits: Hits
     missed: NDArray[np.int64]
     seconds: StageSeconds

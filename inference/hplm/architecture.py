@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

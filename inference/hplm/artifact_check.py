@@ -18,19 +18,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_folder import LowerLayersChangedError
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.artifact_files import read_artifact_json, read_weights
-from inference.hplm.errors import HplmError
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm, check_sizes
 from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot import PlotTable
-from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, ROOT_FILE, LmHead, Root
+from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig
+from inference.text.tokenization import ROOT_FILE
 
 CHECK_BATCH = 65_536
 

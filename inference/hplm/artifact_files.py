@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 
 FORMAT = 2
 

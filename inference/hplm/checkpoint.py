@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 
 from torch import Tensor
 
+from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import read_json, read_weights, to_float32
-from inference.hplm.errors import HplmError
 from inference.hplm.families import Family, family_for
 
 PICKLED_SUFFIXES = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from inference.errors import HplmError
 from inference.hplm.bucketed_linear import addmm
-from inference.hplm.errors import HplmError
 from inference.hplm.fragments import window_extent
 
 TENSOR_NAMES: Final = ("position_bias", "type_bias", "context_down", "context_up")

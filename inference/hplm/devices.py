@@ -2,7 +2,7 @@
 
 import torch
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 
 _DTYPES = {
     "float32": torch.float32,

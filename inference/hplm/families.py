@@ -2,28 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from torch import Tensor
 
+from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
-from inference.hplm.errors import HplmError
-
-
-@dataclass(frozen=True, slots=True)
-class SpecialTokens:
-    """The special tokens, and the number of separators between two texts."""
-
-    pad: str
-    cls: str
-    sep: str
-    mask: str
-    unk: str
-    separators: int = 1
-
-
-BERT_SPECIAL_TOKENS = SpecialTokens("[PAD]", "[CLS]", "[SEP]", "[MASK]", "[UNK]")
+from inference.text.special_tokens import SPECIAL_TOKENS, SpecialTokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +28,12 @@ class Family:
     embedding_names: Mapping[str, str]
     head_names: Mapping[str, str]
     parse: Callable[[Mapping[str, Any]], Architecture]
-    specials: SpecialTokens = field(default=BERT_SPECIAL_TOKENS)
     pooler: str = ""
+
+    @property
+    def specials(self) -> SpecialTokens:
+        """The special tokens of its tokenizers."""
+        return SPECIAL_TOKENS[self.name]
 
     def canonical(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The weights that a root uses, renamed to `embeddings.…`, `layers.<i>.…`, `head.…`, `pooler.…`."""
@@ -144,7 +134,6 @@ BERT = Family(
 )
 
 
-ROBERTA_SPECIAL_TOKENS = SpecialTokens("<pad>", "<s>", "</s>", "<mask>", "<unk>", separators=2)
 ROBERTA_HEAD_NAMES = {
     "dense.weight": "lm_head.dense.weight",
     "dense.bias": "lm_head.dense.bias",
@@ -169,7 +158,6 @@ def _roberta_family(name: str) -> Family:
         embedding_names=BERT_EMBEDDING_NAMES,
         head_names=ROBERTA_HEAD_NAMES,
         parse=_parse_roberta,
-        specials=ROBERTA_SPECIAL_TOKENS,
     )
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.sequences import PackedSequences
 
 Pooling = Literal["cls", "cls_mean", "token"]

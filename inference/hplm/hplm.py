@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import (
     FORMAT,
     read_artifact_json,
@@ -14,23 +15,10 @@ from inference.hplm.artifact_files import (
     write_json,
     write_weights,
 )
-from inference.hplm.errors import HplmError
 from inference.hplm.heads import Activation, Head, Pooling
 from inference.hplm.pets import PetWeights
+from inference.text.tasks import DEFAULT_THRESHOLD, FIXED_LABELS, PER_TOKEN, TASKS, Task
 
-Task = Literal["classification", "multilabel", "regression", "tagging", "question_answering"]
-CLASSIFICATION: Final = "classification"
-MULTILABEL: Final = "multilabel"
-REGRESSION: Final = "regression"
-TAGGING: Final = "tagging"
-QUESTION_ANSWERING: Final = "question_answering"
-TASKS: Final[tuple[Task, ...]] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QUESTION_ANSWERING)
-PER_TOKEN: Final = (TAGGING, QUESTION_ANSWERING)
-FIXED_LABELS: Final[dict[str, tuple[str, ...]]] = {
-    REGRESSION: ("value",),
-    QUESTION_ANSWERING: ("start", "end"),
-}
-DEFAULT_THRESHOLD: Final = 0.5
 JSON_FILE = "hplm.json"
 WEIGHTS_FILE = "hplm.safetensors"
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import (
     FORMAT,
@@ -21,7 +22,6 @@ from inference.hplm.artifact_files import (
 )
 from inference.hplm.compose import CONTEXT_PARTS, Composition
 from inference.hplm.encoder import Embeddings, FullLower, build_blocks
-from inference.hplm.errors import HplmError
 from inference.hplm.fragments import DEFAULT_N, level_count, level_extent, window_extent
 from inference.hplm.root_config import RootConfig
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 
 PLACES: Final = ("query", "key", "value", "output", "expand", "contract")
 """The linear layers of a transformer block, in order of use."""

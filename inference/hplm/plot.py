@@ -10,9 +10,9 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import read_artifact_json, read_weights, to_float32
 from inference.hplm.compose import Composition
-from inference.hplm.errors import HplmError
 from inference.hplm.fragments import (
     MAX_N,
     MIN_N,

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import FORMAT, write_json, write_weights
 from inference.hplm.compose import Composition
-from inference.hplm.errors import HplmError
 from inference.hplm.fragments import DEFAULT_N, fragment_levels, level_count, level_names, pack, unpack
 from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, KEY_TYPE, VECTORS_FILE, PlotTable
 from inference.hplm.quantization import FLOAT16, quantize

@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 
 FLOAT16: Final = "float16"
 INT8: Final = "int8"

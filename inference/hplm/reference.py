@@ -15,8 +15,9 @@ from inference.hplm.architecture import make_activation
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.predictions import Prediction, predict
 from inference.hplm.root import Root
+from inference.text.encodings import outputs_at
+from inference.text.predictions import Prediction, predict
 
 Tensors = dict[str, Tensor]
 
@@ -27,6 +28,8 @@ def predict_reference(
     """The prediction for one text (or pair of texts)."""
     encoding = root.tokenizer.encode(text, pair)
     outputs = reference_outputs(root, chain, hplm, encoding.ids, encoding.types)
+    if (asked := outputs_at(hplm.task, encoding)) is not None:
+        outputs = outputs[asked]
     return predict(hplm.task, hplm.labels, [outputs], [encoding], text, pair, threshold=hplm.threshold)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from inference.errors import HplmError
 from inference.hplm.architecture import Architecture, make_activation
 from inference.hplm.artifact_files import (
     load_weights,
@@ -22,11 +23,9 @@ from inference.hplm.artifact_files import (
 )
 from inference.hplm.checkpoint import Checkpoint
 from inference.hplm.encoder import FullLower, UpperLayers
-from inference.hplm.errors import HplmError
-from inference.hplm.families import FAMILIES
 from inference.hplm.fragments import DEFAULT_N
 from inference.hplm.root_config import RootConfig
-from inference.hplm.tokenization import TextTokenizer
+from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE, TextTokenizer
 
 
 class LmHead(nn.Module):
@@ -66,8 +65,6 @@ class LmHead(nn.Module):
         return module.to(device)
 
 
-ROOT_FILE = "root.json"
-TOKENIZER_FILE = "tokenizer.json"
 UPPER_FILE = "upper.safetensors"
 LOWER_FILE = "checkpoint_lower.safetensors"
 LM_HEAD_FILE = "lm_head.safetensors"
@@ -79,12 +76,13 @@ POOLER_FILE = "pooler.safetensors"
 
 @dataclass(slots=True)
 class Root:
-    """A root in memory. The lower layers, the language model head and the pooler are loaded on first use."""
+    """A root in memory. The tokenizer, the lower layers, the language model head and the pooler are loaded on
+    first use."""
 
     config: RootConfig
     upper: UpperLayers
-    tokenizer: TextTokenizer
     folder: Path | None = None
+    _tokenizer: TextTokenizer | None = None
     _lower: FullLower | None = None
     _lm_head: LmHead | None = None
     _pooler: dict[str, Tensor] | None = None
@@ -124,11 +122,20 @@ class Root:
         return cls(
             config,
             UpperLayers.from_checkpoint(architecture, weights, count),
-            tokenizer,
+            _tokenizer=tokenizer,
             _lower=FullLower.from_checkpoint(architecture, weights, count),
             _lm_head=LmHead.from_checkpoint(architecture, weights),
             _pooler=_pooler(architecture, select_prefix(weights, "pooler.")),
         )
+
+    @property
+    def tokenizer(self) -> TextTokenizer:
+        """Of the checkpoint. Raises HplmError(corrupt_artifact)."""
+        if self._tokenizer is None:
+            if self.folder is None:
+                raise ValueError("this root came neither from a checkpoint nor from a folder")
+            self._tokenizer = TextTokenizer.of_root(self.folder)
+        return self._tokenizer
 
     def checkpoint_lower(self) -> FullLower:
         """The checkpoint's own lower layers, with full context, float32, on the upper layers' device."""
@@ -180,9 +187,10 @@ class Root:
         """
         config = RootConfig.from_json(read_artifact_json(folder / ROOT_FILE))
         architecture = config.architecture
-        tokenizer = load_tokenizer(folder, config)
+        if not (folder / TOKENIZER_FILE).is_file():
+            raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")
         upper = UpperLayers.load(folder / UPPER_FILE, architecture, config.upper, torch.device(device), dtype)
-        return cls(config, upper, tokenizer, folder)
+        return cls(config, upper, folder)
 
 
 def _pooler(architecture: Architecture, found: dict[str, Tensor]) -> dict[str, Tensor] | None:
@@ -210,15 +218,3 @@ def _checkpoint_tokenizer(checkpoint: Checkpoint, max_tokens: int | None) -> Tex
             "unsupported_checkpoint", "tokenizer.json has more tokens than the model has embeddings"
         )
     return tokenizer
-
-
-def load_tokenizer(folder: Path, config: RootConfig) -> TextTokenizer:
-    """The tokenizer of the root in `folder`. Raises HplmError(corrupt_artifact) if it is missing."""
-    if not (folder / TOKENIZER_FILE).is_file():
-        raise HplmError("corrupt_artifact", f"{TOKENIZER_FILE} is missing")
-    return TextTokenizer.from_file(
-        folder / TOKENIZER_FILE,
-        config.max_tokens,
-        specials=FAMILIES[config.family].specials,
-        types=config.type_count > 1,
-    )

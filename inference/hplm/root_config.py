@@ -4,9 +4,9 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import Any
 
+from inference.errors import HplmError
 from inference.hplm.architecture import Architecture
 from inference.hplm.artifact_files import FORMAT
-from inference.hplm.errors import HplmError
 from inference.hplm.fragments import DEFAULT_N, MAX_ID, MAX_N, MIN_N
 
 

@@ -232,7 +232,7 @@ class RequestConsumer:
     def _read(self, address: Address, deliveries: int, payload: bytes) -> list[Entry]:
         """The entry, unless it has to be refused."""
         try:
-            request = InferRequest.from_json(payload)
+            request = InferRequest.decode(payload)
             if not request.reply_to.startswith(keys.REPLIES_PREFIX):
                 raise MessageError("reply_to is not a reply stream", request_id=request.id)
         except MessageError as error:

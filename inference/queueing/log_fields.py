@@ -10,9 +10,9 @@ def whose(request: InferRequest) -> dict[str, Any]:
     return {"request_id": request.call, "tenant": request.tenant}
 
 
-def request_fields(model: ModelRef, inputs: int) -> dict[str, Any]:
-    """The exact version that so many inputs are for."""
-    return {"model": f"{model.tenant}/{model.hplm}:{model.version}", "inputs": inputs}
+def request_fields(model: ModelRef, *, inputs: int, tokens: int) -> dict[str, Any]:
+    """The exact version that so many inputs of so many tokens are for."""
+    return {"model": f"{model.tenant}/{model.hplm}:{model.version}", "inputs": inputs, "tokens": tokens}
 
 
 def reply_fields(reply: InferReply) -> dict[str, Any]:
@@ -21,7 +21,6 @@ def reply_fields(reply: InferReply) -> dict[str, Any]:
         return {}
     took = reply.timings_ms
     return {
-        "tokens": reply.usage.tokens,
         "queue_ms": took.queue,
         "retrieval_ms": took.retrieval,
         "adapter_load_ms": took.adapter_load,

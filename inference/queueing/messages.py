@@ -1,41 +1,31 @@
-"""What crosses between the web process and the inference worker: frozen dataclasses as JSON."""
+"""What crosses between the edge (web process, batch worker) and the inference worker: msgspec Structs as
+MessagePack. Token ids go in and numbers come back: the worker knows no texts and no labels."""
 
-import json
-from dataclasses import dataclass, field, fields
-from typing import Any
+from math import isfinite
+from typing import Final, Literal, Self, get_args
 
-from inference.queueing.decoding import MessageError, Reader, decode
+import msgspec
+from msgspec import Struct
 
-__all__ = [
-    "BatchInfo",
-    "InferInput",
-    "InferReply",
-    "InferRequest",
-    "MessageError",
-    "ModelRef",
-    "PlotCounts",
-    "ReplyError",
-    "by_name",
-]
-
-VERSION = 5
-CALL_END = "."
+VERSION: Final = 6
+CALL_END: Final = "."
 """Stands in an id between the name of the call and what makes it unique."""
-MISS_POLICIES = ("fallback", "compute", "auto")
+MissPolicyName = Literal["fallback", "compute", "auto"]
+MISS_POLICIES: Final[tuple[MissPolicyName, ...]] = get_args(MissPolicyName)
+ID_BYTES: Final = 4
+"""Of a token id, and of a position, in a message: int32, little-endian."""
 
 
-def encode(message: Any) -> bytes:
-    """ASCII JSON, so that a lone surrogate survives the trip and fails where it can be named."""
-    return json.dumps(message, default=by_name, separators=(",", ":"), allow_nan=False).encode("ascii")
+class MessageError(ValueError):
+    """A message that cannot be read. ``request_id`` and ``reply_to`` are "" where those cannot either."""
+
+    def __init__(self, message: str, *, request_id: str = "", reply_to: str = "") -> None:
+        super().__init__(message)
+        self.request_id = request_id
+        self.reply_to = reply_to
 
 
-def by_name(part: Any) -> dict[str, Any]:
-    """The fields of a message, or of a part of one, as they are."""
-    return {own.name: getattr(part, own.name) for own in fields(part)}
-
-
-@dataclass(frozen=True, slots=True)
-class ModelRef:
+class ModelRef(Struct, frozen=True):
     """The exact version of a model that a request resolved to."""
 
     tenant: str
@@ -43,35 +33,49 @@ class ModelRef:
     version: int
     digest: str
 
-    @classmethod
-    def read(cls, reader: Reader) -> "ModelRef":
-        return cls(
-            tenant=reader.text("tenant"),
-            hplm=reader.text("hplm"),
-            version=reader.whole("version"),
-            digest=reader.text("digest"),
-        )
+
+class TokenSequence(Struct, frozen=True, array_like=True):
+    """One text, pair of texts, or window of a long text, as T tokens with the special ones.
+
+    ids: T int32. types: T uint8, or nothing where each is 0. outputs_at: int32 positions of the tokens whose
+    outputs are asked for, of a task with outputs for each token; None: all there are.
+    """
+
+    ids: bytes
+    types: bytes = b""
+    outputs_at: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if not self.ids or len(self.ids) % ID_BYTES or len(self.outputs_at or b"") % ID_BYTES:
+            raise ValueError("the ids and positions of tokens have 4 bytes each, and there is at least one")
+        if self.types and len(self.types) != len(self):
+            raise ValueError(f"{len(self.types)} types for {len(self)} tokens")
+
+    def __len__(self) -> int:
+        return len(self.ids) // ID_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class InferInput:
-    """One input: a text, or a pair of texts. Of a question answering, the question and its context."""
+class _Message(Struct, frozen=True, kw_only=True):
+    """A message of this version."""
 
-    text: str
-    text_pair: str | None = None
+    v: int = VERSION
 
-    @classmethod
-    def read(cls, reader: Reader) -> "InferInput":
-        return cls(reader.text("text"), reader.text_or_none("text_pair"))
+    def __post_init__(self) -> None:
+        if self.v != VERSION:
+            raise ValueError(f"version {self.v} is not version {VERSION}")
+
+    def encode(self) -> bytes:
+        """As MessagePack."""
+        return _encoder.encode(self)
 
 
-@dataclass(frozen=True, slots=True)
-class InferRequest:
-    """Inputs for one version of one model, and the digest of the root that it is computed with. ``id`` is
-    nobody else's, now or later: an answer is known by it.
-    ``deadline`` and ``enqueued_at`` are unix seconds; ``miss_policy`` replaces the worker's own for this
-    request; with ``explain`` each result says how each of its tokens was made; with ``embed`` it is the mean
-    of the text's final states in place of what the head says."""
+class InferRequest(_Message, frozen=True, kw_only=True):
+    """Token sequences for one version of one model, and the digest of the root whose tokenizer read them.
+
+    id: nobody else's, now or later: an answer is known by it. deadline, enqueued_at: unix seconds.
+    miss_policy: replaces the worker's own. explain: the level of each token is asked for. embed: the mean of
+    the final states is asked for in place of the head's outputs.
+    """
 
     id: str
     tenant: str
@@ -79,14 +83,20 @@ class InferRequest:
     version: int
     digest: str
     root: str
-    inputs: tuple[InferInput, ...]
+    sequences: tuple[TokenSequence, ...]
     deadline: float
     enqueued_at: float
     reply_to: str
-    miss_policy: str | None = None
+    miss_policy: MissPolicyName | None = None
     explain: bool = False
     embed: bool = False
-    v: int = VERSION
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.sequences:
+            raise ValueError("sequences is empty")
+        if not isfinite(self.deadline) or not isfinite(self.enqueued_at):
+            raise ValueError("deadline and enqueued_at must be finite")
 
     @property
     def call(self) -> str:
@@ -97,45 +107,21 @@ class InferRequest:
     def model(self) -> ModelRef:
         return ModelRef(self.tenant, self.hplm, self.version, self.digest)
 
-    def to_json(self) -> bytes:
-        return encode(self)
+    @property
+    def tokens(self) -> int:
+        """Of all sequences."""
+        return sum(map(len, self.sequences))
 
     @classmethod
-    def from_json(cls, payload: bytes) -> "InferRequest":
+    def decode(cls, payload: bytes) -> Self:
         """Raises MessageError, which names the request and its reply stream as far as they could be read."""
-        reader = decode(payload, version=VERSION)
-        model = ModelRef.read(reader)
-        inputs = tuple(InferInput.read(item) for item in reader.children("inputs"))
-        if not inputs:
-            reader.fail("inputs is empty")
-        return cls(
-            id=reader.text("id"),
-            tenant=model.tenant,
-            hplm=model.hplm,
-            version=model.version,
-            digest=model.digest,
-            root=reader.text("root"),
-            inputs=inputs,
-            deadline=reader.number("deadline"),
-            enqueued_at=reader.number("enqueued_at"),
-            reply_to=reader.text("reply_to"),
-            miss_policy=reader.text_or_none("miss_policy"),
-            explain=reader.flag("explain"),
-            embed=reader.flag("embed"),
-        )
+        try:
+            return _requests.decode(payload)  # type: ignore[return-value]
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise _unreadable(payload, error) from error
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a request used: inputs, tokens that were answered, inputs that were cut to the root's maximum."""
-
-    inputs: int = 0
-    tokens: int = 0
-    truncated: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class TimingsMs:
+class TimingsMs(Struct, frozen=True):
     """Milliseconds. ``queue`` and ``total`` are waited time; the stages are this request's share of the
     batches it travelled in, so that they add up to the worker's busy time over all requests."""
 
@@ -151,8 +137,7 @@ class TimingsMs:
         return self.retrieval + self.adapter_load + self.compute
 
 
-@dataclass(frozen=True, slots=True)
-class PlotCounts:
+class PlotCounts(Struct, frozen=True):
     """How the request's fragments were answered: by the tables, as themselves (``trigram``, whatever the
     root's n), by a part of them, by their uni-gram; or computed. ``whole_rows`` counts inputs whose lower
     layers were computed in one piece, without fragments."""
@@ -164,61 +149,72 @@ class PlotCounts:
     whole_rows: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class BatchInfo:
-    """The largest batch a row of the request travelled in."""
+class BatchInfo(Struct, frozen=True):
+    """The largest batch a sequence of the request travelled in."""
 
     rows: int = 0
     tenants: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyError:
+class ReplyError(Struct, frozen=True):
     """Why there is no result: a code of the product's error table and a sentence for the user."""
 
     code: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class InferReply:
-    """The one terminal answer to a request: one result per input, or an error."""
+class SequenceOutput(Struct, frozen=True, array_like=True):
+    """What came of one sequence.
+
+    values: little-endian fp32: C outputs of the head, or C for each token that was asked for; of an embedding
+    the d means. levels: T uint8, how each token was made, where that was asked for.
+    """
+
+    values: bytes
+    levels: bytes = b""
+
+
+class InferReply(_Message, frozen=True, kw_only=True):
+    """The one terminal answer to a request: one output per sequence, or an error."""
 
     id: str
     ok: bool
     model: ModelRef
-    results: tuple[dict[str, Any], ...] = ()
-    usage: Usage = field(default_factory=Usage)
-    timings_ms: TimingsMs = field(default_factory=TimingsMs)
-    plot: PlotCounts = field(default_factory=PlotCounts)
-    batch: BatchInfo = field(default_factory=BatchInfo)
+    outputs: tuple[SequenceOutput, ...] = ()
+    timings_ms: TimingsMs = TimingsMs()
+    plot: PlotCounts = PlotCounts()
+    batch: BatchInfo = BatchInfo()
     error: ReplyError | None = None
-    v: int = VERSION
 
     @classmethod
     def failure(cls, request_id: str, model: ModelRef, code: str, message: str) -> "InferReply":
         return cls(id=request_id, ok=False, model=model, error=ReplyError(code, message))
 
-    def to_json(self) -> bytes:
-        return encode(self)
-
     @classmethod
-    def from_json(cls, payload: bytes) -> "InferReply":
+    def decode(cls, payload: bytes) -> Self:
         """Raises MessageError on anything that is not a reply."""
-        reader = decode(payload, version=VERSION)
-        error = reader.child_or_none("error")
-        return cls(
-            id=reader.text("id"),
-            ok=reader.flag("ok"),
-            model=ModelRef.read(reader.child("model")),
-            results=reader.objects("results"),
-            usage=Usage(**reader.child("usage").wholes("inputs", "tokens", "truncated")),
-            timings_ms=TimingsMs(
-                **reader.child("timings_ms").numbers("queue", "retrieval", "adapter_load", "compute", "total")
-            ),
-            plot=PlotCounts(
-                **reader.child("plot").wholes("trigram", "bigram", "unigram", "computed", "whole_rows")
-            ),
-            batch=BatchInfo(**reader.child("batch").wholes("rows", "tenants")),
-            error=None if error is None else ReplyError(error.text("code"), error.text("message")),
-        )
+        try:
+            return _replies.decode(payload)  # type: ignore[return-value]
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise _unreadable(payload, error) from error
+
+
+class _Sender(Struct):
+    """What tells whose message this was."""
+
+    id: str = ""
+    reply_to: str = ""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_requests = msgspec.msgpack.Decoder(InferRequest)
+_replies = msgspec.msgpack.Decoder(InferReply)
+_senders = msgspec.msgpack.Decoder(_Sender)
+
+
+def _unreadable(payload: bytes, error: Exception) -> MessageError:
+    try:
+        sender = _senders.decode(payload)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        sender = _Sender()
+    return MessageError(str(error), request_id=sender.id, reply_to=sender.reply_to)

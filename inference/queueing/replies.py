@@ -13,7 +13,15 @@ from redis.exceptions import RedisError
 
 from inference.queueing import keys
 from inference.queueing.connection import connect
-from inference.queueing.messages import CALL_END, InferInput, InferReply, InferRequest, MessageError, ModelRef
+from inference.queueing.messages import (
+    CALL_END,
+    InferReply,
+    InferRequest,
+    MessageError,
+    MissPolicyName,
+    ModelRef,
+    TokenSequence,
+)
 from inference.queueing.transport import RequestQueue
 
 log = logging.getLogger(__name__)
@@ -84,7 +92,7 @@ class ReplyReader:
 
     def _deliver(self, payload: bytes) -> None:
         try:
-            reply = InferReply.from_json(payload)
+            reply = InferReply.decode(payload)
         except MessageError as error:
             own = {"request_id": error.request_id}
             log.error("unreadable reply %s: %s", error.request_id, error, extra=own)
@@ -108,13 +116,13 @@ class _Waiter:
 
 
 class How(TypedDict):
-    """How inputs are asked: ``root`` is the digest of the model's root, ``seconds`` are those that the caller
-    waits, ``call`` is the name to cancel it by; the rest as in `InferRequest`."""
+    """How sequences are asked: ``root`` is the digest of the model's root, ``seconds`` are those that the
+    caller waits, ``call`` is the name to cancel it by; the rest as in `InferRequest`."""
 
     root: str
     seconds: float
     call: NotRequired[str | None]
-    miss_policy: NotRequired[str | None]
+    miss_policy: NotRequired[MissPolicyName | None]
     explain: NotRequired[bool]
     embed: NotRequired[bool]
 
@@ -131,29 +139,27 @@ class InferClient:
     def ask(
         self,
         model: ModelRef,
-        inputs: tuple[InferInput, ...],
-        *,
-        on_accepted: Callable[[InferRequest], None] | None = None,
+        sequences: tuple[TokenSequence, ...],
         **how: Unpack[How],
     ) -> InferReply:
-        """The answer to ``inputs``, which the worker drops with ``deadline_exceeded`` after the seconds that
-        ``how`` says. ``on_accepted`` is told of the request when it may be cancelled.
+        """The answer to ``sequences``, which the worker drops with ``deadline_exceeded`` after the seconds
+        that ``how`` says.
 
         Raises QueueFull and CallOutstanding; NoReply when there is no answer at all; redis errors when there
         is no server.
         """
-        request, seconds = self.request(model, inputs, **how), how["seconds"]
+        request, seconds = self.request(model, sequences, **how), how["seconds"]
         waiter = _Waiter()
         with self.expecting(request, waiter):
             self.queue.submit(request)
-            if on_accepted is not None:
-                on_accepted(request)
             waiter.arrived.wait(seconds + GRACE_S)
         if waiter.reply is None:
             raise NoReply(f"no answer to {request.id} within {seconds:g} s")
         return waiter.reply
 
-    def request(self, model: ModelRef, inputs: tuple[InferInput, ...], **how: Unpack[How]) -> InferRequest:
+    def request(
+        self, model: ModelRef, sequences: tuple[TokenSequence, ...], **how: Unpack[How]
+    ) -> InferRequest:
         """What ``ask`` submits, for whoever waits in their own way."""
         now, call = time.time(), how.get("call")
         return InferRequest(
@@ -163,7 +169,7 @@ class InferClient:
             version=model.version,
             digest=model.digest,
             root=how["root"],
-            inputs=inputs,
+            sequences=sequences,
             deadline=now + how["seconds"],
             enqueued_at=now,
             reply_to=self._reader.stream,

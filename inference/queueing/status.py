@@ -2,23 +2,22 @@
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self, get_args
 
+import msgspec
+from msgspec import Struct
 from redis import Redis
 
 from inference.queueing import keys
-from inference.queueing.decoding import MessageError, Reader, decode
-from inference.queueing.messages import VERSION, encode
+from inference.queueing.messages import VERSION, MessageError
 
 State = Literal["loading", "ready", "draining", "drained"]
+STATES: Final[tuple[State, ...]] = get_args(State)
 SERVED_LATELY_S: Final = 60.0
 """A worker that was lost without a word is expected back for so long."""
-STATES: tuple[State, ...] = ("loading", "ready", "draining", "drained")
 
 
-@dataclass(frozen=True, slots=True)
-class TracedSpan:
+class TracedSpan(Struct, frozen=True):
     """One piece of work of the pipeline: ``lane`` is retrieval, adapters or compute; ``start`` and ``length``
     are milliseconds."""
 
@@ -29,8 +28,7 @@ class TracedSpan:
     length: float
 
 
-@dataclass(frozen=True, slots=True)
-class Levels:
+class Levels(Struct, frozen=True):
     """How many fragments were answered by the tables as themselves, by a part of them, by their uni-gram, or
     were computed."""
 
@@ -39,14 +37,8 @@ class Levels:
     unigram: int = 0
     computed: int = 0
 
-    @classmethod
-    def read(cls, reader: Reader) -> "Levels":
-        """Raises MessageError on anything else."""
-        return cls(**reader.wholes("trigram", "bigram", "unigram", "computed"))
 
-
-@dataclass(frozen=True, slots=True)
-class Recently:
+class Recently(Struct, frozen=True):
     """The last half minute: rows computed a second, requests answered and how long they took from being sent,
     and what the pipeline did for the last batches. ``behind_per_s`` is how many requests were answered a
     second while others waited, 0.0 where none had to: that there were few to answer says nothing of how fast
@@ -61,22 +53,8 @@ class Recently:
     behind_per_s: float = 0.0
     levels: Levels = Levels()
 
-    @classmethod
-    def read(cls, reader: Reader) -> "Recently":
-        """Raises MessageError on anything else."""
-        spans = tuple(
-            TracedSpan(
-                one.text("lane"), one.whole("batch"), one.text("name"), **one.numbers("start", "length")
-            )
-            for one in reader.children("spans")
-        )
-        figures = reader.numbers("rows_per_s", "p50_ms", "p95_ms", "p99_ms", "behind_per_s")
-        levels = Levels.read(reader.child("levels"))
-        return cls(requests=reader.whole("requests"), spans=spans, levels=levels, **figures)
 
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
+class WorkerStatus(Struct, frozen=True):
     """One worker. ``last_batch_at`` is unix seconds: of the last batch in which some row was answered, 0.0
     before the first; ``roots`` are the names of the roots that it takes requests for, ``root_digests`` their
     digests; ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
@@ -107,34 +85,21 @@ class WorkerStatus:
     recently: Recently = Recently()
     v: int = VERSION
 
-    def to_json(self) -> bytes:
-        return encode(self)
+    def __post_init__(self) -> None:
+        if self.v != VERSION:
+            raise ValueError(f"version {self.v} is not version {VERSION}")
+
+    def encode(self) -> bytes:
+        """As JSON, which those who look into Redis can read."""
+        return msgspec.json.encode(self)
 
     @classmethod
-    def from_json(cls, payload: bytes) -> "WorkerStatus":
+    def decode(cls, payload: bytes) -> Self:
         """Raises MessageError on anything that is not a status."""
-        reader = decode(payload, version=VERSION)
-        return cls(
-            name=reader.text("name"),
-            state=_state(reader),
-            device=reader.text("device"),
-            dtype=reader.text("dtype"),
-            roots=reader.texts("roots"),
-            root_digests=reader.texts("root_digests"),
-            last_batch_at=reader.number("last_batch_at"),
-            last_error=reader.text("last_error"),
-            recently=Recently.read(reader.child("recently")),
-            **reader.wholes("revision", "hplms", "batches", "rows", "slot_mismatches"),
-            **reader.wholes("resident", "resident_bytes", "pinned", "pinned_resident", "waiting"),
-            **reader.wholes("host_bytes", "device_used_bytes", "device_total_bytes"),
-        )
-
-
-def _state(reader: Reader) -> State:
-    word = reader.text("state")
-    if word not in STATES:
-        reader.fail(f"{word!r} is not a state")
-    return word
+        try:
+            return msgspec.json.decode(payload, type=cls)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise MessageError(str(error)) from error
 
 
 def workers_alive(redis: Redis) -> list[WorkerStatus]:
@@ -151,7 +116,7 @@ def workers_alive(redis: Redis) -> list[WorkerStatus]:
     alive = []
     for payload in filter(None, found):
         with suppress(MessageError):
-            alive.append(WorkerStatus.from_json(payload))
+            alive.append(WorkerStatus.decode(payload))
     return alive
 
 

@@ -78,7 +78,7 @@ class RequestQueue:
     def _given(self, request: InferRequest) -> tuple[list[str], list[Argument]]:
         lane = keys.background(request.root) if self._background else request.root
         life_s = CALL_LIFE_S + max(0.0, request.deadline - request.enqueued_at)
-        given: list[Argument] = [lane, self._capacity, request.id, request.to_json(), keys.FIELD]
+        given: list[Argument] = [lane, self._capacity, request.id, request.encode(), keys.FIELD]
         given += [request.tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
         return touched_by(lane, request.tenant, request.call), given
 
@@ -151,7 +151,7 @@ def send_answers(
 def _answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> Any:
     name = reply.id.partition(CALL_END)[0]
     given: list[Argument] = [address.root, keys.GROUP, address.entry, reply.id, keys.TENANT_FIELD]
-    given += [keys.FIELD, reply.to_json(), REPLIES_KEPT, REPLIES_LIFE_S]
+    given += [keys.FIELD, reply.encode(), REPLIES_KEPT, REPLIES_LIFE_S]
     return run(redis, scripts.ANSWER, [*touched_by(address.root, tenant, name), reply_to], given)
 
 

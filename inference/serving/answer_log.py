@@ -16,7 +16,7 @@ def log_answer(request: InferRequest, reply: InferReply) -> None:
         return
     fields = {
         **whose(request),
-        **request_fields(request.model, len(request.inputs)),
+        **request_fields(request.model, inputs=len(request.sequences), tokens=request.tokens),
         "code": reply.error.code if reply.error else "ok",
         **reply_fields(reply),
     }

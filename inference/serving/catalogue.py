@@ -6,7 +6,9 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.executor import Counters, Executor
@@ -17,7 +19,7 @@ from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity, Row
 from inference.engine.slab_room import SlabRoom
 from inference.engine.slabs import open_slabs
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
@@ -33,7 +35,7 @@ from inference.serving.refusals import Refusals
 log = logging.getLogger(__name__)
 
 LOWER_BYTES = 2 * 1024**3
-WARM_UP_TEXT = "Is it warm?"
+WARM_UP_TOKENS = 8
 AGAIN_AFTER_S = 10.0
 """A revision whose preparation failed as a whole is tried again then."""
 
@@ -194,9 +196,9 @@ class Catalogue:
     def _run_once(self, hplm: ServedHplm) -> None:
         """One text by all that the engine does, on every thread that computes, and counted nowhere."""
         route = self.route(identity_of(hplm))
-        encoding = route.executor.root.tokenizer.encode(WARM_UP_TEXT)
+        ids = _warm_up_ids(route.executor.root.config)
         rows = [
-            Row(policy, encoding.ids, encoding.types, identity_of(hplm), route.chain, MissHandling(policy))
+            Row(policy, ids, np.zeros_like(ids), identity_of(hplm), route.chain, MissHandling(policy))
             for policy in (self.misses.policy, MissPolicy.FALLBACK)
         ]
         executor = Executor(route.executor.root, self.halves, self.cache, pipeline=self.pipeline)
@@ -325,6 +327,12 @@ class Catalogue:
         executor = Executor(root, self.halves, self.cache, self.counters, self.pipeline)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
         return executor
+
+
+def _warm_up_ids(config: RootConfig) -> NDArray[np.int64]:
+    """Some tokens of the vocabulary between the special ones, [T] int64."""
+    between = np.linspace(0, config.vocab - 1, min(WARM_UP_TOKENS, config.max_tokens) - 2, dtype=np.int64)
+    return np.concatenate([[config.cls_id], between, [config.sep_id]])
 
 
 def identity_of(hplm: ServedHplm) -> ModelIdentity:

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.compose import Composition
 from inference.hplm.encoder import FullLower
-from inference.hplm.errors import HplmError
 from inference.hplm.local_lower import JSON_FILE, LocalLower
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.plot import PlotChain, PlotTable

@@ -1,21 +1,19 @@
-"""From a delivered request to rows: refuse what is late or unknown, turn texts into token ids."""
+"""From a delivered request to rows: refuse what is late, unknown, or no sequence of this root's tokens."""
 
-import logging
 from dataclasses import replace
 
-from inference.engine.rows import ModelIdentity
-from inference.hplm.errors import HplmError
-from inference.hplm.miss_policy import MissPolicy
+import numpy as np
+from numpy.typing import NDArray
+
+from inference.engine.rows import ModelIdentity, Row
+from inference.errors import HplmError
+from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.number_format import format_seconds
 from inference.queueing.consumer import Entry
-from inference.queueing.log_fields import whose
-from inference.queueing.messages import InferReply
+from inference.queueing.messages import InferReply, InferRequest, TokenSequence
 from inference.queueing.transport import CANCELLED
-from inference.serving.catalogue import Catalogue, NotServedError
-from inference.serving.reading import PLAIN, read
+from inference.serving.catalogue import Catalogue, NotServedError, Route
 from inference.serving.ticket import Ticket
-
-log = logging.getLogger(__name__)
 
 
 def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply | None:
@@ -30,10 +28,6 @@ def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply
         if isinstance(error, NotServedError) and catalogue.is_behind:
             return None
         return InferReply.failure(request.id, request.model, error.code, error.message)
-    except Exception:  # a text that breaks the tokenizer must not break the worker
-        log.exception("request %s cannot be taken in", request.id, extra=whose(request))
-        message = "the inputs cannot be tokenised"
-        return InferReply.failure(request.id, request.model, "inference_failed", message)
 
 
 def expiry(entry: Entry) -> InferReply:
@@ -57,7 +51,38 @@ def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:
     misses = catalogue.misses
     if request.miss_policy is not None:
         misses = replace(misses, policy=MissPolicy(request.miss_policy))
-    tokenizer = route.executor.root.tokenizer
-    task = PLAIN if request.embed else route.served.task
-    readings = read(request.inputs, tokenizer, task=task)
-    return Ticket(entry, model, route, readings, misses)
+    if request.root != route.served.root:
+        raise HplmError("model_not_ready", f"{model} has another root than the one its tokens were read for")
+    rows = [
+        _row(str(index), sequence, request, model, route, misses)
+        for index, sequence in enumerate(request.sequences)
+    ]
+    return Ticket(entry, route, rows)
+
+
+def _row(
+    key: str,
+    sequence: TokenSequence,
+    request: InferRequest,
+    model: ModelIdentity,
+    route: Route,
+    misses: MissHandling,
+) -> Row:
+    """HplmError(inference_failed) for what no tokenizer of the root gives."""
+    config = route.executor.root.config
+    ids = np.frombuffer(sequence.ids, "<i4").astype(np.int64)
+    types, asked = np.zeros_like(ids), None
+    if sequence.types:
+        types = np.frombuffer(sequence.types, np.uint8).astype(np.int64)
+    if sequence.outputs_at is not None:
+        asked = np.frombuffer(sequence.outputs_at, "<i4").astype(np.int64)
+        _require_below(len(ids), asked, f"a position of sequence {key}")
+    _require_below(config.vocab, ids, f"a token of sequence {key}")
+    _require_below(config.type_count, types, f"a type of sequence {key}")
+    _require_below(config.max_tokens + 1, np.array([len(ids)]), f"the length of sequence {key}")
+    return Row(key, ids, types, model, route.chain, misses, request.explain, request.embed, asked)
+
+
+def _require_below(limit: int, values: NDArray[np.int64], what: str) -> None:
+    if len(values) and not 0 <= values.min() <= values.max() < limit:
+        raise HplmError("inference_failed", f"{what} is not in 0 to {limit - 1}")

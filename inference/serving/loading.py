@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
 from inference.manifest import ServedHplm
 

@@ -49,20 +49,14 @@ class Outbox:
         return [self._open[address] for address in addresses if address in self._open]
 
     def conclude(self, ticket: Ticket) -> None:
-        """Answer what the ticket says. Labels that make no prediction fail their own request, not the
-        worker."""
+        """Answer what the ticket says."""
         request = ticket.entry.request
-        message = "the model's numbers make no prediction"
         try:
             reply = ticket.reply(self._clock())
         except SlotMismatchError as error:
             self._counters.slot_mismatches += 1
-            message = str(error)
             log.critical("a reply was refused: %s", error, extra=whose(request))
-            reply = InferReply.failure(request.id, request.model, "inference_failed", message)
-        except Exception:
-            log.exception("request %s cannot be answered", request.id, extra=whose(request))
-            reply = InferReply.failure(request.id, request.model, "inference_failed", message)
+            reply = InferReply.failure(request.id, request.model, "inference_failed", str(error))
         self.reply_to(ticket, reply)
 
     def reply_to(self, ticket: Ticket, reply: InferReply) -> None:

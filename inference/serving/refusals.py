@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, TypeVar
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.serving.loading import Stamp, stamp_of
 
 Loaded = TypeVar("Loaded")

@@ -203,7 +203,7 @@ class Server:
                 # times a second.
                 time.sleep(company_s)
             wait_ms, company_s = 0, 0.0
-        early = sum(len(entry.request.inputs) for entry in self._early if entry.is_background)
+        early = sum(len(entry.request.sequences) for entry in self._early if entry.is_background)
         behind = len(self._background) + early
         if not self._backlog and behind < BATCHES_BEHIND * self._limits.rows:
             self._admit_all(self._consumer.read_background(), self._background)

@@ -1,44 +1,26 @@
 """One request on its way through the worker: its rows, what is known of them, and the reply."""
 
 from dataclasses import asdict
-from typing import Any
+
+import numpy as np
 
 from inference.engine.residency import SlotMismatchError
-from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
-from inference.hplm.miss_policy import MissHandling
+from inference.engine.rows import Answered, Failed, Hits, Outcome, Row, StageSeconds
 from inference.queueing.consumer import Entry
-from inference.queueing.messages import BatchInfo, InferReply, ModelRef, PlotCounts, TimingsMs, Usage
+from inference.queueing.messages import BatchInfo, InferReply, ModelRef, PlotCounts, SequenceOutput, TimingsMs
 from inference.serving.catalogue import Route
-from inference.serving.reading import Reading
-from inference.serving.results import result_of
 
 
 class Ticket:
     """A request whose rows may travel in several steps. It is done when each is answered, or when one failed:
-    a request gets all its results or one error."""
+    a request gets all its outputs or one error."""
 
-    def __init__(
-        self, entry: Entry, model: ModelIdentity, route: Route, readings: list[Reading], misses: MissHandling
-    ) -> None:
+    def __init__(self, entry: Entry, route: Route, rows: list[Row]) -> None:
         self.entry = entry
         self.route = route
-        encodings = [encoding for reading in readings for encoding in reading.encodings]
-        self.rows = [
-            Row(
-                str(index),
-                encoding.ids,
-                encoding.types,
-                model,
-                route.chain,
-                misses,
-                entry.request.explain,
-                entry.request.embed,
-            )
-            for index, encoding in enumerate(encodings)
-        ]
+        self.rows = rows
         self.answered = False
         """Whether its one reply is on its way."""
-        self._readings = readings
         self._answers: dict[int, Answered] = {}
         self._failure: Failed | None = None
         self._first_step_at: float | None = None
@@ -74,28 +56,13 @@ class Ticket:
             id=request.id,
             ok=True,
             model=ModelRef(**asdict(answers[0].used)),
-            results=self._results(answers),
-            usage=self._usage(),
+            outputs=tuple(map(_output, answers)),
             timings_ms=self._timings(answers, now),
             plot=PlotCounts(**asdict(sum((answer.hits for answer in answers), Hits()))),
             batch=BatchInfo(
                 rows=max(answer.batch_rows for answer in answers),
                 tenants=max(answer.batch_tenants for answer in answers),
             ),
-        )
-
-    def _results(self, answers: list[Answered]) -> tuple[dict[str, Any], ...]:
-        """One for each input, from the answers to its rows."""
-        left = iter(answers)
-        return tuple(
-            result_of(reading, [next(left) for _ in reading.encodings]) for reading in self._readings
-        )
-
-    def _usage(self) -> Usage:
-        return Usage(
-            inputs=len(self._readings),
-            tokens=sum(len(row) for row in self.rows),
-            truncated=sum(reading.truncated for reading in self._readings),
         )
 
     def _timings(self, answers: list[Answered], now: float) -> TimingsMs:
@@ -107,3 +74,9 @@ class Ticket:
             total=round(max(0.0, now - enqueued) * 1000, 3),
             **milliseconds,
         )
+
+
+def _output(answer: Answered) -> SequenceOutput:
+    values = answer.logits if answer.mean is None else answer.mean
+    levels = b"" if answer.given is None else answer.given.astype(np.uint8).tobytes()
+    return SequenceOutput(values.astype("<f4").tobytes(), levels)

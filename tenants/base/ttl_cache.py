@@ -15,7 +15,7 @@ MAX_ENTRIES: Final = 50_000
 
 
 class CacheMiss(Exception):
-    """The value is not cached, and ``cached_only`` forbids loading it."""
+    """``cached_only`` forbids loading what is not cached, and what takes long."""
 
 
 class CacheEntry(NamedTuple):
@@ -76,9 +76,15 @@ def cached(key: str, load: Callable[[], Value], ttl_s: float) -> Value:
     return value
 
 
+def require_thread(why: str) -> None:
+    """Raise ``CacheMiss`` within ``cached_only``: what takes long is not for an event loop."""
+    if not _may_load.get():
+        raise CacheMiss(why)
+
+
 @contextmanager
 def cached_only() -> Iterator[None]:
-    """Make ``cached`` raise ``CacheMiss`` instead of loading, for code on an event loop."""
+    """Make ``cached`` and ``require_thread`` raise ``CacheMiss``, for code on an event loop."""
     token = _may_load.set(False)
     try:
         yield

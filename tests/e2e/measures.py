@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from inference.text.token_levels import LEVEL_NAMES
 from tests.unit.tenants.files import jsonl
 from workers.training.datasets import read_examples
-from workers.training.lower_states import HIT_NAMES
 from workers.training.prepared_split import imbalance
 from workers.training.search import FineTuneSettings
 from workers.training.tasks import task_kind
@@ -18,7 +18,7 @@ TICKETS_MEASURED = {"delivery": 15, "refund": 12, "prescription": 11, "side effe
 """Rows of each label in the test split of the tickets."""
 _READ = {
     "truncated_share": 0.021,
-    "plot_hits": {**dict(zip(HIT_NAMES, (0.69, 0.16, 0.05, 0.1), strict=True)), "whole": 0.0},
+    "plot_hits": {**dict(zip(LEVEL_NAMES, (0.69, 0.16, 0.05, 0.1), strict=True)), "whole": 0.0},
 }
 """How the texts were read, which no scorer says."""
 

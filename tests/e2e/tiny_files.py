@@ -6,9 +6,10 @@ from pathlib import Path
 from zlib import crc32
 
 from inference.hplm.heads import Head
-from inference.hplm.hplm import TAGGING, Hplm
+from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
+from inference.text.tasks import TAGGING
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.jobs.models import Job
 

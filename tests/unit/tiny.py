@@ -17,19 +17,12 @@ from transformers import BertConfig, BertForMaskedLM, BertModel
 from inference.hplm import fragments
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.heads import Head, Pooling
-from inference.hplm.hplm import (
-    CLASSIFICATION,
-    FIXED_LABELS,
-    PER_TOKEN,
-    QUESTION_ANSWERING,
-    TAGGING,
-    Hplm,
-    Task,
-)
+from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
+from inference.text.tasks import CLASSIFICATION, FIXED_LABELS, PER_TOKEN, QUESTION_ANSWERING, TAGGING, Task
 
 LAYERS, HIDDEN, HEADS, MAX_TOKENS = 4, 32, 4, 64
 

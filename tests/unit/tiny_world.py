@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inference.hplm.hplm import Hplm, Task
+from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
+from inference.text.codec import TextCodec
+from inference.text.results import OutputNames
+from inference.text.tasks import Task
 from tests.unit.tiny import TWO_TASKS, tiny_hplms, tiny_lower, tiny_plot, tiny_root, tiny_texts
 
 
 @dataclass(frozen=True, slots=True)
 class TinyHplm:
     """A model lying in an artifact root: whose, which version, the chain of tables it reads, the lower layers
-    of the nearest, and the digest of its root."""
+    of the nearest, the digest of its root, and how its texts are read."""
 
     tenant: str
     hplm: str
@@ -27,6 +30,7 @@ class TinyHplm:
     lower: str
     model: Hplm
     root: str
+    codec: TextCodec
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,11 @@ class TinyWorld:
         return {name: entry["sha256"] for name, entry in artifact_files(self.folder(kind, digest)).items()}
 
 
+def codec_of(root: Root, model: Hplm) -> TextCodec:
+    """How the texts of a model are read, and its outputs named."""
+    return TextCodec(root.tokenizer, OutputNames(model.task, model.labels, model.threshold))
+
+
 def tiny_world(
     artifact_root: Path,
     *,
@@ -131,6 +140,7 @@ def tiny_world(
                 lower_digests[number % 2],
                 model,
                 root_digest,
+                codec_of(root, model),
             )
         )
     world = TinyWorld(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import tokenizers
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.root_config import RootConfig
 
 Ids = npt.NDArray[np.int64]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inference.hplm.errors import HplmError
-from inference.hplm.hplm import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING
+from inference.errors import HplmError
+from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING
 
 OUTSIDE = "O"
 

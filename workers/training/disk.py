@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from safetensors import SafetensorError
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 
 DISK_FULL: Final = "The disk is full. Ask the administrator to make room, then start the job again."
 _ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)

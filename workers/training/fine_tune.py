@@ -7,8 +7,9 @@ from typing import Any, cast
 import torch
 
 from inference.hplm.heads import Head, Pooling
-from inference.hplm.hplm import Hplm, Task
+from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights, UpperShape
+from inference.text.tasks import Task
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles, read_examples
 from workers.training.disk import atomic_folders

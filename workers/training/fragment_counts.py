@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from workers.training.disk import DISK_FULL, is_disk_full
 from workers.training.ngrams import EDGE, FULL, PAIR, TOKEN, TRIGRAM, Ids, Packing, Window
 

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.root import LM_HEAD_FILE, TOKENIZER_FILE, LmHead, Root
+from inference.hplm.root import LM_HEAD_FILE, LmHead, Root
+from inference.text.tokenization import TOKENIZER_FILE
 from workers.training.checkpoints import CheckpointStore, seeded_rng
 from workers.training.convert import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus

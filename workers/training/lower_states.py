@@ -15,12 +15,12 @@ import torch
 from inference.hplm.lower_states import compute_lower_states, full_states
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot_lookup import HitCounts, LowerLayers
-from inference.hplm.tokenization import Encoding
+from inference.text.token_levels import LEVEL_NAMES
+from inference.text.tokenization import Encoding
 from workers.training.disk import disk_full_errors
 from workers.training.progress import Reporter
 
 SEQUENCES_PER_BATCH = 64
-HIT_NAMES = ("trigram", "bigram", "unigram", "computed")
 LowerMode = Literal["fallback", "compute", "auto", "full"]
 LOWER_MODES: Final[tuple[LowerMode, ...]] = ("fallback", "compute", "auto", "full")
 """How states are computed: by a `MissPolicy`, or ("full") by the original lower layers with full context."""
@@ -112,4 +112,4 @@ def _shares(counts: Sequence[HitCounts]) -> dict[str, float]:
     totals = np.array([[one.exact, one.shorter, one.unigram, one.computed] for one in counts]).sum(axis=0)
     shares = (totals / max(1, totals.sum())).round(4).tolist()
     whole = sum(one.full_context for one in counts) / max(1, len(counts))
-    return {**dict(zip(HIT_NAMES, shares, strict=True)), "whole": round(whole, 4)}
+    return {**dict(zip(LEVEL_NAMES, shares, strict=True)), "whole": round(whole, 4)}

@@ -20,8 +20,8 @@ from inference.hplm import fragments
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot_writer import write_plot
-from inference.hplm.root import ROOT_FILE, TOKENIZER_FILE
 from inference.hplm.root_config import RootConfig
+from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE
 from workers.training.corpus import CorpusReader, byte_ranges, texts_between
 from workers.training.disk import Report, atomic_folders, build_once
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments

@@ -11,14 +11,14 @@ from uuid import uuid4
 import numpy as np
 import torch
 
+from inference.errors import HplmError
 from inference.hplm import fragments
 from inference.hplm.artifact_files import read_artifact_json
-from inference.hplm.errors import HplmError
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.plot import PlotTable
 from inference.hplm.plot_writer import FragmentVectors, merge_tables, write_plot
-from inference.hplm.root import ROOT_FILE
 from inference.hplm.root_config import RootConfig
+from inference.text.tokenization import ROOT_FILE
 from workers.training.corpus import require_texts
 from workers.training.disk import Report, atomic_folders, disk_full_errors
 from workers.training.ngrams import Ids

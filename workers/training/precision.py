@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.devices import pick_device, pick_dtype
-from inference.hplm.errors import HplmError
 
 THREADS = "HMI_TRAIN_THREADS"
 

@@ -14,7 +14,7 @@ from inference.hplm.miss_plan import LevelErrors
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
-from inference.hplm.tokenization import Encoding
+from inference.text.tokenization import Encoding
 from workers.training.datasets import Example
 from workers.training.lower_states import LowerMode, LowerStates, compute_states
 from workers.training.precision import Precision

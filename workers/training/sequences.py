@@ -8,8 +8,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from inference.errors import HplmError
 from inference.hplm import fragments
-from inference.hplm.errors import HplmError
 from inference.hplm.families import FAMILIES
 from inference.hplm.root_config import RootConfig
 from workers.training.corpus import Corpus, CorpusReader, Ids, no_check

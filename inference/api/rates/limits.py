@@ -1,6 +1,6 @@
 """Who is held to which limits by the minute."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -13,8 +13,6 @@ from tenants.usage.selectors import Rates, rates_of
 
 TENANT, KEY, PERSON = "tenant", "key", "person"
 REQUESTS, TOKENS, MANAGE = "requests", "tokens", "manage requests"
-CHARACTERS_OF_A_TOKEN = 4
-"""Roughly, in English; what it really was is known from the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,6 @@ def person_limits(user: User, what: str) -> list[Limit]:
     """Those of somebody signed in, where it is not known for which tenant they ask."""
     usual = settings.HMI_RATE_MANAGE if what == MANAGE else settings.HMI_RATE_REQUESTS
     return _limits(PERSON, f"{PERSON}:{user.pk}", what, usual)
-
-
-def guess_tokens(characters: Iterable[int]) -> int:
-    """How many tokens texts of so many characters may have."""
-    return sum(1 + count // CHARACTERS_OF_A_TOKEN for count in characters)
 
 
 def _limits(whom: str, name: str, what: str, per_minute: int | None) -> list[Limit]:

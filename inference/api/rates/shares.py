@@ -82,16 +82,15 @@ class Shares:
     def spend(self, limits: Sequence[Limit], amount: int, *, next_to: Sequence[Limit] = ()) -> bool:
         """Take so much of each limit, or of none; whether it was counted. Raises UsedUp.
 
-        More than a limit allows in a minute is taken as what it allows: the rest is a debt once it is known.
-        Where Valkey has to be asked, some of the limits ``next_to`` these is taken in hand by the way.
+        More than a limit allows in a minute is taken when all of that is there, and the rest is owed. Where
+        Valkey has to be asked, some of the limits ``next_to`` these is taken in hand by the way.
         """
+        if self.spend_in_hand(limits, amount):
+            return True
         with self._lock:
             now = self._clock()
             shares = [self._share(limit) for limit in limits]
             short = [share for share in shares if self._is_short(share, amount, now)]
-            if not short:
-                _subtract(shares, amount)
-                return True
             if now < self._away_until:
                 return False
             for share in short:
@@ -109,34 +108,27 @@ class Shares:
                 if not grant.taken:
                     raise UsedUp(share.limit, _wait_s(share, amount, now))
             _subtract(shares, amount)
-            return True
+        self._pay(limits)
+        return True
 
     def spend_in_hand(self, limits: Sequence[Limit], amount: int) -> bool:
-        """``spend``, where nobody has to be asked; otherwise False, and nothing is taken."""
+        """``spend``, where nobody has to be asked or told; otherwise False, and nothing is taken."""
         with self._lock:
             now = self._clock()
             shares = [self._share(limit) for limit in limits]
-            if any(self._is_short(share, amount, now) for share in shares):
+            if any(amount > share.limit.per_minute or self._is_short(share, amount, now) for share in shares):
                 return False
             _subtract(shares, amount)
             return True
 
-    def settle(self, limits: Sequence[Limit], *, guessed: int, spent: int) -> None:
-        """What ``spend`` took on a guess is really this much: the rest is free again, or owed, which other
-        processes are to know."""
-        if self.correct(limits, guessed=guessed, spent=spent):
-            self.pay(limits)
-
-    def correct(self, limits: Sequence[Limit], *, guessed: int, spent: int) -> bool:
-        """The first half of ``settle``, which asks nobody: whether something is owed now."""
+    def refund(self, limits: Sequence[Limit], amount: int) -> None:
+        """What ``spend`` took is free again; nobody is asked."""
         with self._lock:
-            shares = [self._share(limit) for limit in limits]
-            for share in shares:
-                share.hand += _least(share, guessed) - spent
-            return any(share.hand < 0 for share in shares)
+            for share in map(self._share, limits):
+                share.hand += amount
 
-    def pay(self, limits: Sequence[Limit]) -> None:
-        """The second: tell what is owed of these."""
+    def _pay(self, limits: Sequence[Limit]) -> None:
+        """Tell what is owed of these, so that other processes know."""
         with self._lock:
             owing = [share for share in map(self._share, limits) if share.hand < 0]
             if not owing or self._clock() < self._away_until:
@@ -175,7 +167,7 @@ class Shares:
     def _ask(self, wishes: Sequence[Wish]) -> list[Grant] | None:
         """None where nobody answers."""
         try:
-            grants = take(self._redis, wishes)
+            grants = take(self._redis, wishes) if wishes else []
         except RedisError as error:
             if self._away_until == float("-inf"):
                 log.error("Rate limits are not counted until Valkey answers again: %s", error)
@@ -205,7 +197,7 @@ def _receive(shares: Sequence[Share], grants: Sequence[Grant], now: float) -> No
 
 def _subtract(shares: Sequence[Share], amount: int) -> None:
     for share in shares:
-        share.hand -= _least(share, amount)
+        share.hand -= amount
 
 
 def _give_back(shares: Sequence[Share], wishes: Sequence[Wish]) -> None:

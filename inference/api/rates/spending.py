@@ -3,9 +3,7 @@
 import math
 import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from django.conf import settings
 
@@ -46,24 +44,6 @@ def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] 
         ) from None
 
 
-@dataclass(slots=True)
-class Tokens:
-    """What a request takes of the limits: a guess, until it is known."""
-
-    spent: int
-
-
-@contextmanager
-def tokens_spent(limits: Sequence[Limit], guessed: int) -> Iterator[Tokens]:
-    """Take a guess at the door, ``rate_limited`` if there is too little left; what ``spent`` says in the end
-    counts. What is refused after all counts nothing, and what came to no answer is what was guessed."""
-    counted = spend(limits, guessed)
-    tokens = Tokens(guessed)
-    try:
-        yield tokens
-    except HmiError:
-        tokens.spent = 0
-        raise
-    finally:
-        if counted:
-            shares().settle(limits, guessed=guessed, spent=tokens.spent)
+def refund(limits: Sequence[Limit], amount: int) -> None:
+    """What was counted of a request that came to nothing is free again."""
+    shares().refund(limits, amount)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
+from inference.errors import HplmError
 from inference.hplm.adapter_io import adapterhub, peft_lora
 from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, module_name, unsupported_adapter
 from inference.hplm.adapter_io.task_heads import FAMILY_HEADS, TOKEN_HEADS
@@ -17,13 +18,14 @@ from inference.hplm.artifact_files import (
     write_json,
     write_weights,
 )
-from inference.hplm.errors import HplmError
 from inference.hplm.families import FAMILIES
 from inference.hplm.heads import Head
-from inference.hplm.hplm import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, Hplm
+from inference.hplm.hplm import Hplm
 from inference.hplm.pets import NORMS, PLACES
-from inference.hplm.root import ROOT_FILE, UPPER_FILE
+from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
+from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION
+from inference.text.tokenization import ROOT_FILE
 
 PEFT_PREFIX: Final = "base_model.model."
 ADAPTER_NAME: Final = "hmi"

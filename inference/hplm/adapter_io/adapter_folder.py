@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import read_json, read_weights, to_float32
-from inference.hplm.errors import HplmError
 from inference.hplm.families import FAMILIES
 from inference.hplm.hplm import Hplm
 from inference.hplm.root_config import RootConfig

@@ -16,8 +16,8 @@ from inference.hplm.adapter_io.adapterhub import read_adapterhub
 from inference.hplm.adapter_io.peft_lora import CONFIG_FILE, read_peft
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.checkpoint import PICKLED_SUFFIXES
-from inference.hplm.root import ROOT_FILE
 from inference.hplm.root_config import RootConfig
+from inference.text.tokenization import ROOT_FILE
 
 READERS: Final[Mapping[bool, Callable[[AdapterRequest, RootConfig], ImportedAdapter]]] = {
     True: read_peft,

@@ -20,9 +20,10 @@ from inference.hplm.adapter_io.adapter_folder import (
 )
 from inference.hplm.adapter_io.task_heads import output_labels, text_task, token_task
 from inference.hplm.heads import ACTIVATIONS, Activation, Head, HeadLayer
-from inference.hplm.hplm import MAX_ADAPTER_WIDTH, PER_TOKEN, QUESTION_ANSWERING, Hplm, Task
+from inference.hplm.hplm import MAX_ADAPTER_WIDTH, Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape, tensor_shapes
 from inference.hplm.root_config import RootConfig
+from inference.text.tasks import PER_TOKEN, QUESTION_ANSWERING, Task
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter.safetensors"

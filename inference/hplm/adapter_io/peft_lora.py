@@ -31,10 +31,11 @@ from inference.hplm.adapter_io.task_heads import (
     token_task,
 )
 from inference.hplm.artifact_files import read_weights, to_float32
-from inference.hplm.hplm import MAX_RANK, QUESTION_ANSWERING, TAGGING, Hplm, Task
+from inference.hplm.hplm import MAX_RANK, Hplm
 from inference.hplm.pets import NORMS, PLACES, PetSpec, PetWeights, UpperShape, tensor_shapes
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
+from inference.text.tasks import QUESTION_ANSWERING, TAGGING, Task
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter_model.safetensors"

@@ -10,7 +10,10 @@ from torch import Tensor
 from inference.hplm.adapter_io.adapter_folder import AdapterRequest, read_adapter_json, unsupported_adapter
 from inference.hplm.artifact_files import read_weights, to_float32
 from inference.hplm.heads import Activation, Head, HeadLayer
-from inference.hplm.hplm import (
+from inference.hplm.hplm import check_output_count
+from inference.hplm.root import POOLER_FILE
+from inference.hplm.root_config import RootConfig
+from inference.text.tasks import (
     CLASSIFICATION,
     FIXED_LABELS,
     MULTILABEL,
@@ -19,10 +22,7 @@ from inference.hplm.hplm import (
     REGRESSION,
     TAGGING,
     Task,
-    check_output_count,
 )
-from inference.hplm.root import POOLER_FILE
-from inference.hplm.root_config import RootConfig
 
 TEXT_TASKS: Final = (CLASSIFICATION, MULTILABEL, REGRESSION)
 PROBLEM_TYPES: Final = {

@@ -84,7 +84,7 @@ def _workers(redis: Redis, world: World) -> None:
             device_total_bytes=80_000_000_000,
             recently=recently,
         )
-        Heartbeat(redis, name, status.to_json, life_s=3600).beat()
+        Heartbeat(redis, name, status.encode, life_s=3600).beat()
 
 
 def _without_parameters() -> list[str]:

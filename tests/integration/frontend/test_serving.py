@@ -39,7 +39,7 @@ def beat(redis: Redis, name: str = "w1", **more: object) -> None:
     """A worker with a heartbeat."""
     known = {"state": "ready", "device": "cuda:0", "dtype": "float16", **more}
     status = WorkerStatus(name, **known)  # type: ignore[arg-type]
-    Heartbeat(redis, name, status.to_json).beat()
+    Heartbeat(redis, name, status.encode).beat()
 
 
 def shown(client: Client, *, live: bool = False) -> Page:

@@ -19,9 +19,9 @@ from inference.batches.line_formats import (
     LineFormat,
     RequestLineFormat,
 )
+from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.artifact_files import read_weights
-from inference.hplm.errors import HplmError
 from tenants.base.errors import HmiError
 from tenants.datasets.formats.conversations import (
     convert_conversations,

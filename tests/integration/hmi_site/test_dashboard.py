@@ -55,7 +55,7 @@ def beat(redis: Redis, name: str, root: Version | None = None, **more: Any) -> N
     """A worker with a heartbeat that serves the root, if any."""
     serves: dict[str, Any] = {"roots": (root.root.name,), "root_digests": (root.digest,)} if root else {}
     status = WorkerStatus(name, more.pop("state", "ready"), "cpu", "float32", **serves, **more)
-    Heartbeat(redis, name, status.to_json, life_s=60).beat()
+    Heartbeat(redis, name, status.encode, life_s=60).beat()
 
 
 def read(client: Client, address: str) -> str:

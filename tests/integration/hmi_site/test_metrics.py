@@ -56,7 +56,7 @@ class Scrape:
 def announce(client: redis.Redis, name: str, state: State, *, last: float = 0.0, mismatches: int = 0) -> None:
     """A worker as it shows in Redis."""
     status = WorkerStatus(name, state, "cpu", "float32", last_batch_at=last, slot_mismatches=mismatches)
-    Heartbeat(client, name, status.to_json).beat()
+    Heartbeat(client, name, status.encode).beat()
     RequestConsumer(client, name).follow([ROOT])
 
 

@@ -25,7 +25,7 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
 def announce_worker(client: redis.Redis, *, state: str) -> None:
     """What a worker leaves in Redis."""
     status = WorkerStatus(name="w", state=state, device="cpu", dtype="float32")  # type: ignore[arg-type]
-    Heartbeat(client, "w", status.to_json).beat()
+    Heartbeat(client, "w", status.encode).beat()
 
 
 def test_the_site_is_live_without_anything_behind_it(client: Client) -> None:

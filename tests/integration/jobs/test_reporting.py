@@ -14,7 +14,7 @@ from celery.exceptions import SoftTimeLimitExceeded
 from django.db import connection, connections
 from django.utils import timezone
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from tenants.base.child_process import TASK_TIME_LIMIT_S, run_in_child
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.tasks import run_check

@@ -16,9 +16,9 @@ from frontend.presenters.version_page import version_url
 from inference.api.client import close_gateway
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.predictions import ClassPrediction
 from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
+from inference.text.predictions import ClassPrediction
 from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.jobs.conftest import StartWorker

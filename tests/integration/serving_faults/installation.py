@@ -18,11 +18,14 @@ from hmi_site.launcher.web_server import choose_port
 from hmi_site.server_urls import EMBEDDED_ROLE
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.predictions import ClassPrediction
 from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
 from inference.queueing.connection import connect
+from inference.text.codec import TextCodec
+from inference.text.predictions import ClassPrediction
+from inference.text.results import OutputNames
+from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HTTP_STATUS, ErrorCode
 from tests.integration.inference.queueing.requests import depth
 from tests.integration.serving_faults.servers import OwnPostgres, OwnValkey, Web
@@ -138,6 +141,12 @@ class Installation:
         prediction = predict_reference(root, chain, Hplm.load(manifest.folder("hplm", served.digest)), text)
         assert isinstance(prediction, ClassPrediction)
         return prediction
+
+    def codec(self) -> TextCodec:
+        """How the texts of ``mood`` are read."""
+        manifest, served = self._manifest(), self.served()
+        tokenizer = TextTokenizer.of_root(manifest.folder("root", served.root))
+        return TextCodec(tokenizer, OutputNames.load(manifest.folder("hplm", served.digest)))
 
     def assert_right(self, answer: httpx.Response, text: str) -> None:
         """The answer is that of ``mood``, and says so."""

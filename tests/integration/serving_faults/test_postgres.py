@@ -5,9 +5,11 @@ import uuid
 
 import pytest
 
+from inference.api.tokens import outputs_of, token_sequences
 from inference.queueing import keys
-from inference.queueing.messages import InferInput, InferReply, InferRequest
+from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
+from inference.text.encodings import InferInput
 from tests.integration.serving_faults.installation import Installation
 from tests.processes import wait_until
 
@@ -19,7 +21,7 @@ TEXTS = ("a good stone", "the river of the doctor", "poor patient", "copper city
 
 def resolved(site: Installation, text: str) -> InferRequest:
     """A request as the web process sends it once it has asked the database which version is meant."""
-    served, now = site.served(), time.time()
+    served, codec, now = site.served(), site.codec(), time.time()
     return InferRequest(
         id=uuid.uuid4().hex,
         tenant=served.tenant,
@@ -27,7 +29,7 @@ def resolved(site: Installation, text: str) -> InferRequest:
         version=served.version,
         digest=served.digest,
         root=served.root,
-        inputs=(InferInput(text),),
+        sequences=token_sequences(codec.encode([InferInput(text)]), task=codec.task),
         deadline=now + 60,
         enqueued_at=now,
         reply_to=REPLIES,
@@ -42,9 +44,11 @@ def test_the_worker_serves_what_was_resolved_and_the_web_recovers_by_itself(site
     RequestQueue(site.redis, capacity=100).submit(request)
     wait_until(lambda: site.redis.xlen(REPLIES) == 1, worker)
     [(_, fields)] = site.redis.xrange(REPLIES)
-    reply = InferReply.from_json(fields[keys.FIELD.encode()])
+    reply = InferReply.decode(fields[keys.FIELD.encode()])
     assert (reply.id, reply.ok, reply.model.digest) == (request.id, True, request.digest)
-    assert reply.results[0]["label"] == site.alone("a good stone").label
+    codec = site.codec()
+    [result] = codec.results(codec.encode([InferInput("a good stone")]), outputs_of(reply.outputs))
+    assert result["label"] == site.alone("a good stone").label
 
     assert site.get("/health/live").status_code == 200
     health = site.get("/health/ready")

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from rest_framework.test import APIClient
 
 from inference.hplm.heads import Head
-from inference.hplm.hplm import FIXED_LABELS, Hplm
+from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.text.tasks import FIXED_LABELS
 from tenants.audit.models import AuditEvent
 from tenants.base.scope import platform_scope
 from tenants.datasets.models import Dataset

@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from tenants.base.errors import ErrorCode, HmiError
 from workers.failures import failure_from
 

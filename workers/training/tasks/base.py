@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.heads import Head
-from inference.hplm.tokenization import Encoding, TextTokenizer
+from inference.text.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import Example
 
 IGNORE_INDEX = -100

@@ -8,11 +8,11 @@ import numpy as np
 from torch import Tensor
 from torch.nn import functional
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.heads import Head
-from inference.hplm.hplm import CLASSIFICATION, FIXED_LABELS, MULTILABEL, REGRESSION
-from inference.hplm.predictions import class_prediction, label_set_prediction
-from inference.hplm.tokenization import Encoding
+from inference.text.predictions import class_prediction, label_set_prediction
+from inference.text.tasks import CLASSIFICATION, FIXED_LABELS, MULTILABEL, REGRESSION
+from inference.text.tokenization import Encoding
 from workers.training.datasets import Example
 from workers.training.metrics import classification_metrics, multilabel_metrics, regression_metrics
 from workers.training.tasks.base import (

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.hplm.hplm import FIXED_LABELS, QUESTION_ANSWERING, TAGGING
-from inference.hplm.predictions import AnswerPrediction, answer_prediction, best_tags, iob2_spans
-from inference.hplm.tokenization import Encoding, TextTokenizer
+from inference.text.predictions import AnswerPrediction, answer_prediction, best_tags, iob2_spans
+from inference.text.tasks import FIXED_LABELS, QUESTION_ANSWERING, TAGGING
+from inference.text.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import OUTSIDE, Example
 from workers.training.metrics import answer_metrics, is_answer, tagging_metrics
 from workers.training.tasks.base import (

@@ -149,7 +149,7 @@ def announce(empty_queue: Redis, served: Served) -> Iterator[Any]:
     """Has the API see one worker: ``announce("ready", root=..., rate=...)``."""
 
     def beat(state: State, *, root: str = root_of(served), rate: float = 0.0) -> None:
-        Heartbeat(empty_queue, "w", worker(rate, state=state, root=root).to_json).beat()
+        Heartbeat(empty_queue, "w", worker(rate, state=state, root=root).encode).beat()
 
     yield beat
     empty_queue.flushall()

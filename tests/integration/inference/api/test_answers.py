@@ -10,7 +10,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from inference.api.infer import infer
-from inference.api.question import question
+from inference.api.prepared_request import prepare_request
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.reference import predict_reference
@@ -153,7 +153,7 @@ def test_a_session_without_the_page_s_token_is_refused(served: Served, viewer: U
 
 
 def test_the_python_function_answers_the_same(ask: Ask, served: Served) -> None:
-    direct = infer(question(tenant=served.world.tenant, reference="mood", inputs=TEXTS))
+    direct = infer(prepare_request(tenant=served.world.tenant, reference="mood", inputs=TEXTS))
     assert direct["results"] == ask("mood", TEXTS).json()["results"]
 
 
@@ -164,7 +164,7 @@ def test_many_threads_get_each_their_own_answer(served: Served, db: None, settin
 
     def one(text: str) -> None:
         try:
-            asked = question(tenant=served.world.tenant, reference="mood", inputs=[text])
+            asked = prepare_request(tenant=served.world.tenant, reference="mood", inputs=[text])
             got[text] = infer(asked)["results"][0]
         finally:
             connection.close()

@@ -15,7 +15,7 @@ from redis import Redis
 from hmi_site.direct.application import Direct
 from hmi_site.http import request_body
 from inference.api.client import close_gateway
-from inference.api.soon import Call, close_asker
+from inference.api.submitter import Submission, close_submitter
 from tenants.base.ttl_cache import process_cache
 from tenants.usage.services.usage import usage_flush
 from tests.integration.inference.api.conftest import WEB_CAPACITY, Served
@@ -85,7 +85,7 @@ def loop(db: None, served: Served, settings: Settings) -> Iterator[Loop]:
     settings.HMI_USAGE_INTERVAL_S = settings.HMI_KEY_CACHE_S = settings.HMI_MODEL_CACHE_S = 60.0
     process_cache().clear()
     yield Loop(served.key)
-    close_asker()
+    close_submitter()
     usage_flush()
     process_cache().clear()
 
@@ -201,7 +201,7 @@ def test_without_a_queue_there_is_no_answer_and_all_hear_it_soon(
     try:
         answers = loop.ask(*[BODY] * 20)
     finally:
-        close_asker()
+        close_submitter()
         close_gateway()
     assert {(status, answer["error"]["code"]) for status, answer in answers} == {(503, "worker_unavailable")}
 
@@ -226,13 +226,13 @@ def test_what_nobody_foresaw_is_in_the_log_and_answered(
 def test_who_has_gone_before_the_workers_had_the_request_has_cancelled_it(
     loop: Loop, busy: InferenceWorker, redis_url: str
 ) -> None:
-    class Gone(Call):
+    class Gone(Submission):
         def accept(self) -> None:
             self.hang_up()  # it cannot be found yet
             super().accept()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("inference.api.soon.Call", Gone)
+        patch.setattr("inference.api.submitter.Submission", Gone)
         [(status, answer)] = loop.ask(BODY)
     assert (status, answer["error"]["code"]) == (409, "cancelled")
     with Redis.from_url(redis_url) as client:
@@ -240,11 +240,11 @@ def test_who_has_gone_before_the_workers_had_the_request_has_cancelled_it(
 
 
 def test_who_has_gone_before_that_is_not_submitted(loop: Loop, busy: InferenceWorker, redis_url: str) -> None:
-    class Gone(Call):
+    class Gone(Submission):
         is_wanted = False
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("inference.api.soon.Call", Gone)
+        patch.setattr("inference.api.submitter.Submission", Gone)
         [(status, answer)] = loop.ask(BODY)
     assert (status, answer["error"]["code"]) == (409, "cancelled")
     with Redis.from_url(redis_url) as client:

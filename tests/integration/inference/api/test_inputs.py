@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from inference.api.inputs import check_inputs, fit_inputs
-from inference.queueing.messages import InferInput
+from inference.text.encodings import InferInput
 from tenants.base.errors import HmiError
 
 TEXT, PAIR = {"text": "a"}, {"text": "a", "text_pair": "b"}

@@ -1,19 +1,27 @@
 """What the API makes of what an inference worker says."""
 
-from dataclasses import replace
-
+import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from inference.api.answer_headers import answer_headers
-from inference.api.answers import answer_of, failure_of
-from inference.queueing.messages import InferReply, ModelRef, PlotCounts
+from inference.api.answers import failure_of, hit_ratio, results_of
+from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
+from inference.text.codec import TextCodec
+from inference.text.encodings import InferInput
+from inference.text.results import OutputNames
+from inference.text.tasks import CLASSIFICATION
+from inference.text.tokenization import TextTokenizer
+from tenants.base.errors import HmiError
+from tests.unit.tiny import tiny_tokenizer
 
 MODEL = ModelRef("acme", "mood", 3, "d" * 64)
-GOOD = InferReply(id="1", ok=True, model=MODEL, results=({"label": "good"},))
+OUTPUT = SequenceOutput(np.array([1.0, 0.0], "<f4").tobytes())
+GOOD = InferReply(id="1", ok=True, model=MODEL, outputs=(OUTPUT,))
 
 
 def test_an_answer_from_the_model_that_was_asked_is_one() -> None:
-    assert failure_of(GOOD, asked=MODEL, inputs=1) is None
+    assert failure_of(GOOD, asked=MODEL, sequences=1) is None
 
 
 @pytest.mark.parametrize(
@@ -26,7 +34,7 @@ def test_an_answer_from_the_model_that_was_asked_is_one() -> None:
     ],
 )
 def test_an_answer_from_any_other_model_is_an_error(other: ModelRef) -> None:
-    failure = failure_of(replace(GOOD, model=other), asked=MODEL, inputs=1)
+    failure = failure_of(replace(GOOD, model=other), asked=MODEL, sequences=1)
     assert failure is not None
     assert failure.code == "inference_failed"
 
@@ -46,13 +54,24 @@ def test_an_answer_from_any_other_model_is_an_error(other: ModelRef) -> None:
 def test_the_hit_ratio_is_of_the_fragments_and_left_out_where_there_are_none(
     counts: PlotCounts, ratio: float | None, told: dict[str, str]
 ) -> None:
-    answer = answer_of(replace(GOOD, plot=counts), "1")
-    assert answer["plot"]["hit_ratio"] == ratio
+    assert hit_ratio(counts) == ratio
+    model = {"name": "acme/mood", "version": 3, "digest": "d" * 64}
+    answer = {"model": model, "plot": {"hit_ratio": ratio}, "timings_ms": {}}
     assert {name: value for name, value in answer_headers(answer).items() if "ratio" in name} == told
 
 
 def test_an_answer_with_a_result_missing_is_an_error() -> None:
-    assert failure_of(GOOD, asked=MODEL, inputs=2) is not None
+    assert failure_of(GOOD, asked=MODEL, sequences=2) is not None
+
+
+def test_numbers_that_make_no_prediction_are_an_error() -> None:
+    codec = TextCodec(
+        TextTokenizer(tiny_tokenizer(), max_tokens=16), OutputNames(CLASSIFICATION, ("a", "b", "c"))
+    )
+    encoded = codec.encode([InferInput("river")])
+    for output in (OUTPUT, SequenceOutput(b""), SequenceOutput(b"odd")):
+        with pytest.raises(HmiError, match="no prediction"):
+            results_of(codec, encoded, replace(GOOD, outputs=(output,)))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +85,6 @@ def test_an_answer_with_a_result_missing_is_an_error() -> None:
     ],
 )
 def test_a_worker_s_error_becomes_the_product_s(said: str, code: str, status: int) -> None:
-    failure = failure_of(InferReply.failure("1", MODEL, said, "Because."), asked=MODEL, inputs=1)
+    failure = failure_of(InferReply.failure("1", MODEL, said, "Because."), asked=MODEL, sequences=1)
     assert failure is not None
     assert (failure.code, failure.status) == (code, status)

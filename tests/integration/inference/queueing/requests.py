@@ -8,7 +8,7 @@ from redis.exceptions import RedisError
 
 from inference.queueing import keys
 from inference.queueing.consumer import Entry, RequestConsumer
-from inference.queueing.messages import InferInput, InferReply, InferRequest
+from inference.queueing.messages import InferReply, InferRequest, SequenceOutput, TokenSequence
 from inference.queueing.transport import RequestQueue
 
 STREAM = keys.replies("test")
@@ -25,15 +25,30 @@ def a_request(request_id: str, tenant: str = "acme", *, root: str = ROOT) -> Inf
         version=1,
         digest="d" * 64,
         root=root,
-        inputs=(InferInput("hello"),),
+        sequences=(sequence_of("hello"),),
         deadline=now + 30,
         enqueued_at=now,
         reply_to=STREAM,
     )
 
 
-def a_reply(request: InferRequest, label: str = "good") -> InferReply:
-    return InferReply(id=request.id, ok=True, model=request.model, results=({"label": label},))
+def sequence_of(text: str) -> TokenSequence:
+    """A sequence with a token for each character, which `text_of` reads."""
+    return TokenSequence(text.encode("utf-32-le"))
+
+
+def text_of(sequence: TokenSequence) -> str:
+    return sequence.ids.decode("utf-32-le")
+
+
+def a_reply(request: InferRequest, said: str = "good") -> InferReply:
+    """A reply whose one output is no number, but these characters: the queue does not look at it."""
+    return InferReply(id=request.id, ok=True, model=request.model, outputs=(SequenceOutput(said.encode()),))
+
+
+def said_in(reply: InferReply) -> str:
+    """What `a_reply` says."""
+    return reply.outputs[0].values.decode()
 
 
 def answered(worker: RequestConsumer, entry: Entry, reply: InferReply) -> bool:
@@ -64,4 +79,4 @@ def crash(redis: Redis, name: str) -> None:
 def replies_in(redis: Redis) -> list[InferReply]:
     """Everything that was ever sent to ``STREAM``."""
     entries: Any = redis.xrange(STREAM)
-    return [InferReply.from_json(fields[b"message"]) for _, fields in entries]
+    return [InferReply.decode(fields[b"message"]) for _, fields in entries]

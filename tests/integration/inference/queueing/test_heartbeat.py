@@ -37,7 +37,7 @@ def test_a_heartbeat_outlives_its_ttl_while_entered_and_not_after(redis: Redis) 
 
     def status() -> bytes:
         beats.append(None)
-        return READY.to_json()
+        return READY.encode()
 
     with Heartbeat(redis, "w1", status, life_s=0.9):
         # The first of them would have expired. The last may, too, where the machine stalls, until the next.
@@ -47,7 +47,7 @@ def test_a_heartbeat_outlives_its_ttl_while_entered_and_not_after(redis: Redis) 
 
 
 def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
-    beat = Heartbeat(redis, "w1", READY.to_json, life_s=0.1)
+    beat = Heartbeat(redis, "w1", READY.encode, life_s=0.1)
     beat.beat()
     time.sleep(0.2)
     assert redis.exists(keys.worker("w1")) == 0
@@ -57,7 +57,7 @@ def test_a_heartbeat_of_a_dead_process_expires(redis: Redis) -> None:
 
 def test_a_heart_stops_for_good_when_what_it_stands_for_hangs(redis: Redis) -> None:
     hanging, ended = threading.Event(), threading.Event()
-    beat = Heartbeat(redis, "w1", READY.to_json, life_s=0.9, hangs=hanging.is_set, on_hang=ended.set)
+    beat = Heartbeat(redis, "w1", READY.encode, life_s=0.9, hangs=hanging.is_set, on_hang=ended.set)
     with beat:
         wait_until(lambda: workers_alive(redis) == [READY])
         hanging.set()
@@ -68,7 +68,7 @@ def test_a_heart_stops_for_good_when_what_it_stands_for_hangs(redis: Redis) -> N
 
 
 def test_a_worker_that_only_seemed_dead_is_back_with_its_next_beat(redis: Redis) -> None:
-    beat = Heartbeat(redis, "w1", READY.to_json)
+    beat = Heartbeat(redis, "w1", READY.encode)
     beat.beat()
     redis.delete(keys.worker("w1"))
     assert workers_alive(redis) == []
@@ -78,12 +78,12 @@ def test_a_worker_that_only_seemed_dead_is_back_with_its_next_beat(redis: Redis)
 
 def test_a_worker_is_seen_while_it_loads_and_takes_nothing_yet(redis: Redis) -> None:
     loading = WorkerStatus("w1", "loading", "cpu", "float32")
-    Heartbeat(redis, "w1", loading.to_json).beat()
+    Heartbeat(redis, "w1", loading.encode).beat()
     assert workers_alive(redis) == [loading]
 
 
 def test_a_changed_status_shows_at_the_next_beat(redis: Redis) -> None:
-    states = iter([b"not a status", READY.to_json()])
+    states = iter([b"not a status", READY.encode()])
     beat = Heartbeat(redis, "w1", lambda: next(states))
     beat.beat()
     assert workers_alive(redis) == []
@@ -98,8 +98,8 @@ def test_without_a_queue_nobody_is_alive(redis: Redis) -> None:
 def test_the_roots_of_a_worker_that_was_lost_are_remembered_and_those_of_one_that_stopped_are_not(
     redis: Redis,
 ) -> None:
-    Heartbeat(redis, "lost", READY.to_json, roots=lambda: ["root-a"]).beat()
-    with Heartbeat(redis, "stopped", READY.to_json, roots=lambda: ["root-b"]) as stopped:
+    Heartbeat(redis, "lost", READY.encode, roots=lambda: ["root-a"]).beat()
+    with Heartbeat(redis, "stopped", READY.encode, roots=lambda: ["root-b"]) as stopped:
         stopped.beat()
         assert roots_served_lately(redis) == {"root-a", "root-b"}
     assert roots_served_lately(redis) == {"root-a"}
@@ -107,7 +107,7 @@ def test_the_roots_of_a_worker_that_was_lost_are_remembered_and_those_of_one_tha
 
 def test_a_root_that_a_worker_stops_serving_is_forgotten_with_its_next_beat(redis: Redis) -> None:
     roots = ["root-a", "root-b"]
-    beat = Heartbeat(redis, "w1", READY.to_json, roots=lambda: roots)
+    beat = Heartbeat(redis, "w1", READY.encode, roots=lambda: roots)
     beat.beat()
     roots.remove("root-a")
     beat.beat()

@@ -11,10 +11,19 @@ from redis import Redis
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.consumer import Entry, RequestConsumer
-from inference.queueing.messages import InferInput, InferReply, ModelRef
+from inference.queueing.messages import InferReply, ModelRef
 from inference.queueing.replies import InferClient, NoReply
 from inference.queueing.transport import QueueFull
-from tests.integration.inference.queueing.requests import ROOT, a_reply, a_request, a_worker, answered
+from tests.integration.inference.queueing.requests import (
+    ROOT,
+    a_reply,
+    a_request,
+    a_worker,
+    answered,
+    said_in,
+    sequence_of,
+    text_of,
+)
 from tests.processes import wait_until
 from tests.services import OwnValkey
 
@@ -34,7 +43,7 @@ def echo(url: str, stop: threading.Event) -> None:
         worker = a_worker(redis, "echo")
         while not stop.is_set():
             for entry in worker.read(8, 20):
-                answered(worker, entry, a_reply(entry.request, entry.request.inputs[0].text))
+                answered(worker, entry, a_reply(entry.request, text_of(entry.request.sequences[0])))
 
 
 @pytest.fixture
@@ -49,8 +58,8 @@ def echoing(redis: Redis, redis_url: str) -> Iterator[None]:
 
 def test_many_threads_each_get_their_own_answer(client: InferClient, echoing: None) -> None:
     def ask(number: int) -> str:
-        reply = client.ask(MODEL, (InferInput(f"text {number}"),), root=ROOT, seconds=10)
-        return str(reply.results[0]["label"])
+        reply = client.ask(MODEL, (sequence_of(f"text {number}"),), root=ROOT, seconds=10)
+        return said_in(reply)
 
     with ThreadPoolExecutor(16) as pool:
         labels = list(pool.map(ask, range(200)))
@@ -62,7 +71,7 @@ def test_read_replies_do_not_pile_up(
 ) -> None:
     monkeypatch.setattr("inference.queueing.replies.READ_KEPT", 5)
     for number in range(20):
-        client.ask(MODEL, (InferInput(str(number)),), root=ROOT, seconds=10)
+        client.ask(MODEL, (sequence_of(str(number)),), root=ROOT, seconds=10)
     [stream] = redis.keys(keys.REPLIES_PREFIX + "*")
     wait_until(lambda: redis.xlen(stream) < 5)  # the last are removed after they were handed over
 
@@ -71,31 +80,31 @@ def test_no_worker_means_no_reply(client: InferClient, monkeypatch: pytest.Monke
     monkeypatch.setattr("inference.queueing.replies.GRACE_S", 0.1)
     started = time.monotonic()
     with pytest.raises(NoReply):
-        client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=0.1)
+        client.ask(MODEL, (sequence_of("hello"),), root=ROOT, seconds=0.1)
     assert time.monotonic() - started < 10  # seconds, of which a busy machine may take most
 
 
 def test_a_late_reply_and_nonsense_are_dropped_and_the_reader_goes_on(
     client: InferClient, echoing: None, redis: Redis
 ) -> None:
-    client.ask(MODEL, (InferInput("first"),), root=ROOT, seconds=10)
+    client.ask(MODEL, (sequence_of("first"),), root=ROOT, seconds=10)
     [stream] = redis.keys(keys.REPLIES_PREFIX + "*")
-    redis.xadd(stream, {keys.FIELD: a_reply(a_request("long gone")).to_json()})
+    redis.xadd(stream, {keys.FIELD: a_reply(a_request("long gone")).encode()})
     redis.xadd(stream, {keys.FIELD: b"nonsense"})
     redis.xadd(stream, {"other": b""})
-    assert client.ask(MODEL, (InferInput("second"),), root=ROOT, seconds=10).results == ({"label": "second"},)
+    assert said_in(client.ask(MODEL, (sequence_of("second"),), root=ROOT, seconds=10)) == "second"
 
 
 def test_a_full_queue_is_said_at_once(redis: Redis, redis_url: str) -> None:
     client = InferClient(redis_url, capacity=0)
     with pytest.raises(QueueFull):
-        client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=10)
+        client.ask(MODEL, (sequence_of("hello"),), root=ROOT, seconds=10)
     client.close()
 
 
 def test_closing_removes_the_stream(redis: Redis, redis_url: str, echoing: None) -> None:
     client = InferClient(redis_url, capacity=10)
-    client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=10)
+    client.ask(MODEL, (sequence_of("hello"),), root=ROOT, seconds=10)
     client.close()
     assert redis.keys(keys.REPLIES_PREFIX + "*") == []
 
@@ -105,7 +114,7 @@ def test_waiting_goes_on_after_the_server_restarts(own_server: OwnValkey) -> Non
     worker = a_worker(connect(own_server.url), "w1")
     answers: list[InferReply] = []
     asking = threading.Thread(
-        target=lambda: answers.append(client.ask(MODEL, (InferInput("hello"),), root=ROOT, seconds=20))
+        target=lambda: answers.append(client.ask(MODEL, (sequence_of("hello"),), root=ROOT, seconds=20))
     )
     asking.start()
     entry = read_one(worker)

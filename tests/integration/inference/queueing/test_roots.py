@@ -1,8 +1,8 @@
 """A request goes where its root is served: one stream for each root, one queue for all, on a real server."""
 
-import dataclasses
 import time
 
+import msgspec
 import pytest
 from redis import Redis
 
@@ -142,7 +142,7 @@ def test_a_name_is_taken_whatever_root_it_is_for_and_can_be_cancelled(
 def test_entries_of_two_roots_with_the_same_id_are_not_mixed_up(redis: Redis) -> None:
     worker = a_worker(redis, "w1", ROOT, OTHER_ROOT)
     for number, root in enumerate((ROOT, OTHER_ROOT)):
-        message = a_request(f"r{number}", root=root).to_json()
+        message = a_request(f"r{number}", root=root).encode()
         redis.xadd(keys.requests(root), {keys.FIELD: message}, id="7-7")
     one, other = worker.read(10, 0)
     assert len(worker.held) == 2
@@ -153,9 +153,9 @@ def test_entries_of_two_roots_with_the_same_id_are_not_mixed_up(redis: Redis) ->
 
 def test_what_is_late_where_nobody_serves_it_gets_its_answer(redis: Redis, queue: RequestQueue) -> None:
     worker, now = a_worker(redis, "w1", ROOT), time.time()
-    queue.submit(dataclasses.replace(a_request("late", root=OTHER_ROOT), deadline=now + 5))
+    queue.submit(msgspec.structs.replace(a_request("late", root=OTHER_ROOT), deadline=now + 5))
     queue.submit(a_request("in-time", root=OTHER_ROOT))
-    queue.submit(dataclasses.replace(a_request("own"), deadline=now + 5))
+    queue.submit(msgspec.structs.replace(a_request("own"), deadline=now + 5))
     assert worker.overdue_elsewhere(now + 4) == []
     [entry] = worker.overdue_elsewhere(now + 6)
     assert (entry.request.id, entry.deliveries) == ("late", 0)
@@ -204,7 +204,7 @@ def test_a_restarted_server_loses_no_request_of_any_root(own_server: OwnValkey) 
 def test_what_a_worker_holds_of_a_root_that_it_served_is_not_late_elsewhere(
     redis: Redis, queue: RequestQueue
 ) -> None:
-    queue.submit(dataclasses.replace(a_request("r1"), deadline=time.time() + 5))
+    queue.submit(msgspec.structs.replace(a_request("r1"), deadline=time.time() + 5))
     worker = a_worker(redis, "w1", ROOT)
     assert [entry.request.id for entry in worker.read(1, 0)] == ["r1"]
     worker.follow([])

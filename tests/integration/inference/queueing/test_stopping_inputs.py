@@ -3,17 +3,26 @@
 import threading
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 from redis import Redis
 
 from inference.batches.inference_client import MAX_CRASHING_INPUTS, BatchInferClient, InferenceResults
 from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
-from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
+from inference.queueing.messages import InferReply, InferRequest, ModelRef, SequenceOutput, TokenSequence
 from inference.queueing.replies import InferClient
+from inference.text.codec import TextCodec
+from inference.text.encodings import InferInput
+from inference.text.results import OutputNames
+from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HmiError
 from tests.integration.inference.queueing.requests import ROOT, a_worker, answered, crash
+from tests.unit.tiny import tiny_tokenizer
 
-POISON = "poison"
+POISON = "disease"
+WORDS = ("river", "stone", "garden", "copper", "doctor")
+CODEC = TextCodec(TextTokenizer(tiny_tokenizer(), max_tokens=16), OutputNames("classification", WORDS))
+"""Each word is a label, and what the workers answer to it."""
 MODEL = ModelRef("acme", "mood", 1, "d" * 64)
 
 
@@ -34,7 +43,7 @@ class Victims:
         worker = self._next()
         while not self._over.wait(0.001):
             for entry in worker.claim_abandoned(background=True) or worker.read_background():
-                if any(one.text == POISON for one in entry.request.inputs):
+                if POISON in map(word_in, entry.request.sequences):
                     crash(self._redis, f"victim{self.stopped}")
                     self.stopped += 1
                     worker = self._next()
@@ -46,8 +55,18 @@ class Victims:
 
 
 def _answer(request: InferRequest) -> InferReply:
-    results = tuple({"label": one.text} for one in request.inputs)
-    return InferReply(id=request.id, ok=True, model=request.model, results=results)
+    outputs = tuple(SequenceOutput(_logits(word_in(one))) for one in request.sequences)
+    return InferReply(id=request.id, ok=True, model=request.model, outputs=outputs)
+
+
+def word_in(sequence: TokenSequence) -> str:
+    """The one word between the special tokens."""
+    _, token, _ = np.frombuffer(sequence.ids, "<i4").tolist()
+    return str(tiny_tokenizer().id_to_token(token))
+
+
+def _logits(word: str) -> bytes:
+    return np.array([word == label for label in WORDS], "<f4").tobytes()
 
 
 @pytest.fixture
@@ -60,7 +79,7 @@ def victims(redis: Redis) -> Iterator[Victims]:
 @pytest.fixture
 def batch_client(redis_url: str, redis: Redis) -> Iterator[BatchInferClient]:
     client = InferClient(redis_url, capacity=8, background=True)
-    yield BatchInferClient(client, MODEL, ROOT, "test")
+    yield BatchInferClient(client, MODEL, ROOT, "test", CODEC)
     client.close()
 
 
@@ -76,17 +95,22 @@ def inputs(*texts: str) -> list[InferInput]:
 def test_only_the_input_that_stops_workers_has_no_answer(
     batch_client: BatchInferClient, victims: Victims
 ) -> None:
-    assert said(batch_client.infer(1, inputs("a", "b", POISON, "c"))) == ["a", "b", "!", "c"]
+    assert said(batch_client.infer(1, inputs("river", "stone", POISON, "garden"))) == [
+        "river",
+        "stone",
+        "!",
+        "garden",
+    ]
     assert victims.stopped == 2 * MAX_DELIVERIES  # for the request, and for the one line
-    assert said(batch_client.infer(5, inputs("d"))) == ["d"]
+    assert said(batch_client.infer(5, inputs("copper"))) == ["copper"]
 
 
 def test_after_so_many_of_them_no_more_workers_are_risked(
     batch_client: BatchInferClient, victims: Victims
 ) -> None:
-    first = batch_client.infer(1, inputs("a", *[POISON] * (MAX_CRASHING_INPUTS + 1), "b"))
-    assert said(first) == ["a", *"!" * (MAX_CRASHING_INPUTS + 2)]
+    first = batch_client.infer(1, inputs("river", *[POISON] * (MAX_CRASHING_INPUTS + 1), "stone"))
+    assert said(first) == ["river", *"!" * (MAX_CRASHING_INPUTS + 2)]
     with pytest.raises(HmiError):
-        batch_client.infer(9, inputs("c", POISON))
+        batch_client.infer(9, inputs("garden", POISON))
     assert victims.stopped == MAX_DELIVERIES * (1 + MAX_CRASHING_INPUTS + 1)
-    assert said(batch_client.infer(20, inputs("d", "e"))) == ["d", "e"]
+    assert said(batch_client.infer(20, inputs("copper", "doctor"))) == ["copper", "doctor"]

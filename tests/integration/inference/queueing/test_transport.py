@@ -1,6 +1,7 @@
 """The queue between the web process and the inference workers, against a real server."""
 
 import pytest
+from msgspec import msgpack
 from redis import Redis
 from redis.exceptions import ResponseError
 
@@ -18,6 +19,7 @@ from tests.integration.inference.queueing.requests import (
     answered,
     crash,
     replies_in,
+    said_in,
 )
 from tests.services import OwnValkey
 
@@ -66,7 +68,7 @@ def test_only_the_first_answer_counts(redis: Redis, queue: RequestQueue) -> None
     [claimed] = quick.claim_abandoned()
     assert answered(quick, claimed, a_reply(claimed.request, "quick"))
     assert not answered(slow, held, a_reply(held.request, "slow"))
-    assert [reply.results[0]["label"] for reply in replies_in(redis)] == ["quick"]
+    assert [said_in(reply) for reply in replies_in(redis)] == ["quick"]
 
 
 def test_of_answers_sent_together_each_counts_unless_it_came_before(
@@ -79,7 +81,7 @@ def test_of_answers_sent_together_each_counts_unless_it_came_before(
     assert answered(worker, entries[1], a_reply(entries[1].request, "early"))
     together = [(entry, a_reply(entry.request, "together")) for entry in entries]
     assert worker.answer_all(together) == [True, False, True]
-    told = [(reply.id, reply.results[0]["label"]) for reply in replies_in(redis)]
+    told = [(reply.id, said_in(reply)) for reply in replies_in(redis)]
     assert told == [("r2", "early"), ("r1", "together"), ("r3", "together")]
     assert (queue.depth(), worker.held, worker.answer_all([])) == (0, frozenset(), [])
 
@@ -178,7 +180,7 @@ def test_an_entry_of_other_fields_is_dropped(redis: Redis) -> None:
 
 def test_an_unreadable_request_that_says_who_asked_is_answered(redis: Redis) -> None:
     worker = a_worker(redis, "w1")
-    redis.xadd(REQUESTS, {keys.FIELD: b'{"v": 1, "id": "x", "reply_to": "%s"}' % STREAM.encode()})
+    redis.xadd(REQUESTS, {keys.FIELD: msgpack.encode({"v": 1, "id": "x", "reply_to": STREAM})})
     assert worker.read(10, 0) == []
     [reply] = replies_in(redis)
     assert reply.id == "x"
@@ -248,7 +250,7 @@ def test_a_request_whose_reply_key_is_no_stream_is_let_go_of(redis: Redis, queue
 def test_a_server_out_of_memory_refuses_an_answer_whole_and_nothing_is_lost(own_server: OwnValkey) -> None:
     redis = connect(own_server.url)
     worker = a_worker(redis, "w1")
-    redis.xadd(REQUESTS, {keys.FIELD: b'{"v": 1, "id": "bad", "reply_to": "%s"}' % STREAM.encode()})
+    redis.xadd(REQUESTS, {keys.FIELD: msgpack.encode({"v": 1, "id": "bad", "reply_to": STREAM})})
     RequestQueue(redis, capacity=10).submit(a_request("good"))
     redis.config_set("maxmemory", 1)
     with pytest.raises(ResponseError, match="memory"):

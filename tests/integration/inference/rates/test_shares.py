@@ -76,21 +76,23 @@ def test_many_threads_of_many_processes_get_what_the_limit_allows_and_no_more(
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     per_minute=st.integers(1, 5000),
-    acts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 2000), st.integers(0, 3000)), max_size=40),
+    acts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000), st.booleans()), max_size=40),
 )
-def test_whatever_is_asked_by_whom_and_settled_how_the_sum_stays_within_the_limit(
-    process: Callable[[], Shares], redis: Redis, per_minute: int, acts: list[tuple[int, int, int]]
+def test_whatever_is_asked_by_whom_and_given_back_the_sum_stays_within_the_limit(
+    process: Callable[[], Shares], redis: Redis, per_minute: int, acts: list[tuple[int, int, bool]]
 ) -> None:
     redis.flushall()
     processes, begun = [process() for _ in range(3)], time.monotonic()
     held, spent, last = limit(per_minute), 0, [0, 0, 0]
-    for who, guess, real in acts:
-        if may(processes[who], held, amount=guess):
-            processes[who].settle([held], guessed=guess, spent=real)
-            spent, last[who] = spent + real, real
+    for who, amount, refunded in acts:
+        if may(processes[who], held, amount=amount):
+            if refunded:
+                processes[who].refund([held], amount)
+            else:
+                spent, last[who] = spent + amount, amount
     flowed = per_minute * (time.monotonic() - begun) / MINUTE_S
-    # The last of each process may have been let through on a guess that fitted: what one has in hand it may
-    # spend while another is in debt.
+    # The last of each process may be more than a minute's worth: what one has in hand it may spend while
+    # another is in debt.
     assert spent - sum(last) <= per_minute + flowed + 1
 
 
@@ -104,26 +106,22 @@ def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[
     assert 10 < refusal.value.wait_s <= 30  # for one of two a minute
 
 
-def test_a_guess_that_was_too_high_is_given_back_and_one_too_low_is_owed(
-    process: Callable[[], Shares], redis: Redis
-) -> None:
-    here, there, tokens = process(), process(), limit(1000, what="tokens")
-    here.spend([tokens], 900)
-    here.settle([tokens], guessed=900, spent=100)
-    assert 900 <= here.standing(tokens).left < 1000
-    assert may(here, tokens, amount=850)
-    here.settle([tokens], guessed=850, spent=1400)
-    assert here.standing(tokens).left == 0
-    assert not may(here, tokens)
-    assert not may(there, tokens)
+def test_what_came_to_nothing_is_given_back(process: Callable[[], Shares]) -> None:
+    shares, tokens = process(), limit(1000, what="tokens")
+    shares.spend([tokens], 900)
+    shares.refund([tokens], 900)
+    assert 999 <= shares.standing(tokens).left <= 1000
+    assert may(shares, tokens, amount=850)
 
 
 def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
     process: Callable[[], Shares],
 ) -> None:
-    shares, tokens = process(), limit(100, what="tokens")
-    assert may(shares, tokens, amount=5000)
-    assert not may(shares, tokens)
+    here, there, tokens = process(), process(), limit(100, what="tokens")
+    assert may(here, tokens, amount=5000)
+    assert here.standing(tokens).left == 0
+    assert not may(here, tokens)
+    assert not may(there, tokens)
 
 
 def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], Shares]) -> None:

@@ -2,14 +2,17 @@
 
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from inference.hplm.predictions import Prediction, predict
+import numpy as np
+from msgspec.structs import astuple
+from numpy.typing import NDArray
+
+from inference.api.tokens import outputs_of, token_sequences
 from inference.hplm.reference import reference_outputs
-from inference.queueing.messages import InferInput, InferReply, InferRequest, ModelRef
-from inference.serving.reading import Reading, read
+from inference.queueing.messages import InferReply, InferRequest, ModelRef, TokenSequence
+from inference.text.encodings import InferInput
 from tests.integration.inference.queueing.requests import STREAM, depth
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
@@ -17,12 +20,16 @@ from tests.unit.tiny_world import TinyHplm, TinyWorld
 CONTEXT = "the doctor of a poor patient in the city by the river"
 
 
-def request_for(
-    hplm: TinyHplm, *texts: str, seconds: float = 60.0, miss_policy: str = "fallback"
-) -> InferRequest:
+def inputs_for(hplm: TinyHplm, *texts: str) -> list[InferInput]:
     """One input for each text; where the model takes pairs, with the same second text."""
+    return [InferInput(text, CONTEXT if hplm.model.pairs else None) for text in texts]
+
+
+def request_of(
+    hplm: TinyHplm, inputs: Sequence[InferInput], *, seconds: float = 60.0, miss_policy: Any = "fallback"
+) -> InferRequest:
+    """What the edge sends for these inputs."""
     now = time.time()
-    pair = CONTEXT if hplm.model.pairs else None
     return InferRequest(
         id=uuid.uuid4().hex,
         tenant=hplm.tenant,
@@ -30,12 +37,24 @@ def request_for(
         version=hplm.version,
         digest=hplm.digest,
         root=hplm.root,
-        inputs=tuple(InferInput(text, pair) for text in texts),
+        sequences=token_sequences(hplm.codec.encode(inputs), task=hplm.codec.task),
         miss_policy=miss_policy,
         deadline=now + seconds,
         enqueued_at=now,
         reply_to=STREAM,
     )
+
+
+def request_for(
+    hplm: TinyHplm, *texts: str, seconds: float = 60.0, miss_policy: Any = "fallback"
+) -> InferRequest:
+    """As `request_of`, of `inputs_for`."""
+    return request_of(hplm, inputs_for(hplm, *texts), seconds=seconds, miss_policy=miss_policy)
+
+
+def results_in(hplm: TinyHplm, inputs: Sequence[InferInput], reply: InferReply) -> list[dict[str, Any]]:
+    """What the edge makes of a reply to these inputs."""
+    return hplm.codec.results(hplm.codec.encode(inputs), outputs_of(reply.outputs))
 
 
 def stop_at_work(worker: InferenceWorker, give: Callable[[], None]) -> None:
@@ -58,32 +77,27 @@ def stop_at_work(worker: InferenceWorker, give: Callable[[], None]) -> None:
 
 def assert_right(world: TinyWorld, request: InferRequest, reply: InferReply) -> None:
     """The reply is what the reference says, and names the version that was asked for."""
+    hplm = next(hplm for hplm in world.hplms if hplm.digest == request.digest)
+    assert_outputs(request, reply, [expected_outputs(world, hplm, each) for each in request.sequences])
+    assert sum(astuple(reply.plot)) == request.tokens
+
+
+def assert_outputs(request: InferRequest, reply: InferReply, expected: list[NDArray[np.float32]]) -> None:
+    """The reply has these outputs, and names the version that was asked for."""
     assert reply.ok, reply.error
     assert reply.model == ModelRef(request.tenant, request.hplm, request.version, request.digest)
-    hplm = next(hplm for hplm in world.hplms if hplm.digest == request.digest)
-    assert len(reply.results) == len(request.inputs)
-    for given, result in zip(request.inputs, reply.results, strict=True):
-        (reading,) = read([given], world.root.tokenizer, task=hplm.model.task)
-        expected = prediction(world, hplm, reading).to_json()
-        assert_close({key: value for key, value in result.items() if key != "truncated"}, expected)
-        assert result["truncated"] == reading.truncated
-    assert reply.usage.inputs == len(request.inputs)
-    assert sum(asdict(reply.plot).values()) == reply.usage.tokens
+    for found, wanted in zip(outputs_of(reply.outputs), expected, strict=True):
+        np.testing.assert_allclose(found.values, wanted, rtol=1e-3, atol=2e-3, err_msg=request.hplm)
 
 
-def prediction(world: TinyWorld, hplm: TinyHplm, reading: Reading) -> Prediction:
-    """What the reference says about one input, window by window."""
-    chain, model, given = world.chain(hplm), hplm.model, reading.given
-    outputs = [reference_outputs(world.root, chain, model, one.ids, one.types) for one in reading.encodings]
-    return predict(
-        model.task,
-        model.labels,
-        outputs,
-        reading.encodings,
-        given.text,
-        given.text_pair,
-        threshold=model.threshold,
-    )
+def expected_outputs(world: TinyWorld, hplm: TinyHplm, sequence: TokenSequence) -> NDArray[np.float32]:
+    """What the reference says about one sequence, flat."""
+    ids = np.frombuffer(sequence.ids, "<i4").astype(np.int64)
+    types = np.frombuffer(sequence.types, np.uint8).astype(np.int64) if sequence.types else None
+    outputs = reference_outputs(world.root, world.chain(hplm), hplm.model, ids, types)
+    if sequence.outputs_at is not None:
+        outputs = outputs[np.frombuffer(sequence.outputs_at, "<i4")]
+    return outputs.reshape(-1)
 
 
 def assert_close(found: Any, expected: Any) -> None:

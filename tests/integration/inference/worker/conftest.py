@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
-from inference.hplm.hplm import TASKS
+from inference.text.tasks import TASKS
 from tests.integration.inference.worker.desk import Desk
 from tests.processes import InferenceWorker
 from tests.unit.tiny_world import TinyWorld, tiny_world

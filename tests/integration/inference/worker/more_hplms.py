@@ -7,10 +7,11 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file, save_file
 
-from inference.hplm.hplm import TASKS, WEIGHTS_FILE, Hplm
+from inference.hplm.hplm import WEIGHTS_FILE, Hplm
 from inference.hplm.pets import PetSpec
+from inference.text.tasks import TASKS
 from tests.unit.tiny import tiny_hplm
-from tests.unit.tiny_world import TinyHplm, TinyWorld, place
+from tests.unit.tiny_world import TinyHplm, TinyWorld, codec_of, place
 
 MIB = 1024**2
 TENANTS = ("acme", "globex", "initech", "umbrella")
@@ -79,6 +80,7 @@ def _put(world: TinyWorld, model: Hplm, number: int, spoil: Spoil | None = None)
         under.lower,
         model,
         world.root_digest,
+        codec_of(world.root, model),
     )
 
 

@@ -1,9 +1,9 @@
 """Answers on their way to those who asked."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from redis import Redis
 from redis.exceptions import ResponseError
 
@@ -40,7 +40,7 @@ def test_an_answer_that_cannot_be_sent_keeps_no_other_back_and_is_sent_as_soon_a
     redis.delete(FULL)
     a_few_turns(desk)
     entries: Any = redis.xrange(FULL)
-    [reply] = [InferReply.from_json(fields[keys.FIELD.encode()]) for _, fields in entries]
+    [reply] = [InferReply.decode(fields[keys.FIELD.encode()]) for _, fields in entries]
     assert_right(world, stuck, reply)
     assert len(replies_in(redis)) == len(others)
     assert (desk.catalogue.counters.batches, desk.consumer.held) == (1, frozenset())

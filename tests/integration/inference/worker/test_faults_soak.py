@@ -8,6 +8,7 @@ import statistics
 import time
 from collections.abc import Callable
 
+import msgspec
 import psutil
 import pytest
 from redis import Redis
@@ -65,10 +66,10 @@ class Mixture:
         kind = self._draw.choice(list(REFUSED))
         self._refused[request.id] = REFUSED[kind]
         if kind == "spoilt":
-            return dataclasses.replace(request_for(self._spoilt, "river"), id=request.id)
+            return msgspec.structs.replace(request_for(self._spoilt, "river"), id=request.id)
         if kind == "late":
-            return dataclasses.replace(request, deadline=time.time() - 1)
-        return dataclasses.replace(request, hplm="nobody")
+            return msgspec.structs.replace(request, deadline=time.time() - 1)
+        return msgspec.structs.replace(request, hplm="nobody")
 
     def check(self, request: InferRequest, reply: InferReply) -> None:
         """Right, or refused where it had to be."""

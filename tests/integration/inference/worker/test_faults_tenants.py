@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Iterable
 
+import msgspec
 import pytest
 from redis import Redis
 
@@ -33,7 +34,9 @@ class Mixed:
         """These were answered as the reference says."""
         for hplm in hplms:
             reply = self.replies[hplm.digest]
-            assert_right(self.world, dataclasses.replace(request_for(hplm, "the river"), id=reply.id), reply)
+            assert_right(
+                self.world, msgspec.structs.replace(request_for(hplm, "the river"), id=reply.id), reply
+            )
 
     def assert_others_right(self, bad: TinyHplm) -> None:
         """All but this one were answered as the reference says, in one batch."""
@@ -45,7 +48,7 @@ class Mixed:
         """The code that its request was refused with."""
         reply = self.replies[hplm.digest]
         assert not reply.ok
-        assert reply.results == ()
+        assert reply.outputs == ()
         assert reply.error is not None
         return reply.error.code
 

@@ -1,6 +1,5 @@
 """What the worker does about fragments that the tables lack, and what it tells of them."""
 
-import dataclasses
 import json
 import struct
 from collections.abc import Sequence
@@ -8,16 +7,23 @@ from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 from redis import Redis
 
-from inference.hplm.hplm import TASKS
 from inference.hplm.miss_policy import MissHandling, MissPolicy
-from inference.queueing.messages import InferInput, InferReply, InferRequest
+from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import missed_fragments
 from inference.serving import lowers
-from inference.serving.reading import WINDOWS
-from tests.integration.inference.worker.asking import assert_right, request_for
+from inference.text.encodings import WINDOWS, InferInput
+from inference.text.tasks import TASKS
+from tests.integration.inference.worker.asking import (
+    assert_right,
+    inputs_for,
+    request_for,
+    request_of,
+    results_in,
+)
 from tests.integration.inference.worker.desk import Desk
 from tests.processes import wait_until
 from tests.unit.tiny_world import TinyHplm, TinyWorld
@@ -36,7 +42,7 @@ def names_of_counts(redis: Redis) -> list[str]:
 
 def anew(requests: Sequence[InferRequest]) -> list[InferRequest]:
     """The same, asked once more."""
-    return [dataclasses.replace(request, id=uuid4().hex) for request in requests]
+    return [msgspec.structs.replace(request, id=uuid4().hex) for request in requests]
 
 
 def is_computed(desk: Desk, hplm: TinyHplm) -> bool:
@@ -57,11 +63,10 @@ def test_a_request_may_choose_what_is_done(desk: Desk, world: TinyWorld) -> None
     fallback, compute, auto = desk.ask(*requests)
     assert told(fallback) == (True, False, False)
     assert told(compute) == (False, True, False)
-    assert compute.plot.trigram + compute.plot.computed == compute.usage.tokens
+    assert compute.plot.trigram + compute.plot.computed == requests[1].tokens
     assert told(auto)[0] is False
     assert auto.plot.computed > 0 or auto.plot.whole_rows == 1
-    assert fallback.results != compute.results
-    assert {reply.usage.tokens for reply in (fallback, compute, auto)} == {fallback.usage.tokens}
+    assert fallback.outputs != compute.outputs
     assert fallback.batch.rows == 3
 
 
@@ -70,7 +75,7 @@ def test_without_a_choice_the_deployment_s_policy_holds(
     redis: Redis, redis_url: str, world: TinyWorld, policy: MissPolicy
 ) -> None:
     desk = Desk(redis_url, world, misses=MissHandling(policy, tolerance=0.0))
-    request = dataclasses.replace(request_for(world.hplms[0], UNSEEN), miss_policy=None)
+    request = msgspec.structs.replace(request_for(world.hplms[0], UNSEEN), miss_policy=None)
     [reply] = desk.ask(request)
     expected = {
         MissPolicy.FALLBACK: (True, False, False),
@@ -106,7 +111,7 @@ def test_lower_layers_that_do_not_fit_or_are_damaged_leave_the_tables_answering(
     content = bytearray(path.read_bytes())
     content[-2] ^= 1
     path.write_bytes(content)
-    [reply] = Desk(redis_url, world, name="other").ask(dataclasses.replace(request, id="again"))
+    [reply] = Desk(redis_url, world, name="other").ask(msgspec.structs.replace(request, id="again"))
     assert told(reply) == (False, False, True)
 
 
@@ -189,13 +194,12 @@ def test_nothing_is_counted_for_a_tenant_that_does_not_share(
 def test_a_long_context_is_read_in_windows_and_answered_from_the_best(desk: Desk, world: TinyWorld) -> None:
     hplm = next(hplm for hplm in world.hplms if hplm.model.task == "question_answering")
     context = " ".join(f"river {number} stone" for number in range(60))
-    question = InferInput("the doctor of the city", context)
-    request = dataclasses.replace(request_for(hplm, "x"), inputs=(question, InferInput("light", "river")))
+    inputs = [InferInput("the doctor of the city", context), InferInput("light", "river")]
+    request = request_of(hplm, inputs)
     [reply] = desk.ask(request)
     assert_right(world, request, reply)
-    assert reply.usage.inputs == 2
     assert reply.batch.rows > 5
-    result = reply.results[0]
+    result, _ = results_in(hplm, inputs, reply)
     assert context[result["start"] : result["end"]] == result["answer"]
     assert result["truncated"] is False
 
@@ -203,19 +207,10 @@ def test_a_long_context_is_read_in_windows_and_answered_from_the_best(desk: Desk
 def test_a_context_without_end_is_read_up_to_a_limit(desk: Desk, world: TinyWorld) -> None:
     hplm = next(hplm for hplm in world.hplms if hplm.model.task == "question_answering")
     endless = InferInput("light", "river stone " * 20_000)
-    [reply] = desk.ask(dataclasses.replace(request_for(hplm, "x"), inputs=(endless,)))
-    assert reply.results[0]["truncated"] is True
+    [reply] = desk.ask(request_of(hplm, [endless]))
+    [result] = results_in(hplm, [endless], reply)
+    assert result["truncated"] is True
     assert desk.catalogue.counters.rows == WINDOWS
-
-
-def test_a_question_without_a_context_is_refused_alone(desk: Desk, world: TinyWorld) -> None:
-    hplm = next(hplm for hplm in world.hplms if hplm.model.task == "question_answering")
-    bad = dataclasses.replace(request_for(hplm, "x"), inputs=(InferInput("light"),))
-    good = request_for(hplm, "x")
-    refused, answered = desk.ask(bad, good)
-    assert refused.error is not None
-    assert refused.error.code == "missing_field"
-    assert_right(world, good, answered)
 
 
 def test_every_task_is_answered_in_its_own_words(desk: Desk, world: TinyWorld) -> None:
@@ -229,7 +224,8 @@ def test_every_task_is_answered_in_its_own_words(desk: Desk, world: TinyWorld) -
     assert {hplm.model.task for hplm in world.hplms} == set(TASKS)
     for hplm in world.hplms:
         [reply] = desk.ask(request_for(hplm, "the river"))
-        assert set(reply.results[0]) == words[hplm.model.task] | {"truncated"}
+        [result] = results_in(hplm, inputs_for(hplm, "the river"), reply)
+        assert set(result) == words[hplm.model.task] | {"truncated"}
 
 
 def test_fragments_are_counted_as_ids(desk: Desk, world: TinyWorld, redis: Redis) -> None:

@@ -1,15 +1,16 @@
 """What the worker answers, against a real queue and real artifacts."""
 
-import dataclasses
 import json
 import random
 import shutil
 
+import msgspec
+import numpy as np
 import pytest
 from redis import Redis
 
 from inference.queueing import keys
-from inference.queueing.messages import InferReply, ReplyError
+from inference.queueing.messages import InferReply, ReplyError, TokenSequence
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
@@ -23,7 +24,7 @@ def code_of(reply: InferReply) -> str:
 
 def error_of(reply: InferReply) -> ReplyError:
     assert not reply.ok
-    assert reply.results == ()
+    assert reply.outputs == ()
     assert reply.error is not None
     return reply.error
 
@@ -60,12 +61,12 @@ def test_the_time_of_each_stage_is_told(desk: Desk, world: TinyWorld) -> None:
         )
 
 
-def test_a_long_text_is_cut_and_said_to_be(desk: Desk, world: TinyWorld) -> None:
+def test_a_long_text_is_cut(desk: Desk, world: TinyWorld) -> None:
     request = request_for(world.hplms[0], "river " * 200_000, "river")
     [reply] = desk.ask(request)
     assert_right(world, request, reply)
-    assert [result["truncated"] for result in reply.results] == [True, False]
-    assert reply.usage.truncated == 1
+    longest = world.root.config.max_tokens
+    assert [len(sequence) for sequence in request.sequences] == [longest, 3]
 
 
 @pytest.mark.parametrize("text", ["", " ", "\0", "\u202e\U0001f600", "[CLS] [SEP] [MASK]"])
@@ -76,19 +77,47 @@ def test_odd_texts_are_answered_too(desk: Desk, world: TinyWorld, text: str) -> 
         assert_right(world, request, reply)
 
 
-def test_a_text_that_is_not_unicode_fails_its_own_request_alone(desk: Desk, world: TinyWorld) -> None:
-    bad, good = request_for(world.hplms[0], "river", "\ud800"), request_for(world.hplms[0], "river")
+NO_TOKENS = [
+    TokenSequence(np.array([2, 10**6, 3], "<i4").tobytes()),
+    TokenSequence(np.array([2, -1, 3], "<i4").tobytes()),
+    TokenSequence(np.full(10_000, 2, "<i4").tobytes()),
+    TokenSequence(np.array([2, 3], "<i4").tobytes(), types=b"\x00\x07"),
+    TokenSequence(np.array([2, 3], "<i4").tobytes(), outputs_at=np.array([2], "<i4").tobytes()),
+]
+
+
+@pytest.mark.parametrize("sequence", NO_TOKENS)
+def test_what_no_tokenizer_of_the_root_gives_fails_its_own_request_alone(
+    desk: Desk, world: TinyWorld, sequence: TokenSequence
+) -> None:
+    good = request_for(world.hplms[0], "river")
+    bad = msgspec.structs.replace(good, id="bad", sequences=(*good.sequences, sequence))
     refused, answered = desk.ask(bad, good)
-    assert code_of(refused) == "invalid_encoding"
+    assert code_of(refused) == "inference_failed"
+    assert "sequence 1" in error_of(refused).message
     assert_right(world, good, answered)
+
+
+def test_tokens_of_another_root_are_refused(desk: Desk, redis: Redis, world: TinyWorld) -> None:
+    request = request_for(world.hplms[0], "river")
+    desk.step()
+    # In the stream of the root that is served, but read for another.
+    redis.xadd(
+        keys.requests(world.root_digest),
+        {keys.FIELD: msgspec.structs.replace(request, root="b" * 64).encode()},
+    )
+    desk.serve()
+    [reply] = replies_in(redis)
+    assert code_of(reply) == "model_not_ready"
+    assert "another root" in error_of(reply).message
 
 
 def test_an_unknown_hplm_is_refused(desk: Desk, world: TinyWorld) -> None:
     known = request_for(world.hplms[0], "river")
     requests = [
-        dataclasses.replace(known, id="1", tenant="stranger"),
-        dataclasses.replace(known, id="2", hplm="other"),
-        dataclasses.replace(known, id="3", version=7),
+        msgspec.structs.replace(known, id="1", tenant="stranger"),
+        msgspec.structs.replace(known, id="2", hplm="other"),
+        msgspec.structs.replace(known, id="3", version=7),
     ]
     assert [code_of(reply) for reply in desk.ask(*requests)] == ["not_found"] * 3
 
@@ -96,7 +125,7 @@ def test_an_unknown_hplm_is_refused(desk: Desk, world: TinyWorld) -> None:
 def test_a_version_is_never_answered_by_other_content_than_was_asked_for(
     desk: Desk, world: TinyWorld
 ) -> None:
-    wrong = dataclasses.replace(request_for(world.hplms[0], "river"), digest=world.hplms[1].digest)
+    wrong = msgspec.structs.replace(request_for(world.hplms[0], "river"), digest=world.hplms[1].digest)
     [reply] = desk.ask(wrong)
     assert code_of(reply) == "inference_failed"
     assert "digest" in error_of(reply).message
@@ -171,7 +200,9 @@ def test_late_work_is_dropped_with_a_reply(desk: Desk, world: TinyWorld) -> None
 
 def test_late_work_is_not_even_looked_at(desk: Desk, world: TinyWorld) -> None:
     desk.late = 100
-    [reply] = desk.ask(request_for(world.hplms[0], "\ud800"))
+    [reply] = desk.ask(
+        msgspec.structs.replace(request_for(world.hplms[0], "river"), sequences=(NO_TOKENS[0],))
+    )
     assert code_of(reply) == "deadline_exceeded"
 
 

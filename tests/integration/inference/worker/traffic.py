@@ -100,4 +100,4 @@ class Load:
         if entries:
             self._position = entries[-1][0]
             self._redis.xtrim(STREAM, minid=self._position, approximate=False)
-        return [InferReply.from_json(fields[keys.FIELD.encode()]) for _, fields in entries]
+        return [InferReply.decode(fields[keys.FIELD.encode()]) for _, fields in entries]

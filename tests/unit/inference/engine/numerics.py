@@ -12,17 +12,10 @@ from numpy.typing import NDArray
 from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Outcome, Row
 from inference.hplm.heads import Head
-from inference.hplm.hplm import (
-    CLASSIFICATION,
-    MULTILABEL,
-    QUESTION_ANSWERING,
-    REGRESSION,
-    TAGGING,
-    Hplm,
-    Task,
-)
+from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
+from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING, Task
 from tests.unit.inference.engine.alone import WAYS
 from tests.unit.inference.engine.worlds import EngineWorld, scale_of
 from tests.unit.tiny import SPECS, tiny_hplm, tiny_texts

@@ -40,13 +40,7 @@ def size(number: int) -> int:
 def is_number(hplm: PackedHplm, number: int) -> bool:
     """Whether all of it is that of this number."""
     made = packed(number, hplm.pet.rows.dtype, hplm.shape)
-    return (hplm.task, hplm.labels, hplm.threshold, hplm.pet.layout, hplm.head.pooling) == (
-        made.task,
-        made.labels,
-        made.threshold,
-        made.pet.layout,
-        made.head.pooling,
-    ) and all(
+    return (hplm.pet.layout, hplm.head.pooling) == (made.pet.layout, made.head.pooling) and all(
         torch.equal(have, wanted)
         for have, wanted in (
             (hplm.pet.rows, made.pet.rows),

@@ -11,7 +11,7 @@ import torch
 
 from inference.engine.packed import PackedHplm
 from inference.engine.rows import Answered, Failed, ModelIdentity, StageSeconds
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from tests.unit.inference.engine.worlds import EngineWorld, damaged
 from tests.unit.tiny import tiny_hplm, tiny_root
 
@@ -123,13 +123,6 @@ def test_every_token_is_a_hit_of_one_level(world: EngineWorld) -> None:
         assert isinstance(outcome, Answered)
         assert sum(dataclasses.astuple(outcome.hits)) == len(outcome.row)
         assert outcome.hits.unigram > 0
-
-
-def test_labels_are_those_of_the_hplm_that_answered(world: EngineWorld) -> None:
-    for number, outcome in enumerate(world.executor().step([world.row(n, "the river") for n in range(10)])):
-        assert isinstance(outcome, Answered)
-        model = world.tiny.hplms[number].model
-        assert (outcome.labels, outcome.task) == (model.labels, model.task)
 
 
 def test_shares_add_up() -> None:

@@ -11,8 +11,8 @@ from inference.hplm.lower_states import compute_lower_states
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import PlotChain
 from inference.hplm.plot_lookup import LowerLayers
-from inference.hplm.tokenization import Encoding, TextTokenizer
-from inference.serving.explaining import tokens_of
+from inference.text.token_levels import tokens_of
+from inference.text.tokenization import Encoding, TextTokenizer
 from tests.unit.inference.engine.alone import COMPUTE, FALLBACK, WAYS
 from tests.unit.inference.engine.worlds import EngineWorld
 from tests.unit.tiny import WORDS

@@ -145,7 +145,7 @@ def test_content_that_only_looks_like_an_hplm_is_refused() -> None:
         content.replace(b'"layers": 2', b'"layers": 3'),
         content.replace(b'"hidden": 32', b'"hidden": {}'),
         content.replace(b'"hidden": 32', b'"hidden": -9'),
-        content.replace(b'"task"', b'"tusk"'),
+        content.replace(b'"outputs"', b'"oatputs"'),
         content.replace(b'"cls"', b'"clx"'),
         b"\xff" * len(content),
         bytes(len(content)),

@@ -14,14 +14,15 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.residency import HplmCache
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
 from inference.engine.slabs import Slabs
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.heads import Head
-from inference.hplm.hplm import TASKS, Hplm
+from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.reference import outputs_from_states, reference_outputs
 from inference.hplm.root import Root
+from inference.text.tasks import TASKS
 from tests.unit.inference.engine.alone import FALLBACK, states_alone
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 

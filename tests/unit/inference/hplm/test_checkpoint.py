@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from inference.errors import HplmError
 from inference.hplm.checkpoint import Checkpoint, open_checkpoint
-from inference.hplm.errors import HplmError
 from inference.hplm.root import Root
 
 

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.devices import pick_device, pick_dtype
-from inference.hplm.errors import HplmError
 
 
 def test_auto_takes_a_gpu_when_there_is_one() -> None:

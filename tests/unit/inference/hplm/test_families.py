@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import write_json
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.errors import HplmError
 from inference.hplm.root import Root
 from tests.unit.families import FAMILIES, SIZES, VOCAB, published
 from tests.unit.tiny import WORDS

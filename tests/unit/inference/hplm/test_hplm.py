@@ -6,11 +6,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import FORMAT
-from inference.hplm.errors import HplmError
-from inference.hplm.hplm import CLASSIFICATION, JSON_FILE, TAGGING, WEIGHTS_FILE, Hplm, Task
+from inference.hplm.hplm import JSON_FILE, WEIGHTS_FILE, Hplm
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
+from inference.text.tasks import CLASSIFICATION, TAGGING, Task
 from tests.unit.tiny import SPECS, tiny_hplm
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
+from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.errors import HplmError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 

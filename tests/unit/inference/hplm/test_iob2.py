@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from inference.hplm.predictions import best_tags, iob2_spans
+from inference.text.predictions import best_tags, iob2_spans
 
 TAGS = ("B-drug", "B-gene", "I-drug", "I-gene", "O")
 

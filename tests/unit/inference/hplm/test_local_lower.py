@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.local_lower import JSON_FILE, WEIGHTS_FILE, LocalLower
 from inference.hplm.root import Root
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.errors import HplmError
 from inference.hplm.adapter_io.name_patterns import (
     MAX_PATTERN_LENGTH,
     MAX_PATTERNS,
     check_patterns,
     name_pattern,
 )
-from inference.hplm.errors import HplmError
 
 NAMES = (
     "encoder.layer.0.attention.self.query",

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.pet_batch import MERGE_THRESHOLD, LayerPets, SegmentPets, SharedPets
 from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
 

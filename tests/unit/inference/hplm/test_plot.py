@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from inference.errors import HplmError
 from inference.hplm import fragments as fr
 from inference.hplm.compose import Composition
-from inference.hplm.errors import HplmError
 from inference.hplm.plot import COMPOSITION_FILE, INDEX_FILE, JSON_FILE, VECTORS_FILE, PlotChain, PlotTable
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.quantization import quantize

@@ -4,8 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.scheme import IOB2, Entities
 
-from inference.hplm.predictions import class_prediction, iob2_spans, tag_prediction
-from inference.hplm.tokenization import Encoding, TextTokenizer
+from inference.text.encodings import outputs_at
+from inference.text.predictions import class_prediction, iob2_spans, tag_prediction
+from inference.text.tokenization import Encoding, TextTokenizer
 from tests.unit.tiny import tiny_tokenizer
 
 TAGS = ("O", "B-drug", "I-drug", "B-gene", "I-gene")
@@ -40,7 +41,7 @@ def test_a_span_is_told_by_its_characters_in_the_text_as_sent() -> None:
     text = "The ZEBRA  river, max_tokens"
     encoding = TOKENIZER.encode(text)
     logits = logits_for(encoding, ["O", "B-drug", "I-drug", "O", "B-gene"])
-    first, second = tag_prediction(TAGS, logits, encoding, text).spans
+    first, second = tag_prediction(TAGS, logits[encoding.word_starts], encoding, text).spans
     assert (first.start, first.end, first.label, first.text) == (4, 16, "drug", "ZEBRA  river")
     assert (second.start, second.end, second.label, second.text) == (18, 28, "gene", "max_tokens")
     assert first.score == pytest.approx(np.exp(5) / (np.exp(5) + 4))
@@ -48,12 +49,14 @@ def test_a_span_is_told_by_its_characters_in_the_text_as_sent() -> None:
 
 def test_only_a_words_first_token_speaks() -> None:
     encoding = TOKENIZER.encode("zebra")
-    assert tag_prediction(TAGS, logits_for(encoding, ["O"]), encoding, "zebra").spans == ()
+    logits = logits_for(encoding, ["O"])[outputs_at("tagging", encoding)]
+    assert tag_prediction(TAGS, logits, encoding, "zebra").spans == ()
 
 
 def test_a_text_of_nothing_has_no_spans() -> None:
     encoding = TOKENIZER.encode(" ")
-    assert tag_prediction(TAGS, logits_for(encoding, []), encoding, " ").to_json() == {"spans": []}
+    logits = logits_for(encoding, [])[encoding.word_starts]
+    assert tag_prediction(TAGS, logits, encoding, " ").to_json() == {"spans": []}
 
 
 @given(st.lists(st.floats(-50, 50, width=32), min_size=2, max_size=6))

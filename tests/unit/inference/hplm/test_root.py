@@ -5,9 +5,10 @@ import pytest
 import torch
 from transformers import BertForMaskedLM, BertModel
 
+from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.errors import HplmError
-from inference.hplm.root import LOWER_FILE, ROOT_FILE, TOKENIZER_FILE, UPPER_FILE, Root
+from inference.hplm.root import LOWER_FILE, UPPER_FILE, Root
+from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE
 from tests.unit.tiny import tiny_texts
 
 

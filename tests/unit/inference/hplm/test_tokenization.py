@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.hplm.errors import HplmError
-from inference.hplm.tokenization import Encoding, TextTokenizer
+from inference.errors import HplmError
+from inference.text.tokenization import Encoding, TextTokenizer
 from tests.unit.tiny import WORDS, tiny_tokenizer
 
 ROOM = 30

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import AddedToken, pre_tokenizers
 
-from inference.hplm import word_token_cache
-from inference.hplm.tokenization import Encoding, TextTokenizer
-from inference.hplm.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
+from inference.text import word_token_cache
+from inference.text.tokenization import Encoding, TextTokenizer
+from inference.text.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 from tests.unit.families import byte_level_tokenizer
 from tests.unit.tiny import WORDS, tiny_tokenizer
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Row, StageSeconds
-from inference.hplm.hplm import CLASSIFICATION
 from inference.hplm.miss_policy import MissHandling
 
 ROOT, TABLE, ROOT_TABLE = "r" * 64, "d" * 64, "t" * 64
@@ -22,9 +21,6 @@ def an_answer(row: Row, *, hits: Hits | None = None, seconds: StageSeconds | Non
         row=row,
         logits=np.zeros(2, dtype=np.float32),
         used=row.model,
-        task=CLASSIFICATION,
-        labels=("no", "yes"),
-        threshold=0.5,
         hits=hits or Hits(trigram=len(row)),
         missed=np.zeros((0, 3), dtype=np.int64),
         seconds=seconds or StageSeconds(0.001, 0.002, 0.003),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.serving.loading import Checksums, verify_artifact
 from inference.serving.refusals import REMEMBERED_S, Refusals
 from versiontree.artifact_store import ArtifactStore

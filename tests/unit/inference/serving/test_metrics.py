@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inference.engine.rows import Hits, ModelIdentity, Outcome, StageSeconds
 from inference.manifest import Manifest, ServedRoot
-from inference.queueing.messages import InferInput, InferReply, InferRequest, TimingsMs
+from inference.queueing.messages import InferReply, InferRequest, TimingsMs, TokenSequence
 from inference.serving.busiest import REVIEW_S
 from inference.serving.metric_families import FRESH_KEPT, LEVELS
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
@@ -20,7 +20,18 @@ from tests.unit.inference.serving.test_busiest import Clock
 
 MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")}, tables={TABLE: "acme/medicine"})
 STANDING = Standing(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
-REQUEST = InferRequest("1", "acme", "mood", 1, "d", ROOT, (InferInput("hi"),), 130.0, 100.0, "reply-stream")
+REQUEST = InferRequest(
+    id="1",
+    tenant="acme",
+    hplm="mood",
+    version=1,
+    digest="d",
+    root=ROOT,
+    sequences=(TokenSequence(bytes(4)),),
+    deadline=130.0,
+    enqueued_at=100.0,
+    reply_to="reply-stream",
+)
 
 
 class Figures:
@@ -130,7 +141,7 @@ def test_an_hplm_that_cannot_be_loaded_is_counted_and_still_raises(figures: Figu
 
 
 def test_requests_are_counted_by_code_with_their_waiting(figures: Figures) -> None:
-    good = InferReply("1", True, REQUEST.model, timings_ms=TimingsMs(queue=400.0, total=500.0))
+    good = InferReply(id="1", ok=True, model=REQUEST.model, timings_ms=TimingsMs(queue=400.0, total=500.0))
     late = InferReply.failure("2", REQUEST.model, "deadline_exceeded", "too late")
     figures.metrics.requests_answered([(REQUEST, good), (REQUEST, late)], now=102.0)
     figures.metrics.requests_answered([(REQUEST, good)], now=99.0)  # two machines' clocks may differ

@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from workers.training.checkpoints import CheckpointStore, seeded_generator, seeded_rng
 from workers.training.disk import disk_full_errors
 

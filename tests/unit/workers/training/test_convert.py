@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
-from inference.hplm.errors import HplmError
 from inference.hplm.fragments import fallback_order, level_name
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root

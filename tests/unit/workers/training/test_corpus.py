@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from inference.errors import HplmError
 from inference.hplm import fragments
-from inference.hplm.errors import HplmError
-from inference.hplm.root import TOKENIZER_FILE
+from inference.text.tokenization import TOKENIZER_FILE
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import corpus_file
 from workers.training.checkpoints import seeded_rng

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from workers.training import fragment_counts
 from workers.training.fragment_counts import CHOSEN_FILE, FragmentTables, choose_fragments
 from workers.training.ngrams import FULL, PAIR, TOKEN, Packing, Window

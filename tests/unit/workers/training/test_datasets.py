@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from tests.unit.workers.training.world import json_lines
 from workers.training.datasets import Example, SpanAnswer, read_examples
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import (

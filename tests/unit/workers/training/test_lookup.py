@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from inference.hplm.errors import HplmError
-from inference.hplm.tokenization import Encoding
+from inference.errors import HplmError
+from inference.text.tokenization import Encoding
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import NullReporter
 from workers.training.lower_states import LowerStates, compute_states

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from workers.training.gradient_accumulation import initial_accumulation_steps, set_accumulation_steps
 from workers.training.optimizer import Optimizer, SparseAdamW
 

@@ -19,7 +19,7 @@ from accelerate import PartialState, debug_launcher
 from torch import Tensor
 from torch.nn import Parameter
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from tests.processes import CHECKOUT, wait_until
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.test_convert import SMALL

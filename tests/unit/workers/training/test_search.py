@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.world import CancelAt, NullReporter, contents, dataset
 from workers.training import search

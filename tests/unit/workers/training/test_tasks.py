@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from inference.hplm.errors import HplmError
+from inference.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.root import Root
 from tests.unit.workers.training.conftest import Branch

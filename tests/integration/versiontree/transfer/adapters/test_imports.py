@@ -16,10 +16,10 @@ from inference.engine.packed import PackedHplm
 from inference.hplm.heads import apply_heads
 from inference.hplm.hplm import Hplm
 from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.predictions import predict
 from inference.hplm.reference import outputs_from_states
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
+from inference.text.predictions import predict
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.transfer.adapters.made import (
     TAGS,

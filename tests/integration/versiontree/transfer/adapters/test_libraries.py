@@ -11,9 +11,10 @@ import torch
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.checkpoint import open_checkpoint
-from inference.hplm.hplm import Hplm, Task
+from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
+from inference.text.tasks import Task
 from tests.integration.versiontree.transfer.adapters.answers import answered
 from tests.integration.versiontree.transfer.adapters.libraries import BEHIND, BUILDING_S, UPPER, Libraries
 from tests.unit.families import published

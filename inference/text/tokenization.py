@@ -1,5 +1,6 @@
 """Tokenizes texts into token ids with character offsets."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +9,12 @@ import numpy as np
 import tokenizers
 from numpy.typing import NDArray
 
-from inference.hplm.errors import HplmError
-from inference.hplm.families import BERT_SPECIAL_TOKENS, SpecialTokens
-from inference.hplm.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
+from inference.errors import HplmError
+from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SPECIAL_TOKENS, SpecialTokens
+from inference.text.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 
+ROOT_FILE = "root.json"
+TOKENIZER_FILE = "tokenizer.json"
 _CHARS_PER_TOKEN = 16
 """Of a long text, this many characters are tokenized first for each token that fits."""
 _OVERLAP = 128
@@ -108,6 +111,22 @@ class TextTokenizer:
         except Exception as error:  # the library raises bare Exception
             raise HplmError("unsupported_checkpoint", f"{path.name} is not a tokenizer: {error}") from error
         return cls(tokenizer, max_tokens=max_tokens, specials=specials, types=types)
+
+    @classmethod
+    def of_root(cls, folder: Path) -> "TextTokenizer":
+        """The tokenizer of a root's artifact, by its root.json and tokenizer.json. Raises
+        HplmError(corrupt_artifact)."""
+        try:
+            config = json.loads((folder / ROOT_FILE).read_bytes())
+            architecture, max_tokens = config["architecture"], int(config["max_tokens"])
+            specials = SPECIAL_TOKENS[architecture["family"]]
+            return cls.from_file(
+                folder / TOKENIZER_FILE, max_tokens, specials=specials, types=architecture["types"] > 1
+            )
+        except (OSError, ValueError, TypeError, KeyError, HplmError) as error:
+            raise HplmError(
+                "corrupt_artifact", f"the tokenizer of the root cannot be read: {error}"
+            ) from error
 
     def save(self, path: Path) -> None:
         """Write tokenizer.json, without truncation and padding."""

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.hplm import DEFAULT_THRESHOLD, Task
-from inference.hplm.tokenization import Encoding
+from inference.text.tasks import DEFAULT_THRESHOLD, Task
+from inference.text.tokenization import Encoding
 
 _ILLEGAL = -1e4
 """Log-probability of an illegal transition; finite, since some sets of labels have no legal sequence."""
@@ -171,7 +171,8 @@ def predict(
     *,
     threshold: float = DEFAULT_THRESHOLD,
 ) -> Prediction:
-    """The prediction from logits [C] of a text or [T, C] of its tokens.
+    """The prediction from logits: [C] of a text, [T, 2] of its tokens (question answering), or [W, C] of the
+    first tokens of its words (tagging, see `outputs_at`).
 
     Question answering has logits and an encoding for each window of the context `pair`, other tasks one each.
     """
@@ -239,11 +240,9 @@ def class_prediction(labels: Sequence[str], logits: NDArray[np.floating[Any]]) -
 def tag_prediction(
     labels: Sequence[str], logits: NDArray[np.floating[Any]], encoding: Encoding, text: str
 ) -> TagPrediction:
-    """The most probable legal IOB2 tags of the words, from logits [T, C]. A word's tag is that of its first
-    token."""
-    of_words = logits[encoding.word_starts]
-    best = best_tags(labels, of_words)
-    chosen = _softmax(of_words)[np.arange(len(best)), best]
+    """The most probable legal IOB2 tags of the words, from their logits [W, C]."""
+    best = best_tags(labels, logits)
+    chosen = _softmax(logits)[np.arange(len(best)), best]
     words = encoding.word_spans()
     spans = []
     for label, first, end in iob2_spans([labels[index] for index in best]):

@@ -1,4 +1,4 @@
-"""The exception of this package."""
+"""The exception of everything that reads texts and artifacts and computes with them."""
 
 
 class HplmError(Exception):

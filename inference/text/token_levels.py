@@ -6,13 +6,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.hplm import QUESTION_ANSWERING
-from inference.hplm.plot import HIT_EXACT, HIT_SHORTER, HIT_UNIGRAM
-from inference.hplm.plot_lookup import COMPUTED
-from inference.hplm.tokenization import Encoding
+from inference.text.tasks import QUESTION_ANSWERING
+from inference.text.tokenization import Encoding
 
-LEVELS: Final = {HIT_EXACT: "trigram", HIT_SHORTER: "bigram", HIT_UNIGRAM: "unigram", COMPUTED: "computed"}
-"""By the names that the counts of an answer have."""
+LEVEL_NAMES: Final = ("trigram", "bigram", "unigram", "computed")
+"""By level: a table held the token's fragment, a part of it, or its uni-gram alone; or it was computed."""
 TEXTS: Final = ("text", "text_pair")
 QUESTION: Final = ("question", "context")
 
@@ -29,7 +27,7 @@ def tokens_of(
         begin = list(told_until)
         for number, (start, end), level in _tokens(encoding, levels):
             if start >= begin[number]:
-                token = {"of": names[number], "start": start, "end": end, "level": LEVELS[level]}
+                token = {"of": names[number], "start": start, "end": end, "level": LEVEL_NAMES[level]}
                 found[number].append(token)
                 told_until[number] = max(told_until[number], end)
     return [*found[0], *found[1]]

@@ -1,0 +1,121 @@
+"""A tenant's infer request, once it is checked and its texts are token ids."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from structlog.contextvars import bind_contextvars
+
+from inference.api.admission import Asking
+from inference.api.codecs import text_codec
+from inference.api.inputs import GivenInput, check_inputs, fit_inputs
+from inference.api.rates.limits import Limits, limits_of
+from inference.api.tokens import token_sequences
+from inference.api.validation import check_miss_policy, check_reference, check_timeout
+from inference.queueing.log_fields import request_fields
+from inference.queueing.messages import MissPolicyName, ModelRef, TokenSequence
+from inference.queueing.replies import How
+from inference.text.codec import TextCodec
+from inference.text.encodings import EncodedInput, InferInput
+from tenants.accounts.models import ApiKey, Tenant
+from tenants.base.ttl_cache import require_thread
+from tenants.usage.services.quotas import quota_check_requests
+from versiontree.tree.resolution import resolve_model_cached
+
+LONG_CHARACTERS: Final = 20_000
+"""Tokenising more than this takes milliseconds, which an event loop has not."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request that nothing speaks against but the engine's own load. ``key`` is the one it came with, if
+    any; ``limits`` are those it counts against; ``sequences`` are what the engine gets, and ``encoded`` and
+    ``codec`` what its outputs are read with."""
+
+    request_id: str
+    tenant: Tenant
+    key: ApiKey | None
+    model: ModelRef
+    codec: TextCodec
+    encoded: tuple[EncodedInput, ...]
+    sequences: tuple[TokenSequence, ...]
+    asking: Asking
+    limits: Limits
+    miss_policy: MissPolicyName | None
+    explain: bool
+
+    @property
+    def tokens(self) -> int:
+        """Of all inputs, with the special ones and those that windows share."""
+        return sum(map(len, self.sequences))
+
+    @property
+    def how(self) -> How:
+        """What an `InferClient` is told of it, beyond model and sequences."""
+        return {
+            "root": self.asking.root,
+            "seconds": self.asking.seconds,
+            "call": self.request_id,
+            "miss_policy": self.miss_policy,
+            "explain": self.explain,
+            "embed": self.codec.names is None,
+        }
+
+    @property
+    def log_fields(self) -> dict[str, Any]:
+        """What every line of the log about it says."""
+        fields = request_fields(self.model, inputs=len(self.encoded), tokens=self.tokens)
+        return {"tenant": self.tenant.slug, **fields}
+
+
+def prepare_request(
+    *,
+    tenant: Tenant,
+    reference: str,
+    inputs: Sequence[str | Mapping[str, str] | GivenInput],
+    timeout_s: float | None = None,
+    request_id: str | None = None,
+    miss_policy: str | None = None,
+    explain: bool = False,
+    embed: bool = False,
+    key: ApiKey | None = None,
+) -> PreparedRequest:
+    """Check and tokenise what `tenant`'s model `reference` is to say about each of `inputs`.
+
+    An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
+    The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
+    given. With `explain` each result says how each token was made; with `embed` it is the text's `embedding`,
+    whatever the model's task is. Raises HmiError: bad input, `not_found`, `model_not_ready`,
+    `quota_exceeded`; and CacheMiss within ``cached_only`` where something is not cached or the texts are
+    long.
+    """
+    request_id = request_id or uuid.uuid4().hex
+    reference, seconds = check_reference(reference), check_timeout(timeout_s)
+    given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
+    resolved = resolve_model_cached(tenant, reference)
+    texts = fit_inputs(given, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
+    quota_check_requests(tenant=tenant)
+    if sum(map(_characters, texts)) > LONG_CHARACTERS:
+        require_thread("long texts")
+    codec = text_codec(root=resolved.root_digest, version=resolved.digest, embed=embed)
+    encoded = codec.encode(texts)
+    asked = PreparedRequest(
+        request_id,
+        tenant,
+        key,
+        ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest),
+        codec,
+        encoded,
+        token_sequences(encoded, task=codec.task),
+        Asking(resolved.tenant_slug, resolved.root_digest, resolved.root, seconds, tenant.weight),
+        limits_of(tenant, key),
+        policy,
+        explain,
+    )
+    bind_contextvars(**asked.log_fields)
+    return asked
+
+
+def _characters(given: InferInput) -> int:
+    return len(given.text) + len(given.text_pair or "")

@@ -1,0 +1,221 @@
+"""Sending prepared requests to the inference workers, from event loops and threads: one thread submits
+together what all of them ask."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, InvalidStateError, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Final
+
+from redis.exceptions import RedisError
+
+from inference.api.admission import no_room
+from inference.api.client import Gateway, gateway, reaching_the_queue
+from inference.api.hang_ups import hung_up
+from inference.api.prepared_request import PreparedRequest
+from inference.api.validation import REQUEST_ID_HEADER
+from inference.queueing.messages import InferReply, InferRequest
+from inference.queueing.replies import GRACE_S
+from inference.queueing.transport import CallOutstanding, QueueFull
+from tenants.base.errors import ErrorCode, HmiError
+
+log = logging.getLogger(__name__)
+
+AT_ONCE: Final = 64
+CANCELLING_THREADS: Final = 2
+CLOSE_S: Final = 5.0
+
+
+class Submission:
+    """One request on its way to the workers, and the reply to come. ``later`` does what may take long."""
+
+    def __init__(self, asked: PreparedRequest, message: InferRequest, later: Executor) -> None:
+        self.asked, self.message = asked, message
+        self.made_at = time.monotonic()
+        self._later = later
+        self._seconds = asked.asking.seconds + GRACE_S
+        self._reply: Future[InferReply] = Future()
+        self._accepted = self._unwanted = False
+
+    def wait(self) -> InferReply | None:
+        """The reply, None when nothing came back in time. Raises HmiError when nothing was accepted."""
+        try:
+            return self._reply.result(self._seconds)
+        except TimeoutError:
+            self._unwanted = True
+            return None
+
+    async def reply(self) -> InferReply | None:
+        """As `wait`, for the task of an event loop."""
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(self._reply), self._seconds)
+        except TimeoutError:
+            self._unwanted = True
+            return None
+
+    def hang_up(self) -> None:
+        """Nobody waits for it any more. For any thread, and returns at once."""
+        if not self._reply.done():
+            self._unwanted = True
+            if self._accepted:
+                self._take_back()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Until who asked has gone, or its time is over."""
+        return not self._unwanted
+
+    def accept(self) -> None:
+        """The workers have it."""
+        self._accepted = True
+        if self._unwanted:  # until now nobody could have found it
+            self._take_back()
+
+    def refuse(self, error: HmiError) -> None:
+        """They will not have it."""
+        with suppress(InvalidStateError):
+            self._reply.set_exception(error)
+
+    def answer(self, reply: InferReply) -> None:
+        """This is it."""
+        with suppress(InvalidStateError):
+            self._reply.set_result(reply)
+
+    def _take_back(self) -> None:
+        self._later.submit(hung_up, partial(_cancel, self.message), self.asked.request_id)
+
+
+class Submitter:
+    """The thread that submits."""
+
+    def __init__(self, door: Gateway) -> None:
+        self._door = door
+        self._failure: HmiError | None = None
+        self._failed_at = float("-inf")
+        self._submissions: SimpleQueue[Submission | None] = SimpleQueue()
+        self._later = ThreadPoolExecutor(CANCELLING_THREADS, "cancelling")
+        self._thread = threading.Thread(target=self._run, name="submitter", daemon=True)
+        self._thread.start()
+
+    @contextmanager
+    def submit(self, asked: PreparedRequest) -> Iterator[Submission]:
+        """In here the request is on its way, and its reply is waited for."""
+        message = self._door.client.request(asked.model, asked.sequences, **asked.how)
+        submission = Submission(asked, message, self._later)
+        with self._door.client.expecting(message, submission.answer):
+            self._submissions.put(submission)
+            yield submission
+
+    def close(self) -> None:
+        """Submit what was asked, and end, within CLOSE_S."""
+        self._submissions.put(None)
+        self._thread.join(CLOSE_S)
+        self._later.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        while (first := self._submissions.get()) is not None:
+            together = [first, *self._waiting()]
+            try:
+                self._submit([one for one in together if self._is_wanted(one)])
+            except Exception:
+                log.exception("infer requests could not be submitted")
+                for one in together:
+                    one.refuse(HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has it."))
+
+    def _waiting(self) -> list[Submission]:
+        waiting: list[Submission] = []
+        with suppress(Empty):
+            while len(waiting) < AT_ONCE:
+                submission = self._submissions.get_nowait()
+                if submission is None:
+                    self._submissions.put(None)
+                    break
+                waiting.append(submission)
+        return waiting
+
+    def _is_wanted(self, submission: Submission) -> bool:
+        if not submission.is_wanted:
+            submission.refuse(HmiError(ErrorCode.CANCELLED, "The request was cancelled."))
+        return submission.is_wanted
+
+    def _submit(self, submissions: list[Submission]) -> None:
+        """A queue that cannot be reached takes seconds to say so: who has waited for that hears it, too."""
+        fresh = [one for one in submissions if one.made_at > self._failed_at]
+        failure = self._tried(fresh) if fresh else None
+        if failure is not None:
+            self._failure, self._failed_at = failure, time.monotonic()
+        if self._failure is not None:
+            for one in submissions:
+                if one.made_at <= self._failed_at:
+                    one.refuse(self._failure)
+
+    def _tried(self, submissions: list[Submission]) -> HmiError | None:
+        """Why none could be submitted, if so."""
+        try:
+            with reaching_the_queue():
+                self._door.look_if_stale()
+                admitted = [one for one in submissions if self._is_admitted(one)]
+                messages = [one.message for one in admitted]
+                outcomes = self._door.client.queue.submit_all(messages) if messages else []
+        except HmiError as away:
+            return away
+        for one, outcome in zip(admitted, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                one.refuse(self._refusal(one.asked, outcome))
+            else:
+                one.accept()
+        return None
+
+    def _is_admitted(self, submission: Submission) -> bool:
+        try:
+            self._door.admit(submission.asked.asking)
+        except HmiError as error:
+            submission.refuse(error)
+            return False
+        return True
+
+    def _refusal(self, asked: PreparedRequest, outcome: QueueFull | CallOutstanding | RedisError) -> HmiError:
+        try:
+            with reaching_the_queue():
+                if isinstance(outcome, QueueFull):
+                    return no_room(outcome, asked.asking, self._door.standing)
+                if isinstance(outcome, CallOutstanding):
+                    message = f"The request {asked.request_id} has no answer yet; choose another id."
+                    return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
+                raise outcome
+        except HmiError as error:
+            return error
+
+
+def _cancel(message: InferRequest) -> bool:
+    """Cancel exactly this request, and not what was asked by the same name since."""
+    with reaching_the_queue():
+        return gateway().client.queue.cancel(message.tenant, message.call, request=message.id)
+
+
+_lock = threading.Lock()
+_submitter: tuple[Gateway, Submitter] | None = None
+
+
+def submitter() -> Submitter:
+    """That of this process's gateway."""
+    global _submitter
+    door = gateway()
+    with _lock:
+        if _submitter is None or _submitter[0] is not door:
+            _submitter = door, Submitter(door)
+        return _submitter[1]
+
+
+def close_submitter() -> None:
+    """Submit what was asked; the next use makes a new one."""
+    global _submitter
+    with _lock:
+        mine, _submitter = _submitter, None
+    if mine is not None:
+        mine[1].close()

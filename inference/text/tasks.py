@@ -1,0 +1,17 @@
+"""The tasks of models, and the names of their outputs."""
+
+from typing import Final, Literal
+
+Task = Literal["classification", "multilabel", "regression", "tagging", "question_answering"]
+CLASSIFICATION: Final = "classification"
+MULTILABEL: Final = "multilabel"
+REGRESSION: Final = "regression"
+TAGGING: Final = "tagging"
+QUESTION_ANSWERING: Final = "question_answering"
+TASKS: Final[tuple[Task, ...]] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QUESTION_ANSWERING)
+PER_TOKEN: Final = (TAGGING, QUESTION_ANSWERING)
+FIXED_LABELS: Final[dict[str, tuple[str, ...]]] = {
+    REGRESSION: ("value",),
+    QUESTION_ANSWERING: ("start", "end"),
+}
+DEFAULT_THRESHOLD: Final = 0.5
