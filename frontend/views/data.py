@@ -20,7 +20,6 @@ from frontend.presenters.data import (
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
-from tenants.datasets.formats.tokenization import TokenizerFit, TokenRow, fit_warnings
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.previews import (
     ORDERS,
@@ -44,6 +43,7 @@ from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import coverage_request, coverages_of, versions_built_from
 from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
+from versiontree.tree.tokenized_rows import TokenizerFit, TokenRow, fit_warnings
 from versiontree.tree.tokenizer_fit import corpus_fit, corpus_tokens, dataset_fit, dataset_tokens
 
 USES_SHOWN = 10

@@ -17,14 +17,6 @@ from tenants.datasets.formats.sampling import (
     dataset_texts,
     sample,
 )
-from tenants.datasets.formats.tokenization import (
-    LongTextPolicy,
-    TokenizerFit,
-    TokenRow,
-    fit_warnings,
-    tokenize_rows,
-    tokenizer_fit,
-)
 from tenants.datasets.models import Corpus, Dataset, Split, Task
 from tenants.datasets.storage import stored_path
 from versiontree.artifact_store import ArtifactStore
@@ -32,6 +24,14 @@ from versiontree.tree.checkpoints import checkpoint_max_tokens
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.tokenized_rows import (
+    LongTextPolicy,
+    TokenizerFit,
+    TokenRow,
+    fit_warnings,
+    tokenize_rows,
+    tokenizer_fit,
+)
 
 TOKENIZER_FILE: Final = "tokenizer.json"
 CONFIG_FILE: Final = "root.json"

@@ -10,13 +10,13 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
 from tenants.base.api.inputs import validated_query
-from tenants.datasets.formats.tokenization import LongTextPolicy
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import corpus_of, dataset_of
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.models import Coverage
 from versiontree.tree.selectors.coverage import coverage_request, coverages_of
 from versiontree.tree.selectors.versions import corpus_usable_by
+from versiontree.tree.tokenized_rows import LongTextPolicy
 from versiontree.tree.tokenizer_fit import corpus_fit, dataset_fit, root_version_by_name
 
 

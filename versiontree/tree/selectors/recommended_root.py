@@ -7,12 +7,12 @@ from typing import Any
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.datasets.formats.sampling import SampledFile
-from tenants.datasets.formats.tokenization import TokenizerFit
 from tenants.datasets.models import CheckKind, Split, UploadCheck
 from tenants.datasets.services.check_results import CheckResult
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import parents_ready_for
+from versiontree.tree.tokenized_rows import TokenizerFit
 from versiontree.tree.tokenizer_fit import files_fit, root_max_tokens
 
 

@@ -9,7 +9,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
 from tenants.datasets.formats.sampling import RowLocation
-from tenants.datasets.formats.tokenization import TokenRow, tokenize_rows
+from versiontree.tree.tokenized_rows import TokenRow, tokenize_rows
 
 WORDS = ("[UNK]", "[CLS]", "[SEP]", *"abcdefgh")
 

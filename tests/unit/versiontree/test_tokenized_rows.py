@@ -27,14 +27,14 @@ from tenants.datasets.formats.sampling import (
     dataset_texts,
     sample,
 )
-from tenants.datasets.formats.tokenization import (
+from tests.unit.tenants.files import refused
+from versiontree.tree.tokenized_rows import (
     FOREIGN,
     LongTextPolicy,
     TokenizerFit,
     fit_warnings,
     tokenizer_fit,
 )
-from tests.unit.tenants.files import refused
 
 ENGLISH = (
     "The river runs through the old town and carries stones to the sea.",
