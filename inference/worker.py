@@ -19,14 +19,14 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from inference.engine.allocator import keep_freed_memory
-from inference.engine.lanes import abreast
+from inference.engine.compute_threads import with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.errors import HplmError
 from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.logs import LEVELS, STYLES, log_config
 from inference.manifest import FILE_NAME, ManifestWatcher
-from inference.queueing import asking
+from inference.queueing import worker_commands
 from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
@@ -38,7 +38,7 @@ from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.memory import device_bytes, host_bytes
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
 from inference.serving.server import Server
-from inference.serving.turn_watch import TurnWatch
+from inference.serving.watchdog import Watchdog
 
 log = logging.getLogger("inference.worker")
 
@@ -74,7 +74,7 @@ class Worker:
             device_bytes=settings.device_bytes,
             limits=settings.limits,
             misses=settings.misses,
-            pipeline=Pipeline(abreast(settings.pipelining, device)),
+            pipeline=Pipeline(with_parallel_batches(settings.pipelining, device)),
             metrics=self._metrics,
             ahead_s=LOAD_AHEAD_S,
         )
@@ -98,7 +98,7 @@ class Worker:
         with (
             Exporter(self._metrics.registry, self._exporter),
             self._heartbeat() as heart,
-            asking.Teller(connect(url, retries=0), name, self._answers(heart)),
+            worker_commands.CommandListener(connect(url, retries=0), name, self._answers(heart)),
         ):
             self._catalogue.refresh()
             self._catalogue.warm_up()
@@ -119,15 +119,15 @@ class Worker:
             def handle() -> bytes:
                 run()
                 heart.beat()
-                return asking.DONE
+                return worker_commands.DONE
 
             return handle
 
         return {
-            asking.TRACE: self._trace,
-            asking.DRAIN: command(self._server.paused.set),
-            asking.RESUME: command(self._server.paused.clear),
-            asking.REFRESH: command(self._catalogue.reread),
+            worker_commands.TRACE: self._trace,
+            worker_commands.DRAIN: command(self._server.paused.set),
+            worker_commands.RESUME: command(self._server.paused.clear),
+            worker_commands.REFRESH: command(self._catalogue.reread),
         }
 
     def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
@@ -148,7 +148,7 @@ class Worker:
         # A connection of its own: the other may block for seconds while it reconnects.
         redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
         stuck_s = self._settings.stuck_s
-        watch = TurnWatch(lambda: self._server.turns, every_s=beat_s(life_s), stuck_s=stuck_s)
+        watch = Watchdog(lambda: self._server.turns, every_s=beat_s(life_s), stuck_s=stuck_s)
 
         def end() -> None:
             log.critical("the loop has been stuck for %g s; the process exits to be restarted", stuck_s)

@@ -24,9 +24,9 @@ from benchmarks import harness
 from benchmarks.serving import options as shared
 from benchmarks.serving.timing import Sample, interleaved, rates, settled
 from benchmarks.serving.world import World
+from inference.engine.compute_threads import ComputeThreads, with_parallel_batches
 from inference.engine.executor import Executor
-from inference.engine.flight import Flight
-from inference.engine.lanes import Lanes, abreast
+from inference.engine.in_flight import InFlightBatch
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Row
@@ -66,12 +66,12 @@ def _ways(stack: ExitStack, world: World, batches: Sequence[list[Row]]) -> dict[
     """The engine as the product runs it, and the layers: one batch after the other and, where the product
     does so, side by side."""
     rows, tokens, count = len(batches[0]), len(batches[0][0]), len(batches)
-    pipeline = Pipeline(abreast(Pipelining(), world.device))
+    pipeline = Pipeline(with_parallel_batches(Pipelining(), world.device))
     stack.callback(pipeline.close)
     executor = world.executor(pipeline, cache_bytes=CACHE_BYTES)
     ways: dict[str, Callable[[int], float]] = {BARE: partial(_bare, world, rows, tokens, count, 1)}
-    if executor.abreast > 1:
-        ways[BARE + SIDE_BY_SIDE] = partial(_bare, world, rows, tokens, count, executor.abreast)
+    if executor.parallel_batches > 1:
+        ways[BARE + SIDE_BY_SIDE] = partial(_bare, world, rows, tokens, count, executor.parallel_batches)
     return ways | {ENGINE: partial(_engine, executor, batches)}
 
 
@@ -125,7 +125,7 @@ def bare_seconds(world: World, rows: int, tokens: int, batches: int) -> float:
 
 def bare_abreast_seconds(world: World, rows: int, tokens: int, batches: int, count: int) -> float:
     """The same, so many batches side by side as the engine computes them."""
-    lanes = Lanes(count)
+    lanes = ComputeThreads(count)
     each = [batches // count + (number < batches % count) for number in range(count)]
     started = time.perf_counter()
     done = [lanes.submit(partial(bare_seconds, world, rows, tokens, own)) for own in each]
@@ -147,10 +147,10 @@ def stream_seconds(executor: Executor, batches: Sequence[list[Row]]) -> float:
 def stream(executor: Executor, batches: Iterator[list[Row]]) -> Iterator[list[object]]:
     """The outcomes of each batch, as the inference worker runs them: one is begun ahead of those that
     compute."""
-    flights: deque[Flight] = deque()
+    flights: deque[InFlightBatch] = deque()
     for rows in batches:
         flights.append(executor.begin(rows))
-        if len(flights) > executor.abreast:
+        if len(flights) > executor.parallel_batches:
             yield list(executor.finish(flights.popleft()))
     for flight in flights:
         yield list(executor.finish(flight))

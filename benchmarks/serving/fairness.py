@@ -31,7 +31,7 @@ from hmi_site.launcher.children import usable_cpus
 from hmi_site.server_urls import embedded_redis_url
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.batcher import BatchLimits
-from inference.engine.lanes import abreast
+from inference.engine.compute_threads import with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.garbage_collector import freeze_loaded_objects
@@ -44,7 +44,7 @@ from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferReply
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
-from inference.serving.pace import Pace
+from inference.serving.pace import LoopTiming
 from inference.serving.server import Server
 from tests.unit.tiny import WORDS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from tests.unit.tiny_world import TinyHplm, TinyWorld, codec_of, place
@@ -87,11 +87,11 @@ class Desk:
             dtype=torch.float32,
             cache_bytes=1 << 30,
             misses=MissHandling(policy=MissPolicy.FALLBACK),
-            pipeline=Pipeline(abreast(Pipelining(), torch.device("cpu"))),
+            pipeline=Pipeline(with_parallel_batches(Pipelining(), torch.device("cpu"))),
         )
         self._redis.set(keys.worker("desk"), b"{}")
         consumer = RequestConsumer(self._redis, "desk")
-        self.server = Server(consumer, self.catalogue, limits=BatchLimits(), pace=Pace())
+        self.server = Server(consumer, self.catalogue, limits=BatchLimits(), pace=LoopTiming())
         self.catalogue.refresh()
 
     def serve(self, arrivals: Sequence[Arrival], *, places: int = PLACES) -> list[InferReply]:

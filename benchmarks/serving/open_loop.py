@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from benchmarks.serving.schemes import Scheme
 from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.executor import Executor
-from inference.engine.flight import Flight
+from inference.engine.in_flight import InFlightBatch
 from inference.engine.rows import Answered, Row
 
 
@@ -43,10 +43,10 @@ class Product:
     def choose(self, lengths: Sequence[int]) -> list[int]:
         return [*range(batch_size(lengths, self._limits))]
 
-    def begin(self, rows: list[Row]) -> Flight:
+    def begin(self, rows: list[Row]) -> InFlightBatch:
         return self._executor.begin(rows)
 
-    def finish(self, begun: Flight) -> None:
+    def finish(self, begun: InFlightBatch) -> None:
         outcomes = self._executor.finish(begun)
         answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
         assert len(answered) == len(outcomes), outcomes

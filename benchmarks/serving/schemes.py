@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.timing import settled
 from benchmarks.serving.world import World
-from inference.engine.adapters import AdapterDesk
+from inference.engine.adapters import AdapterLoader
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache
@@ -109,7 +109,7 @@ class HbertAdapter:
         shape = UpperShape(encoder.layers - world.lower, encoder.hidden, encoder.inner)
         cache = HplmCache(world.load, Slabs(None, world.dtype, budget_bytes=cache_bytes))
         self._world = world
-        self._desk = AdapterDesk(cache, shape, world.device, Pipeline(SYNCHRONISED))
+        self._desk = AdapterLoader(cache, shape, world.device, Pipeline(SYNCHRONISED))
 
     @torch.inference_mode()
     def __call__(self, rows: Sequence[Row]) -> None:

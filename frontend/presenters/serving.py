@@ -1,10 +1,11 @@
 """The inference workers, and the traces of their pipelines."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from django.template.defaultfilters import filesizeformat, pluralize
+from msgspec.structs import replace
 
 from frontend.presenters.charts import Tile
 from inference.api.serving import Serving

@@ -11,8 +11,8 @@ from redis.exceptions import RedisError
 from frontend.presenters.charts import LEVELS, Tile
 from hmi_site.dashboard.work import Bar, ChartPart
 from inference.api.serving import Serving, order, serving_now
-from inference.queueing.asking import DRAIN, REFRESH, RESUME
 from inference.queueing.status import WorkerStatus
+from inference.queueing.worker_commands import DRAIN, REFRESH, RESUME
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models import Hplm, Version

@@ -28,7 +28,7 @@ from hmi_site.dashboard.serving import (
 )
 from hmi_site.dashboard.work import Jobs, jobs_by_day, jobs_now, requests_by_day
 from hmi_site.launcher.supervisor import recent_restarts
-from inference.queueing.asking import DRAIN
+from inference.queueing.worker_commands import DRAIN
 from tenants.base.admin.base import staff_user
 from tenants.base.admin.confirm import AffectedRow, Confirmation, confirmation_response, is_name_typed
 from tenants.base.errors import ErrorCode, HmiError

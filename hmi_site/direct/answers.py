@@ -20,7 +20,7 @@ from hmi_site.metrics.requests import count_answer
 from inference.api.answer_headers import answer_headers
 from inference.api.errors import rendered
 from inference.api.rates.headers import rate_headers
-from inference.api.rates.shares import Limit
+from inference.api.rates.local_buckets import Limit
 from inference.api.validation import REQUEST_ID_HEADER
 from inference.api.views import InferView
 from tenants.base.errors import HmiError

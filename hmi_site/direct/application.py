@@ -19,7 +19,7 @@ from hmi_site.http.errors import internal_error
 from hmi_site.http.request_body import BODY, DISCONNECT, receive_body
 from inference.api.infer import conclude
 from inference.api.prepared_request import PreparedRequest
-from inference.api.rates.shares import Limit
+from inference.api.rates.local_buckets import Limit
 from inference.api.rates.spending import refund, shares, spend
 from inference.api.submitter import Submission, submitter
 from tenants.base.errors import HmiError

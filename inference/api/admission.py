@@ -18,7 +18,7 @@ RETRY_LOADING_S = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class AdmissionRequest:
     """Who asks, the digest and the name of the root that must be served for it, and how many seconds they
     wait at most. ``weight`` is the tenant's share of the engine beside that of others."""
 
@@ -65,7 +65,7 @@ def check_input_size(size: int, *, index: int, where: str) -> None:
         raise HmiError(ErrorCode.BODY_TOO_LARGE, message, param=where, details=details)
 
 
-def admit(asking: Asking, standing: Standing) -> None:
+def admit(asking: AdmissionRequest, standing: Standing) -> None:
     """Raises ``worker_unavailable`` when nobody serves what is asked for, and ``queue_full`` when the answer
     would come too late. Requests for a worker that was lost wait for it, as those do that it had taken."""
     serving = _serving(asking, standing)
@@ -81,7 +81,7 @@ def admit(asking: Asking, standing: Standing) -> None:
         )
 
 
-def no_room(refusal: QueueFull, asking: Asking, standing: Standing) -> HmiError:
+def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: Standing) -> HmiError:
     """What the caller is told when the queue has no place for the tenant."""
     capacity: int = settings.HMI_INFER_CAPACITY
     serving = serving_root(asking.root, standing.workers)
@@ -96,7 +96,9 @@ def no_room(refusal: QueueFull, asking: Asking, standing: Standing) -> HmiError:
     )
 
 
-def expected_wait_s(asking: Asking, outstanding: Mapping[str, int], serving: Sequence[WorkerStatus]) -> float:
+def expected_wait_s(
+    asking: AdmissionRequest, outstanding: Mapping[str, int], serving: Sequence[WorkerStatus]
+) -> float:
     """Seconds until it would be this tenant's turn, where so many requests of each tenant are outstanding;
     0.0 while it is not known how fast the workers can be.
 
@@ -133,7 +135,7 @@ def _before(
     return counts
 
 
-def _serving(asking: Asking, standing: Standing) -> list[WorkerStatus]:
+def _serving(asking: AdmissionRequest, standing: Standing) -> list[WorkerStatus]:
     serving = serving_root(asking.root, standing.workers)
     if serving or asking.root in standing.served_lately:
         return serving

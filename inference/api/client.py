@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from inference.api.admission import RETRY_NO_WORKER_S, Asking, Standing, admit
+from inference.api.admission import RETRY_NO_WORKER_S, AdmissionRequest, Standing, admit
 from inference.queueing.replies import InferClient
 from inference.queueing.status import roots_served_lately, workers_alive
 from tenants.base.errors import ErrorCode, HmiError
@@ -40,7 +40,7 @@ class Gateway:
         if time.monotonic() - self._looked_at > SEEN_FOR_S:
             self._look()
 
-    def admit(self, asking: Asking) -> None:
+    def admit(self, asking: AdmissionRequest) -> None:
         """`admission.admit`, as serving stands. Raises RedisError too."""
         try:
             admit(asking, self.standing)

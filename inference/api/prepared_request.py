@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from structlog.contextvars import bind_contextvars
 
-from inference.api.admission import Asking
+from inference.api.admission import AdmissionRequest
 from inference.api.codecs import text_codec
 from inference.api.inputs import GivenInput, check_inputs, fit_inputs
 from inference.api.rates.limits import Limits, limits_of
@@ -40,7 +40,7 @@ class PreparedRequest:
     codec: TextCodec
     encoded: tuple[EncodedInput, ...]
     sequences: tuple[TokenSequence, ...]
-    asking: Asking
+    asking: AdmissionRequest
     limits: Limits
     miss_policy: MissPolicyName | None
     explain: bool
@@ -108,7 +108,7 @@ def prepare_request(
         codec,
         encoded,
         token_sequences(encoded, task=codec.task),
-        Asking(resolved.tenant_slug, resolved.root_digest, resolved.root, seconds, tenant.weight),
+        AdmissionRequest(resolved.tenant_slug, resolved.root_digest, resolved.root, seconds, tenant.weight),
         limits_of(tenant, key),
         policy,
         explain,

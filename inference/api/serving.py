@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from django.conf import settings
 
 from inference.api.client import gateway
-from inference.queueing.asking import DONE, TRACE, ask
 from inference.queueing.status import WorkerStatus, workers_alive
+from inference.queueing.worker_commands import DONE, TRACE, ask
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,8 +93,8 @@ class Submission:
 class Submitter:
     """The thread that submits."""
 
-    def __init__(self, door: Gateway) -> None:
-        self._door = door
+    def __init__(self, connection: Gateway) -> None:
+        self._gateway = connection
         self._failure: HmiError | None = None
         self._failed_at = float("-inf")
         self._submissions: SimpleQueue[Submission | None] = SimpleQueue()
@@ -105,9 +105,9 @@ class Submitter:
     @contextmanager
     def submit(self, asked: PreparedRequest) -> Iterator[Submission]:
         """In here the request is on its way, and its reply is waited for."""
-        message = self._door.client.request(asked.model, asked.sequences, **asked.how)
+        message = self._gateway.client.request(asked.model, asked.sequences, **asked.how)
         submission = Submission(asked, message, self._later)
-        with self._door.client.expecting(message, submission.answer):
+        with self._gateway.client.expecting(message, submission.answer):
             self._submissions.put(submission)
             yield submission
 
@@ -158,10 +158,10 @@ class Submitter:
         """Why none could be submitted, if so."""
         try:
             with reaching_the_queue():
-                self._door.look_if_stale()
+                self._gateway.look_if_stale()
                 admitted = [one for one in submissions if self._is_admitted(one)]
                 messages = [one.message for one in admitted]
-                outcomes = self._door.client.queue.submit_all(messages) if messages else []
+                outcomes = self._gateway.client.queue.submit_all(messages) if messages else []
         except HmiError as away:
             return away
         for one, outcome in zip(admitted, outcomes, strict=True):
@@ -173,7 +173,7 @@ class Submitter:
 
     def _is_admitted(self, submission: Submission) -> bool:
         try:
-            self._door.admit(submission.asked.asking)
+            self._gateway.admit(submission.asked.asking)
         except HmiError as error:
             submission.refuse(error)
             return False
@@ -183,7 +183,7 @@ class Submitter:
         try:
             with reaching_the_queue():
                 if isinstance(outcome, QueueFull):
-                    return no_room(outcome, asked.asking, self._door.standing)
+                    return no_room(outcome, asked.asking, self._gateway.standing)
                 if isinstance(outcome, CallOutstanding):
                     message = f"The request {asked.request_id} has no answer yet; choose another id."
                     return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
@@ -205,10 +205,10 @@ _submitter: tuple[Gateway, Submitter] | None = None
 def submitter() -> Submitter:
     """That of this process's gateway."""
     global _submitter
-    door = gateway()
+    current = gateway()
     with _lock:
-        if _submitter is None or _submitter[0] is not door:
-            _submitter = door, Submitter(door)
+        if _submitter is None or _submitter[0] is not current:
+            _submitter = current, Submitter(current)
         return _submitter[1]
 
 

@@ -9,10 +9,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
-from inference.api.asks_a_model import AsksAModel
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.idempotency import answered_once
 from inference.api.infer import cancel
+from inference.api.infer_base_view import InferAPIView
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, parse_call
 from tenants.accounts.api import idempotency
@@ -24,7 +24,7 @@ TENANT = OpenApiParameter("tenant", description="For signed-in members, where th
 ERROR_STATUSES = (401, 403, 404, 408, 409, 413, 422, 429, 500, 503, 504)
 
 
-class InferView(AsksAModel):
+class InferView(InferAPIView):
     """`POST /api/v1/infer`: texts and a model in, one result for each text out."""
 
     @extend_schema(

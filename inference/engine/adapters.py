@@ -35,7 +35,7 @@ class Adapters:
             self.feed.bring()
 
 
-class AdapterDesk:
+class AdapterLoader:
     """Lends the models of one root's batches."""
 
     def __init__(self, cache: HplmCache, shape: UpperShape, device: torch.device, pipeline: Pipeline) -> None:

@@ -13,17 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from inference.engine.adapters import AdapterDesk, Adapters, Leases
+from inference.engine.adapters import AdapterLoader, Adapters, Leases
+from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import StepCosts
-from inference.engine.flight import Computed, Flight, GivenUpError, Turn, Watch
-from inference.engine.lead import Aside, Lead
-from inference.engine.pipeline import Pipeline, Stage
+from inference.engine.in_flight import BatchCallbacks, BatchOutputs, BatchResult, GivenUpError, InFlightBatch
+from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache, SlotMismatchError
-from inference.engine.retrieval import LowerHalves, hits_of, retrieval
+from inference.engine.retrieval import LowerLayersSource, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
-from inference.hplm.heads import apply_heads, mean_state
+from inference.hplm.heads import Head, apply_heads, mean_state
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot_lookup import LookupResult
@@ -48,12 +48,12 @@ class Counters:
 class Executor:
     """Runs batches of one root. ``halves`` is asked when a batch begins: the caller may add to it and take
     away. Every batch that was begun must be finished, by the thread that began it. ``costs`` is what its
-    batches take, for whoever puts them together; ``abreast`` how many of them compute side by side."""
+    batches take, for whoever puts them together."""
 
     def __init__(
         self,
         root: Root,
-        halves: LowerHalves,
+        halves: LowerLayersSource,
         cache: HplmCache,
         counters: Counters | None = None,
         pipeline: Pipeline | None = None,
@@ -63,14 +63,14 @@ class Executor:
         self.cache = cache
         self.counters = counters or Counters()
         self.costs = StepCosts()
-        self._lead = Lead(config.upper)
+        self._timing = NextBatchTiming(config.upper)
         self._halves = halves
         self._pipeline = pipeline or Pipeline(SYNCHRONISED)
         shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
-        self._desk = AdapterDesk(cache, shape, root.upper.device, self._pipeline)
+        self._desk = AdapterLoader(cache, shape, root.upper.device, self._pipeline)
 
     @property
-    def abreast(self) -> int:
+    def parallel_batches(self) -> int:
         """So many batches that were begun compute at the same time."""
         return self._pipeline.pipelining.at_once
 
@@ -82,7 +82,7 @@ class Executor:
         """
         return self.finish(self.begin(rows))
 
-    def begin(self, rows: Sequence[Row], watch: Watch = Watch()) -> Flight:  # noqa: B008 - it is frozen
+    def begin(self, rows: Sequence[Row], callbacks: BatchCallbacks = BatchCallbacks()) -> InFlightBatch:  # noqa: B008 - it is frozen
         """Start what the pipeline does ahead of a batch's turn: look its fragments up, fetch its adapters.
         Where batches compute in threads of their own, start its turn too."""
         number, own, given_up = self._pipeline.number(), list(rows), Event()
@@ -93,36 +93,36 @@ class Executor:
         looked_up = self._pipeline.retrieve(number, retrieval(own, self._halves))
         fetched = self._pipeline.acquire(number, fetch, Adapters.bring_layers)
 
-        def turn() -> Turn | None:
-            if given_up.is_set() or not watch.wanted():
+        def compute() -> BatchResult | None:
+            if given_up.is_set() or not callbacks.wanted():
                 given_up.set()
                 return None
-            return self._turn(number, own, looked_up, fetched, watch, 1 / self.abreast)
+            return self._run(number, own, looked_up, fetched, callbacks, 1 / self.parallel_batches)
 
-        computing = self._pipeline.compute(turn)
-        return Flight(number, own, looked_up, fetched, computing, given_up)
+        computing = self._pipeline.compute(compute)
+        return InFlightBatch(number, own, looked_up, fetched, computing, given_up)
 
-    def finish(self, flight: Flight) -> list[Outcome]:
+    def finish(self, batch: InFlightBatch) -> list[Outcome]:
         """What came of a batch that was begun; as `step`. Raises GivenUpError, with everything given back,
         where nobody waited for it any more when its turn came."""
-        done = self._guarded(flight)
+        done = self._guarded(batch)
         if done is None:
-            self.abandon(flight)
+            self.abandon(batch)
             raise GivenUpError
         self.counters.batches += 1
-        self.counters.rows += len(flight.rows)
+        self.counters.rows += len(batch.rows)
         self.counters.failed += sum(isinstance(outcome, Failed) for outcome in done)
         return done
 
-    def abandon(self, flight: Flight) -> None:
+    def abandon(self, batch: InFlightBatch) -> None:
         """Let go of a batch that was begun and that nobody waits for any more: what of it has not begun never
         does, and what is under way is let go of when it is done, which is not waited for unless it is its
         turn."""
-        flight.given_up.set()
-        flight.turn.cancel()
-        flight.retrieval.cancel()
-        flight.turn.wait_if_begun()
-        self._pipeline.afterwards(lambda: self._let_go(flight))
+        batch.given_up.set()
+        batch.computing.cancel()
+        batch.lookup.cancel()
+        batch.computing.wait_if_begun()
+        self._pipeline.afterwards(lambda: self._let_go(batch))
 
     @torch.inference_mode()
     def warm_up(self, rows: int, tokens: int) -> None:
@@ -136,32 +136,32 @@ class Executor:
         if not bool(torch.isfinite(self.root.upper(hidden, sequences)).all()):
             raise HplmError(FAILED, f"root {config.name} computes no finite numbers")
 
-    def _let_go(self, flight: Flight) -> None:
+    def _let_go(self, batch: InFlightBatch) -> None:
         with suppress(Exception):  # what could not be had holds nothing
-            self._desk.release(flight.adapters.result().value.leases)
+            self._desk.release(batch.adapters.result().value.leases)
 
-    def _guarded(self, flight: Flight) -> list[Outcome] | None:
-        """What came of the batch's turn, None where it was given up. What fails fails alone: rows without a
-        model at once, others by halving."""
+    def _guarded(self, batch: InFlightBatch) -> list[Outcome] | None:
+        """What came of the batch, None where it was given up. What fails fails alone: rows without a model at
+        once, others by halving."""
         try:
-            turn = flight.turn.result().value
-            return None if flight.given_up.is_set() else self._told(flight, turn)
+            result = batch.computing.result().value
+            return None if batch.given_up.is_set() else self._outcomes(batch, result)
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not take the other rows down
-            return self._blame(flight.rows, error)
+            return self._blame(batch.rows, error)
         finally:
-            if not flight.given_up.is_set():
-                self._let_go(flight)
+            if not batch.given_up.is_set():
+                self._let_go(batch)
 
-    def _told(self, flight: Flight, turn: Turn | None) -> list[Outcome]:
-        adapters = flight.adapters.result().value
-        if turn is not None:
-            self._lead.learn(ahead_s=turn.ahead_s, computing_s=turn.computing_s)
-            return _outcomes(flight.rows, adapters.leases, turn)
+    def _outcomes(self, batch: InFlightBatch, result: BatchResult | None) -> list[Outcome]:
+        adapters = batch.adapters.result().value
+        if result is not None:
+            self._timing.learn(ahead_s=result.ahead_s, computing_s=result.computing_s)
+            return _outcomes(batch.rows, adapters.leases, result)
         refused = adapters.refused
-        left = iter(self._again([row for row in flight.rows if row.model.digest not in refused]))
+        left = iter(self._again([row for row in batch.rows if row.model.digest not in refused]))
         return [
             next(left) if row.model.digest not in refused else Failed(row, FAILED, refused[row.model.digest])
-            for row in flight.rows
+            for row in batch.rows
         ]
 
     def _again(self, rows: list[Row]) -> list[Outcome]:
@@ -171,8 +171,8 @@ class Executor:
         number = self._pipeline.number()
         looked_up = Stage(retrieval(rows, self._halves), None)
         fetched = Stage(lambda: self._desk.fetch(number, rows), None, Adapters.bring_layers)
-        turn = Stage(lambda: self._turn(number, rows, looked_up, fetched, Watch()), None)
-        return self._guarded(Flight(number, rows, looked_up, fetched, turn, Event())) or []
+        computing = Stage(lambda: self._run(number, rows, looked_up, fetched, BatchCallbacks()), None)
+        return self._guarded(InFlightBatch(number, rows, looked_up, fetched, computing, Event())) or []
 
     def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
         """Half a batch at a time, until the row that fails stands alone."""
@@ -185,49 +185,57 @@ class Executor:
         log.error("a row of %s failed", rows[0].model, exc_info=error)
         return [Failed(rows[0], FAILED, "the model could not be computed")]
 
-    def _turn(
+    def _run(
         self,
         number: int,
         rows: list[Row],
         looked_up: Stage[LookupResult],
         fetched: Stage[Adapters],
-        watch: Watch,
+        callbacks: BatchCallbacks,
         share: float = 1.0,
-    ) -> Turn | None:
+    ) -> BatchResult | None:
         """The stages of the paper's figure 10, as far as no thread has done them ahead; computing has this
         ``share`` of the processor. None where not all models can be had."""
         adapters = fetched.result()
-        if adapters.value.refused:
+        feed = adapters.value.feed
+        if adapters.value.refused or feed is None:
             return None
-        sought = looked_up.result()
-        aside = Aside(self._lead.layer, lambda: watch.near_end(number))
+        found = looked_up.result()
+        callback = LayerCallback(self._timing.layer, lambda: callbacks.near_end(number))
         started = time.perf_counter()
         with self._pipeline.trace.span("compute", number, "compute"):
-            computed = self._compute(rows, sought.value, adapters.value, aside)
-        computing_s = time.perf_counter() - started - aside.seconds
-        assert adapters.value.feed is not None
-        fetching_s = adapters.seconds + adapters.value.feed.late_s
-        return Turn(computed, StageSeconds(sought.seconds, fetching_s, share * computing_s), computing_s)
+            outputs = self._compute(rows, found.value, feed, adapters.value.heads, callback)
+        computing_s = time.perf_counter() - started - callback.seconds
+        seconds = StageSeconds(found.seconds, adapters.seconds + feed.late_s, share * computing_s)
+        return BatchResult(outputs, seconds, computing_s)
 
     @torch.inference_mode()
-    def _compute(self, rows: list[Row], sought: LookupResult, adapters: Adapters, aside: Aside) -> Computed:
-        upper, states = self.root.upper, finish_lower_states(sought, self.root.upper.dtype)
-        last = upper(states.states, states.sequences, adapters.feed, aside.before)
-        logits = [
-            found if found.ndim == 1 or row.outputs_at is None else found[row.outputs_at]
-            for row, found in zip(rows, apply_heads(adapters.heads, last, states.sequences), strict=True)
-        ]
-        return Computed(states, _means(rows, last, states.sequences), logits)
+    def _compute(
+        self,
+        rows: list[Row],
+        found: LookupResult,
+        feed: LayerFeed,
+        heads: Sequence[Head],
+        callback: LayerCallback,
+    ) -> BatchOutputs:
+        states = finish_lower_states(found, self.root.upper.dtype)
+        last = self.root.upper(states.states, states.sequences, feed, callback.before)
+        logits = list(map(_asked_for, rows, apply_heads(heads, last, states.sequences)))
+        return BatchOutputs(states, _means(rows, last, states.sequences), logits)
 
 
-def _outcomes(rows: list[Row], leases: Leases, turn: Turn) -> list[Outcome]:
-    computed = turn.computed
-    states, logits = computed.states, computed.logits
-    shares = _shares(rows, leases, turn.seconds)
+def _asked_for(row: Row, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of a task with outputs for each token, those of the tokens that the row asks for."""
+    return outputs if outputs.ndim == 1 or row.outputs_at is None else outputs[row.outputs_at]
+
+
+def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outcome]:
+    states, means, logits = result.outputs
+    shares = _shares(rows, leases, result.seconds)
     tenants = len({row.model.tenant for row in rows})
     outcomes: list[Outcome] = []
     for at, row in enumerate(rows):
-        mean = computed.means.get(at)
+        mean = means.get(at)
         if not all(bool(np.isfinite(found).all()) for found in (logits[at], mean) if found is not None):
             outcomes.append(Failed(row, FAILED, "the model gave numbers that are not finite"))
             continue

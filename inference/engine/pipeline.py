@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from inference.engine.lanes import Lanes
+from inference.engine.compute_threads import ComputeThreads
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.trace import Lane, Trace
 from inference.hplm.pet_batch import SegmentLayer, SegmentPets
@@ -86,7 +86,9 @@ class Pipeline:
         ahead = self.pipelining.swapping is not Swapping.NONE
         self._retrieval = ThreadPoolExecutor(1, "retrieval") if self.pipelining.retrieval else None
         self._adapters = ThreadPoolExecutor(1, "adapters") if ahead else None
-        self._lanes = Lanes(self.pipelining.abreast) if self.pipelining.abreast else None
+        self._threads = (
+            ComputeThreads(self.pipelining.parallel_batches) if self.pipelining.parallel_batches else None
+        )
         self._batches = 0
         self._last_afterwards: Future[None] | None = None
 
@@ -113,7 +115,7 @@ class Pipeline:
 
     def compute(self, work: Callable[[], Result]) -> Stage[Result]:
         """Compute: in a thread of its own where there is one, else by whoever asks for it."""
-        return Stage(work, None if self._lanes is None else self._lanes.submit)
+        return Stage(work, None if self._threads is None else self._threads.submit)
 
     def feed(self, batch: int, pets: SegmentPets, layers: int, device: torch.device) -> "LayerFeed":
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be
@@ -133,8 +135,8 @@ class Pipeline:
 
     def close(self) -> None:
         """End the threads, after what they have begun. What computes may still wait for the others."""
-        if self._lanes is not None:
-            self._lanes.close()
+        if self._threads is not None:
+            self._threads.close()
         for pool in (self._retrieval, self._adapters):
             if pool is not None:
                 pool.shutdown(cancel_futures=True)

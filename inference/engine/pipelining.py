@@ -17,17 +17,17 @@ class Swapping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pipelining:
-    """What overlaps. retrieval: of the next batch, with this one's computing. abreast: how many batches
-    compute side by side, each in a thread of its own; 0 for one, in the thread of whoever ends it."""
+    """What overlaps. retrieval: of the next batch, with this one's computing. parallel_batches: how many
+    batches compute side by side, each in a thread of its own; 0 for one, in the thread of whoever ends it."""
 
     retrieval: bool = True
     swapping: Swapping = Swapping.FINE
-    abreast: int = 0
+    parallel_batches: int = 0
 
     @property
     def at_once(self) -> int:
         """So many batches compute at the same time."""
-        return max(1, self.abreast)
+        return max(1, self.parallel_batches)
 
 
 SYNCHRONISED = Pipelining(retrieval=False, swapping=Swapping.NONE)

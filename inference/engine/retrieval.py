@@ -8,7 +8,7 @@ from inference.hplm.miss_policy import MissPolicy
 from inference.hplm.plot_lookup import HitCounts, LookupResult, LowerLayers, lookup
 
 
-class LowerHalves(Protocol):
+class LowerLayersSource(Protocol):
     """What the engine is given to look up and compute with."""
 
     def half(self, chain: str, *, computing: bool) -> LowerLayers:
@@ -16,7 +16,7 @@ class LowerHalves(Protocol):
         can be had. KeyError for an unknown chain."""
 
 
-def retrieval(rows: Sequence[Row], halves: LowerHalves) -> Callable[[], LookupResult]:
+def retrieval(rows: Sequence[Row], halves: LowerLayersSource) -> Callable[[], LookupResult]:
     """What looks the rows' fragments up, once per chain. The lower halves are chosen now, by the thread that
     knows what is served; the looking up may be another's. It raises what choosing them raised."""
     computing = {row.chain for row in rows if row.misses.policy is not MissPolicy.FALLBACK}

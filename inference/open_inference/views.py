@@ -14,9 +14,9 @@ from rest_framework.views import APIView
 
 from inference.api.admission import serving_root
 from inference.api.answer_headers import IN_THE_SCHEMA
-from inference.api.asks_a_model import AsksAModel
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.client import gateway, reaching_the_queue
+from inference.api.infer_base_view import InferAPIView
 from inference.api.validation import tenant_in
 from inference.open_inference.parsers import JSON_LENGTH, Body, OipBodyParser
 from inference.open_inference.requests import parse_request
@@ -112,7 +112,7 @@ class ModelReadyView(OipView):
         return Response({"name": model, "ready": ready}, status=200 if ready else 503)
 
 
-class ModelInferView(AsksAModel):
+class ModelInferView(InferAPIView):
     """`POST /v2/models/<model>/infer`."""
 
     parser_classes = (OipBodyParser,)

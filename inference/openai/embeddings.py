@@ -14,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
-from inference.api.asks_a_model import AsksAModel
+from inference.api.infer_base_view import InferAPIView
 from inference.api.inputs import check_inputs, invalid
 from inference.api.validation import check_reference
 from inference.openai.errors import PermissiveNegotiation, error_responses
@@ -73,7 +73,7 @@ class EmbeddingsRequest:
     options: EmbeddingOptions
 
 
-class EmbeddingsView(AsksAModel):
+class EmbeddingsView(InferAPIView):
     """`POST /v1/embeddings`."""
 
     content_negotiation_class: Any = PermissiveNegotiation

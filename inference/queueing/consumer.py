@@ -18,7 +18,7 @@ from inference.queueing.transport import (
     NO_MODEL,
     Address,
     is_lost,
-    lanes_asked_for,
+    queues_in_use,
     send_answer,
     send_answers,
     touched_by,
@@ -58,7 +58,7 @@ class RequestConsumer:
         self._redis = redis
         self.roots: list[str] = []
         """Those that it takes requests for."""
-        self._lanes: list[str] = []
+        self._queues: list[str] = []
         """The same, and behind them the background of each."""
         self._joined: set[str] = set()
         self._held: set[Address] = set()
@@ -72,11 +72,11 @@ class RequestConsumer:
         """Take requests for these roots from now on, and for no others; what is held of others can still be
         answered. Costs nothing when they are as before."""
         self.roots = sorted(roots)
-        self._lanes = [*self.roots, *map(keys.background, self.roots)]
-        for lane in set(self._lanes) - self._joined:
-            self._join(lane)
-        for lane in self._joined - set(self._lanes):
-            self._part(lane)
+        self._queues = [*self.roots, *map(keys.background, self.roots)]
+        for queue in set(self._queues) - self._joined:
+            self._join(queue)
+        for queue in self._joined - set(self._queues):
+            self._part(queue)
 
     def read(self, count: int, block_ms: int) -> list[Entry]:
         """Up to ``count`` new requests, of each root as many or one, waiting at most ``block_ms`` (0: not at
@@ -84,18 +84,18 @@ class RequestConsumer:
         if not self.roots:
             time.sleep(block_ms / 1000)
             return []
-        return self._read_lanes(self.roots, max(1, count // len(self.roots)), block_ms)
+        return self._read_queues(self.roots, max(1, count // len(self.roots)), block_ms)
 
     def read_background(self) -> list[Entry]:
         """A new request of each root's background, where there is one."""
-        return self._read_lanes(self._lanes_behind, 1, 0) if self.roots else []
+        return self._read_queues(self._background_queues, 1, 0) if self.roots else []
 
     @property
-    def _lanes_behind(self) -> list[str]:
-        return self._lanes[len(self.roots) :]
+    def _background_queues(self) -> list[str]:
+        return self._queues[len(self.roots) :]
 
-    def _read_lanes(self, lanes: list[str], each: int, block_ms: int) -> list[Entry]:
-        roots = {keys.requests(lane).encode(): lane for lane in lanes}
+    def _read_queues(self, queues: list[str], each: int, block_ms: int) -> list[Entry]:
+        roots = {keys.requests(queue).encode(): queue for queue in queues}
         try:
             streams: Any = self._redis.xreadgroup(
                 keys.GROUP, self.name, dict.fromkeys(roots, ">"), count=each, block=block_ms or None
@@ -119,7 +119,7 @@ class RequestConsumer:
         time and run them alone: a request that kills workers then takes no others with it.
         """
         claimed: list[Entry] = []
-        for root in self._lanes_behind if background else self.roots:
+        for root in self._background_queues if background else self.roots:
             if len(claimed) < count:
                 claimed += self._claim(root, count - len(claimed))
         return claimed
@@ -130,7 +130,7 @@ class RequestConsumer:
         that it served before, is not elsewhere."""
         found: list[Entry] = []
         latest = int(1000 * (now - SWEPT_AFTER_S))
-        for root in lanes_asked_for(self._redis) - set(self._lanes):
+        for root in queues_in_use(self._redis) - set(self._queues):
             entries: Any = self._redis.xrange(keys.requests(root), "-", latest, count=SWEPT_AT_ONCE)
             for entry, fields in entries:
                 if (address := Address(root, entry.decode())) not in self._held:
@@ -159,7 +159,7 @@ class RequestConsumer:
 
     def leave(self) -> None:
         """Remove the consumer, unless it still owes answers: those are for the next worker to claim."""
-        self.roots, self._lanes = [], []
+        self.roots, self._queues = [], []
         for root in sorted(self._joined):
             self._part(root)
 
@@ -191,7 +191,7 @@ class RequestConsumer:
         if not is_lost(error):
             raise error
         log.warning("a request stream was lost, starting a new one")
-        for root in self._lanes:
+        for root in self._queues:
             self._join(root)
 
     def _claim(self, root: str, count: int) -> list[Entry]:

@@ -7,7 +7,7 @@ DEPTHS = "hmi:infer:depths"
 OUTSTANDING = "hmi:infer:outstanding"
 """How many of them each tenant has; by `share`."""
 BACKGROUND = "+background"
-"""Behind a root's digest: the lane of its requests that are computed when no others wait."""
+"""Behind a root's digest: the queue of its requests that are computed when no others wait."""
 BACKGROUND_DEPTHS = "hmi:infer:background:depths"
 BACKGROUND_OUTSTANDING = "hmi:infer:background:outstanding"
 """The same of the background, which takes no places of the others."""
@@ -38,13 +38,13 @@ def requests(root: str) -> str:
 
 
 def background(root: str) -> str:
-    """The root's lane of what can wait: it stands wherever a root may."""
+    """The root's queue of what can wait: it stands wherever a root may."""
     return root + BACKGROUND
 
 
-def is_background(lane: str) -> bool:
+def is_background(queue: str) -> bool:
     """Whether what lies there can wait."""
-    return lane.endswith(BACKGROUND)
+    return queue.endswith(BACKGROUND)
 
 
 def share(root: str, tenant: str) -> str:

@@ -76,11 +76,11 @@ class RequestQueue:
         return [self._outcome(request, answer) for request, answer in zip(requests, answers, strict=True)]
 
     def _given(self, request: InferRequest) -> tuple[list[str], list[Argument]]:
-        lane = keys.background(request.root) if self._background else request.root
+        queue = keys.background(request.root) if self._background else request.root
         life_s = CALL_LIFE_S + max(0.0, request.deadline - request.enqueued_at)
-        given: list[Argument] = [lane, self._capacity, request.id, request.encode(), keys.FIELD]
+        given: list[Argument] = [queue, self._capacity, request.id, request.encode(), keys.FIELD]
         given += [request.tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
-        return touched_by(lane, request.tenant, request.call), given
+        return touched_by(queue, request.tenant, request.call), given
 
     def _outcome(self, request: InferRequest, answer: Any) -> int | QueueFull | CallOutstanding | RedisError:
         if isinstance(answer, RedisError):
@@ -119,8 +119,10 @@ class RequestQueue:
 
     def delivered(self) -> int:
         """How many of them some worker has taken."""
-        lanes = lanes_asked_for(self._redis)
-        return sum(self._delivered(lane) for lane in lanes if keys.is_background(lane) == self._background)
+        queues = queues_in_use(self._redis)
+        return sum(
+            self._delivered(queue) for queue in queues if keys.is_background(queue) == self._background
+        )
 
     def _delivered(self, root: str) -> int:
         try:
@@ -155,16 +157,16 @@ def _answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: I
     return run(redis, scripts.ANSWER, [*touched_by(address.root, tenant, name), reply_to], given)
 
 
-def touched_by(lane: str, tenant: str, name: str) -> list[str]:
+def touched_by(queue: str, tenant: str, name: str) -> list[str]:
     """What coming and going of a request changes."""
-    background = keys.is_background(lane)
-    return [keys.requests(lane), _outstanding(background), _depths(background), keys.call(tenant, name)]
+    background = keys.is_background(queue)
+    return [keys.requests(queue), _outstanding(background), _depths(background), keys.call(tenant, name)]
 
 
-def lanes_asked_for(redis: Redis) -> set[str]:
+def queues_in_use(redis: Redis) -> set[str]:
     """The roots for which requests are outstanding, and the backgrounds of roots."""
     found: Any = [*redis.hkeys(keys.DEPTHS), *redis.hkeys(keys.BACKGROUND_DEPTHS)]
-    return {lane.decode() for lane in found}
+    return {queue.decode() for queue in found}
 
 
 def _outstanding(background: bool) -> str:

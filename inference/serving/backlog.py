@@ -1,5 +1,6 @@
 """Rows that wait for a step."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -7,8 +8,11 @@ from itertools import islice
 from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.executor import Executor
 from inference.engine.fairness import FairShares
-from inference.engine.rows import Answered, Outcome, Row
+from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
+from inference.engine.rows import Answered, Failed, Outcome, Row
 from inference.serving.ticket import Ticket
+
+log = logging.getLogger(__name__)
 
 STRETCH = 2.0
 COMPANY = 1.25
@@ -29,13 +33,43 @@ class Waiting:
         return self.row.model.tenant
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Batch:
-    """Rows for one step of one root's executor, and the milliseconds that each was charged beforehand."""
+@dataclass(slots=True, eq=False)
+class ScheduledBatch:
+    """Rows for one step of one root's executor, the milliseconds that each was charged beforehand, and the
+    backlog that they were taken from; once begun, the batch in the engine."""
 
+    backlog: "Backlog"
     executor: Executor
     waiting: list[Waiting]
     charged: list[float]
+    _in_flight: InFlightBatch | None = None
+
+    @property
+    def tickets(self) -> set[Ticket]:
+        """The requests that the rows are of."""
+        return {waiting.ticket for waiting in self.waiting}
+
+    @property
+    def in_flight(self) -> InFlightBatch:
+        """The batch in the engine, which must have been begun."""
+        assert self._in_flight is not None
+        return self._in_flight
+
+    def begin(self, callbacks: BatchCallbacks) -> None:
+        """Begin it in the engine."""
+        self._in_flight = self.executor.begin([waiting.row for waiting in self.waiting], callbacks)
+
+    def finish(self) -> list[Outcome]:
+        """What came of its rows. A fault in the engine itself fails the batch, not the worker. Raises
+        GivenUpError where nobody waited for it any more."""
+        try:
+            return self.executor.finish(self.in_flight)
+        except GivenUpError:
+            raise
+        except Exception:
+            log.exception("a step of %d rows failed", len(self.waiting))
+            message = "the model could not be computed"
+            return [Failed(waiting.row, "inference_failed", message) for waiting in self.waiting]
 
 
 class Backlog:
@@ -72,7 +106,7 @@ class Backlog:
         self._drop(set(expired))
         return expired
 
-    def take(self, limits: BatchLimits, *, briefly: bool = False) -> Batch | None:
+    def take(self, limits: BatchLimits, *, briefly: bool = False) -> ScheduledBatch | None:
         """Take out the next batch: the row that is due first, and others of the same root, those of a model
         together. They are charged what they are expected to take, so that the next batch may be taken before
         this one is computed.
@@ -88,9 +122,9 @@ class Backlog:
         chosen.sort(key=lambda waiting: (waiting.row.model.digest, len(waiting.row)))
         charged = [self._shares.charge(waiting.tenant, len(waiting.row)) for waiting in chosen]
         self._remove(set(chosen))
-        return Batch(executor, chosen, charged)
+        return ScheduledBatch(self, executor, chosen, charged)
 
-    def settle(self, batch: Batch, outcomes: Sequence[Outcome]) -> None:
+    def settle(self, batch: ScheduledBatch, outcomes: Sequence[Outcome]) -> None:
         """Charge what the rows of a computed batch really took; a row that failed, what was expected."""
         for waiting, charged, outcome in zip(batch.waiting, batch.charged, outcomes, strict=True):
             if isinstance(outcome, Answered):
@@ -98,7 +132,7 @@ class Backlog:
             self._shares.leave(waiting.tenant, 1)
         self._learn(batch, [outcome for outcome in outcomes if isinstance(outcome, Answered)])
 
-    def _learn(self, batch: Batch, answered: list[Answered]) -> None:
+    def _learn(self, batch: ScheduledBatch, answered: list[Answered]) -> None:
         """From a batch that was computed in one piece."""
         if len(answered) != len(batch.waiting):
             return

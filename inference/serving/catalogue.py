@@ -24,12 +24,12 @@ from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
-from inference.serving.ahead import Ahead
-from inference.serving.following import follow
-from inference.serving.halves import Chains, Halves, chain_name
+from inference.serving.background_task import BackgroundTask
 from inference.serving.hot_tier import free_bytes, left_for_rows
 from inference.serving.loading import Checksums, load_verified, verify
+from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
 from inference.serving.metrics import WorkerMetrics
+from inference.serving.reconcile import follow
 from inference.serving.refusals import Refusals
 
 log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class Catalogue:
         self.counters = Counters()
         self.pipeline = pipeline or Pipeline(SYNCHRONISED)
         self._checksums = Checksums()
-        self.halves = Halves(
+        self.halves = ServedLowerLayers(
             device=device,
             dtype=dtype,
             lower_bytes=lower_bytes,
@@ -116,8 +116,8 @@ class Catalogue:
         self._watcher = watcher
         nothing = Manifest(artifact_root=watcher.artifact_root)
         self._now = Revision(nothing, {}, {}, Chains(nothing), "")
-        self._next: Ahead[Revision | None] = Ahead("next revision")
-        self._bringing: Ahead[None] = Ahead("Models ahead of requests")
+        self._next: BackgroundTask[Revision | None] = BackgroundTask("next revision")
+        self._bringing: BackgroundTask[None] = BackgroundTask("Models ahead of requests")
         self._bring_due = False
         self._ahead_s = ahead_s
         self._failure = ""
@@ -202,7 +202,7 @@ class Catalogue:
             for policy in (self.misses.policy, MissPolicy.FALLBACK)
         ]
         executor = Executor(route.executor.root, self.halves, self.cache, pipeline=self.pipeline)
-        for flight in [executor.begin(rows) for _ in range(executor.abreast)]:
+        for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:
             executor.finish(flight)
 
     def _bring(self) -> None:

@@ -8,17 +8,17 @@ from math import ceil
 from typing import Final
 
 from inference.engine.batcher import BatchLimits
-from inference.engine.flight import GivenUpError, Watch
+from inference.engine.in_flight import BatchCallbacks, GivenUpError
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.misses import MissCounter
-from inference.serving.backlog import Backlog, Batch, Waiting
+from inference.serving.backlog import Backlog, ScheduledBatch, Waiting
+from inference.serving.in_flight_batches import InFlightBatches
 from inference.serving.intake import expiry
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
 from inference.serving.recent import Recent
 from inference.serving.ticket import Ticket
-from inference.serving.underway import SideBySide, Underway
 
 LEAST_PART: Final = 4
 """Rows that are not parted for the sake of batches side by side: less would cost more than it gains."""
@@ -47,7 +47,7 @@ class Computing:
         self.briefly_until = 0.0
         self._outbox, self._recent = outbox, recent
         self._backlog, self._background = backlogs
-        self._underway = SideBySide(pipelining)
+        self._in_flight = InFlightBatches(pipelining)
         self._bring: Callable[[], None] | None = None
         self._look_failed: Exception | None = None
         self._limits = limits
@@ -56,31 +56,31 @@ class Computing:
 
     def __len__(self) -> int:
         """Batches that are under way."""
-        return len(self._underway)
+        return len(self._in_flight)
 
     @property
     def elsewhere(self) -> bool:
         """Whether batches are computed by other threads now."""
-        return self._underway.are_computed_elsewhere and bool(self._underway)
+        return self._in_flight.are_computed_elsewhere and bool(self._in_flight)
 
     @property
     def others_wait(self) -> bool:
         """Whether there is more to do than the background's."""
-        return bool(self._backlog) or self._underway.waits(self._backlog)
+        return bool(self._backlog) or self._in_flight.waits(self._backlog)
 
     def fill(self) -> None:
         """Begin as many batches as there is room for."""
-        while self._underway.room > 0 and (begun := self._begin_next()) is not None:
-            self._underway.add(begun)
+        while self._in_flight.room > 0 and (begun := self._begin_next()) is not None:
+            self._in_flight.add(begun)
 
-    def end_one(self, bring: Callable[[], None] | None) -> tuple[Underway, bool]:
+    def end_one(self, bring: Callable[[], None] | None) -> tuple[ScheduledBatch, bool]:
         """The batch that is done first, or is computed here, answered; and whether it was the oldest. There
         must be one. Meanwhile ``bring`` brings more, which is begun where there is room; nothing is, without.
         What it raises is raised when no batch is the worse for it."""
         self._bring = bring
-        current = self._underway.first_done(self._look_around)
+        current = self._in_flight.first_done(self._look_around)
         self._finish(current)
-        oldest = self._underway.remove(current)
+        oldest = self._in_flight.remove(current)
         if (failed := self._look_failed) is not None:
             self._look_failed = None
             raise failed
@@ -88,10 +88,10 @@ class Computing:
 
     def one_alone(self, backlog: Backlog) -> bool:
         """Compute one batch of a backlog of its own, and nothing else meanwhile; False when it is empty."""
-        underway = self._begin(backlog, lambda _: None)
-        if underway is not None:
-            self._finish(underway)
-        return underway is not None
+        batch = self._begin(backlog, lambda _: None)
+        if batch is not None:
+            self._finish(batch)
+        return batch is not None
 
     def _look_around(self) -> None:
         if self._bring is not None:
@@ -100,38 +100,37 @@ class Computing:
 
     def _near_end_here(self, number: int) -> None:
         """A batch that this thread computes comes to its end. What fails now is not its fault."""
-        self._underway.ends(number)
+        self._in_flight.ends(number)
         try:
             self._look_around()
         except Exception as error:  # noqa: BLE001 - raised by `end_one`
             self._look_failed = error
 
-    def _begin_next(self) -> Underway | None:
+    def _begin_next(self) -> ScheduledBatch | None:
         """The next batch; one of the background when no other row waits."""
         briefly = time.monotonic() < self.briefly_until
-        near_end = self._underway.near_end if self._underway.are_computed_elsewhere else self._near_end_here
+        near_end = self._in_flight.near_end if self._in_flight.are_computed_elsewhere else self._near_end_here
         return self._begin(self._backlog, near_end) or self._begin(
             self._background, near_end, briefly=briefly
         )
 
     def _begin(
         self, backlog: Backlog, near_end: Callable[[int], None], *, briefly: bool = False
-    ) -> Underway | None:
+    ) -> ScheduledBatch | None:
         for ticket in backlog.drop_expired(self._clock()):
             self._outbox.reply_to(ticket, expiry(ticket.entry))
         batch = backlog.take(self._limits_for(len(backlog)), briefly=briefly)
         if batch is None:
             return None
-        begun = self._clock()
-        for waiting in batch.waiting:
-            waiting.ticket.started(begun)
-        watch = Watch(partial(self._wanted, {waiting.ticket for waiting in batch.waiting}), near_end)
-        rows = [waiting.row for waiting in batch.waiting]
-        return Underway(backlog, batch, batch.executor.begin(rows, watch))
+        begun, tickets = self._clock(), batch.tickets
+        for ticket in tickets:
+            ticket.started(begun)
+        batch.begin(BatchCallbacks(partial(self._wanted, tickets), near_end))
+        return batch
 
     def _limits_for(self, waiting: int) -> BatchLimits:
         """Of a batch while so many rows wait: not more than its part, where others have room beside it."""
-        part = ceil(waiting / max(1, self._underway.room))
+        part = ceil(waiting / max(1, self._in_flight.room))
         return replace(self._limits, rows=min(self._limits.rows, max(LEAST_PART, part)))
 
     def _wanted(self, tickets: Iterable[Ticket]) -> bool:
@@ -139,12 +138,11 @@ class Computing:
         now = self._clock()
         return any(not (ticket.answered or ticket.expired(now)) for ticket in tickets)
 
-    def _finish(self, underway: Underway) -> None:
+    def _finish(self, batch: ScheduledBatch) -> None:
         """What came of a batch: charge its tenants, and answer the requests that are done with it."""
-        batch = underway.batch
-        tickets = {waiting.ticket for waiting in batch.waiting if not waiting.ticket.answered}
+        tickets = {ticket for ticket in batch.tickets if not ticket.answered}
         try:
-            outcomes = underway.finish()
+            outcomes = batch.finish()
         except GivenUpError:
             outcomes = [
                 Failed(w.row, "deadline_exceeded", "nobody waits for it any more") for w in batch.waiting
@@ -153,15 +151,16 @@ class Computing:
                 self._outbox.reply_to(ticket, expiry(ticket.entry))
         else:
             if self._metrics is not None:
-                self._metrics.batch_computed(outcomes, seconds=underway.seconds, ended=self._clock())
+                seconds = batch.in_flight.computing.seconds
+                self._metrics.batch_computed(outcomes, seconds=seconds, ended=self._clock())
             self._note(batch, outcomes)
-        underway.backlog.settle(batch, outcomes)
+        batch.backlog.settle(batch, outcomes)
         for ticket in tickets:
             if ticket.done and not ticket.answered:
                 self._outbox.conclude(ticket)
-        underway.backlog.drop_done()
+        batch.backlog.drop_done()
 
-    def _note(self, batch: Batch, outcomes: list[Outcome]) -> None:
+    def _note(self, batch: ScheduledBatch, outcomes: list[Outcome]) -> None:
         """What came of the rows, for their requests and for those who watch."""
         self.failed = ""
         for waiting, outcome in zip(batch.waiting, outcomes, strict=True):

@@ -12,7 +12,7 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import MissHandling, MissPolicy
-from inference.serving.pace import Pace
+from inference.serving.pace import LoopTiming
 
 Value = TypeVar("Value", int, float)
 MIB = 1024**2
@@ -50,7 +50,7 @@ class WorkerSettings:
     device: str
     dtype: str
     limits: BatchLimits
-    pace: Pace
+    pace: LoopTiming
     cache_bytes: int
     slab: SlabRoom | None
     lower_bytes: int
@@ -76,7 +76,7 @@ class WorkerSettings:
             device=env.get("HMI_DEVICE") or "auto",
             dtype=env.get("HMI_DTYPE") or "auto",
             limits=limits,
-            pace=Pace(
+            pace=LoopTiming(
                 batch_wait_s=BATCH_WAIT_S,
                 backlog_rows=BACKLOG_BATCHES * limits.rows,
             ),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class LoopTiming:
     """How long the loop waits: for company in a batch that is not full, for work when there is none, between
     two looks for what dead workers left and for what was cancelled, and after the queue's server was lost.
     ``backlog_rows`` is how many rows it holds at most, but for the last request that it reads, to choose the

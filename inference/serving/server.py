@@ -13,16 +13,15 @@ from inference.engine.residency import IntegrityError
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
 from inference.queueing.misses import MissCounter
-from inference.serving.backlog import Backlog
+from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.catalogue import Catalogue
 from inference.serving.computing import Computing
 from inference.serving.intake import admit, cancellation, expiry
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
-from inference.serving.pace import Pace
+from inference.serving.pace import LoopTiming
 from inference.serving.recent import Recent
 from inference.serving.ticket import Ticket
-from inference.serving.underway import Underway
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +42,7 @@ class Server:
         catalogue: Catalogue,
         *,
         limits: BatchLimits,
-        pace: Pace,
+        pace: LoopTiming,
         misses: MissCounter | None = None,
         metrics: WorkerMetrics | None = None,
         clock: Callable[[], float] = time.time,
@@ -262,7 +261,7 @@ class Server:
             self.recent.behind(self._outbox.answered - answers, time.monotonic() - begun)
         return True
 
-    def _end_one(self, bring: Callable[[], None] | None) -> Underway:
+    def _end_one(self, bring: Callable[[], None] | None) -> ScheduledBatch:
         ended, oldest = self._computing.end_one(bring)
         self.turns += oldest
         return ended

@@ -10,7 +10,7 @@ from django.conf import settings as django_settings
 from redis import Redis
 
 from inference.api.rates import spending
-from inference.queueing import allowances
+from inference.queueing import token_buckets
 from inference.queueing.connection import connect
 from tenants.base.scope import tenant_scope
 from tests.integration.world import World, make_world
@@ -44,7 +44,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
 @pytest.fixture
 def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits by the minute that wait for a Valkey which stalls: in the product nothing counts meanwhile."""
-    monkeypatch.setattr(allowances, "PATIENCE_S", 30.0)
+    monkeypatch.setattr(token_buckets, "PATIENCE_S", 30.0)
     monkeypatch.setattr(spending, "_shares", None)
 
 

@@ -7,8 +7,8 @@ import torch
 
 from benchmarks.serving.ceiling import stream_seconds
 from benchmarks.serving.over_http.clients import Call
+from inference.engine.compute_threads import with_parallel_batches
 from inference.engine.executor import Executor
-from inference.engine.lanes import abreast
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import ModelIdentity, Row
@@ -27,7 +27,7 @@ class Engine:
     def __init__(self, artifact_root: Path) -> None:
         self.device = pick_device("auto")
         self.dtype: torch.dtype = pick_dtype("auto", self.device)
-        self._pipeline = Pipeline(abreast(Pipelining(), self.device))
+        self._pipeline = Pipeline(with_parallel_batches(Pipelining(), self.device))
         self._catalogue = Catalogue(
             ManifestWatcher(artifact_root / FILE_NAME),
             device=self.device,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from django.http import HttpRequest, HttpResponse
 
 from inference.api.rates.limits import TOKENS
-from inference.api.rates.shares import Limit, Standing
+from inference.api.rates.local_buckets import Limit, Standing
 from inference.api.rates.spending import shares
 from inference.number_format import format_number
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from django.conf import settings
 
-from inference.api.rates.shares import Limit
+from inference.api.rates.local_buckets import Limit
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.base.ttl_cache import cached
 from tenants.usage.selectors import Rates, rates_of

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from django.conf import settings
 
-from inference.api.rates.shares import Limit, Shares, UsedUp
-from inference.queueing.allowances import connect_briefly
+from inference.api.rates.local_buckets import Limit, Shares, UsedUp
+from inference.queueing.token_buckets import connect_briefly
 from tenants.base.errors import ErrorCode, HmiError
 
 _lock = threading.Lock()

@@ -10,10 +10,10 @@ from pytest_django import Settings
 from redis import Redis
 
 from inference.api.client import close_gateway
-from inference.queueing.asking import TRACE, Teller
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 from inference.queueing.transport import RequestQueue
+from inference.queueing.worker_commands import TRACE, CommandListener
 from tenants.accounts.models import User
 from tests.e2e.world import World
 from tests.integration.frontend.reading import Page
@@ -183,7 +183,7 @@ def test_the_trace_of_a_worker_is_a_file_to_download(staff: Client, redis: Redis
     beat(redis, "gpu/0 é", recently=Recently(spans=SPANS))
     [link] = [tag for tag in shown(staff).tags["a"] if "download" in tag]
     told = b'{"traceEvents": []}'
-    with Teller(redis, "gpu/0 é", {TRACE: lambda: told}):
+    with CommandListener(redis, "gpu/0 é", {TRACE: lambda: told}):
         answer = staff.get(str(link["href"]))
     assert (answer.status_code, answer.content) == (200, told)
     assert answer["Content-Type"] == "application/json"
@@ -192,7 +192,7 @@ def test_the_trace_of_a_worker_is_a_file_to_download(staff: Client, redis: Redis
 
 def test_there_is_no_trace_of_a_worker_that_is_not_there(staff: Client, redis: Redis) -> None:
     beat(redis, "w1")
-    with Teller(redis, "w2", {TRACE: lambda: b"{}"}):
+    with CommandListener(redis, "w2", {TRACE: lambda: b"{}"}):
         assert staff.get("/serving/w2/trace.json").status_code == 404
 
 

@@ -18,9 +18,9 @@ from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import GROUPS
 from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
 from inference.api.client import close_gateway
-from inference.queueing.asking import DRAIN, REFRESH, RESUME, Teller
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
+from inference.queueing.worker_commands import DRAIN, REFRESH, RESUME, CommandListener
 from tenants.accounts.models import Tenant, User
 from tenants.audit.models import AuditEvent
 from tenants.usage.models import Quota
@@ -196,7 +196,10 @@ def orders(staff: Client, redis_client: Redis, root: Version) -> Iterator[list[s
 
     for name in ("w1", "w2"):
         beat(redis_client, name, root)
-    with Teller(redis_client, "w1", answers("w1")), Teller(redis_client, "w2", answers("w2")):
+    with (
+        CommandListener(redis_client, "w1", answers("w1")),
+        CommandListener(redis_client, "w2", answers("w2")),
+    ):
         yield told
 
 

@@ -22,7 +22,7 @@ def handlers() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-class Lanes:
+class ComputeThreads:
     """Notes which application a request came to, and whether streams were ended."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ async def _nothing(*_: object) -> None:
 
 
 def test_only_the_address_of_a_stream_is_one() -> None:
-    lanes = Lanes()
+    lanes = ComputeThreads()
 
     async def ask() -> None:
         for path in (LIVE, "/", "/t/acme/jobs/", f"{LIVE}more", "/t/a/b/jobs/1/live/"):
@@ -76,7 +76,7 @@ def test_of_a_body_that_never_ends_a_stream_receives_nothing() -> None:
 
 
 def test_streams_end_when_the_server_is_told_to_stop_and_the_server_hears_of_it_too() -> None:
-    lanes = Lanes()
+    lanes = ComputeThreads()
     signal.signal(signal.SIGTERM, lambda *_: lanes.seen.append("server"))
 
     async def stop() -> None:

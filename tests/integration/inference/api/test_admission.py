@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 from redis import Redis
 
-from inference.api.admission import Asking, Standing, admit, expected_wait_s, no_room
+from inference.api.admission import AdmissionRequest, Standing, admit, expected_wait_s, no_room
 from inference.api.client import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, State, WorkerStatus
@@ -30,11 +30,13 @@ def worker(rate: float = 0.0, *, state: State = "ready", root: str = ROOT, name:
     return WorkerStatus(name, state, "cpu", "float32", ("mini",), (root,), recently=recently)
 
 
-def asking(tenant: str = "acme", within_s: float = 5.0, weight: float = 1.0) -> Asking:
-    return Asking(tenant, ROOT, "mini", within_s, weight)
+def asking(tenant: str = "acme", within_s: float = 5.0, weight: float = 1.0) -> AdmissionRequest:
+    return AdmissionRequest(tenant, ROOT, "mini", within_s, weight)
 
 
-def refusal(asked: Asking, *workers: WorkerStatus, outstanding: Mapping[str, int] | None = None) -> HmiError:
+def refusal(
+    asked: AdmissionRequest, *workers: WorkerStatus, outstanding: Mapping[str, int] | None = None
+) -> HmiError:
     with pytest.raises(HmiError) as refused:
         admit(asked, Standing(workers, {ROOT: outstanding or {}}))
     return refused.value

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from redis import Redis
 
-from inference.queueing.asking import ASKED_PREFIX, TOLD_PREFIX, TRACE, Teller, ask
 from inference.queueing.connection import connect
+from inference.queueing.worker_commands import ASKED_PREFIX, TOLD_PREFIX, TRACE, CommandListener, ask
 from tests.integration.inference.queueing.requests import REQUESTS
 from tests.processes import wait_until
 from tests.services import OwnValkey
@@ -24,7 +24,7 @@ def teller(redis: Redis, redis_url: str, asked: list[str]) -> Iterator[None]:
         asked.append("asked")
         return f"trace {len(asked)}".encode()
 
-    with Teller(connect(redis_url, retries=0), "w1", {TRACE: tell, "else": lambda: b"else"}):
+    with CommandListener(connect(redis_url, retries=0), "w1", {TRACE: tell, "else": lambda: b"else"}):
         yield
 
 
@@ -64,7 +64,7 @@ def test_no_other_key_is_written(redis: Redis, teller: None, asked: list[str]) -
 
 
 def test_a_worker_tells_again_after_a_restart_of_the_queue(own_server: OwnValkey) -> None:
-    with Teller(connect(own_server.url, retries=0), "w1", {TRACE: lambda: b"here"}):
+    with CommandListener(connect(own_server.url, retries=0), "w1", {TRACE: lambda: b"here"}):
         own_server.kill()
         own_server.start()
         with connect(own_server.url) as redis:

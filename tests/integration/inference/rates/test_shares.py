@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from inference.api.rates.shares import AWAY_FOR_S, HEARD_FOR_S, Limit, Shares, UsedUp
-from inference.queueing.allowances import connect_briefly
+from inference.api.rates.local_buckets import AWAY_FOR_S, HEARD_FOR_S, Limit, Shares, UsedUp
+from inference.queueing.token_buckets import connect_briefly
 from tests.processes import wait_until
 from tests.services import OwnValkey
 

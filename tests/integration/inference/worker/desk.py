@@ -18,7 +18,7 @@ from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.metrics import Standing, WorkerMetrics, places_of
-from inference.serving.pace import Pace
+from inference.serving.pace import LoopTiming
 from inference.serving.server import Server
 from tests.integration.inference.queueing.requests import replies_in
 from tests.unit.tiny_world import TinyWorld
@@ -65,7 +65,7 @@ class Desk:
             self.consumer,
             self.catalogue,
             limits=BatchLimits(rows=rows),
-            pace=Pace(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
+            pace=LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
             misses=self.counter,
             metrics=self.metrics,
             clock=lambda: time.time() + self.late,

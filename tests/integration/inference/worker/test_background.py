@@ -7,7 +7,7 @@ from inference.hplm.plot import VECTORS_FILE
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import QueueFull, RequestQueue
-from inference.serving.pace import Pace
+from inference.serving.pace import LoopTiming
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import request_for
 from tests.integration.inference.worker.desk import Desk
@@ -120,7 +120,7 @@ def test_the_background_of_what_was_just_published_holds_up_nobody_while_it_is_r
     desk.step()
     held = HeldFile(world.folder("plot", new.plots[0]) / VECTORS_FILE)
     world.publish(revision=2, hplms=[there, new])
-    behind = [many(new, rows) for rows in (Pace().backlog_rows, 1, 1)]
+    behind = [many(new, rows) for rows in (LoopTiming().backlog_rows, 1, 1)]
     for request in behind:
         background.submit(request)
     for _ in range(5):

@@ -13,8 +13,8 @@ from inference.hplm.plot import VECTORS_FILE
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
 from inference.serving import catalogue
-from inference.serving.halves import Chains
-from inference.serving.pace import Pace
+from inference.serving.lower_layers import Chains
+from inference.serving.pace import LoopTiming
 from inference.serving.server import Server
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
@@ -115,7 +115,7 @@ def test_a_request_for_what_was_just_published_waits_until_it_is_read(
 def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_are(
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
-    pace = Pace(idle_wait_s=0.002, backlog_rows=4)
+    pace = LoopTiming(idle_wait_s=0.002, backlog_rows=4)
     desk.server = Server(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
     many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
     for request in (*many, old := request_for(under_root(world), "the river")):
@@ -178,7 +178,7 @@ def test_a_root_with_one_other_byte_is_not_served_until_it_is_as_it_was(desk: De
 def test_a_root_whose_lower_layers_could_not_be_timed_is_timed_once_they_can(
     redis_url: str, world: TinyWorld, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="inference.serving.halves")
+    caplog.set_level("INFO", logger="inference.serving.lower_layers")
     restore = alter(world, "root", world.root_digest, LOWER_FILE)
     desk, timed = Desk(redis_url, world, misses=MissHandling(MissPolicy.AUTO)), list[int]()
     for revision in (1, 2, 3):

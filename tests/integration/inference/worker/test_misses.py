@@ -14,7 +14,7 @@ from redis import Redis
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import missed_fragments
-from inference.serving import lowers
+from inference.serving import lower_cache
 from inference.text.encodings import WINDOWS, InferInput
 from inference.text.tasks import TASKS
 from tests.integration.inference.worker.asking import (
@@ -126,7 +126,7 @@ def bytes_of_all(redis_url: str, world: TinyWorld) -> int:
 def test_lower_layers_come_and_go_within_their_budget(
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lowers, "REST", 0.0)
+    monkeypatch.setattr(lower_cache, "REST", 0.0)
     room = bytes_of_all(redis_url, world) * 3 // 4
     desk = Desk(redis_url, world, lower_bytes=room, name="other")
     for number in (0, 1, 0, 1):

@@ -10,9 +10,9 @@ from redis import Redis
 
 from inference.engine.slabs import Filled, Place, slot_bytes
 from inference.hplm.root import UPPER_FILE
-from inference.queueing.asking import DONE, DRAIN, REFRESH, RESUME, ask
 from inference.queueing.status import WorkerStatus
 from inference.queueing.transport import RequestQueue
+from inference.queueing.worker_commands import DONE, DRAIN, REFRESH, RESUME, ask
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from redis import Redis
 
-from inference.queueing.asking import TRACE, ask
 from inference.queueing.transport import RequestQueue
+from inference.queueing.worker_commands import TRACE, ask
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import request_for
 from tests.processes import PATIENCE_S, InferenceWorker, wait_until

@@ -7,11 +7,11 @@ from redis import Redis
 from redis.exceptions import RedisError
 from torch.utils.hooks import RemovableHandle
 
-from inference.engine import lead
+from inference.engine import batch_timing
 from inference.engine.batcher import BatchLimits
 from inference.queueing import keys
 from inference.serving.environment import WorkerSettings
-from inference.serving.pace import Pace
+from inference.serving.pace import LoopTiming
 from inference.serving.server import Server
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
@@ -23,7 +23,7 @@ from tests.unit.tiny_world import TinyHplm, TinyWorld
 def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
     """A desk whose worker sees only so many rows, and computes two at a time."""
     desk = Desk(redis_url, world)
-    pace = Pace(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
+    pace = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
     desk.server = Server(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
     return desk
 
@@ -99,7 +99,7 @@ def while_it_computes(desk: Desk, world: TinyWorld, act: Callable[[], object]) -
 def test_who_comes_while_a_batch_computes_travels_with_the_next(
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "MARGIN", 0.0)
+    monkeypatch.setattr(batch_timing, "MARGIN", 0.0)
     desk = Desk(redis_url, world, rows=1)
     first, second, late = (request_for(world.hplms[0], text) for text in tiny_texts(3))
     desk.ask(first)
@@ -114,7 +114,7 @@ def test_who_comes_while_a_batch_computes_travels_with_the_next(
 def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "MARGIN", 0.0)
+    monkeypatch.setattr(batch_timing, "MARGIN", 0.0)
     desk = Desk(redis_url, world, rows=1)
     desk.ask(request_for(world.hplms[0], "a boat"))
     request = request_for(world.hplms[0], "the river")

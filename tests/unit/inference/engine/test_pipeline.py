@@ -17,7 +17,7 @@ from tests.unit.inference.engine.worlds import EngineWorld, damaged
 
 MODES = [
     *(Pipelining(retrieval, swapping) for retrieval in (False, True) for swapping in Swapping),
-    *(Pipelining(swapping=swapping, abreast=2) for swapping in Swapping),
+    *(Pipelining(swapping=swapping, parallel_batches=2) for swapping in Swapping),
 ]
 
 
@@ -88,7 +88,7 @@ def test_the_next_batch_is_looked_up_while_this_one_computes(
     monkeypatch.setattr(executor, "_compute", wait_for_the_other)
     first = executor.begin([world.row(0, "the river")])
     second = executor.begin([world.row(1, "the stone")])
-    future = second.retrieval._job
+    future = second.lookup._job
     assert future is not None
     future.add_done_callback(lambda _: looked_up.set())
     assert isinstance(executor.finish(first)[0], Answered)

@@ -4,12 +4,12 @@ from threading import Event
 
 import pytest
 
-from inference.serving.ahead import Ahead
-from inference.serving.turn_watch import TurnWatch
+from inference.serving.background_task import BackgroundTask
+from inference.serving.watchdog import Watchdog
 
 
 def test_what_was_prepared_is_there_once_it_is_done_and_is_taken_once() -> None:
-    ahead, go_on = Ahead[str]("test"), Event()
+    ahead, go_on = BackgroundTask[str]("test"), Event()
     assert ahead.take(wait=True) is None
 
     def work() -> str:
@@ -25,7 +25,7 @@ def test_what_was_prepared_is_there_once_it_is_done_and_is_taken_once() -> None:
 
 
 def test_what_went_wrong_is_raised_to_whoever_takes_it_and_the_next_may_begin() -> None:
-    ahead = Ahead[int]("test")
+    ahead = BackgroundTask[int]("test")
     ahead.begin(lambda: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         ahead.take(wait=True)
@@ -35,7 +35,7 @@ def test_what_went_wrong_is_raised_to_whoever_takes_it_and_the_next_may_begin() 
 
 def test_a_loop_hangs_when_it_has_begun_and_made_no_turn_for_long() -> None:
     turns = 0
-    watch = TurnWatch(lambda: turns, every_s=2.0, stuck_s=5.0)
+    watch = Watchdog(lambda: turns, every_s=2.0, stuck_s=5.0)
     assert [watch.hangs() for _ in range(5)] == [False] * 5  # it still loads
     turns = 1
     assert [watch.hangs() for _ in range(3)] == [False] * 3

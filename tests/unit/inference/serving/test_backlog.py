@@ -9,7 +9,7 @@ from inference.engine.batcher import BatchLimits, StepCosts
 from inference.engine.fairness import FairShares
 from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
 from inference.hplm.miss_policy import MissHandling
-from inference.serving.backlog import Backlog, Batch
+from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.ticket import Ticket
 
 LIMITS = BatchLimits(rows=4)
@@ -61,7 +61,7 @@ class Desk:
         self.backlog.add(ticket)
         return ticket
 
-    def take(self) -> Batch:
+    def take(self) -> ScheduledBatch:
         batch = self.backlog.take(LIMITS)
         assert batch is not None
         return batch

@@ -6,7 +6,7 @@ from threading import Event
 import pytest
 from torch import nn
 
-from inference.serving.lowers import REST, LowerCache, Use
+from inference.serving.lower_cache import REST, LowerCache, Use
 from tests.processes import wait_until
 
 LOAD_S = 2.0

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Event
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,12 @@ from inference.hplm.plot_lookup import LookupResult
 
 
 class GivenUpError(Exception):
-    """Nobody waited for the batch any more when its turn came."""
+    """Nobody waited for the batch any more when it was its turn to be computed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Computed:
-    """What a batch came to: its states at the cut, the mean final states that were asked for, and the logits
-    of each row."""
+class BatchOutputs(NamedTuple):
+    """What was computed of a batch: its states at the cut, the mean final states that were asked for by the
+    place of their row, and the logits of each row."""
 
     states: LowerLayersOutput
     means: Mapping[int, NDArray[np.float32]]
@@ -29,11 +29,11 @@ class Computed:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Turn:
-    """What came of a batch's turn. seconds: of its stages, as many as they would be with the whole processor;
+class BatchResult:
+    """What a batch came to. seconds: of its stages, as many as they would be with the whole processor;
     computing_s: that passed while it was computed."""
 
-    computed: Computed
+    outputs: BatchOutputs
     seconds: StageSeconds
     computing_s: float
 
@@ -44,24 +44,24 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Flight:
-    """A batch that was begun: its rows, and the stages that may be under way already. ``turn`` comes to
+class InFlightBatch:
+    """A batch that was begun: its rows, and the stages that may be under way already. ``computing`` comes to
     nothing where nobody waits for the batch any more, or where not all of its models can be had."""
 
     number: int
     rows: list[Row]
-    retrieval: Stage[LookupResult]
+    lookup: Stage[LookupResult]
     adapters: Stage[Adapters]
-    turn: Stage[Turn | None]
+    computing: Stage[BatchResult | None]
     given_up: Event
 
     def when_done(self, call: Callable[[int], object]) -> None:
-        """Call it with the batch's number when its turn is over, from the thread that computed it."""
-        self.turn.when_done(lambda: call(self.number))
+        """Call it with the batch's number when it is computed, from the thread that computed it."""
+        self.computing.when_done(lambda: call(self.number))
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class BatchCallbacks:
     """Who follows a batch. ``wanted`` is asked when its turn comes: whether anybody still waits for it.
     ``near_end`` is told its number between two of its layers, once: as late as leaves time for what is done
     ahead of the next batch's turn, so that this one is chosen late. The thread that computes asks and tells;

@@ -21,10 +21,10 @@ from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ServedHplm
-from inference.serving.following import follow
 from inference.serving.hot_tier import HotTier
 from inference.serving.loading import Checksums, verify, verify_artifact
-from inference.serving.lowers import LowerCache, Use
+from inference.serving.lower_cache import LowerCache, Use
+from inference.serving.reconcile import follow
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Chains:
     error: str = ""
 
 
-class Halves:
+class ServedLowerLayers:
     """Tables are mapped at once; lower layers are loaded when they are first wanted, within a budget.
 
     ``hot_bytes`` says how much of the device may be taken for rows of tables beside those roots. With

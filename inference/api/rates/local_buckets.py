@@ -1,8 +1,8 @@
 """What this process may still spend of limits by the minute.
 
-The buckets are shared by all processes (`inference.queueing.allowances`). A process takes a little more out
-of one than it needs, at most a two-hundredth of what flows in a minute, and spends that without asking; what
-it did not spend it brings along when it asks again. So nobody gets more than their limit, and of many
+The buckets are shared by all processes (`inference.queueing.token_buckets`). A process takes a little more
+out of one than it needs, at most a two-hundredth of what flows in a minute, and spends that without asking;
+what it did not spend it brings along when it asks again. So nobody gets more than their limit, and of many
 requests a second few cost a question. Where Valkey is away there are no limits: answering matters more.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from redis import Redis
 from redis.exceptions import RedisError
 
-from inference.queueing.allowances import Grant, Wish, take
+from inference.queueing.token_buckets import Grant, Wish, take
 
 log = logging.getLogger(__name__)
 

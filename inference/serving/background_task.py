@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 Made = TypeVar("Made")
 
 
-class Ahead(Generic[Made]):
+class BackgroundTask(Generic[Made]):
     """One piece of work at a time, in a thread of its own that keeps no process from ending. What it gave
     waits until it is taken by whoever began it."""
 

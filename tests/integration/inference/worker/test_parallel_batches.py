@@ -10,7 +10,7 @@ import pytest
 import torch
 from redis import Redis
 
-from inference.engine import lead
+from inference.engine import batch_timing
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.hplm.encoder import UpperLayers
@@ -31,10 +31,10 @@ LONG_TEXT, LONG = "the river stone " * 8, 24
 @pytest.fixture
 def desk(redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
     """Two rows compute at a time, each a batch; the next one is chosen late."""
-    monkeypatch.setattr(lead, "MARGIN", 0.0)
+    monkeypatch.setattr(batch_timing, "MARGIN", 0.0)
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    pipeline = Pipeline(Pipelining(abreast=2))
+    pipeline = Pipeline(Pipelining(parallel_batches=2))
     desk = Desk(redis_url, world, rows=1, pipeline=pipeline)
     yield desk
     pipeline.close()
@@ -111,7 +111,7 @@ def test_where_one_batch_computes_at_a_time_the_next_one_does_not_wait_for_answe
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun = threading.Semaphore(0)
-    with closing(Pipeline(Pipelining(abreast=1))) as pipeline:
+    with closing(Pipeline(Pipelining(parallel_batches=1))) as pipeline:
         desk = Desk(redis_url, world, rows=1, pipeline=pipeline)
         before_each_batch(desk, world, lambda _: begun.release())
         answer_all = desk.consumer.answer_all
@@ -133,7 +133,7 @@ def test_where_one_batch_computes_at_a_time_the_next_one_does_not_wait_for_answe
 def test_what_waits_is_shared_out_where_several_batches_have_room(
     redis: Redis, redis_url: str, world: TinyWorld, rows: int, batches: list[int]
 ) -> None:
-    pipeline = Pipeline(Pipelining(abreast=2))
+    pipeline = Pipeline(Pipelining(parallel_batches=2))
     desk, sizes = Desk(redis_url, world, pipeline=pipeline), list[int]()
     desk.ask(request_for(world.hplms[0], "a boat"))
     first = desk.catalogue.executors[world.root_digest].root.upper.layers[0]

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import torch
 
+from inference.engine.compute_threads import MAX_PARALLEL_BATCHES, ComputeThreads, with_parallel_batches
 from inference.engine.executor import Executor
-from inference.engine.flight import Flight, GivenUpError, Watch
-from inference.engine.lanes import MOST, Lanes, abreast
+from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.rows import Answered, Failed
@@ -22,7 +22,7 @@ WAIT_S = 30.0
 
 @pytest.fixture
 def pipeline() -> Iterator[Pipeline]:
-    made = Pipeline(Pipelining(abreast=2))
+    made = Pipeline(Pipelining(parallel_batches=2))
     yield made
     made.close()
 
@@ -47,7 +47,7 @@ def watched(executor: Executor, monkeypatch: pytest.MonkeyPatch, inside: Any) ->
     monkeypatch.setattr(executor, "_compute", computing)
 
 
-def answered(executor: Executor, flight: Flight) -> bool:
+def answered(executor: Executor, flight: InFlightBatch) -> bool:
     return all(isinstance(outcome, Answered) for outcome in executor.finish(flight))
 
 
@@ -78,7 +78,7 @@ def test_two_batches_compute_at_the_same_time_and_a_third_waits_for_them(
 def test_each_has_its_share_of_the_threads_and_nobody_else_has_less(
     shared_world: EngineWorld, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pipeline, seen = Pipeline(Pipelining(abreast=2)), list[int]()
+    pipeline, seen = Pipeline(Pipelining(parallel_batches=2)), list[int]()
     executor = shared_world.executor(pipeline=pipeline)
     watched(executor, monkeypatch, lambda: seen.append(torch.get_num_threads()))
     for _ in range(3):
@@ -117,7 +117,7 @@ def test_the_end_of_a_batch_is_announced_before_it_comes(
         said.append(("done", number))
         done.set()
 
-    near_end = Watch(near_end=lambda number: said.append(("near its end", number)))
+    near_end = BatchCallbacks(near_end=lambda number: said.append(("near its end", number)))
     flight = executor.begin([shared_world.row(0, "the river")], near_end)
     flight.when_done(is_done)
     assert done.wait(WAIT_S)
@@ -129,10 +129,10 @@ def test_the_end_of_a_batch_is_announced_before_it_comes(
 def test_a_batch_that_nobody_wants_when_its_turn_comes_is_not_computed(
     world: EngineWorld, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    pipeline, computed = Pipeline(Pipelining(abreast=count)), list[None]()
+    pipeline, computed = Pipeline(Pipelining(parallel_batches=count)), list[None]()
     executor = world.executor(pipeline=pipeline)
     watched(executor, monkeypatch, lambda: computed.append(None))
-    flight = executor.begin([world.row(0, "the river")], Watch(wanted=lambda: False))
+    flight = executor.begin([world.row(0, "the river")], BatchCallbacks(wanted=lambda: False))
     with pytest.raises(GivenUpError):
         executor.finish(flight)
     wait_until(lambda: pipeline.at_rest)
@@ -171,17 +171,21 @@ def test_what_fails_beside_others_fails_its_own_rows_alone(world: EngineWorld, p
     executor.cache.check_integrity()
 
 
-def test_a_processor_has_a_lane_for_each_thread_and_a_device_one(threads: int) -> None:
+def test_a_processor_computes_a_batch_for_each_thread_and_a_device_one(threads: int) -> None:
     coarse = Pipelining(swapping=Swapping.COARSE)
-    assert abreast(coarse, torch.device("cpu")) == Pipelining(swapping=Swapping.COARSE, abreast=threads)
-    assert abreast(coarse, torch.device("cuda")) == Pipelining(swapping=Swapping.COARSE, abreast=1)
-    assert abreast(SYNCHRONISED, torch.device("cpu")) == SYNCHRONISED
-    torch.set_num_threads(3 * MOST)
-    assert abreast(Pipelining(), torch.device("cpu")).abreast == MOST
+    assert with_parallel_batches(coarse, torch.device("cpu")) == Pipelining(
+        swapping=Swapping.COARSE, parallel_batches=threads
+    )
+    assert with_parallel_batches(coarse, torch.device("cuda")) == Pipelining(
+        swapping=Swapping.COARSE, parallel_batches=1
+    )
+    assert with_parallel_batches(SYNCHRONISED, torch.device("cpu")) == SYNCHRONISED
+    torch.set_num_threads(3 * MAX_PARALLEL_BATCHES)
+    assert with_parallel_batches(Pipelining(), torch.device("cpu")).parallel_batches == MAX_PARALLEL_BATCHES
 
 
 def test_lanes_that_are_closed_end_what_they_have_begun() -> None:
-    lanes, begun, go_on = Lanes(2), threading.Event(), threading.Event()
+    lanes, begun, go_on = ComputeThreads(2), threading.Event(), threading.Event()
 
     def work() -> bool:
         begun.set()

@@ -43,7 +43,7 @@ def ask(redis: Redis, worker: str, what: str, *, within_s: float = 5.0) -> bytes
     return found[1] if found else None
 
 
-class Teller:
+class CommandListener:
     """While entered, answers whoever asks the worker, from a thread of its own that calls the answer to what
     was asked. ``redis`` is the thread's own connection."""
 

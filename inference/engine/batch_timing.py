@@ -9,7 +9,7 @@ KEPT: Final = 0.9
 MARGIN: Final = 1.5
 
 
-class Lead:
+class NextBatchTiming:
     """Before which of ``layers`` upper layers the next batch is to be chosen: as late as can be, since
     whoever comes until then can still travel with it, but early enough for what is done ahead of its turn."""
 
@@ -26,7 +26,7 @@ class Lead:
         self.layer = max(0, self._layers - max(1, ceil(share * self._layers)))
 
 
-class Aside:
+class LayerCallback:
     """Something else that is done before one layer, once, and how many seconds that took."""
 
     def __init__(self, layer: int, work: Callable[[], None]) -> None:

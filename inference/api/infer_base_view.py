@@ -20,7 +20,7 @@ from tenants.accounts.models import Tenant
 from tenants.base.upload_concurrency import INFER_BODY_LIMIT
 
 
-class AsksAModel(APIView):
+class InferAPIView(APIView):
     """``request_id`` is the name that the log has, too, and by which the request can be cancelled."""
 
     body_limit_setting = INFER_BODY_LIMIT

@@ -16,19 +16,22 @@ import torch
 from inference.engine.pipelining import SYNCHRONISED, Pipelining
 
 Result = TypeVar("Result")
-MOST: Final = 8
+MAX_PARALLEL_BATCHES: Final = 8
 
 
-def abreast(pipelining: Pipelining, device: torch.device) -> Pipelining:
+def with_parallel_batches(pipelining: Pipelining, device: torch.device) -> Pipelining:
     """The same with as many batches side by side as pay on the device: on a CPU one for each of PyTorch's
-    threads, MOST at most; else one, for a device computes one operation with all that it has. It is still
-    computed in a thread of its own: the device would wait while answers are written."""
+    threads, MAX_PARALLEL_BATCHES at most; else one, for a device computes one operation with all that it
+    has. It is still computed in a thread of its own: the device would wait while answers are written."""
     if pipelining == SYNCHRONISED:
         return pipelining
-    return replace(pipelining, abreast=min(MOST, torch.get_num_threads()) if device.type == "cpu" else 1)
+    return replace(
+        pipelining,
+        parallel_batches=min(MAX_PARALLEL_BATCHES, torch.get_num_threads()) if device.type == "cpu" else 1,
+    )
 
 
-class Lanes:
+class ComputeThreads:
     """``count`` threads with a share of PyTorch's threads each. `close` them."""
 
     def __init__(self, count: int) -> None:

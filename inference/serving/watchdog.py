@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 
-class TurnWatch:
+class Watchdog:
     """``hangs`` is to be asked every ``every_s`` by another thread than the loop's; ``turns`` is what grows
     as long as the loop goes on, 0 before it has begun.
 

@@ -3,35 +3,35 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.engine.lead import Aside, Lead
+from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 
 SECONDS = st.floats(0.0, 10.0)
 
 
 def test_before_anything_is_known_it_is_early() -> None:
-    assert Lead(6).layer == 0
+    assert NextBatchTiming(6).layer == 0
 
 
 def test_it_is_before_the_last_layer_where_little_is_done_ahead() -> None:
-    lead = Lead(6)
+    lead = NextBatchTiming(6)
     lead.learn(ahead_s=0.001, computing_s=0.1)
     assert lead.layer == 5
 
 
 def test_what_is_done_ahead_finds_the_time_it_takes_and_half_as_much_again() -> None:
-    lead = Lead(6)
+    lead = NextBatchTiming(6)
     lead.learn(ahead_s=0.03, computing_s=0.1)
     assert lead.layer == 3
 
 
 def test_what_takes_longer_than_the_layers_begins_with_them() -> None:
-    lead = Lead(6)
+    lead = NextBatchTiming(6)
     lead.learn(ahead_s=0.2, computing_s=0.1)
     assert lead.layer == 0
 
 
 def test_one_slow_file_is_soon_forgotten() -> None:
-    lead = Lead(6)
+    lead = NextBatchTiming(6)
     lead.learn(ahead_s=0.5, computing_s=0.1)
     for _ in range(60):
         lead.learn(ahead_s=0.001, computing_s=0.1)
@@ -40,7 +40,7 @@ def test_one_slow_file_is_soon_forgotten() -> None:
 
 @given(layers=st.integers(1, 48), steps=st.lists(st.tuples(SECONDS, SECONDS), max_size=20))
 def test_it_is_always_one_of_the_layers(layers: int, steps: list[tuple[float, float]]) -> None:
-    lead = Lead(layers)
+    lead = NextBatchTiming(layers)
     for ahead, computing in steps:
         lead.learn(ahead_s=ahead, computing_s=computing)
     assert lead.layer in range(layers)
@@ -48,7 +48,7 @@ def test_it_is_always_one_of_the_layers(layers: int, steps: list[tuple[float, fl
 
 def test_something_else_is_done_once_before_its_layer() -> None:
     done: list[int] = []
-    aside = Aside(2, lambda: done.append(2))
+    aside = LayerCallback(2, lambda: done.append(2))
     for layer in range(4):
         aside.before(layer)
         done.append(layer)
