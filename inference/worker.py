@@ -33,11 +33,11 @@ from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
 from inference.queueing.status import State, WorkerStatus
 from inference.serving.catalogue import Catalogue
+from inference.serving.engine_loop import EngineLoop
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.memory import device_bytes, host_bytes
-from inference.serving.metrics import Standing, WorkerMetrics, places_of
-from inference.serving.server import Server
+from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from inference.serving.watchdog import Watchdog
 
 log = logging.getLogger("inference.worker")
@@ -80,7 +80,7 @@ class Worker:
         )
         # A connection of its own: a thread flushes the counts while the loop serves.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
-        self._server = Server(
+        self._server = EngineLoop(
             self._consumer,
             self._catalogue,
             limits=settings.limits,
@@ -148,7 +148,7 @@ class Worker:
         # A connection of its own: the other may block for seconds while it reconnects.
         redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
         stuck_s = self._settings.stuck_s
-        watch = Watchdog(lambda: self._server.turns, every_s=beat_s(life_s), stuck_s=stuck_s)
+        watch = Watchdog(lambda: self._server.iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
 
         def end() -> None:
             log.critical("the loop has been stuck for %g s; the process exits to be restarted", stuck_s)
@@ -171,9 +171,9 @@ class Worker:
         except RedisError as error:
             log.warning("left without signing off: %s", error)
 
-    def _standing(self) -> Standing:
+    def _standing(self) -> GaugeValues:
         cache = self._catalogue.cache
-        return Standing(
+        return GaugeValues(
             resident_hplms=len(cache),
             resident_bytes=cache.used_bytes,
             backlog_rows=self._server.backlog_rows,

@@ -44,8 +44,8 @@ from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferReply
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
+from inference.serving.engine_loop import EngineLoop
 from inference.serving.pace import LoopTiming
-from inference.serving.server import Server
 from tests.unit.tiny import WORDS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from tests.unit.tiny_world import TinyHplm, TinyWorld, codec_of, place
 
@@ -91,7 +91,7 @@ class Desk:
         )
         self._redis.set(keys.worker("desk"), b"{}")
         consumer = RequestConsumer(self._redis, "desk")
-        self.server = Server(consumer, self.catalogue, limits=BatchLimits(), pace=LoopTiming())
+        self.server = EngineLoop(consumer, self.catalogue, limits=BatchLimits(), pace=LoopTiming())
         self.catalogue.refresh()
 
     def serve(self, arrivals: Sequence[Arrival], *, places: int = PLACES) -> list[InferReply]:

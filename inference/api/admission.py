@@ -30,7 +30,7 @@ class AdmissionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ServingState:
     """How serving stands: the workers with a heartbeat, how many requests are outstanding, by the digest of
     their root and by tenant, and the digests of roots ``served_lately``."""
 
@@ -65,7 +65,7 @@ def check_input_size(size: int, *, index: int, where: str) -> None:
         raise HmiError(ErrorCode.BODY_TOO_LARGE, message, param=where, details=details)
 
 
-def admit(asking: AdmissionRequest, standing: Standing) -> None:
+def admit(asking: AdmissionRequest, standing: ServingState) -> None:
     """Raises ``worker_unavailable`` when nobody serves what is asked for, and ``queue_full`` when the answer
     would come too late. Requests for a worker that was lost wait for it, as those do that it had taken."""
     serving = _serving(asking, standing)
@@ -81,7 +81,7 @@ def admit(asking: AdmissionRequest, standing: Standing) -> None:
         )
 
 
-def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: Standing) -> HmiError:
+def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: ServingState) -> HmiError:
     """What the caller is told when the queue has no place for the tenant."""
     capacity: int = settings.HMI_INFER_CAPACITY
     serving = serving_root(asking.root, standing.workers)
@@ -135,7 +135,7 @@ def _before(
     return counts
 
 
-def _serving(asking: AdmissionRequest, standing: Standing) -> list[WorkerStatus]:
+def _serving(asking: AdmissionRequest, standing: ServingState) -> list[WorkerStatus]:
     serving = serving_root(asking.root, standing.workers)
     if serving or asking.root in standing.served_lately:
         return serving

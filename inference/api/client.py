@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from inference.api.admission import RETRY_NO_WORKER_S, AdmissionRequest, Standing, admit
+from inference.api.admission import RETRY_NO_WORKER_S, AdmissionRequest, ServingState, admit
 from inference.queueing.replies import InferClient
 from inference.queueing.status import roots_served_lately, workers_alive
 from tenants.base.errors import ErrorCode, HmiError
@@ -26,11 +26,11 @@ class Gateway:
 
     def __init__(self) -> None:
         self.client = InferClient(settings.REDIS_URL, capacity=settings.HMI_INFER_CAPACITY)
-        self._standing = Standing((), {})
+        self._standing = ServingState((), {})
         self._looked_at = float("-inf")
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ServingState:
         """How serving stood a moment ago. Raises RedisError."""
         self.look_if_stale()
         return self._standing
@@ -48,9 +48,9 @@ class Gateway:
             # What was so a moment ago refuses nobody.
             admit(asking, self._look())
 
-    def _look(self) -> Standing:
+    def _look(self) -> ServingState:
         redis = self.client.redis
-        self._standing = Standing(
+        self._standing = ServingState(
             workers_alive(redis), self.client.queue.outstanding(), roots_served_lately(redis)
         )
         self._looked_at = time.monotonic()

@@ -21,7 +21,7 @@ disable_created_metrics()  # type: ignore[no-untyped-call] # they double the ser
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GaugeValues:
     """How the worker stands at one moment. ``slot_mismatches`` counts since the start and must stay 0."""
 
     resident_hplms: int
@@ -40,7 +40,7 @@ class WorkerMetrics:
 
     def __init__(
         self,
-        standing: Callable[[], Standing],
+        standing: Callable[[], GaugeValues],
         *,
         place: Callable[[str], Place],
         names: int = 50,
@@ -100,7 +100,7 @@ class WorkerMetrics:
 class _Now(Collector):
     """Reads how the worker stands when it is asked."""
 
-    def __init__(self, standing: Callable[[], Standing]) -> None:
+    def __init__(self, standing: Callable[[], GaugeValues]) -> None:
         self._standing = standing
 
     def collect(self) -> Iterator[Metric]:

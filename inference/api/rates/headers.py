@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from django.http import HttpRequest, HttpResponse
 
 from inference.api.rates.limits import TOKENS
-from inference.api.rates.local_buckets import Limit, Standing
+from inference.api.rates.local_buckets import BucketState, Limit
 from inference.api.rates.spending import shares
 from inference.number_format import format_number
 
@@ -43,7 +43,7 @@ def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
     standings = [shares().standing(limit) for limit in limits]
     if not standings:
         return {}
-    nearest: Standing = min(standings, key=lambda standing: standing.left)
+    nearest: BucketState = min(standings, key=lambda standing: standing.left)
     return {
         f"x-ratelimit-limit-{kind}": str(nearest.limit.per_minute),
         f"x-ratelimit-remaining-{kind}": str(nearest.left),

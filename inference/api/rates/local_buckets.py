@@ -39,7 +39,7 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BucketState:
     """How much of a limit is left, and in how many seconds it would be untouched again."""
 
     limit: Limit
@@ -141,14 +141,14 @@ class Shares:
             else:
                 _receive(owing, grants, self._clock())
 
-    def standing(self, limit: Limit) -> Standing:
+    def standing(self, limit: Limit) -> BucketState:
         """As far as this process knows, without asking."""
         with self._lock:
             share = self._share(limit)
             if share.heard_at == float("-inf"):
-                return Standing(limit, limit.per_minute, 0.0)
+                return BucketState(limit, limit.per_minute, 0.0)
             left = share.in_sight(self._clock())
-        return Standing(limit, max(0, int(left)), 60 * (limit.per_minute - left) / limit.per_minute)
+        return BucketState(limit, max(0, int(left)), 60 * (limit.per_minute - left) / limit.per_minute)
 
     def _share(self, limit: Limit) -> Share:
         share = self._shares.get(limit.bucket)

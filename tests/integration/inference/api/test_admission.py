@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 from redis import Redis
 
-from inference.api.admission import AdmissionRequest, Standing, admit, expected_wait_s, no_room
+from inference.api.admission import AdmissionRequest, ServingState, admit, expected_wait_s, no_room
 from inference.api.client import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, State, WorkerStatus
@@ -38,20 +38,20 @@ def refusal(
     asked: AdmissionRequest, *workers: WorkerStatus, outstanding: Mapping[str, int] | None = None
 ) -> HmiError:
     with pytest.raises(HmiError) as refused:
-        admit(asked, Standing(workers, {ROOT: outstanding or {}}))
+        admit(asked, ServingState(workers, {ROOT: outstanding or {}}))
     return refused.value
 
 
 @given(tenants, seconds, st.lists(rates | st.just(0.0), min_size=1))
 def test_an_empty_queue_refuses_nobody(tenant: str, within_s: float, measured: list[float]) -> None:
-    admit(asking(tenant, within_s), Standing([worker(rate) for rate in measured], {}))
+    admit(asking(tenant, within_s), ServingState([worker(rate) for rate in measured], {}))
 
 
 @given(seconds, st.dictionaries(st.sampled_from(TENANTS[1:]), st.integers(0, 500)), rates)
 def test_who_has_nothing_outstanding_is_let_in_however_many_others_wait(
     within_s: float, others: dict[str, int], rate: float
 ) -> None:
-    admit(asking("acme", within_s), Standing([worker(rate)], {ROOT: others}))
+    admit(asking("acme", within_s), ServingState([worker(rate)], {ROOT: others}))
 
 
 @given(counts, seconds, st.lists(rates))
@@ -59,7 +59,8 @@ def test_while_one_worker_keeps_up_nobody_is_refused(
     outstanding: dict[str, int], within_s: float, measured: list[float]
 ) -> None:
     admit(
-        asking(within_s=within_s), Standing([worker(rate) for rate in [*measured, 0.0]], {ROOT: outstanding})
+        asking(within_s=within_s),
+        ServingState([worker(rate) for rate in [*measured, 0.0]], {ROOT: outstanding}),
     )
 
 
@@ -91,7 +92,7 @@ def test_whoever_is_refused_would_have_waited_too_long_and_hears_when_to_come_ba
     asked = asking(tenant, within_s)
     wait = expected_wait_s(asked, outstanding, [worker(rate)])
     if wait <= within_s:
-        admit(asked, Standing([worker(rate)], {ROOT: outstanding}))
+        admit(asked, ServingState([worker(rate)], {ROOT: outstanding}))
         return
     refused = refusal(asked, worker(rate), outstanding=outstanding)
     assert (refused.code, refused.status) == ("queue_full", 429)
@@ -100,7 +101,7 @@ def test_whoever_is_refused_would_have_waited_too_long_and_hears_when_to_come_ba
 
 @given(st.integers(0, 500), st.integers(0, 500), rates | st.just(0.0))
 def test_a_full_queue_tells_when_to_come_back(depth: int, own: int, rate: float) -> None:
-    error = no_room(QueueFull(depth, own), asking(), Standing([worker(rate)], {}))
+    error = no_room(QueueFull(depth, own), asking(), ServingState([worker(rate)], {}))
     assert (error.code, error.status) == ("queue_full", 429)
     assert 1 <= (error.retry_after or 0) <= 60
 
@@ -110,11 +111,11 @@ def test_the_time_to_come_back_follows_from_what_was_measured(settings: Settings
     late = refusal(asking(within_s=2.0), worker(0.5), outstanding={"acme": 3, "globex": 90})
     assert late.details == {"expected_wait_s": 12.0, "waiting": 93, "yours": 3}
     assert late.retry_after == 10
-    full = no_room(QueueFull(depth=4, own=3), asking(), Standing([worker(0.5)], {}))
+    full = no_room(QueueFull(depth=4, own=3), asking(), ServingState([worker(0.5)], {}))
     assert full.retry_after == 8
-    unmeasured = no_room(QueueFull(depth=4, own=3), asking(), Standing([worker()], {}))
+    unmeasured = no_room(QueueFull(depth=4, own=3), asking(), ServingState([worker()], {}))
     assert unmeasured.retry_after == 1
-    unserved = no_room(QueueFull(depth=4, own=3), asking(), Standing([], {}, served_lately={ROOT}))
+    unserved = no_room(QueueFull(depth=4, own=3), asking(), ServingState([], {}, served_lately={ROOT}))
     assert unserved.retry_after == 5
 
 
@@ -141,9 +142,9 @@ def test_what_nobody_serves_is_refused_with_the_reason(workers: list[WorkerStatu
 
 @pytest.mark.parametrize("left", [[], [worker(state="loading")], [worker(root=OTHER_ROOT)]])
 def test_a_request_waits_for_a_worker_that_was_lost_a_moment_ago(left: list[WorkerStatus]) -> None:
-    admit(asking(), Standing(left, {}, served_lately={ROOT}))
+    admit(asking(), ServingState(left, {}, served_lately={ROOT}))
     with pytest.raises(HmiError):
-        admit(asking(), Standing(left, {}, served_lately={OTHER_ROOT}))
+        admit(asking(), ServingState(left, {}, served_lately={OTHER_ROOT}))
 
 
 @pytest.fixture

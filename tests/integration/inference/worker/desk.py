@@ -17,9 +17,9 @@ from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
-from inference.serving.metrics import Standing, WorkerMetrics, places_of
+from inference.serving.engine_loop import EngineLoop
+from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from inference.serving.pace import LoopTiming
-from inference.serving.server import Server
 from tests.integration.inference.queueing.requests import replies_in
 from tests.unit.tiny_world import TinyWorld
 
@@ -47,7 +47,7 @@ class Desk:
         self.consumer = RequestConsumer(self.redis, name)
         watcher = ManifestWatcher(Path(world.artifact_root) / "manifest.json")
         place = places_of(lambda: self.catalogue.manifest)
-        self.metrics = WorkerMetrics(lambda: Standing(0, 0, 0, 0), place=place)
+        self.metrics = WorkerMetrics(lambda: GaugeValues(0, 0, 0, 0), place=place)
         self.catalogue = Catalogue(
             watcher,
             device=torch.device("cpu"),
@@ -61,7 +61,7 @@ class Desk:
             metrics=self.metrics,
         )
         self.counter = MissCounter(self.redis)
-        self.server = Server(
+        self.server = EngineLoop(
             self.consumer,
             self.catalogue,
             limits=BatchLimits(rows=rows),

@@ -13,9 +13,9 @@ from inference.hplm.plot import VECTORS_FILE
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
 from inference.serving import catalogue
+from inference.serving.engine_loop import EngineLoop
 from inference.serving.lower_layers import Chains
 from inference.serving.pace import LoopTiming
-from inference.serving.server import Server
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
@@ -116,7 +116,7 @@ def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_a
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     pace = LoopTiming(idle_wait_s=0.002, backlog_rows=4)
-    desk.server = Server(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
+    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
     many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
     for request in (*many, old := request_for(under_root(world), "the river")):
         desk.queue.submit(request)

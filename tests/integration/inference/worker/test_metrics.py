@@ -13,7 +13,7 @@ from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.serving.environment import SettingError
 from inference.serving.exporter import Exporter, ExporterSettings
-from inference.serving.metrics import Standing, WorkerMetrics, places_of
+from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from tests.integration.inference.worker.desk import Desk
 from tests.processes import wait_until
 from tests.services import reserved_port
@@ -65,7 +65,7 @@ def metrics_of(desk: Desk) -> WorkerMetrics:
     """As the worker wires them."""
     cache, counters = desk.catalogue.cache, desk.catalogue.counters
     return WorkerMetrics(
-        lambda: Standing(len(cache), cache.used_bytes, 0, counters.slot_mismatches),
+        lambda: GaugeValues(len(cache), cache.used_bytes, 0, counters.slot_mismatches),
         place=places_of(lambda: desk.catalogue.manifest),
     )
 

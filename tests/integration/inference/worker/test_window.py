@@ -10,9 +10,9 @@ from torch.utils.hooks import RemovableHandle
 from inference.engine import batch_timing
 from inference.engine.batcher import BatchLimits
 from inference.queueing import keys
+from inference.serving.engine_loop import EngineLoop
 from inference.serving.environment import WorkerSettings
 from inference.serving.pace import LoopTiming
-from inference.serving.server import Server
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
@@ -24,7 +24,7 @@ def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
     """A desk whose worker sees only so many rows, and computes two at a time."""
     desk = Desk(redis_url, world)
     pace = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
-    desk.server = Server(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
+    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
     return desk
 
 

@@ -14,12 +14,12 @@ from inference.manifest import Manifest, ServedRoot
 from inference.queueing.messages import InferReply, InferRequest, TimingsMs, TokenSequence
 from inference.serving.busiest import REVIEW_S
 from inference.serving.metric_families import FRESH_KEPT, LEVELS
-from inference.serving.metrics import Standing, WorkerMetrics, places_of
+from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from tests.unit.inference.serving.outcomes import CHAIN, ROOT, TABLE, a_failure, a_row, an_answer
 from tests.unit.inference.serving.test_busiest import Clock
 
 MANIFEST = Manifest(Path(), roots={ROOT: ServedRoot(ROOT, "tiny", {}, "")}, tables={TABLE: "acme/medicine"})
-STANDING = Standing(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
+STANDING = GaugeValues(resident_hplms=3, resident_bytes=4096, backlog_rows=7, slot_mismatches=0)
 REQUEST = InferRequest(
     id="1",
     tenant="acme",

@@ -1,4 +1,4 @@
-"""The worker's loop: receive, batch, execute, answer."""
+"""The worker's loop: receive, admit, schedule, run, reply."""
 
 import logging
 import threading
@@ -14,8 +14,8 @@ from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
 from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, ScheduledBatch
+from inference.serving.batch_runner import BatchRunner
 from inference.serving.catalogue import Catalogue
-from inference.serving.computing import Computing
 from inference.serving.intake import admit, cancellation, expiry
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
@@ -31,10 +31,10 @@ BATCHES_BEHIND = 2
 """So many of the background's batches are held ready."""
 
 
-class Server:
+class EngineLoop:
     """Answers requests until told to stop; those of the background when no others wait. One thread; others
-    may read ``last_*``, ``recent``, ``is_drained`` and ``turns``, which grows as long as the loop goes on and
-    the oldest batch comes to its end, and set ``paused``: then it takes in no more."""
+    may read ``last_*``, ``recent``, ``is_drained`` and ``iterations``, which grows as long as the loop goes
+    on and the oldest batch comes to its end, and set ``paused``: then it takes in no more."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Server:
         metrics: WorkerMetrics | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.turns = 0
+        self.iterations = 0
         self.paused = threading.Event()
         self._taking = True
         self._lost = ""
@@ -63,7 +63,7 @@ class Server:
         self._taking_in = True
         self._early: list[Entry] = []
         self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock)
-        self._computing = Computing(
+        self._runner = BatchRunner(
             self._outbox,
             self.recent,
             (self._backlog, self._background),
@@ -88,17 +88,17 @@ class Server:
     @property
     def _owes(self) -> bool:
         """Whether something was taken in and has no answer yet."""
-        return bool(self._outbox or self._computing or self._backlog or self._background or self._early)
+        return bool(self._outbox or self._runner or self._backlog or self._background or self._early)
 
     @property
     def last_batch_at(self) -> float:
         """Unix seconds: when a batch was computed last of which some row was answered; 0 before the first."""
-        return self._computing.last_batch_at
+        return self._runner.last_batch_at
 
     @property
     def last_error(self) -> str:
         """What went wrong last and has not gone right since."""
-        return self._lost or self._computing.failed
+        return self._lost or self._runner.failed
 
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set and everything taken in is answered. Outlives the loss of the queue's
@@ -125,27 +125,37 @@ class Server:
             stop.wait(self._pace.idle_wait_s)
 
     def step(self, *, taking: bool = True) -> bool:
-        """One turn; False when there was nothing to do. Raises redis errors with nothing forgotten."""
+        """Receive, admit, schedule, run, reply, once; False when there was nothing to do. Raises redis errors
+        with nothing forgotten."""
         self._taking_in = taking
-        if not self._computing:
-            self.turns += 1
+        if not self._runner:
+            self.iterations += 1
         self._catalogue.keep_up()
-        self._outbox.send()
+        self._reply()
         self._admit_early()
         if taking:
-            self._consumer.follow(self._catalogue.executors)
-            self._claim()
-            if not self._computing:
-                waiting = self._backlog or self._background
-                self._take(0.0 if waiting else self._pace.idle_wait_s, self._pace.batch_wait_s)
-            self._claim_background()
-            self._outbox.send()
+            self._receive_all()
         self._drop_cancelled()
-        advanced = self._advance()
-        self._outbox.send()
-        if not advanced:
+        ran = self._schedule_and_run()
+        self._reply()
+        if not ran:
             self._check_integrity()
-        return advanced
+        return ran
+
+    def _reply(self) -> None:
+        """Send the answers that are there."""
+        self._outbox.send()
+
+    def _receive_all(self) -> None:
+        """Admit what other workers left behind, what has come, and of the background what there is time
+        for."""
+        self._consumer.follow(self._catalogue.executors)
+        self._claim()
+        if not self._runner:
+            waiting = self._backlog or self._background
+            self._receive(0.0 if waiting else self._pace.idle_wait_s, self._pace.batch_wait_s)
+        self._claim_background()
+        self._reply()
 
     def _claim(self) -> None:
         """Serve one request that another worker left behind, alone: if it killed that worker, it must not
@@ -162,7 +172,7 @@ class Server:
 
     def _claim_background(self) -> None:
         """The same of the background, when no other row waits."""
-        if self._computing.others_wait or time.monotonic() < self._next_claim_behind:
+        if self._runner.others_wait or time.monotonic() < self._next_claim_behind:
             return
         entries = self._consumer.claim_abandoned(1, background=True)
         if not entries:
@@ -176,14 +186,14 @@ class Server:
             self._serve_alone(entry)
 
     def _serve_alone(self, entry: Entry) -> None:
-        while self._computing.elsewhere:
-            self._end_one(None)
+        while self._runner.elsewhere:
+            self._run_one(None)
         alone = Backlog(shares=self._shares_behind if entry.is_background else self._shares)
         self._admit_all([entry], alone)
-        while self._computing.one_alone(alone):
-            self.turns += 1
+        while self._runner.run_alone(alone):
+            self.iterations += 1
 
-    def _take(self, idle_s: float, company_s: float) -> None:
+    def _receive(self, idle_s: float, company_s: float) -> None:
         """Fill the window: wait for the first request as long as one may be idle, and then for company.
 
         The window is many batches wide, so that one tenant's flood in front of the stream does not hide the
@@ -219,7 +229,7 @@ class Server:
         """Ask again for what named a model before its revision was there."""
         early, self._early = self._early, []
         for entry in early:
-            if entry.deliveries > 1 and entry.is_background and self._computing.others_wait:
+            if entry.deliveries > 1 and entry.is_background and self._runner.others_wait:
                 self._early.append(entry)
             elif entry.deliveries > 1:
                 self._serve_alone(entry)
@@ -229,7 +239,7 @@ class Server:
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock())
         if not entry.is_background:
-            self._computing.briefly_until = time.monotonic() + CALM_S
+            self._runner.briefly_until = time.monotonic() + CALM_S
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
             self._outbox.expect(admitted)
@@ -249,27 +259,27 @@ class Server:
         self._backlog.drop_done()
         self._background.drop_done()
 
-    def _advance(self) -> bool:
+    def _schedule_and_run(self) -> bool:
         """Begin what there is room for, and end one batch: what can be done ahead of the next one's turn is
         done while batches compute. False when nothing waits."""
-        begun, answers, computing = time.monotonic(), self._outbox.answered, self._computing
-        computing.fill()
-        if not computing:
+        begun, answers, runner = time.monotonic(), self._outbox.answered, self._runner
+        runner.schedule()
+        if not runner:
             return False
-        current = self._end_one(self._bring)
-        if current.backlog is self._backlog and computing.others_wait:
+        current = self._run_one(self._bring)
+        if current.backlog is self._backlog and runner.others_wait:
             self.recent.behind(self._outbox.answered - answers, time.monotonic() - begun)
         return True
 
-    def _end_one(self, bring: Callable[[], None] | None) -> ScheduledBatch:
-        ended, oldest = self._computing.end_one(bring)
-        self.turns += oldest
+    def _run_one(self, bring: Callable[[], None] | None) -> ScheduledBatch:
+        ended, oldest = self._runner.run_one(bring)
+        self.iterations += oldest
         return ended
 
     def _bring(self) -> None:
         """While batches compute, take what has come."""
         if self._taking_in:
-            self._take(0.0, 0.0)
+            self._receive(0.0, 0.0)
 
     def _check_integrity(self) -> None:
         """When idle, nothing may be held or leased, but for batches that were given up a moment ago. A broken
@@ -280,5 +290,5 @@ class Server:
             self._catalogue.cache.check_integrity()
         except IntegrityError as error:
             log.critical("the cache of models is emptied: %s", error)
-            self._computing.failed = str(error)
+            self._runner.failed = str(error)
             self._catalogue.cache.clear()

@@ -24,7 +24,7 @@ LEAST_PART: Final = 4
 """Rows that are not parted for the sake of batches side by side: less would cost more than it gains."""
 
 
-class Computing:
+class BatchRunner:
     """Takes batches from two backlogs, from the second when the first is empty, as many as compute at once,
     and answers the requests that are done with them. Those of the second are brief until ``briefly_until``,
     in monotonic seconds. ``failed`` says what went wrong last and has not gone right since; ``last_batch_at``
@@ -68,12 +68,12 @@ class Computing:
         """Whether there is more to do than the background's."""
         return bool(self._backlog) or self._in_flight.waits(self._backlog)
 
-    def fill(self) -> None:
+    def schedule(self) -> None:
         """Begin as many batches as there is room for."""
         while self._in_flight.room > 0 and (begun := self._begin_next()) is not None:
             self._in_flight.add(begun)
 
-    def end_one(self, bring: Callable[[], None] | None) -> tuple[ScheduledBatch, bool]:
+    def run_one(self, bring: Callable[[], None] | None) -> tuple[ScheduledBatch, bool]:
         """The batch that is done first, or is computed here, answered; and whether it was the oldest. There
         must be one. Meanwhile ``bring`` brings more, which is begun where there is room; nothing is, without.
         What it raises is raised when no batch is the worse for it."""
@@ -86,7 +86,7 @@ class Computing:
             raise failed
         return current, oldest
 
-    def one_alone(self, backlog: Backlog) -> bool:
+    def run_alone(self, backlog: Backlog) -> bool:
         """Compute one batch of a backlog of its own, and nothing else meanwhile; False when it is empty."""
         batch = self._begin(backlog, lambda _: None)
         if batch is not None:
@@ -96,14 +96,14 @@ class Computing:
     def _look_around(self) -> None:
         if self._bring is not None:
             self._bring()
-            self.fill()
+            self.schedule()
 
     def _near_end_here(self, number: int) -> None:
         """A batch that this thread computes comes to its end. What fails now is not its fault."""
         self._in_flight.ends(number)
         try:
             self._look_around()
-        except Exception as error:  # noqa: BLE001 - raised by `end_one`
+        except Exception as error:  # noqa: BLE001 - raised by `run_one`
             self._look_failed = error
 
     def _begin_next(self) -> ScheduledBatch | None:
