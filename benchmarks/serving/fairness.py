@@ -45,7 +45,7 @@ from inference.queueing.messages import InferReply
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
 from inference.serving.engine_loop import EngineLoop
-from inference.serving.pace import LoopTiming
+from inference.serving.loop_timing import LoopTiming
 from tests.unit.tiny import WORDS, tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from tests.unit.tiny_world import TinyHplm, TinyWorld, codec_of, place
 

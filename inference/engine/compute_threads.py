@@ -5,8 +5,9 @@ does what cannot be shared; and whoever else takes one core for a moment holds u
 each on its own share of the cores, wait for nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from threading import Barrier
 from typing import Final, TypeVar
@@ -36,10 +37,11 @@ class ComputeThreads:
 
     def __init__(self, count: int) -> None:
         threads, together = torch.get_num_threads(), Barrier(count)
+        self._all, self._share = threads, max(1, threads // count)
 
         def settle(_: int) -> None:
             torch.get_num_threads()  # a thread's first question sets what it has to what all have
-            torch.set_num_threads(max(1, threads // count))
+            torch.set_num_threads(self._share)
             together.wait()
 
         self._pool = ThreadPoolExecutor(count, "compute")
@@ -50,6 +52,15 @@ class ComputeThreads:
     def submit(self, work: Callable[[], Result]) -> "Future[Result]":
         """Begin it as soon as a thread has time for it."""
         return self._pool.submit(work)
+
+    @contextmanager
+    def all_cores(self) -> Iterator[None]:
+        """For the one of these threads that calls it: PyTorch's threads are all its own meanwhile."""
+        torch.set_num_threads(self._all)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(self._share)
 
     def close(self) -> None:
         """End the threads, after what they have begun."""

@@ -82,9 +82,16 @@ class Executor:
         """
         return self.finish(self.begin(rows))
 
-    def begin(self, rows: Sequence[Row], callbacks: BatchCallbacks = BatchCallbacks()) -> InFlightBatch:  # noqa: B008 - it is frozen
+    def begin(
+        self,
+        rows: Sequence[Row],
+        callbacks: BatchCallbacks = BatchCallbacks(),  # noqa: B008 - it is frozen
+        *,
+        alone: bool = False,
+    ) -> InFlightBatch:
         """Start what the pipeline does ahead of a batch's turn: look its fragments up, fetch its adapters.
-        Where batches compute in threads of their own, start its turn too."""
+        Where batches compute in threads of their own, start its turn too; one that is ``alone`` has all
+        cores."""
         number, own, given_up = self._pipeline.number(), list(rows), Event()
 
         def fetch() -> Adapters:
@@ -97,6 +104,9 @@ class Executor:
             if given_up.is_set() or not callbacks.wanted():
                 given_up.set()
                 return None
+            if alone:
+                with self._pipeline.all_cores():
+                    return self._run(number, own, looked_up, fetched, callbacks)
             return self._run(number, own, looked_up, fetched, callbacks, 1 / self.parallel_batches)
 
         computing = self._pipeline.compute(compute)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -116,6 +116,10 @@ class Pipeline:
     def compute(self, work: Callable[[], Result]) -> Stage[Result]:
         """Compute: in a thread of its own where there is one, else by whoever asks for it."""
         return Stage(work, None if self._threads is None else self._threads.submit)
+
+    def all_cores(self) -> AbstractContextManager[None]:
+        """For the thread that computes: it has all cores meanwhile."""
+        return nullcontext() if self._threads is None else self._threads.all_cores()
 
     def feed(self, batch: int, pets: SegmentPets, layers: int, device: torch.device) -> "LayerFeed":
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be

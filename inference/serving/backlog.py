@@ -55,9 +55,10 @@ class ScheduledBatch:
         assert self._in_flight is not None
         return self._in_flight
 
-    def begin(self, callbacks: BatchCallbacks) -> None:
-        """Begin it in the engine."""
-        self._in_flight = self.executor.begin([waiting.row for waiting in self.waiting], callbacks)
+    def begin(self, callbacks: BatchCallbacks, *, alone: bool) -> None:
+        """Begin it in the engine. ``alone``: nothing else computes or waits."""
+        rows = [waiting.row for waiting in self.waiting]
+        self._in_flight = self.executor.begin(rows, callbacks, alone=alone)
 
     def finish(self) -> list[Outcome]:
         """What came of its rows. A fault in the engine itself fails the batch, not the worker. Raises

@@ -125,7 +125,8 @@ class BatchRunner:
         begun, tickets = self._clock(), batch.tickets
         for ticket in tickets:
             ticket.started(begun)
-        batch.begin(BatchCallbacks(partial(self._wanted, tickets), near_end))
+        alone = not (self._in_flight or self._backlog or self._background)
+        batch.begin(BatchCallbacks(partial(self._wanted, tickets), near_end), alone=alone)
         return batch
 
     def _limits_for(self, waiting: int) -> BatchLimits:

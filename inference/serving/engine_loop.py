@@ -17,9 +17,9 @@ from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.batch_runner import BatchRunner
 from inference.serving.catalogue import Catalogue
 from inference.serving.intake import admit, cancellation, expiry
+from inference.serving.loop_timing import LoopTiming
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
-from inference.serving.pace import LoopTiming
 from inference.serving.recent import Recent
 from inference.serving.ticket import Ticket
 
@@ -153,7 +153,7 @@ class EngineLoop:
         self._claim()
         if not self._runner:
             waiting = self._backlog or self._background
-            self._receive(0.0 if waiting else self._pace.idle_wait_s, self._pace.batch_wait_s)
+            self._receive(0.0 if waiting else self._pace.idle_wait_s)
         self._claim_background()
         self._reply()
 
@@ -193,8 +193,8 @@ class EngineLoop:
         while self._runner.run_alone(alone):
             self.iterations += 1
 
-    def _receive(self, idle_s: float, company_s: float) -> None:
-        """Fill the window: wait for the first request as long as one may be idle, and then for company.
+    def _receive(self, idle_s: float) -> None:
+        """Fill the window: wait for the first request as long as one may be idle.
 
         The window is many batches wide, so that one tenant's flood in front of the stream does not hide the
         others. It has an end because what this worker holds no other can take until it dies. What asks for a
@@ -207,11 +207,7 @@ class EngineLoop:
             entries := self._consumer.read(min(room, self._limits.rows), wait_ms)
         ):
             self._admit_all(entries, self._backlog)
-            if company_s and len(self._backlog) < self._limits.rows:
-                # Not by a read that blocks: the queue's server ends one only when its clock next ticks, ten
-                # times a second.
-                time.sleep(company_s)
-            wait_ms, company_s = 0, 0.0
+            wait_ms = 0
         early = sum(len(entry.request.sequences) for entry in self._early if entry.is_background)
         behind = len(self._background) + early
         if not self._backlog and behind < BATCHES_BEHIND * self._limits.rows:
@@ -279,7 +275,7 @@ class EngineLoop:
     def _bring(self) -> None:
         """While batches compute, take what has come."""
         if self._taking_in:
-            self._receive(0.0, 0.0)
+            self._receive(0.0)
 
     def _check_integrity(self) -> None:
         """When idle, nothing may be held or leased, but for batches that were given up a moment ago. A broken

@@ -12,12 +12,10 @@ from inference.engine.batcher import BatchLimits
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import MissHandling, MissPolicy
-from inference.serving.pace import LoopTiming
+from inference.serving.loop_timing import LoopTiming
 
 Value = TypeVar("Value", int, float)
 MIB = 1024**2
-BATCH_WAIT_S = 0.002
-"""How long a batch that is not full waits for more rows."""
 BACKLOG_BATCHES = 16
 """The next batch is chosen from so many batches of rows, so that one tenant's flood does not hide others."""
 HPLM_CACHE_BYTES = 512 * MIB
@@ -77,7 +75,6 @@ class WorkerSettings:
             dtype=env.get("HMI_DTYPE") or "auto",
             limits=limits,
             pace=LoopTiming(
-                batch_wait_s=BATCH_WAIT_S,
                 backlog_rows=BACKLOG_BATCHES * limits.rows,
             ),
             cache_bytes=HPLM_CACHE_BYTES,

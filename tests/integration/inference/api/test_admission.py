@@ -58,10 +58,8 @@ def test_who_has_nothing_outstanding_is_let_in_however_many_others_wait(
 def test_while_one_worker_keeps_up_nobody_is_refused(
     outstanding: dict[str, int], within_s: float, measured: list[float]
 ) -> None:
-    admit(
-        asking(within_s=within_s),
-        ServingState([worker(rate) for rate in [*measured, 0.0]], {ROOT: outstanding}),
-    )
+    workers = [worker(rate) for rate in [*measured, 0.0]]
+    admit(asking(within_s=within_s), ServingState(workers, {ROOT: outstanding}))
 
 
 @given(counts, tenants, tenants, rates)

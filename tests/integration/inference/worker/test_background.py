@@ -7,7 +7,7 @@ from inference.hplm.plot import VECTORS_FILE
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.messages import InferRequest
 from inference.queueing.transport import QueueFull, RequestQueue
-from inference.serving.pace import LoopTiming
+from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import request_for
 from tests.integration.inference.worker.desk import Desk

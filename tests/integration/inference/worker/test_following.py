@@ -14,8 +14,8 @@ from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
 from inference.serving import catalogue
 from inference.serving.engine_loop import EngineLoop
+from inference.serving.loop_timing import LoopTiming
 from inference.serving.lower_layers import Chains
-from inference.serving.pace import LoopTiming
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk

@@ -151,6 +151,14 @@ def test_each_batch_has_its_share_of_the_threads(desk: Desk, world: TinyWorld) -
     assert threads == [1] * len(SHORT_TEXTS)
 
 
+def test_a_lone_request_has_all_threads(desk: Desk, world: TinyWorld) -> None:
+    threads = list[int]()
+    before_each_batch(desk, world, lambda _: threads.append(torch.get_num_threads()))
+    for text in SHORT_TEXTS:
+        desk.ask(request_for(world.hplms[0], text))
+    assert threads == [2] * len(SHORT_TEXTS)
+
+
 def test_the_next_batch_is_begun_when_one_comes_to_its_end(desk: Desk, world: TinyWorld) -> None:
     """Its fragments are looked up while both still compute."""
     trace, begun = desk.catalogue.pipeline.trace, threading.Event()

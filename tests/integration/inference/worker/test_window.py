@@ -12,7 +12,7 @@ from inference.engine.batcher import BatchLimits
 from inference.queueing import keys
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.environment import WorkerSettings
-from inference.serving.pace import LoopTiming
+from inference.serving.loop_timing import LoopTiming
 from tests.integration.inference.queueing.requests import depth, replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk

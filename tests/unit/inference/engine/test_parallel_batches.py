@@ -91,6 +91,18 @@ def test_each_has_its_share_of_the_threads_and_nobody_else_has_less(
     pipeline.close()
 
 
+def test_one_that_is_alone_has_all_threads_and_its_successor_its_share_again(
+    shared_world: EngineWorld, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipeline, seen = Pipeline(Pipelining(parallel_batches=2)), list[int]()
+    executor = shared_world.executor(pipeline=pipeline)
+    watched(executor, monkeypatch, lambda: seen.append(torch.get_num_threads()))
+    for alone in (True, False, True, False):
+        assert answered(executor, executor.begin([shared_world.row(0, "the river")], alone=alone))
+    assert seen == [threads, threads // 2] * 2
+    pipeline.close()
+
+
 def test_what_a_row_took_is_told_as_if_it_had_had_the_whole_processor(
     shared_world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
