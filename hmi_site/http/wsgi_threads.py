@@ -31,7 +31,7 @@ from hmi_site.http.request_body import (
     too_large_error,
     truncated_error,
 )
-from inference.api.hang_ups import ON_HANG_UP
+from inference.api.submitter import ON_HANG_UP
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import release_database
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec.structs import asdict
 
+from inference.api.codecs import outputs_of
 from inference.api.prepared_request import PreparedRequest
-from inference.api.tokens import outputs_of
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput

@@ -1,19 +1,24 @@
-"""The text codec of each model, from the artifacts of its root and its version, which never change."""
+"""The text codec of each model, and its encodings and outputs as messages carry them."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 from django.conf import settings
 
 from inference.errors import HplmError
+from inference.queueing.messages import SequenceOutput, TokenSequence
 from inference.text.codec import TextCodec
-from inference.text.results import OutputNames
-from inference.text.tokenization import TextTokenizer
+from inference.text.encodings import EncodedInput, outputs_at
+from inference.text.results import OutputNames, Outputs
+from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from versiontree.artifact_store import ArtifactStore
 
 KEPT_S: Final = 86_400.0
+"""Artifacts never change."""
 
 
 def text_codec(*, root: str, version: str, embed: bool) -> TextCodec:
@@ -30,3 +35,28 @@ def text_codec(*, root: str, version: str, embed: bool) -> TextCodec:
     except HplmError as error:
         raise HmiError(ErrorCode.INFERENCE_FAILED, error.message) from error
     return TextCodec(tokenizer, names)
+
+
+def token_sequences(encoded: Iterable[EncodedInput], *, task: str) -> tuple[TokenSequence, ...]:
+    """One for each encoding of each input, in their order."""
+    return tuple(_sequence(encoding, task) for each in encoded for encoding in each.encodings)
+
+
+def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
+    """What came of each sequence. Raises ValueError for what is no list of numbers."""
+    return [
+        Outputs(
+            np.frombuffer(output.values, "<f4"),
+            np.frombuffer(output.levels, np.uint8) if output.levels else None,
+        )
+        for output in received
+    ]
+
+
+def _sequence(encoding: Encoding, task: str) -> TokenSequence:
+    asked = outputs_at(task, encoding)
+    return TokenSequence(
+        ids=encoding.ids.astype("<i4").tobytes(),
+        types=encoding.types.astype(np.uint8).tobytes() if encoding.types.any() else b"",
+        outputs_at=None if asked is None else asked.astype("<i4").tobytes(),
+    )

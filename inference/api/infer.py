@@ -9,10 +9,9 @@ from structlog.contextvars import bind_contextvars
 
 from inference.api.answers import answer_of, failure_of
 from inference.api.client import gateway, reaching_the_queue
-from inference.api.hang_ups import cancel_on_hang_up
 from inference.api.prepared_request import PreparedRequest
 from inference.api.rates.spending import refund, spend
-from inference.api.submitter import submitter
+from inference.api.submitter import ON_HANG_UP, submitter
 from inference.number_format import format_seconds
 from inference.queueing.log_fields import reply_fields
 from inference.queueing.messages import InferReply
@@ -36,7 +35,8 @@ def infer(asked: PreparedRequest, *, environ: Mapping[str, Any] | None = None) -
     reply, is_answer = None, False
     try:
         with submitter().submit(asked) as submission:
-            cancel_on_hang_up(environ or {}, submission.hang_up)
+            if environ and (watch := environ.get(ON_HANG_UP)):
+                watch(submission.hang_up)
             reply = submission.wait()
         is_answer = reply is None or reply.ok
     finally:

@@ -8,10 +8,9 @@ from typing import Any, Final
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
-from inference.api.codecs import text_codec
+from inference.api.codecs import text_codec, token_sequences
 from inference.api.inputs import GivenInput, check_inputs, fit_inputs
 from inference.api.rates.limits import Limits, limits_of
-from inference.api.tokens import token_sequences
 from inference.api.validation import check_miss_policy, check_reference, check_timeout
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import MissPolicyName, ModelRef, TokenSequence

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, InvalidStateError, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Final
 
@@ -16,7 +15,6 @@ from redis.exceptions import RedisError
 
 from inference.api.admission import no_room
 from inference.api.client import Gateway, gateway, reaching_the_queue
-from inference.api.hang_ups import hung_up
 from inference.api.prepared_request import PreparedRequest
 from inference.api.validation import REQUEST_ID_HEADER
 from inference.queueing.messages import InferReply, InferRequest
@@ -29,6 +27,9 @@ log = logging.getLogger(__name__)
 AT_ONCE: Final = 64
 CANCELLING_THREADS: Final = 2
 CLOSE_S: Final = 5.0
+ON_HANG_UP: Final = "hmi.on_hang_up"
+"""Where a server that can tell puts, into the WSGI environment, a function that takes what is to be called if
+the caller hangs up before the answer."""
 
 
 class Submission:
@@ -87,7 +88,7 @@ class Submission:
             self._reply.set_result(reply)
 
     def _take_back(self) -> None:
-        self._later.submit(hung_up, partial(_cancel, self.message), self.asked.request_id)
+        self._later.submit(_take_back, self.message, self.asked.request_id)
 
 
 class Submitter:
@@ -192,10 +193,17 @@ class Submitter:
             return error
 
 
-def _cancel(message: InferRequest) -> bool:
-    """Cancel exactly this request, and not what was asked by the same name since."""
-    with reaching_the_queue():
-        return gateway().client.queue.cancel(message.tenant, message.call, request=message.id)
+def _take_back(message: InferRequest, request_id: str) -> None:
+    """Cancel exactly this request, and not what was asked by the same name since; and say in the log whether
+    it was in time."""
+    whose = {"request_id": request_id}
+    try:
+        with reaching_the_queue():
+            cancelled = gateway().client.queue.cancel(message.tenant, message.call, request=message.id)
+    except HmiError as error:
+        log.warning("the caller hung up, and the request goes on: %s", error, extra=whose)
+    else:
+        log.info("the caller hung up %s", "while waiting" if cancelled else "too late", extra=whose)
 
 
 _lock = threading.Lock()

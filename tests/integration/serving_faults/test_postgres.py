@@ -5,7 +5,7 @@ import uuid
 
 import pytest
 
-from inference.api.tokens import outputs_of, token_sequences
+from inference.api.codecs import outputs_of, token_sequences
 from inference.queueing import keys
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue

@@ -11,7 +11,7 @@ from django.http import HttpResponse
 
 from hmi_site.http.body_limits import BODY_ERROR, BodyPermit
 from hmi_site.http.wsgi_threads import Message, ThreadedWsgiApp
-from inference.api.hang_ups import ON_HANG_UP
+from inference.api.submitter import ON_HANG_UP
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import SMALL_BODY_BYTES
 
