@@ -14,7 +14,8 @@ from tenants.accounts.authentication import api_key_from
 from tenants.base.errors import HmiError
 from tenants.base.scope import empty_scope, platform_scope, tenant_scope
 from tenants.base.upload_concurrency import release_database
-from versiontree.tree.models import Hplm
+from versiontree.tree.models import Version
+from versiontree.tree.models.version import VersionState
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ TIMEOUT_S = 10.0
 
 
 def warm_up() -> None:
-    """Look up an unknown API key, a model and the serving state. Errors are only logged."""
+    """Look up an unknown API key, a model of each root and the serving state. Errors are only logged."""
     # In a thread, like requests: the caller may be an event loop.
     thread = Thread(target=_run, name="warm-up", daemon=True)
     thread.start()
@@ -34,7 +35,7 @@ def _run() -> None:
     try:
         with empty_scope():
             api_key_from(UNKNOWN_KEY)
-        _look_up_a_model()
+        _prepare_a_request_for_each_root()
         gateway().look_if_stale()
         submitter()
     except (DatabaseError, RedisError, OSError) as error:
@@ -43,9 +44,12 @@ def _run() -> None:
         release_database()
 
 
-def _look_up_a_model() -> None:
+def _prepare_a_request_for_each_root() -> None:
+    """Which reads the root's tokenizer."""
     with platform_scope():
-        hplm = Hplm.unscoped.filter(deleted_at=None).select_related("tenant").first()
-    if hplm is not None:
-        with tenant_scope(hplm.tenant), suppress(HmiError):  # it may not be ready
+        living = Version.unscoped.filter(state=VersionState.READY, hplm__deleted_at=None)
+        newest = living.order_by("root_id", "-pk").distinct("root_id").select_related("hplm__tenant")
+        hplms = [version.hplm for version in newest if version.hplm is not None]
+    for hplm in hplms:
+        with tenant_scope(hplm.tenant), suppress(HmiError):  # it may have no default version
             prepare_request(tenant=hplm.tenant, reference=hplm.name, inputs=["Is it warm?"])

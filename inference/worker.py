@@ -80,11 +80,11 @@ class Worker:
         )
         # A connection of its own: a thread flushes the counts while the loop serves.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
-        self._server = EngineLoop(
+        self._loop = EngineLoop(
             self._consumer,
             self._catalogue,
             limits=settings.limits,
-            pace=settings.pace,
+            timing=settings.timing,
             misses=self._misses,
             metrics=self._metrics,
         )
@@ -105,7 +105,7 @@ class Worker:
             freeze_loaded_objects()
             self._announce(heart, stop)
             with self._misses, closing(self._catalogue.pipeline):
-                self._server.run(stop)
+                self._loop.run(stop)
             self._leave()
 
     def drain(self) -> None:
@@ -125,8 +125,8 @@ class Worker:
 
         return {
             worker_commands.TRACE: self._trace,
-            worker_commands.DRAIN: command(self._server.paused.set),
-            worker_commands.RESUME: command(self._server.paused.clear),
+            worker_commands.DRAIN: command(self._loop.paused.set),
+            worker_commands.RESUME: command(self._loop.paused.clear),
             worker_commands.REFRESH: command(self._catalogue.reread),
         }
 
@@ -148,7 +148,7 @@ class Worker:
         # A connection of its own: the other may block for seconds while it reconnects.
         redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
         stuck_s = self._settings.stuck_s
-        watch = Watchdog(lambda: self._server.iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
+        watch = Watchdog(lambda: self._loop.iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
 
         def end() -> None:
             log.critical("the loop has been stuck for %g s; the process exits to be restarted", stuck_s)
@@ -176,7 +176,7 @@ class Worker:
         return GaugeValues(
             resident_hplms=len(cache),
             resident_bytes=cache.used_bytes,
-            backlog_rows=self._server.backlog_rows,
+            backlog_rows=self._loop.backlog_rows,
             slot_mismatches=self._catalogue.counters.slot_mismatches,
         )
 
@@ -185,9 +185,9 @@ class Worker:
         return json.dumps(trace, separators=(",", ":")).encode()
 
     def _reported_state(self) -> State:
-        if self._state != "ready" or not self._server.paused.is_set():
+        if self._state != "ready" or not self._loop.paused.is_set():
             return self._state
-        return "drained" if self._server.is_drained else "draining"
+        return "drained" if self._loop.is_drained else "draining"
 
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
@@ -202,8 +202,8 @@ class Worker:
             root_digests=tuple(root.digest for root in served),
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms),
-            last_batch_at=self._server.last_batch_at,
-            last_error=self._server.last_error or catalogue.last_error,
+            last_batch_at=self._loop.last_batch_at,
+            last_error=self._loop.last_error or catalogue.last_error,
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
@@ -211,11 +211,11 @@ class Worker:
             resident_bytes=catalogue.cache.used_bytes,
             pinned=len(catalogue.manifest.pinned_hplms()),
             pinned_resident=catalogue.pinned_resident,
-            waiting=self._server.backlog_rows,
+            waiting=self._loop.backlog_rows,
             host_bytes=host_bytes(),
             device_used_bytes=device_used,
             device_total_bytes=device_total,
-            recently=self._server.recent.told(),
+            recently=self._loop.recent.told(),
         ).encode()
 
 

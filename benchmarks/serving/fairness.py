@@ -91,7 +91,7 @@ class Desk:
         )
         self._redis.set(keys.worker("desk"), b"{}")
         consumer = RequestConsumer(self._redis, "desk")
-        self.server = EngineLoop(consumer, self.catalogue, limits=BatchLimits(), pace=LoopTiming())
+        self.server = EngineLoop(consumer, self.catalogue, limits=BatchLimits(), timing=LoopTiming())
         self.catalogue.refresh()
 
     def serve(self, arrivals: Sequence[Arrival], *, places: int = PLACES) -> list[InferReply]:

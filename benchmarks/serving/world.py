@@ -115,7 +115,7 @@ class World:
         self._phrases = np.random.default_rng(1).integers(1000, VOCAB, (PHRASES, PHRASE))
 
     @cached_property
-    def half(self) -> LowerLayers:
+    def lower_layers(self) -> LowerLayers:
         """The lower half: the table alone."""
         chain = PlotChain([PlotTable.open(self._table())])
         composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
@@ -124,7 +124,7 @@ class World:
     def executor(self, pipeline: Pipeline, *, cache_bytes: int, slab: Path | None = None) -> Executor:
         """An engine that loads models from their files on demand, and keeps them in memory or in a folder."""
         cache = HplmCache(self.load, Slabs(slab, self.dtype, budget_bytes=cache_bytes))
-        return Executor(self.root, _OneHalf(self.half), cache, pipeline=pipeline)
+        return Executor(self.root, _OneChain(self.lower_layers), cache, pipeline=pipeline)
 
     def load(self, model: ModelIdentity) -> PackedHplm:
         """From its files, as the inference worker does after comparing their checksums."""
@@ -201,10 +201,10 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class _OneHalf:
+class _OneChain:
     only: LowerLayers
 
-    def half(self, chain: str, *, computing: bool) -> LowerLayers:
+    def for_chain(self, chain: str, *, computing: bool) -> LowerLayers:
         del chain, computing
         return self.only
 

@@ -17,11 +17,13 @@ from hmi_site.direct.answers import DirectAnswer
 from hmi_site.direct.plain import PlainCall, plain
 from hmi_site.http.errors import internal_error
 from hmi_site.http.request_body import BODY, DISCONNECT, receive_body
-from inference.api.infer import conclude
+from inference.api.infer import conclude, is_free
 from inference.api.prepared_request import PreparedRequest
 from inference.api.rates.local_buckets import Limit
-from inference.api.rates.spending import refund, shares, spend
+from inference.api.rates.spending import local_buckets, refund, spend
 from inference.api.submitter import Submission, submitter
+from inference.queueing.log_fields import reply_fields
+from inference.queueing.messages import InferReply
 from tenants.base.errors import HmiError
 from tenants.base.scope import empty_scope
 from tenants.base.ttl_cache import CacheMiss, cached_only
@@ -34,6 +36,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
+LONG_TOKENS: Final = 4096
+"""Composing the answer to more than these takes milliseconds, which an event loop has not."""
 MOST_LOOK_UPS: Final = 8
 """At a time, those that wait for a thread among them."""
 
@@ -77,23 +81,32 @@ class Direct:
             return False
         answer.limits = [*asked.limits.requests, *asked.limits.tokens]
         caller = asyncio.create_task(_hang_up(receive))
-        is_answer = False
+        failure: BaseException | None = None
         try:
             with submitter().submit(asked) as submission:
                 self._watch(caller, submission)
                 reply = await submission.reply()
-            is_answer = reply is None or reply.ok
-            answer.result(conclude(asked, reply))
+            await self._conclude(asked, reply, answer)
         except HmiError as error:
+            failure = error
             answer.refusal(error)
-        except Exception:
+        except Exception as error:
+            failure = error
             log.exception("an infer request failed")
             answer.refusal(internal_error())
         finally:
             caller.cancel()
-            if counted and not is_answer:
+            if counted and failure is not None and is_free(failure):
                 refund(asked.limits.tokens, asked.tokens)
         return True
+
+    async def _conclude(self, asked: PreparedRequest, reply: InferReply | None, answer: DirectAnswer) -> None:
+        if asked.tokens <= LONG_TOKENS:
+            answer.result(conclude(asked, reply))
+            return
+        if reply is not None:
+            bind_contextvars(**reply_fields(reply))  # what the thread binds is not seen here
+        answer.result(await self._in_thread(conclude, asked, reply))
 
     async def _asked(self, call: PlainCall, body: bytes, request_id: str) -> PreparedRequest | None:
         try:
@@ -125,7 +138,7 @@ class Direct:
     async def _spend(self, limits: Sequence[Limit], amount: int) -> bool:
         if not limits:
             return False
-        return shares().spend_in_hand(limits, amount) or await self._in_thread(spend, limits, amount)
+        return local_buckets().spend_in_hand(limits, amount) or await self._in_thread(spend, limits, amount)
 
     def _watch(self, caller: "asyncio.Task[None]", submission: Submission) -> None:
         def react(caller: "asyncio.Task[None]") -> None:

@@ -11,6 +11,8 @@ from django.http.request import split_domain_port, validate_host
 from hmi_site.http.request_log import INFER_PATH
 from inference.api.parsers import parse_json
 from inference.api.prepared_request import PreparedRequest, prepare_request
+from inference.api.rates.limits import limits_of
+from inference.api.rates.spending import local_buckets
 from inference.api.validation import parse_call, usable_request_id
 from tenants.accounts.authentication import api_key_cached
 from tenants.accounts.models import Scope
@@ -18,7 +20,7 @@ from tenants.accounts.permissions import require_scope
 from tenants.base.scope import tenant_scope
 
 MOST_BYTES: Final = 256 * 1024
-"""Of a body: reading more, and explaining each token, would keep the event loop from others."""
+"""Of a body: reading more would keep the event loop from others."""
 ANYTHING: Final = {b"", b"*/*", b"application/json"}
 """What a caller may accept who gets JSON."""
 BEARER: Final = b"bearer"
@@ -41,6 +43,9 @@ class PlainCall:
         if key is None:
             return None
         require_scope(key, Scope.INFER)
+        limits = limits_of(key.tenant, key)
+        if any(local_buckets().standing(limit).left < 1 for limit in [*limits.requests, *limits.tokens]):
+            return None
         call = parse_call(parse_json(body), timeout_header=self.timeout)
         if call.miss_policy is not None or call.explain:
             return None

@@ -19,6 +19,7 @@ from tenants.base.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 SEEN_FOR_S = 0.25
+JUST_NOW_S = 0.01
 
 
 class Gateway:
@@ -45,6 +46,8 @@ class Gateway:
         try:
             admit(asking, self.standing)
         except HmiError:
+            if time.monotonic() - self._looked_at < JUST_NOW_S:
+                raise
             # What was so a moment ago refuses nobody.
             admit(asking, self._look())
 

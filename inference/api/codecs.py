@@ -1,6 +1,8 @@
 """The text codec of each model, and its encodings and outputs as messages carry them."""
 
-from collections.abc import Iterable
+import logging
+import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -10,14 +12,16 @@ from django.conf import settings
 from inference.errors import HplmError
 from inference.queueing.messages import SequenceOutput, TokenSequence
 from inference.text.codec import TextCodec
-from inference.text.encodings import EncodedInput, outputs_at
+from inference.text.encodings import EncodedInput, InferInput, outputs_at
 from inference.text.results import OutputNames, Outputs
 from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from versiontree.artifact_store import ArtifactStore
 
-KEPT_S: Final = 86_400.0
+log = logging.getLogger(__name__)
+
+KEPT_S: Final = math.inf
 """Artifacts never change."""
 
 
@@ -35,6 +39,18 @@ def text_codec(*, root: str, version: str, embed: bool) -> TextCodec:
     except HplmError as error:
         raise HmiError(ErrorCode.INFERENCE_FAILED, error.message) from error
     return TextCodec(tokenizer, names)
+
+
+def encode(codec: TextCodec, inputs: Sequence[InferInput]) -> tuple[EncodedInput, ...]:
+    """The inputs as token ids. Raises HmiError: what `TextCodec.encode` raises, or ``inference_failed`` for a
+    text that breaks the tokenizer."""
+    try:
+        return codec.encode(inputs)
+    except HplmError as error:
+        raise HmiError(ErrorCode(error.code), error.message, param="inputs") from error
+    except Exception as error:
+        log.exception("Inputs cannot be tokenised")
+        raise HmiError(ErrorCode.INFERENCE_FAILED, "The inputs cannot be tokenised.") from error
 
 
 def token_sequences(encoded: Iterable[EncodedInput], *, task: str) -> tuple[TokenSequence, ...]:

@@ -32,17 +32,22 @@ def infer(asked: PreparedRequest, *, environ: Mapping[str, Any] | None = None) -
     """
     release_database()
     counted = spend(asked.limits.tokens, asked.tokens)
-    reply, is_answer = None, False
     try:
         with submitter().submit(asked) as submission:
             if environ and (watch := environ.get(ON_HANG_UP)):
                 watch(submission.hang_up)
             reply = submission.wait()
-        is_answer = reply is None or reply.ok
-    finally:
-        if counted and not is_answer:
+        return conclude(asked, reply)
+    except BaseException as error:
+        if counted and is_free(error):
             refund(asked.limits.tokens, asked.tokens)
-    return conclude(asked, reply)
+        raise
+
+
+def is_free(error: BaseException) -> bool:
+    """Whether the tokens of a request that ended so are given back: those of all but what ran out of time,
+    which may have been computed."""
+    return not (isinstance(error, HmiError) and error.code is ErrorCode.DEADLINE_EXCEEDED)
 
 
 def conclude(asked: PreparedRequest, reply: InferReply | None) -> dict[str, Any]:
@@ -53,11 +58,14 @@ def conclude(asked: PreparedRequest, reply: InferReply | None) -> dict[str, Any]
         message = f"There was no answer within {format_seconds(asked.asking.seconds)}."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
-    failure = failure_of(reply, asked=asked.model, sequences=len(asked.sequences))
-    _count(asked, reply, failed=failure is not None)
-    if failure is not None:
-        raise failure
-    return answer_of(asked, reply)
+    answer = None
+    try:
+        if (failure := failure_of(reply, asked=asked.model, sequences=len(asked.sequences))) is not None:
+            raise failure
+        answer = answer_of(asked, reply)
+    finally:
+        _count(asked, reply, failed=answer is None)
+    return answer
 
 
 def cancel(*, tenant: Tenant, request_id: str) -> bool:

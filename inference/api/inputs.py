@@ -31,7 +31,7 @@ def check_inputs(value: object) -> tuple[GivenInput, ...]:
 
 
 def fit_inputs(given: Sequence[GivenInput], *, task: str, pairs: bool) -> tuple[InferInput, ...]:
-    """The inputs as the worker reads them, once each has exactly the texts that the model was trained on."""
+    """The inputs as the tokenizer reads them, each with exactly the texts that the model was trained on."""
     of_task = TEXTS if pairs else TEXTS[:1]
     wanted = QUESTION if task == QUESTION_ANSWERING else of_task
     return tuple(_fit(index, one, wanted) for index, one in enumerate(given))

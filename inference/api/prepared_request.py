@@ -8,7 +8,7 @@ from typing import Any, Final
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
-from inference.api.codecs import text_codec, token_sequences
+from inference.api.codecs import encode, text_codec, token_sequences
 from inference.api.inputs import GivenInput, check_inputs, fit_inputs
 from inference.api.rates.limits import Limits, limits_of
 from inference.api.validation import check_miss_policy, check_reference, check_timeout
@@ -98,7 +98,7 @@ def prepare_request(
     if sum(map(_characters, texts)) > LONG_CHARACTERS:
         require_thread("long texts")
     codec = text_codec(root=resolved.root_digest, version=resolved.digest, embed=embed)
-    encoded = codec.encode(texts)
+    encoded = encode(codec, texts)
     asked = PreparedRequest(
         request_id,
         tenant,

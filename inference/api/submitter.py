@@ -41,7 +41,7 @@ class Submission:
         self._later = later
         self._seconds = asked.asking.seconds + GRACE_S
         self._reply: Future[InferReply] = Future()
-        self._accepted = self._unwanted = False
+        self.accepted = self._unwanted = False
 
     def wait(self) -> InferReply | None:
         """The reply, None when nothing came back in time. Raises HmiError when nothing was accepted."""
@@ -58,12 +58,17 @@ class Submission:
         except TimeoutError:
             self._unwanted = True
             return None
+        except asyncio.CancelledError:
+            self._unwanted = True
+            if self.accepted:
+                self._take_back()
+            raise
 
     def hang_up(self) -> None:
         """Nobody waits for it any more. For any thread, and returns at once."""
         if not self._reply.done():
             self._unwanted = True
-            if self._accepted:
+            if self.accepted:
                 self._take_back()
 
     @property
@@ -73,7 +78,7 @@ class Submission:
 
     def accept(self) -> None:
         """The workers have it."""
-        self._accepted = True
+        self.accepted = True
         if self._unwanted:  # until now nobody could have found it
             self._take_back()
 
@@ -88,7 +93,8 @@ class Submission:
             self._reply.set_result(reply)
 
     def _take_back(self) -> None:
-        self._later.submit(_take_back, self.message, self.asked.request_id)
+        with suppress(RuntimeError):  # the process ends
+            self._later.submit(_take_back, self.message, self.asked.request_id)
 
 
 class Submitter:
@@ -125,7 +131,7 @@ class Submitter:
                 self._submit([one for one in together if self._is_wanted(one)])
             except Exception:
                 log.exception("infer requests could not be submitted")
-                for one in together:
+                for one in (one for one in together if not one.accepted):
                     one.refuse(HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has it."))
 
     def _waiting(self) -> list[Submission]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from redis.exceptions import RedisError
 
 from inference.api.answers import failure_of, results_of
-from inference.api.codecs import token_sequences
+from inference.api.codecs import encode, token_sequences
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient, NoReply
@@ -27,6 +27,9 @@ RETRY_INTERVAL_S: Final = 0.5
 MAX_CRASHING_INPUTS: Final = 3
 """After this many inputs have stopped inference workers, the batch is given up."""
 RETRYABLE_CODES: Final = frozenset({CANCELLED, ErrorCode.DEADLINE_EXCEEDED.value})
+SPLIT_CODES: Final = frozenset({ErrorCode.INFERENCE_FAILED, ErrorCode.TOO_MANY_INPUTS})
+"""Some of the inputs may do alone."""
+UNPUBLISHED_CODES: Final = frozenset({ErrorCode.NOT_FOUND.value, ErrorCode.MODEL_NOT_READY.value})
 InputResult = dict[str, Any] | HmiError
 """The model's prediction for one input, or the error that its line gets."""
 
@@ -86,24 +89,27 @@ class BatchInferClient:
                 self._client.queue.cancel(self._model.tenant, name)
 
     def _infer(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
-        encoded = self._codec.encode(inputs)
+        try:
+            return self._infer_together(name, inputs)
+        except HmiError as failure:
+            if failure.code is ErrorCode.MODEL_NOT_READY:
+                raise
+            if failure.message == STOPPED_WORKERS:
+                return self._infer_one_by_one(name, inputs, failure)
+            if failure.code in SPLIT_CODES and len(inputs) > 1:
+                half = len(inputs) // 2
+                return self._infer(f"{name}a", inputs[:half]) + self._infer(f"{name}b", inputs[half:])
+            return InferenceResults([failure] * len(inputs))
+
+    def _infer_together(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
+        """Raises HmiError where any of them is at fault."""
+        encoded = encode(self._codec, inputs)
         sequences = token_sequences(encoded, task=self._codec.task)
         reply = self._reply(name, sequences)
-        failure = failure_of(reply, asked=self._model, sequences=len(sequences))
-        if failure is None:
-            try:
-                results = results_of(self._codec, encoded, reply)
-                return InferenceResults([*results], sum(map(len, sequences)), reply.timings_ms.busy)
-            except HmiError as error:
-                failure = error
-        if failure.code is ErrorCode.MODEL_NOT_READY:
+        if (failure := failure_of(reply, asked=self._model, sequences=len(sequences))) is not None:
             raise failure
-        if failure.message == STOPPED_WORKERS:
-            return self._infer_one_by_one(name, inputs, failure)
-        if failure.code is ErrorCode.INFERENCE_FAILED and len(inputs) > 1:
-            half = len(inputs) // 2
-            return self._infer(f"{name}a", inputs[:half]) + self._infer(f"{name}b", inputs[half:])
-        return InferenceResults([failure] * len(inputs))
+        results: list[InputResult] = [*results_of(self._codec, encoded, reply)]
+        return InferenceResults(results, sum(map(len, sequences)), reply.timings_ms.busy)
 
     def _infer_one_by_one(
         self, name: str, inputs: tuple[InferInput, ...], failure: HmiError
@@ -135,7 +141,7 @@ class BatchInferClient:
             while not self._cancelled.is_set():
                 reply = self._try(call, sequences)
                 code = reply.error.code if reply and reply.error else ""
-                unknown = code == ErrorCode.NOT_FOUND and time.monotonic() < published
+                unknown = code in UNPUBLISHED_CODES and time.monotonic() < published
                 if reply and code not in RETRYABLE_CODES and not unknown:
                     return reply
                 self._cancelled.wait(RETRY_INTERVAL_S)

@@ -46,14 +46,14 @@ class Counters:
 
 
 class Executor:
-    """Runs batches of one root. ``halves`` is asked when a batch begins: the caller may add to it and take
-    away. Every batch that was begun must be finished, by the thread that began it. ``costs`` is what its
+    """Runs batches of one root. ``lower_layers`` is asked when a batch begins: the caller may add to it and
+    take away. Every batch that was begun must be finished, by the thread that began it. ``costs`` is what its
     batches take, for whoever puts them together."""
 
     def __init__(
         self,
         root: Root,
-        halves: LowerLayersSource,
+        lower_layers: LowerLayersSource,
         cache: HplmCache,
         counters: Counters | None = None,
         pipeline: Pipeline | None = None,
@@ -64,10 +64,10 @@ class Executor:
         self.counters = counters or Counters()
         self.costs = StepCosts()
         self._timing = NextBatchTiming(config.upper)
-        self._halves = halves
+        self._lower_layers = lower_layers
         self._pipeline = pipeline or Pipeline(SYNCHRONISED)
         shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
-        self._desk = AdapterLoader(cache, shape, root.upper.device, self._pipeline)
+        self._adapter_loader = AdapterLoader(cache, shape, root.upper.device, self._pipeline)
 
     @property
     def parallel_batches(self) -> int:
@@ -95,9 +95,9 @@ class Executor:
         number, own, given_up = self._pipeline.number(), list(rows), Event()
 
         def fetch() -> Adapters:
-            return self._desk.fetch(number, own, given_up.is_set)
+            return self._adapter_loader.fetch(number, own, given_up.is_set)
 
-        looked_up = self._pipeline.retrieve(number, retrieval(own, self._halves))
+        looked_up = self._pipeline.retrieve(number, retrieval(own, self._lower_layers))
         fetched = self._pipeline.acquire(number, fetch, Adapters.bring_layers)
 
         def compute() -> BatchResult | None:
@@ -148,7 +148,7 @@ class Executor:
 
     def _let_go(self, batch: InFlightBatch) -> None:
         with suppress(Exception):  # what could not be had holds nothing
-            self._desk.release(batch.adapters.result().value.leases)
+            self._adapter_loader.release(batch.adapters.result().value.leases)
 
     def _guarded(self, batch: InFlightBatch) -> list[Outcome] | None:
         """What came of the batch, None where it was given up. What fails fails alone: rows without a model at
@@ -179,8 +179,8 @@ class Executor:
         if not rows:
             return []
         number = self._pipeline.number()
-        looked_up = Stage(retrieval(rows, self._halves), None)
-        fetched = Stage(lambda: self._desk.fetch(number, rows), None, Adapters.bring_layers)
+        looked_up = Stage(retrieval(rows, self._lower_layers), None)
+        fetched = Stage(lambda: self._adapter_loader.fetch(number, rows), None, Adapters.bring_layers)
         computing = Stage(lambda: self._run(number, rows, looked_up, fetched, BatchCallbacks()), None)
         return self._guarded(InFlightBatch(number, rows, looked_up, fetched, computing, Event())) or []
 

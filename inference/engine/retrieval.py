@@ -11,17 +11,19 @@ from inference.hplm.plot_lookup import HitCounts, LookupResult, LowerLayers, loo
 class LowerLayersSource(Protocol):
     """What the engine is given to look up and compute with."""
 
-    def half(self, chain: str, *, computing: bool) -> LowerLayers:
+    def for_chain(self, chain: str, *, computing: bool) -> LowerLayers:
         """The lower half behind a chain; with the means to compute what it lacks where they are wanted and
         can be had. KeyError for an unknown chain."""
 
 
-def retrieval(rows: Sequence[Row], halves: LowerLayersSource) -> Callable[[], LookupResult]:
+def retrieval(rows: Sequence[Row], lower_layers: LowerLayersSource) -> Callable[[], LookupResult]:
     """What looks the rows' fragments up, once per chain. The lower halves are chosen now, by the thread that
     knows what is served; the looking up may be another's. It raises what choosing them raised."""
     computing = {row.chain for row in rows if row.misses.policy is not MissPolicy.FALLBACK}
     try:
-        found = {row.chain: halves.half(row.chain, computing=row.chain in computing) for row in rows}
+        found = {
+            row.chain: lower_layers.for_chain(row.chain, computing=row.chain in computing) for row in rows
+        }
     except Exception as error:  # noqa: BLE001 - of one row's chain: the batch is to fail, not the caller
         failure = error
 

@@ -22,14 +22,17 @@ from inference.queueing.messages import (
     ModelRef,
     TokenSequence,
 )
-from inference.queueing.transport import RequestQueue
+from inference.queueing.transport import NO_MODEL, RequestQueue
 
 log = logging.getLogger(__name__)
 
 BLOCK_MS = 1000
 GRACE_S = 2.0
 READ_KEPT = 256
-"""So many replies that were read stay in the stream at most."""
+"""So many replies that were read stay in the stream at most,"""
+READ_BYTES_KEPT = 1 << 20
+"""and so many bytes of them."""
+AT_ONCE = 64
 WAKE = b"wake"
 """The field of an entry that is no reply, and has the reader look whether it is to stop."""
 
@@ -73,19 +76,20 @@ class ReplyReader:
         self._redis.delete(self.stream)
 
     def _run(self) -> None:
-        position, read = b"0-0", 0
+        position, read, read_bytes = b"0-0", 0, 0
         while not self._stop.is_set():
             try:
-                streams: Any = self._redis.xread({self.stream: position}, block=BLOCK_MS)
+                streams: Any = self._redis.xread({self.stream: position}, count=AT_ONCE, block=BLOCK_MS)
                 for _, entries in streams or ():
                     for entry_id, fields in entries:
+                        payload = fields.get(keys.FIELD.encode(), b"")
                         if WAKE not in fields:
-                            self._deliver(fields.get(keys.FIELD.encode(), b""))
+                            self._deliver(payload)
                         position = entry_id
-                        read += 1
-                if read >= READ_KEPT:
+                        read, read_bytes = read + 1, read_bytes + len(payload)
+                if read >= READ_KEPT or read_bytes >= READ_BYTES_KEPT:
                     self._redis.xtrim(self.stream, minid=position, approximate=False)
-                    read = 0
+                    read = read_bytes = 0
             except RedisError as error:
                 log.warning("waiting for replies: %s", error)
                 self._stop.wait(0.5)
@@ -96,7 +100,8 @@ class ReplyReader:
         except MessageError as error:
             own = {"request_id": error.request_id}
             log.error("unreadable reply %s: %s", error.request_id, error, extra=own)
-            return
+            message = "the reply could not be read"
+            reply = InferReply.failure(error.request_id, NO_MODEL, "inference_failed", message)
         with self._lock:
             on_reply = self._expected.get(reply.id)
         if on_reply is not None:

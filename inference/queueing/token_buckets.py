@@ -40,7 +40,7 @@ return found
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TakeRequest:
     """What is wanted of one bucket, which holds ``full`` and is full again after a minute."""
 
     bucket: str
@@ -68,7 +68,7 @@ def connect_briefly(url: str) -> Redis:
     )
 
 
-def take(redis: Redis, wishes: Sequence[Wish]) -> list[Grant]:
+def take(redis: Redis, wishes: Sequence[TakeRequest]) -> list[Grant]:
     """What each wish is granted, in one step. Raises RedisError."""
     given: list[Argument] = []
     for wish in wishes:

@@ -104,7 +104,7 @@ class Catalogue:
         self.counters = Counters()
         self.pipeline = pipeline or Pipeline(SYNCHRONISED)
         self._checksums = Checksums()
-        self.halves = ServedLowerLayers(
+        self.lower_layers = ServedLowerLayers(
             device=device,
             dtype=dtype,
             lower_bytes=lower_bytes,
@@ -122,6 +122,7 @@ class Catalogue:
         self._ahead_s = ahead_s
         self._failure = ""
         self._again_at = math.inf
+        self._threads = torch.get_num_threads()
 
     @property
     def manifest(self) -> Manifest:
@@ -136,7 +137,7 @@ class Catalogue:
     @property
     def last_error(self) -> str:
         """What could not be loaded last, "" when all is well."""
-        return self._failure or self._now.error or self.halves.lowers.last_error
+        return self._failure or self._now.error or self.lower_layers.lowers.last_error
 
     @property
     def pinned_resident(self) -> int:
@@ -201,9 +202,11 @@ class Catalogue:
             Row(policy, ids, np.zeros_like(ids), identity_of(hplm), route.chain, MissHandling(policy))
             for policy in (self.misses.policy, MissPolicy.FALLBACK)
         ]
-        executor = Executor(route.executor.root, self.halves, self.cache, pipeline=self.pipeline)
+        executor = Executor(route.executor.root, self.lower_layers, self.cache, pipeline=self.pipeline)
         for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:
             executor.finish(flight)
+        for _ in range(executor.parallel_batches):
+            executor.finish(executor.begin(rows, alone=True))
 
     def _bring(self) -> None:
         """Have the models of a new revision loaded beside what is served."""
@@ -218,7 +221,7 @@ class Catalogue:
         for hplm in self.manifest.pinned_hplms():
             self._load_unless_held(hplm)
         if self.misses.policy is not MissPolicy.FALLBACK:
-            self.halves.bring(until)
+            self.lower_layers.bring(until)
         for hplm in self.manifest.hplms.values():
             if time.monotonic() >= until or not self.cache.is_roomy:
                 return
@@ -243,7 +246,7 @@ class Catalogue:
         if revision is None:
             return False
         self._now, self._failure = revision, ""
-        self.halves.swap(revision.chains)
+        self.lower_layers.swap(revision.chains)
         self.cache.pin(revision.manifest.pinned)
         self._bring_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
@@ -252,11 +255,12 @@ class Catalogue:
 
     def _prepare(self) -> Revision | None:
         """The next revision, in memory; None when there is none after all."""
+        torch.set_num_threads(self._threads)  # of this thread, whatever those that compute have just now
         manifest, now = self._watcher.current(), self._now
         if manifest is now.manifest or not manifest.revision:  # before the first, nothing was retired
             return None
         roots, bad_root = follow(now.roots, manifest.roots, lambda root: self._load_root(manifest, root))
-        chains = self.halves.prepare(manifest, roots)
+        chains = self.lower_layers.prepare(manifest, roots)
         executors, unfit = follow(now.executors, roots, lambda root: self._start(roots[root]))
         self._forget(manifest)
         return Revision(manifest, roots, executors, chains, bad_root or chains.error or unfit)
@@ -274,7 +278,7 @@ class Catalogue:
         """Where rows for ``model`` go; NotServedError when it is unknown, removed or cannot be served."""
         served = self._served(model)
         executor, chain = self.executors.get(served.root), chain_name(served)
-        if executor is None or chain not in self.halves:
+        if executor is None or chain not in self.lower_layers:
             raise NotServedError("inference_failed", f"the root or a PLOT of {model} cannot be loaded")
         return Route(executor, chain, served)
 
@@ -304,13 +308,13 @@ class Catalogue:
 
     def _hot_bytes(self, roots: Iterable[RootConfig]) -> int:
         """What rows of tables may take of the device, beside everything else that is to lie there."""
-        halves = self.halves
-        free = free_bytes(self.device) + halves.hot.bytes + halves.lowers.used_bytes
+        lower = self.lower_layers
+        free = free_bytes(self.device) + lower.hot.bytes + lower.lowers.used_bytes
         return left_for_rows(
             self._device_bytes or free,
             roots,
             limits=self._limits,
-            lower_bytes=halves.lowers.budget_bytes,
+            lower_bytes=lower.lowers.budget_bytes,
             number_bytes=self.dtype.itemsize,
         )
 
@@ -324,7 +328,7 @@ class Catalogue:
         return Root.load(folder, self.device, self.dtype)
 
     def _start(self, root: Root) -> Executor:
-        executor = Executor(root, self.halves, self.cache, self.counters, self.pipeline)
+        executor = Executor(root, self.lower_layers, self.cache, self.counters, self.pipeline)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
         return executor
 

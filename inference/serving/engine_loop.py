@@ -42,7 +42,7 @@ class EngineLoop:
         catalogue: Catalogue,
         *,
         limits: BatchLimits,
-        pace: LoopTiming,
+        timing: LoopTiming,
         misses: MissCounter | None = None,
         metrics: WorkerMetrics | None = None,
         clock: Callable[[], float] = time.time,
@@ -54,7 +54,7 @@ class EngineLoop:
         self._consumer = consumer
         self.recent = Recent(catalogue.pipeline.trace)
         self._catalogue = catalogue
-        self._limits, self._pace = limits, pace
+        self._limits, self._timing = limits, timing
         self._clock = clock
         self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._backlog = Backlog(shares=self._shares)
@@ -113,16 +113,16 @@ class EngineLoop:
             except RedisError as error:
                 log.warning("the queue cannot be reached: %s", error)
                 self._lost = str(error)
-                if stop.wait(self._pace.lost_wait_s):
+                if stop.wait(self._timing.lost_wait_s):
                     return
 
     def _rest(self, stop: threading.Event) -> None:
         """Wait a little where nothing is taken in: for the revision that has what was asked for, or for
         orders."""
         if self._early:
-            time.sleep(self._pace.idle_wait_s)
+            time.sleep(self._timing.idle_wait_s)
         else:
-            stop.wait(self._pace.idle_wait_s)
+            stop.wait(self._timing.idle_wait_s)
 
     def step(self, *, taking: bool = True) -> bool:
         """Receive, admit, schedule, run, reply, once; False when there was nothing to do. Raises redis errors
@@ -153,7 +153,7 @@ class EngineLoop:
         self._claim()
         if not self._runner:
             waiting = self._backlog or self._background
-            self._receive(0.0 if waiting else self._pace.idle_wait_s)
+            self._receive(0.0 if waiting else self._timing.idle_wait_s)
         self._claim_background()
         self._reply()
 
@@ -165,7 +165,7 @@ class EngineLoop:
             return
         entries = self._consumer.claim_abandoned(1)
         if not entries:
-            self._next_claim = time.monotonic() + self._pace.claim_every_s
+            self._next_claim = time.monotonic() + self._timing.claim_every_s
             for late in self._consumer.overdue_elsewhere(self._clock()):
                 self._outbox.answer(late, expiry(late))
         self._serve_claimed(entries)
@@ -176,7 +176,7 @@ class EngineLoop:
             return
         entries = self._consumer.claim_abandoned(1, background=True)
         if not entries:
-            self._next_claim_behind = time.monotonic() + self._pace.claim_every_s
+            self._next_claim_behind = time.monotonic() + self._timing.claim_every_s
         self._serve_claimed(entries)
 
     def _serve_claimed(self, entries: list[Entry]) -> None:
@@ -214,7 +214,7 @@ class EngineLoop:
             self._admit_all(self._consumer.read_background(), self._background)
 
     def _room(self) -> int:
-        return self._pace.backlog_rows - len(self._backlog)
+        return self._timing.backlog_rows - len(self._backlog)
 
     def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
         self._catalogue.keep_up()  # a request may name what was published while it was waited for
@@ -249,7 +249,7 @@ class EngineLoop:
         nothing, but in the metrics."""
         if time.monotonic() < self._next_drop:
             return
-        self._next_drop = time.monotonic() + self._pace.drop_every_s
+        self._next_drop = time.monotonic() + self._timing.drop_every_s
         for ticket in self._outbox.among(self._consumer.answered()):
             self._outbox.reply_to(ticket, cancellation(ticket.entry))
         self._backlog.drop_done()

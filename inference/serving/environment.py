@@ -48,7 +48,7 @@ class WorkerSettings:
     device: str
     dtype: str
     limits: BatchLimits
-    pace: LoopTiming
+    timing: LoopTiming
     cache_bytes: int
     slab: SlabRoom | None
     lower_bytes: int
@@ -74,7 +74,7 @@ class WorkerSettings:
             device=env.get("HMI_DEVICE") or "auto",
             dtype=env.get("HMI_DTYPE") or "auto",
             limits=limits,
-            pace=LoopTiming(
+            timing=LoopTiming(
                 backlog_rows=BACKLOG_BATCHES * limits.rows,
             ),
             cache_bytes=HPLM_CACHE_BYTES,

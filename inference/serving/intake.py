@@ -1,5 +1,6 @@
 """From a delivered request to rows: refuse what is late, unknown, or no sequence of this root's tokens."""
 
+import logging
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,13 @@ from inference.errors import HplmError
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.number_format import format_seconds
 from inference.queueing.consumer import Entry
+from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply, InferRequest, TokenSequence
 from inference.queueing.transport import CANCELLED
 from inference.serving.catalogue import Catalogue, NotServedError, Route
 from inference.serving.ticket import Ticket
+
+log = logging.getLogger(__name__)
 
 
 def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply | None:
@@ -28,6 +32,10 @@ def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply
         if isinstance(error, NotServedError) and catalogue.is_behind:
             return None
         return InferReply.failure(request.id, request.model, error.code, error.message)
+    except Exception:  # whatever it is, it must not end the loop
+        log.exception("request %s cannot be taken in", request.id, extra=whose(request))
+        message = "the request cannot be taken in"
+        return InferReply.failure(request.id, request.model, "inference_failed", message)
 
 
 def expiry(entry: Entry) -> InferReply:
@@ -52,7 +60,8 @@ def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:
     if request.miss_policy is not None:
         misses = replace(misses, policy=MissPolicy(request.miss_policy))
     if request.root != route.served.root:
-        raise HplmError("model_not_ready", f"{model} has another root than the one its tokens were read for")
+        message = f"{model} has another root than the one its tokens were read for"
+        raise NotServedError("model_not_ready", message)
     rows = [
         _row(str(index), sequence, request, model, route, misses)
         for index, sequence in enumerate(request.sequences)

@@ -1,4 +1,4 @@
-"""The lower halves of everything that is served: chains of tables, and the lower layers behind them."""
+"""What stands for the lower layers of what is served: chains of tables, and the layers behind them."""
 
 import logging
 import time
@@ -124,7 +124,7 @@ class ServedLowerLayers:
             self._local(now, link.lower, Use(), wait=True)
             self._full(now, link.root, Use(), wait=True)
 
-    def half(self, chain: str, *, computing: bool) -> LowerLayers:
+    def for_chain(self, chain: str, *, computing: bool) -> LowerLayers:
         """The lower half behind the chain, with what computes where it is wanted, loaded, and there is room
         for it. KeyError for an unknown chain."""
         now = self._now

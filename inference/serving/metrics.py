@@ -121,8 +121,8 @@ class _Now(Collector):
 
 
 def places_of(manifest: Callable[[], Manifest]) -> Callable[[str], Place]:
-    """From a chain's name (see ``halves.chain_name``) to the names of its root and of what its nearest table
-    belongs to. What has just gone is named by its digest."""
+    """From a chain's name (see ``lower_layers.chain_name``) to the names of its root and of what its nearest
+    table belongs to. What has just gone is named by its digest."""
 
     def place(chain: str) -> Place:
         root, _, nearest, *_ = chain.split(":")

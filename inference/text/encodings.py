@@ -14,6 +14,8 @@ from inference.text.tokenization import Encoding, TextTokenizer
 WINDOWS: Final = 64
 """Windows read of one context at most: about 20,000 tokens where 512 fit."""
 CHARACTERS_PER_TOKEN: Final = 16
+MAX_TOKENS: Final = 1 << 17
+"""Tokens of one request at most: windows of many long contexts are more than a process should hold."""
 NO_TASK: Final = ""
 """A text is read as it is, whatever the model was trained for: an embedding is asked for."""
 
@@ -40,9 +42,9 @@ def encode_inputs(
     inputs: Sequence[InferInput], tokenizer: TextTokenizer, *, task: str
 ) -> tuple[EncodedInput, ...]:
     """Encode inputs as the task was trained. HplmError: missing_field (a question without a context),
-    invalid_encoding."""
+    invalid_encoding, too_many_inputs (more than MAX_TOKENS tokens)."""
     if task == QUESTION_ANSWERING:
-        return tuple(_encode_windows(given, tokenizer) for given in inputs)
+        return _encode_contexts(inputs, tokenizer)
     if all(given.text_pair is None for given in inputs):
         encodings = tokenizer.encode_all([given.text for given in inputs])
     else:
@@ -57,6 +59,17 @@ def outputs_at(task: str, encoding: Encoding) -> NDArray[np.int64] | None:
     """The positions of the tokens whose outputs the prediction reads: of tagging, the first of each word.
     None: all there are."""
     return np.flatnonzero(encoding.word_starts) if task == TAGGING else None
+
+
+def _encode_contexts(inputs: Sequence[InferInput], tokenizer: TextTokenizer) -> tuple[EncodedInput, ...]:
+    found, tokens = [], 0
+    for given in inputs:
+        found.append(_encode_windows(given, tokenizer))
+        tokens += sum(map(len, found[-1].encodings))
+        if tokens > MAX_TOKENS and len(inputs) > 1:
+            message = f"The contexts have more than {MAX_TOKENS:,} tokens together; send fewer inputs."
+            raise HplmError("too_many_inputs", message)
+    return tuple(found)
 
 
 def _encode_windows(given: InferInput, tokenizer: TextTokenizer) -> EncodedInput:

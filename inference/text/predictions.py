@@ -158,13 +158,13 @@ class AnswerPrediction:
 
 
 Prediction = ClassPrediction | LabelSetPrediction | ValuePrediction | TagPrediction | AnswerPrediction
-Outputs = NDArray[np.floating[Any]]
+Logits = NDArray[np.floating[Any]]
 
 
 def predict(
     task: Task,
     labels: Sequence[str],
-    outputs: Sequence[Outputs],
+    outputs: Sequence[Logits],
     encodings: Sequence[Encoding],
     text: str,
     pair: str | None = None,
@@ -190,7 +190,7 @@ def predict(
 
 
 def label_set_prediction(
-    labels: Sequence[str], logits: Outputs, threshold: float = DEFAULT_THRESHOLD
+    labels: Sequence[str], logits: Logits, threshold: float = DEFAULT_THRESHOLD
 ) -> LabelSetPrediction:
     """Sigmoid of logits [C]; labels with a score of at least `threshold` are predicted."""
     scores = [float(score) for score in 1 / (1 + np.exp(-logits.astype(np.float64).clip(-500, 500)))]
@@ -199,7 +199,7 @@ def label_set_prediction(
 
 
 def answer_prediction(
-    outputs: Sequence[Outputs], encodings: Sequence[Encoding], context: str
+    outputs: Sequence[Logits], encodings: Sequence[Encoding], context: str
 ) -> AnswerPrediction:
     """The best span over all windows, from their logits [T, 2] of starts and ends.
 
@@ -214,20 +214,21 @@ def answer_prediction(
     return AnswerPrediction(context[start:end], start, end, score)
 
 
-def _best_span(logits: Outputs, encoding: Encoding) -> tuple[float, float, int, int]:
+def _best_span(logits: Logits, encoding: Encoding) -> tuple[float, float, int, int]:
     """(margin over no answer, probability, first token, last token) of the best span of a window."""
     inside = np.flatnonzero(encoding.sequence == 1)
     scores = logits.astype(np.float64)
     if not len(inside):
         return -np.inf, 0.0, 0, 0
-    sums = scores[inside, 0][:, None] + scores[inside, 1][None, :]
-    lengths = np.arange(len(inside))[None, :] - np.arange(len(inside))[:, None]
-    sums[(lengths < 0) | (lengths >= MAX_ANSWER_TOKENS)] = -np.inf
-    first, last = (int(at) for at in np.unravel_index(int(sums.argmax()), sums.shape))
+    longest = min(MAX_ANSWER_TOKENS, len(inside))
+    # [N, longest]: the sum of each first token and the token so many places after it.
+    ends = np.append(scores[inside, 1], np.full(longest - 1, -np.inf))
+    sums = scores[inside, 0][:, None] + np.lib.stride_tricks.sliding_window_view(ends, longest)
+    first, further = (int(at) for at in np.unravel_index(int(sums.argmax()), sums.shape))
     no_answer = scores[0, 0] + scores[0, 1]
     every = np.append(sums[np.isfinite(sums)], no_answer)
-    score = float(np.exp(sums[first, last] - every.max()) / np.exp(every - every.max()).sum())
-    return float(sums[first, last] - no_answer), score, int(inside[first]), int(inside[last])
+    score = float(np.exp(sums[first, further] - every.max()) / np.exp(every - every.max()).sum())
+    return float(sums[first, further] - no_answer), score, int(inside[first]), int(inside[first + further])
 
 
 def class_prediction(labels: Sequence[str], logits: NDArray[np.floating[Any]]) -> ClassPrediction:

@@ -73,14 +73,18 @@ class WordTokenCache:
         return table.tokens(numbers, words, [len(parts) for parts in words_of])
 
     def _add(self, words: Sequence[str]) -> "_Table | None":
-        """A table with all these words. None if they are too many for one."""
-        with self._lock:
+        """A table with all these words. None if they are too many for one, or another thread adds some."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
             for table in (self._table, _Table()):
                 unknown = sorted({word for word in words if word not in table.known})
                 if table.add(unknown, self._encode):
                     self._table = table
                     return table
-        return None
+            return None
+        finally:
+            self._lock.release()
 
 
 class _Table:

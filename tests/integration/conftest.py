@@ -45,7 +45,7 @@ def redis(redis_url: str) -> Iterator[Redis]:
 def patient_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits by the minute that wait for a Valkey which stalls: in the product nothing counts meanwhile."""
     monkeypatch.setattr(token_buckets, "PATIENCE_S", 30.0)
-    monkeypatch.setattr(spending, "_shares", None)
+    monkeypatch.setattr(spending, "_local_buckets", None)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 
 from inference.api.rates.limits import TOKENS
 from inference.api.rates.local_buckets import BucketState, Limit
-from inference.api.rates.spending import shares
+from inference.api.rates.spending import local_buckets
 from inference.number_format import format_number
 
 TOLD = "_rate_limits"
@@ -40,7 +40,7 @@ def rate_headers(limits: Sequence[Limit]) -> dict[str, str]:
 
 
 def _told(kind: str, limits: Iterable[Limit]) -> dict[str, str]:
-    standings = [shares().standing(limit) for limit in limits]
+    standings = [local_buckets().standing(limit) for limit in limits]
     if not standings:
         return {}
     nearest: BucketState = min(standings, key=lambda standing: standing.left)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from redis import Redis
 from redis.exceptions import RedisError
 
-from inference.queueing.token_buckets import Grant, Wish, take
+from inference.queueing.token_buckets import Grant, TakeRequest, take
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class BucketState:
     reset_s: float
 
 
-class UsedUp(Exception):
+class LimitExceeded(Exception):
     """There is not enough left of a limit; in ``wait_s`` seconds there will be."""
 
     def __init__(self, limit: Limit, wait_s: float) -> None:
@@ -56,7 +56,7 @@ class UsedUp(Exception):
 
 
 @dataclass(slots=True)
-class Share:
+class LocalBucket:
     """What is in hand of one bucket (less than nothing: overdrawn), and what was left in it when asked."""
 
     limit: Limit
@@ -70,17 +70,17 @@ class Share:
         return min(self.limit.per_minute, self.hand + self.left + since * self.limit.per_minute / 60)
 
 
-class Shares:
+class LocalBuckets:
     """Those of one process, for any number of threads; ``clock`` tells seconds."""
 
     def __init__(self, redis: Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis, self._clock = redis, clock
         self._lock = threading.Lock()
-        self._shares: OrderedDict[str, Share] = OrderedDict()
+        self._shares: OrderedDict[str, LocalBucket] = OrderedDict()
         self._away_until = float("-inf")
 
     def spend(self, limits: Sequence[Limit], amount: int, *, next_to: Sequence[Limit] = ()) -> bool:
-        """Take so much of each limit, or of none; whether it was counted. Raises UsedUp.
+        """Take so much of each limit, or of none; whether it was counted. Raises LimitExceeded.
 
         More than a limit allows in a minute is taken when all of that is there, and the rest is owed. Where
         Valkey has to be asked, some of the limits ``next_to`` these is taken in hand by the way.
@@ -106,7 +106,7 @@ class Shares:
             _receive([*short, *also], grants, now)
             for share, grant in zip(short, grants, strict=False):
                 if not grant.taken:
-                    raise UsedUp(share.limit, _wait_s(share, amount, now))
+                    raise LimitExceeded(share.limit, _wait_s(share, amount, now))
             _subtract(shares, amount)
         self._pay(limits)
         return True
@@ -150,10 +150,10 @@ class Shares:
             left = share.in_sight(self._clock())
         return BucketState(limit, max(0, int(left)), 60 * (limit.per_minute - left) / limit.per_minute)
 
-    def _share(self, limit: Limit) -> Share:
+    def _share(self, limit: Limit) -> LocalBucket:
         share = self._shares.get(limit.bucket)
         if share is None:
-            share = self._shares[limit.bucket] = Share(limit)
+            share = self._shares[limit.bucket] = LocalBucket(limit)
             if len(self._shares) > MOST_SHARES:
                 self._shares.popitem(last=False)
         elif share.limit != limit:
@@ -161,10 +161,10 @@ class Shares:
         self._shares.move_to_end(limit.bucket)
         return share
 
-    def _is_short(self, share: Share, amount: int, now: float) -> bool:
+    def _is_short(self, share: LocalBucket, amount: int, now: float) -> bool:
         return share.hand < _least(share, amount) or now - share.heard_at > HEARD_FOR_S
 
-    def _ask(self, wishes: Sequence[Wish]) -> list[Grant] | None:
+    def _ask(self, wishes: Sequence[TakeRequest]) -> list[Grant] | None:
         """None where nobody answers."""
         try:
             grants = take(self._redis, wishes) if wishes else []
@@ -179,39 +179,39 @@ class Shares:
         return grants
 
 
-def _least(share: Share, amount: int) -> int:
+def _least(share: LocalBucket, amount: int) -> int:
     return min(amount, share.limit.per_minute)
 
 
-def _wish(share: Share, amount: int) -> Wish:
+def _wish(share: LocalBucket, amount: int) -> TakeRequest:
     """All that is in hand goes back with it; meanwhile others who need some ask for themselves."""
     full, least = share.limit.per_minute, _least(share, amount)
     back, share.hand = share.hand, 0.0
-    return Wish(share.limit.bucket, full, back, least, max(least, full // IN_HAND))
+    return TakeRequest(share.limit.bucket, full, back, least, max(least, full // IN_HAND))
 
 
-def _receive(shares: Sequence[Share], grants: Sequence[Grant], now: float) -> None:
+def _receive(shares: Sequence[LocalBucket], grants: Sequence[Grant], now: float) -> None:
     for share, grant in zip(shares, grants, strict=True):
         share.hand, share.left, share.heard_at = share.hand + grant.taken, grant.left, now
 
 
-def _subtract(shares: Sequence[Share], amount: int) -> None:
+def _subtract(shares: Sequence[LocalBucket], amount: int) -> None:
     for share in shares:
         share.hand -= amount
 
 
-def _give_back(shares: Sequence[Share], wishes: Sequence[Wish]) -> None:
+def _give_back(shares: Sequence[LocalBucket], wishes: Sequence[TakeRequest]) -> None:
     for share, wish in zip(shares, wishes, strict=True):
         share.hand += wish.back
 
 
-def _refuse_early(share: Share, amount: int, now: float) -> None:
+def _refuse_early(share: LocalBucket, amount: int, now: float) -> None:
     """Whoever goes on asking after a refusal is refused without a question: others can only have taken."""
     known = now - share.heard_at <= HEARD_FOR_S
     if known and share.in_sight(now) < _least(share, amount):
-        raise UsedUp(share.limit, _wait_s(share, amount, now))
+        raise LimitExceeded(share.limit, _wait_s(share, amount, now))
 
 
-def _wait_s(share: Share, amount: int, now: float) -> float:
+def _wait_s(share: LocalBucket, amount: int, now: float) -> float:
     missing = _least(share, amount) - share.in_sight(now)
     return max(0.0, 60 * missing / share.limit.per_minute)

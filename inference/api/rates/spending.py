@@ -7,23 +7,23 @@ from collections.abc import Sequence
 
 from django.conf import settings
 
-from inference.api.rates.local_buckets import Limit, Shares, UsedUp
+from inference.api.rates.local_buckets import Limit, LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
 from tenants.base.errors import ErrorCode, HmiError
 
 _lock = threading.Lock()
-_shares: Shares | None = None
+_local_buckets: LocalBuckets | None = None
 _made_for: tuple[int, str] | None = None
 
 
-def shares() -> Shares:
+def local_buckets() -> LocalBuckets:
     """This process's, made on first use: its connections would not survive the fork of a web server."""
-    global _shares, _made_for
+    global _local_buckets, _made_for
     with _lock:
         wanted = os.getpid(), settings.REDIS_URL
-        if _shares is None or _made_for != wanted:
-            _shares, _made_for = Shares(connect_briefly(settings.REDIS_URL)), wanted
-        return _shares
+        if _local_buckets is None or _made_for != wanted:
+            _local_buckets, _made_for = LocalBuckets(connect_briefly(settings.REDIS_URL)), wanted
+        return _local_buckets
 
 
 def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] = ()) -> bool:
@@ -32,8 +32,8 @@ def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] 
     if not limits:
         return False
     try:
-        return shares().spend(limits, amount, next_to=next_to)
-    except UsedUp as refusal:
+        return local_buckets().spend(limits, amount, next_to=next_to)
+    except LimitExceeded as refusal:
         limit, wait = refusal.limit, max(1, math.ceil(refusal.wait_s))
         raise HmiError(
             ErrorCode.RATE_LIMITED,
@@ -46,4 +46,4 @@ def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] 
 
 def refund(limits: Sequence[Limit], amount: int) -> None:
     """What was counted of a request that came to nothing is free again."""
-    shares().refund(limits, amount)
+    local_buckets().refund(limits, amount)

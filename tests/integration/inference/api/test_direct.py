@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import get_ident
 from typing import Any
 
 import httpx
@@ -14,6 +15,7 @@ from redis import Redis
 
 from hmi_site.direct.application import Direct
 from hmi_site.http import request_body
+from inference.api import answers, codecs
 from inference.api.client import close_gateway
 from inference.api.submitter import Submission, close_submitter
 from tenants.base.ttl_cache import process_cache
@@ -113,6 +115,33 @@ def test_the_database_is_asked_once_a_moment(loop: Loop, monkeypatch: pytest.Mon
     assert [status for status, _ in loop.ask(BODY, BODY, BODY)] == [200] * 3
     process_cache().clear()
     assert loop.ask(BODY) == [(599, None)]  # whatever went wrong, the view says what
+
+
+@pytest.mark.usefixtures("worker")
+def test_long_texts_are_tokenised_and_answered_beside_the_event_loop(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = {"model": "mood", "inputs": ["a " * 150] * 80}
+    assert loop.ask(BODY)[0][0] == 200
+    on_loop, threads = get_ident(), set[int]()
+    encode, answer_of = codecs.encode, answers.answer_of
+
+    def noted(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            threads.add(get_ident())
+            return real(*given)
+
+        return call
+
+    monkeypatch.setattr("inference.api.prepared_request.encode", noted(encode))
+    monkeypatch.setattr("inference.api.infer.answer_of", noted(answer_of))
+    [(status, answer)] = loop.ask(body)
+    assert (status, len(answer["results"]), loop.handed_on) == (200, 80, [])
+    assert threads
+    assert on_loop not in threads
+    threads.clear()
+    assert loop.ask(BODY)[0][0] == 200
+    assert threads == {on_loop}
 
 
 @pytest.mark.parametrize(

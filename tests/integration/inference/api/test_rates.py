@@ -17,7 +17,7 @@ def left(answer: Any) -> int:
 
 
 @pytest.mark.usefixtures("worker")
-def test_tokens_count_as_they_were_read_not_as_they_were_guessed(ask: Ask, settings: Settings) -> None:
+def test_tokens_count_as_they_are_read(ask: Ask, settings: Settings) -> None:
     settings.HMI_RATE_TOKENS = 100_000
     long = " ".join([TEXT] * 300)  # beyond what the root reads
     for inputs in ([TEXT], [long], [TEXT] * 5):

@@ -1,11 +1,15 @@
 """What the API makes of what an inference worker says."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from pytest_django import Settings
 
 from inference.api.answer_headers import answer_headers
 from inference.api.answers import failure_of, hit_ratio, results_of
+from inference.api.codecs import text_codec
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
 from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
@@ -13,7 +17,8 @@ from inference.text.results import OutputNames
 from inference.text.tasks import CLASSIFICATION
 from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HmiError
-from tests.unit.tiny import tiny_tokenizer
+from tenants.base.ttl_cache import process_cache
+from tests.unit.tiny import tiny_root, tiny_tokenizer
 
 MODEL = ModelRef("acme", "mood", 3, "d" * 64)
 OUTPUT = SequenceOutput(np.array([1.0, 0.0], "<f4").tobytes())
@@ -62,6 +67,21 @@ def test_the_hit_ratio_is_of_the_fragments_and_left_out_where_there_are_none(
 
 def test_an_answer_with_a_result_missing_is_an_error() -> None:
     assert failure_of(GOOD, asked=MODEL, sequences=2) is not None
+
+
+@pytest.mark.parametrize("kind", ["root", "hplm"])
+def test_a_model_whose_artifacts_are_damaged_fails_with_a_typed_error(
+    kind: str, tmp_path: Path, settings: Settings
+) -> None:
+    settings.HMI_ARTIFACT_ROOT = tmp_path
+    process_cache().clear()
+    root, version = "a" * 64, "b" * 64
+    if kind == "hplm":
+        tiny_root(tmp_path / "checkpoint").save(tmp_path / "root" / root[:2] / root)
+    with pytest.raises(HmiError, match="tokenizer" if kind == "root" else "hplm.json") as refusal:
+        text_codec(root=root, version=version, embed=False)
+    assert refusal.value.code == "inference_failed"
+    process_cache().clear()
 
 
 def test_numbers_that_make_no_prediction_are_an_error() -> None:

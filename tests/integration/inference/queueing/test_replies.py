@@ -4,8 +4,10 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
 
 import pytest
+from msgspec import msgpack
 from redis import Redis
 
 from inference.queueing import keys
@@ -54,6 +56,16 @@ def echoing(redis: Redis, redis_url: str) -> Iterator[None]:
     yield
     stop.set()
     thread.join()
+
+
+def test_a_reply_that_cannot_be_read_is_a_failure_at_once(client: InferClient, redis: Redis) -> None:
+    request = client.request(MODEL, (sequence_of("hello"),), root=ROOT, seconds=10)
+    replies: SimpleQueue[InferReply] = SimpleQueue()
+    with client.expecting(request, replies.put):
+        redis.xadd(request.reply_to, {keys.FIELD: msgpack.encode({"v": 1, "id": request.id})})
+        reply = replies.get(timeout=30)
+    assert reply.error is not None
+    assert reply.error.code == "inference_failed"
 
 
 def test_many_threads_each_get_their_own_answer(client: InferClient, echoing: None) -> None:

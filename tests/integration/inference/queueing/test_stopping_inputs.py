@@ -1,7 +1,7 @@
 """A batch's request that stops workers: the inputs that do it fail alone, and only so many workers stop."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from inference.queueing.replies import InferClient
 from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
 from inference.text.results import OutputNames
-from inference.text.tokenization import TextTokenizer
+from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.base.errors import HmiError
 from tests.integration.inference.queueing.requests import ROOT, a_worker, answered, crash
 from tests.unit.tiny import tiny_tokenizer
@@ -103,6 +103,22 @@ def test_only_the_input_that_stops_workers_has_no_answer(
     ]
     assert victims.stopped == 2 * MAX_DELIVERIES  # for the request, and for the one line
     assert said(batch_client.infer(5, inputs("copper"))) == ["copper"]
+
+
+def test_only_an_input_that_breaks_the_tokenizer_has_no_answer(
+    batch_client: BatchInferClient, victims: Victims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode_all = TextTokenizer.encode_all
+
+    def breaks(tokenizer: TextTokenizer, texts: Sequence[str]) -> list[Encoding]:
+        if "copper" in texts:
+            raise RuntimeError("as a library may")
+        return encode_all(tokenizer, texts)
+
+    monkeypatch.setattr(TextTokenizer, "encode_all", breaks)
+    answers = batch_client.infer(1, inputs("river", "copper", "stone"))
+    assert said(answers) == ["river", "!", "stone"]
+    assert victims.stopped == 0
 
 
 def test_after_so_many_of_them_no_more_workers_are_risked(

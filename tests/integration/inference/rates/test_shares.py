@@ -1,4 +1,4 @@
-"""Limits by the minute, shared by processes: each `Shares` stands for one, on the real Valkey."""
+"""Limits by the minute, shared by processes: each `LocalBuckets` stands for one, on the real Valkey."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from inference.api.rates.local_buckets import AWAY_FOR_S, HEARD_FOR_S, Limit, Shares, UsedUp
+from inference.api.rates.local_buckets import AWAY_FOR_S, HEARD_FOR_S, Limit, LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
 from tests.processes import wait_until
 from tests.services import OwnValkey
@@ -31,13 +31,13 @@ class Clock:
 
 
 @pytest.fixture
-def process(redis: Redis, redis_url: str, patient_limits: None) -> Iterator[Callable[[], Shares]]:
+def process(redis: Redis, redis_url: str, patient_limits: None) -> Iterator[Callable[[], LocalBuckets]]:
     """Makes one more process."""
     clients: list[Redis] = []
 
-    def make() -> Shares:
+    def make() -> LocalBuckets:
         clients.append(connect_briefly(redis_url))
-        return Shares(clients[-1])
+        return LocalBuckets(clients[-1])
 
     yield make
     for client in clients:
@@ -48,11 +48,11 @@ def limit(per_minute: int, whom: str = "tenant", what: str = "requests") -> Limi
     return Limit(f"{whom}:1:{what}", whom, what, per_minute)
 
 
-def may(shares: Shares, *limits: Limit, amount: int = 1) -> bool:
+def may(shares: LocalBuckets, *limits: Limit, amount: int = 1) -> bool:
     """Whether so much was let through."""
     try:
         shares.spend(limits, amount)
-    except UsedUp:
+    except LimitExceeded:
         return False
     return True
 
@@ -64,7 +64,7 @@ def questions(redis: Redis) -> int:
 
 
 def test_many_threads_of_many_processes_get_what_the_limit_allows_and_no_more(
-    process: Callable[[], Shares],
+    process: Callable[[], LocalBuckets],
 ) -> None:
     processes, begun = [process() for _ in range(3)], time.monotonic()
     with ThreadPoolExecutor(24) as pool:
@@ -79,7 +79,7 @@ def test_many_threads_of_many_processes_get_what_the_limit_allows_and_no_more(
     acts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000), st.booleans()), max_size=40),
 )
 def test_whatever_is_asked_by_whom_and_given_back_the_sum_stays_within_the_limit(
-    process: Callable[[], Shares], redis: Redis, per_minute: int, acts: list[tuple[int, int, bool]]
+    process: Callable[[], LocalBuckets], redis: Redis, per_minute: int, acts: list[tuple[int, int, bool]]
 ) -> None:
     redis.flushall()
     processes, begun = [process() for _ in range(3)], time.monotonic()
@@ -96,17 +96,17 @@ def test_whatever_is_asked_by_whom_and_given_back_the_sum_stays_within_the_limit
     assert spent - sum(last) <= per_minute + flowed + 1
 
 
-def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[[], Shares]) -> None:
+def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[[], LocalBuckets]) -> None:
     shares, wide, narrow = process(), limit(100), limit(2, whom="key")
     assert [may(shares, wide, narrow) for _ in range(4)] == [True, True, False, False]
     assert 98 <= shares.standing(wide).left < 100
-    with pytest.raises(UsedUp) as refusal:
+    with pytest.raises(LimitExceeded) as refusal:
         shares.spend([wide, narrow], 1)
     assert refusal.value.limit == narrow
     assert 10 < refusal.value.wait_s <= 30  # for one of two a minute
 
 
-def test_what_came_to_nothing_is_given_back(process: Callable[[], Shares]) -> None:
+def test_what_came_to_nothing_is_given_back(process: Callable[[], LocalBuckets]) -> None:
     shares, tokens = process(), limit(1000, what="tokens")
     shares.spend([tokens], 900)
     shares.refund([tokens], 900)
@@ -115,7 +115,7 @@ def test_what_came_to_nothing_is_given_back(process: Callable[[], Shares]) -> No
 
 
 def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
-    process: Callable[[], Shares],
+    process: Callable[[], LocalBuckets],
 ) -> None:
     here, there, tokens = process(), process(), limit(100, what="tokens")
     assert may(here, tokens, amount=5000)
@@ -124,13 +124,13 @@ def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
     assert not may(there, tokens)
 
 
-def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], Shares]) -> None:
+def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], LocalBuckets]) -> None:
     shares = process()
     assert [may(shares, limit(2)) for _ in range(3)] == [True, True, False]
     wait_until(lambda: may(shares, limit(6000)))  # it fills from where it stood
 
 
-def test_few_of_many_requests_ask_valkey(process: Callable[[], Shares], redis: Redis) -> None:
+def test_few_of_many_requests_ask_valkey(process: Callable[[], LocalBuckets], redis: Redis) -> None:
     shares, before = process(), questions(redis)
     for _ in range(3000):
         shares.spend([limit(60_000)], 1)
@@ -138,7 +138,7 @@ def test_few_of_many_requests_ask_valkey(process: Callable[[], Shares], redis: R
 
 
 def test_whoever_is_refused_does_not_trouble_valkey_again(
-    process: Callable[[], Shares], redis: Redis
+    process: Callable[[], LocalBuckets], redis: Redis
 ) -> None:
     shares = process()
     while may(shares, limit(3)):
@@ -148,10 +148,10 @@ def test_whoever_is_refused_does_not_trouble_valkey_again(
     assert questions(redis) == before
 
 
-def test_what_others_took_is_known_after_a_while(process: Callable[[], Shares], redis_url: str) -> None:
+def test_what_others_took_is_known_after_a_while(process: Callable[[], LocalBuckets], redis_url: str) -> None:
     clock, held = Clock(), limit(60_000)
     with connect_briefly(redis_url) as client:
-        here = Shares(client, clock=clock)
+        here = LocalBuckets(client, clock=clock)
         here.spend([held], 1)
         process().spend([held], 50_000)
         assert here.standing(held).left > 59_000
@@ -161,7 +161,7 @@ def test_what_others_took_is_known_after_a_while(process: Callable[[], Shares], 
 
 
 def test_a_bucket_that_is_full_again_leaves_nothing_behind(
-    process: Callable[[], Shares], redis: Redis
+    process: Callable[[], LocalBuckets], redis: Redis
 ) -> None:
     process().spend([limit(60_000)], 600)
     left_ms = redis.pttl("hmi:allowance:tenant:1:requests")
@@ -173,7 +173,7 @@ def test_without_valkey_there_are_no_limits_and_with_it_there_are_again(
 ) -> None:
     clock, held = Clock(), limit(2)
     with connect_briefly(own_server.url) as client:
-        shares = Shares(client, clock=clock)
+        shares = LocalBuckets(client, clock=clock)
         assert [may(shares, held) for _ in range(3)] == [True, True, False]
         own_server.kill()
         clock.now += HEARD_FOR_S + 1

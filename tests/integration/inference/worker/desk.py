@@ -65,7 +65,7 @@ class Desk:
             self.consumer,
             self.catalogue,
             limits=BatchLimits(rows=rows),
-            pace=LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
+            timing=LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
             misses=self.counter,
             metrics=self.metrics,
             clock=lambda: time.time() + self.late,

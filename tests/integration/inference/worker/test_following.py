@@ -71,7 +71,7 @@ def test_a_new_manifest_is_followed_while_nobody_asks(desk: Desk, world: TinyWor
 def test_a_revision_that_could_not_be_prepared_is_tried_again(
     desk: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare, faults = desk.catalogue.halves.prepare, [MemoryError("for a moment")]
+    prepare, faults = desk.catalogue.lower_layers.prepare, [MemoryError("for a moment")]
 
     def fails_once(*given: Any) -> Chains:
         if faults:
@@ -79,7 +79,7 @@ def test_a_revision_that_could_not_be_prepared_is_tried_again(
         return prepare(*given)
 
     monkeypatch.setattr(catalogue, "AGAIN_AFTER_S", 0.05)
-    monkeypatch.setattr(desk.catalogue.halves, "prepare", fails_once)
+    monkeypatch.setattr(desk.catalogue.lower_layers, "prepare", fails_once)
     world.publish(revision=5)
     wait_until(lambda: desk.server.step() or "for a moment" in desk.catalogue.last_error)
     wait_until(lambda: desk.server.step() or desk.catalogue.manifest.revision == 5)
@@ -116,7 +116,7 @@ def test_requests_for_what_was_just_published_hold_up_nobody_however_many_they_a
     desk: Desk, world: TinyWorld, unread: HeldFile
 ) -> None:
     pace = LoopTiming(idle_wait_s=0.002, backlog_rows=4)
-    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
+    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), timing=pace)
     many = [request_for(of_domain(world), *["the river"] * 3) for _ in range(4)]
     for request in (*many, old := request_for(under_root(world), "the river")):
         desk.queue.submit(request)

@@ -40,7 +40,7 @@ def test_answers_do_not_depend_on_how_many_rows_lie_on_the_device(
     requests = [request_for(hplm, *tiny_texts(3, seed=n)) for n, hplm in enumerate(world.hplms)]
     for request, reply in zip(requests, desk.ask(*requests), strict=True):
         assert_right(world, request, reply)
-    held = desk.catalogue.halves.hot.bytes
+    held = desk.catalogue.lower_layers.hot.bytes
     assert 0.9 * share <= held <= share
 
 

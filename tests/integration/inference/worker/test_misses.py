@@ -96,7 +96,9 @@ def test_each_domain_s_fragments_go_through_its_own_lower_layers(desk: Desk, wor
     requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms]
     desk.ask(*requests)
     wait_until(lambda: all(reply.plot.computed > 0 for reply in desk.ask(*anew(requests))))
-    assert desk.catalogue.halves.lowers.loads == 3  # the root's, the domain's, and those that see whole texts
+    assert (
+        desk.catalogue.lower_layers.lowers.loads == 3
+    )  # the root's, the domain's, and those that see whole texts
 
 
 def test_lower_layers_that_do_not_fit_or_are_damaged_leave_the_tables_answering(
@@ -119,8 +121,8 @@ def bytes_of_all(redis_url: str, world: TinyWorld) -> int:
     """How big the lower layers of the root and both domains are together."""
     desk = Desk(redis_url, world)
     requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]]
-    wait_until(lambda: desk.ask(*anew(requests)) and desk.catalogue.halves.lowers.loads == 3)
-    return desk.catalogue.halves.lowers.used_bytes
+    wait_until(lambda: desk.ask(*anew(requests)) and desk.catalogue.lower_layers.lowers.loads == 3)
+    return desk.catalogue.lower_layers.lowers.used_bytes
 
 
 def test_lower_layers_come_and_go_within_their_budget(
@@ -131,8 +133,8 @@ def test_lower_layers_come_and_go_within_their_budget(
     desk = Desk(redis_url, world, lower_bytes=room, name="other")
     for number in (0, 1, 0, 1):
         wait_until(partial(is_computed, desk, world.hplms[number]))
-        assert desk.catalogue.halves.lowers.used_bytes <= room
-    assert desk.catalogue.halves.lowers.loads > 3
+        assert desk.catalogue.lower_layers.lowers.used_bytes <= room
+    assert desk.catalogue.lower_layers.lowers.loads > 3
 
 
 def test_a_batch_that_wants_more_than_fits_loads_nothing_again_and_says_so(
@@ -141,7 +143,7 @@ def test_a_batch_that_wants_more_than_fits_loads_nothing_again_and_says_so(
     """Room for one of three: of two domains one is computed, the other answered from its tables."""
     room = bytes_of_all(redis_url, world) // 2
     desk = Desk(redis_url, world, lower_bytes=room, misses=MissHandling(MissPolicy.FALLBACK), name="other")
-    held = desk.catalogue.halves.lowers
+    held = desk.catalogue.lower_layers.lowers
     requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms[:2]]
     wait_until(lambda: desk.ask(*anew(requests)) and held.loads == 3)  # once each, to see how big they are
     for turn in range(5):

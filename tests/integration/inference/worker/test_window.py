@@ -24,7 +24,7 @@ def narrow(redis_url: str, world: TinyWorld, *, backlog_rows: int) -> Desk:
     """A desk whose worker sees only so many rows, and computes two at a time."""
     desk = Desk(redis_url, world)
     pace = LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, backlog_rows=backlog_rows)
-    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), pace=pace)
+    desk.server = EngineLoop(desk.consumer, desk.catalogue, limits=BatchLimits(rows=2), timing=pace)
     return desk
 
 
@@ -138,8 +138,8 @@ def test_a_queue_that_fails_while_a_batch_computes_does_not_fail_the_batch(
 
 def test_the_window_is_sixteen_batches() -> None:
     env = {"REDIS_URL": "unix:///x", "HMI_ARTIFACT_ROOT": "/x"}
-    assert WorkerSettings.from_env(env).pace.backlog_rows == 512
-    assert WorkerSettings.from_env(env | {"HMI_BATCH_ROWS": "8"}).pace.backlog_rows == 128
+    assert WorkerSettings.from_env(env).timing.backlog_rows == 512
+    assert WorkerSettings.from_env(env | {"HMI_BATCH_ROWS": "8"}).timing.backlog_rows == 128
 
 
 def test_no_request_waits_for_the_clock_of_the_queues_server(

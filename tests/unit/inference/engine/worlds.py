@@ -38,7 +38,7 @@ class EngineWorld:
         self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
         self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
-        self._halves: dict[str, LowerLayers] = {}
+        self._lower_layers: dict[str, LowerLayers] = {}
 
     def executor(
         self,
@@ -87,10 +87,10 @@ class EngineWorld:
 
     def _half(self, chain: str) -> LowerLayers:
         """The lower half that the reference computes with, read once."""
-        if chain not in self._halves:
+        if chain not in self._lower_layers:
             full = self.tiny.root.checkpoint_lower()
-            self._halves[chain] = LowerLayers(self.chains[chain], self.local(chain), full)
-        return self._halves[chain]
+            self._lower_layers[chain] = LowerLayers(self.chains[chain], self.local(chain), full)
+        return self._lower_layers[chain]
 
     def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
         """Largest difference of each answered row from the reference, relative to the size of what its head
@@ -117,7 +117,7 @@ class TinyHalves:
             self._tables[name] = LowerLayers(chain, composition=parts)
             self._computing[name] = LowerLayers(chain, world.local(name).to(dtype), full, composition=parts)
 
-    def half(self, chain: str, *, computing: bool) -> LowerLayers:
+    def for_chain(self, chain: str, *, computing: bool) -> LowerLayers:
         return (self._computing if computing else self._tables)[chain]
 
 
