@@ -43,6 +43,11 @@ def make_stack(tmp_path: Path, settings: Settings) -> MakeStack:
     return make
 
 
+def once_there(flag: Path, code: str) -> str:
+    """The code, once this file is there."""
+    return f"import os, time\nwhile not os.path.exists({str(flag)!r}): time.sleep(0.01)\n{code}"
+
+
 def python_child(folder: Path, code: str, name: str = "example") -> Child:
     return Child(name=name, command=[sys.executable, "-S", "-c", code], log=folder / f"{name}.log")
 
@@ -141,10 +146,12 @@ def test_a_child_that_dies_again_and_again_ends_the_run_and_is_named(
     monkeypatch.setattr(stack_module, "CHECK_INTERVAL_S", 600.0)  # whoever waits is told at once
     monkeypatch.setattr(supervisor_module, "RESTART_DELAY_S", 0.01)
     monkeypatch.setattr(supervisor_module, "EXIT_WINDOW_S", 600.0)  # a busy machine starts Python slowly
-    child = python_child(tmp_path, f"import time; time.sleep(0.1); {NOISY_END}")
+    started = tmp_path / "started"
+    child = python_child(tmp_path, once_there(started, NOISY_END))
     other = python_child(tmp_path, LASTING, "other")
     stack = make_stack(lambda one: one._start_stage(service(child), service(other)))
     with pytest.raises(ChildError, match=r"(?s)example has ended 5 times.*code 3.*what went wrong"), stack:
+        started.touch()
         stack.wait()
     assert other.exit_code() is not None
 
@@ -153,10 +160,12 @@ def test_ctrl_c_while_a_child_waits_for_its_restart_leaves_nothing(
     make_stack: MakeStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "RESTART_DELAY_S", 600.0)
-    child = python_child(tmp_path, "raise SystemExit(3)")
+    started = tmp_path / "started"
+    child = python_child(tmp_path, once_there(started, "raise SystemExit(3)"))
     other = python_child(tmp_path, LASTING, "other")
     stack = make_stack(lambda one: one._start_stage(service(child), service(other)))
     with stack:
+        started.touch()
         assert stack._supervisor is not None
         looked_after = stack._supervisor._services[0]
         wait_until(lambda: len(looked_after.exits) == 2 and looked_after.restart_at)
