@@ -55,7 +55,7 @@ def conclude(asked: PreparedRequest, reply: InferReply | None) -> dict[str, Any]
     without a reply, or what the reply says."""
     if reply is None:
         _count(asked, None)
-        message = f"There was no answer within {format_seconds(asked.asking.seconds)}."
+        message = f"There was no answer within {format_seconds(asked.admission.seconds)}."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
     answer = None

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 
 from inference.api.admission import check_input_count, check_input_size
 from inference.text.encodings import InferInput
+from inference.text.tasks import QUESTION_ANSWERING
+from inference.text.token_levels import QUESTION, TEXTS
 from tenants.base.errors import ErrorCode, HmiError
 
-QUESTION_ANSWERING = "question_answering"
-TEXTS = ("text", "text_pair")
-QUESTION = ("question", "context")
 FORMS = 'a string, {"text": …, "text_pair": …} or {"question": …, "context": …}'
 
 

@@ -39,7 +39,7 @@ class PreparedRequest:
     codec: TextCodec
     encoded: tuple[EncodedInput, ...]
     sequences: tuple[TokenSequence, ...]
-    asking: AdmissionRequest
+    admission: AdmissionRequest
     limits: Limits
     miss_policy: MissPolicyName | None
     explain: bool
@@ -53,8 +53,8 @@ class PreparedRequest:
     def how(self) -> How:
         """What an `InferClient` is told of it, beyond model and sequences."""
         return {
-            "root": self.asking.root,
-            "seconds": self.asking.seconds,
+            "root": self.admission.root,
+            "seconds": self.admission.seconds,
             "call": self.request_id,
             "miss_policy": self.miss_policy,
             "explain": self.explain,

@@ -39,7 +39,7 @@ class Submission:
         self.asked, self.message = asked, message
         self.made_at = time.monotonic()
         self._later = later
-        self._seconds = asked.asking.seconds + GRACE_S
+        self._seconds = asked.admission.seconds + GRACE_S
         self._reply: Future[InferReply] = Future()
         self.accepted = self._unwanted = False
 
@@ -180,7 +180,7 @@ class Submitter:
 
     def _is_admitted(self, submission: Submission) -> bool:
         try:
-            self._gateway.admit(submission.asked.asking)
+            self._gateway.admit(submission.asked.admission)
         except HmiError as error:
             submission.refuse(error)
             return False
@@ -190,7 +190,7 @@ class Submitter:
         try:
             with reaching_the_queue():
                 if isinstance(outcome, QueueFull):
-                    return no_room(outcome, asked.asking, self._gateway.standing)
+                    return no_room(outcome, asked.admission, self._gateway.standing)
                 if isinstance(outcome, CallOutstanding):
                     message = f"The request {asked.request_id} has no answer yet; choose another id."
                     return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)

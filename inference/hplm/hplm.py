@@ -17,9 +17,9 @@ from inference.hplm.artifact_files import (
 )
 from inference.hplm.heads import Activation, Head, Pooling
 from inference.hplm.pets import PetWeights
+from inference.text.results import HPLM_FILE
 from inference.text.tasks import DEFAULT_THRESHOLD, FIXED_LABELS, PER_TOKEN, TASKS, Task
 
-JSON_FILE = "hplm.json"
 WEIGHTS_FILE = "hplm.safetensors"
 
 
@@ -95,7 +95,7 @@ class Hplm:
             "shape": {"layers": pet.shape.layers, "hidden": pet.shape.hidden, "inner": pet.shape.inner},
             "dtype": str(dtype).removeprefix("torch."),
         }
-        write_json(folder / JSON_FILE, metadata)
+        write_json(folder / HPLM_FILE, metadata)
         head = {f"head.{name}": value for name, value in self.head.tensors().items()}
         write_weights(folder / WEIGHTS_FILE, {f"pet.{k}": v for k, v in pet.weights.items()} | head)
 
@@ -105,16 +105,16 @@ class Hplm:
     ) -> "Hplm":
         """Read what `save` wrote. Raises HplmError(corrupt_artifact) if a file is missing, damaged or
         inconsistent."""
-        metadata = read_artifact_json(folder / JSON_FILE)
+        metadata = read_artifact_json(folder / HPLM_FILE)
         weights = read_weights(folder / WEIGHTS_FILE)
         labels, spec, shape = metadata.get("labels"), metadata.get("pet"), metadata.get("shape")
         if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
-            raise HplmError("corrupt_artifact", f"{JSON_FILE}: labels are not a list of strings")
+            raise HplmError("corrupt_artifact", f"{HPLM_FILE}: labels are not a list of strings")
         if not isinstance(spec, dict) or not isinstance(shape, dict):
-            raise HplmError("corrupt_artifact", f"{JSON_FILE}: pet and shape must be objects")
+            raise HplmError("corrupt_artifact", f"{HPLM_FILE}: pet and shape must be objects")
         threshold = metadata.get("threshold")
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
-            raise HplmError("corrupt_artifact", f"{JSON_FILE}: threshold must be a number from 0 to 1")
+            raise HplmError("corrupt_artifact", f"{HPLM_FILE}: threshold must be a number from 0 to 1")
         pet = PetWeights.from_json(spec, shape, select_prefix(weights, "pet."))
         pooling, activation = metadata.get("pooling"), metadata.get("activation")
         head = Head.from_tensors(

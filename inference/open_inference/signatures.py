@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from inference.api.inputs import QUESTION, QUESTION_ANSWERING, TEXTS
 from inference.open_inference.tensors import Datatype, Tensor
+from inference.text.tasks import QUESTION_ANSWERING
+from inference.text.token_levels import QUESTION, TEXTS
 
 Results = Sequence[Mapping[str, Any]]
 VARIABLE: Final = -1

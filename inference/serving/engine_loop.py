@@ -60,7 +60,6 @@ class EngineLoop:
         self._backlog = Backlog(shares=self._shares)
         self._shares_behind = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._background = Backlog(shares=self._shares_behind)
-        self._taking_in = True
         self._early: list[Entry] = []
         self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock)
         self._runner = BatchRunner(
@@ -105,10 +104,9 @@ class EngineLoop:
         server, except while stopping: then what is left is for other workers to claim."""
         while not stop.is_set() or self._owes:
             try:
-                self._taking = not (stop.is_set() or self.paused.is_set())
-                advanced = self.step(taking=self._taking)
+                ran = self.step(taking=not (stop.is_set() or self.paused.is_set()))
                 self._lost = ""
-                if not (self._taking or advanced):
+                if not (self._taking or ran):
                     self._rest(stop)
             except RedisError as error:
                 log.warning("the queue cannot be reached: %s", error)
@@ -127,7 +125,7 @@ class EngineLoop:
     def step(self, *, taking: bool = True) -> bool:
         """Receive, admit, schedule, run, reply, once; False when there was nothing to do. Raises redis errors
         with nothing forgotten."""
-        self._taking_in = taking
+        self._taking = taking
         if not self._runner:
             self.iterations += 1
         self._catalogue.keep_up()
@@ -274,7 +272,7 @@ class EngineLoop:
 
     def _bring(self) -> None:
         """While batches compute, take what has come."""
-        if self._taking_in:
+        if self._taking:
             self._receive(0.0)
 
     def _check_integrity(self) -> None:

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from inference.errors import HplmError
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING
-from inference.text.tokenization import Encoding, TextTokenizer
+from inference.text.tokenization import CHARACTERS_PER_TOKEN, Encoding, TextTokenizer
 
 WINDOWS: Final = 64
 """Windows read of one context at most: about 20,000 tokens where 512 fit."""
-CHARACTERS_PER_TOKEN: Final = 16
 MAX_TOKENS: Final = 1 << 17
 """Tokens of one request at most: windows of many long contexts are more than a process should hold."""
 NO_TASK: Final = ""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import tokenizers
@@ -15,7 +16,7 @@ from inference.text.word_token_cache import Tokens, WordTokenCache, encodes_word
 
 ROOT_FILE = "root.json"
 TOKENIZER_FILE = "tokenizer.json"
-_CHARS_PER_TOKEN = 16
+CHARACTERS_PER_TOKEN: Final = 16
 """Of a long text, this many characters are tokenized first for each token that fits."""
 _OVERLAP = 128
 """Tokens that two windows share. A shorter answer is whole in one of them."""
@@ -91,7 +92,7 @@ class TextTokenizer:
         tokenizer.encode_special_tokens = True
         self._tokenizer = tokenizer
         self.max_tokens = max_tokens
-        self._window = _CHARS_PER_TOKEN * max_tokens
+        self._window = CHARACTERS_PER_TOKEN * max_tokens
         self.cls_id = self.id_of(specials.cls)
         self.sep_id = self.id_of(specials.sep)
         self._begin, self._end = _special([self.cls_id]), _special([self.sep_id])

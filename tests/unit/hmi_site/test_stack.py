@@ -150,7 +150,8 @@ def test_a_child_that_dies_again_and_again_ends_the_run_and_is_named(
     child = python_child(tmp_path, once_there(started, NOISY_END))
     other = python_child(tmp_path, LASTING, "other")
     stack = make_stack(lambda one: one._start_stage(service(child), service(other)))
-    with pytest.raises(ChildError, match=r"(?s)example has ended 5 times.*code 3.*what went wrong"), stack:
+    too_often = pytest.raises(ChildError, match=r"(?s)example has ended 5 times.*code 3.*what went wrong")
+    with too_often, stack:
         started.touch()
         stack.wait()
     assert other.exit_code() is not None

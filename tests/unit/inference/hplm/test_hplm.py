@@ -8,9 +8,10 @@ from safetensors.torch import load_file, save_file
 
 from inference.errors import HplmError
 from inference.hplm.artifact_files import FORMAT
-from inference.hplm.hplm import JSON_FILE, WEIGHTS_FILE, Hplm
+from inference.hplm.hplm import WEIGHTS_FILE, Hplm
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
+from inference.text.results import HPLM_FILE
 from inference.text.tasks import CLASSIFICATION, TAGGING, Task
 from tests.unit.tiny import SPECS, tiny_hplm
 
@@ -50,7 +51,7 @@ def test_a_weight_too_large_for_half_precision_is_a_training_that_diverged(
 
 def test_the_file_beside_the_weights_says_what_they_are(root: Root, tmp_path: Path) -> None:
     tiny_hplm(root, TAGGING, labels=1, spec=PetSpec(adapter=5)).save(tmp_path)
-    about = json.loads((tmp_path / JSON_FILE).read_text())
+    about = json.loads((tmp_path / HPLM_FILE).read_text())
     assert about["labels"] == ["O", "B-tag0", "I-tag0"]
     assert (about["format"], about["task"], about["dtype"], about["pooling"]) == (
         FORMAT,
@@ -91,8 +92,8 @@ def test_a_description_that_contradicts_the_weights_does_not_load(
     root: Root, tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     tiny_hplm(root, labels=3).save(tmp_path)
-    about = json.loads((tmp_path / JSON_FILE).read_text())
-    (tmp_path / JSON_FILE).write_text(json.dumps({**about, **changes}))
+    about = json.loads((tmp_path / HPLM_FILE).read_text())
+    (tmp_path / HPLM_FILE).write_text(json.dumps({**about, **changes}))
     with pytest.raises(HplmError) as caught:
         Hplm.load(tmp_path)
     assert caught.value.code == "corrupt_artifact"
@@ -113,5 +114,5 @@ def test_damaged_weights_do_not_load(root: Root, tmp_path: Path, name: str, dama
 
 
 def test_an_hplm_that_was_never_there_does_not_load(tmp_path: Path) -> None:
-    with pytest.raises(HplmError, match=JSON_FILE):
+    with pytest.raises(HplmError, match=HPLM_FILE):
         Hplm.load(tmp_path / "nowhere")
