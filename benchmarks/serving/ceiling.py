@@ -78,7 +78,7 @@ def _ways(stack: ExitStack, world: World, batches: Sequence[list[Row]]) -> dict[
 def _bare(world: World, rows: int, tokens: int, count: int, side_by_side: int, _: int) -> float:
     if side_by_side == 1:
         return bare_seconds(world, rows, tokens, count)
-    return bare_abreast_seconds(world, rows, tokens, count, side_by_side)
+    return bare_parallel_seconds(world, rows, tokens, count, side_by_side)
 
 
 def _engine(executor: Executor, batches: Sequence[list[Row]], _: int) -> float:
@@ -123,7 +123,7 @@ def bare_seconds(world: World, rows: int, tokens: int, batches: int) -> float:
     return time.perf_counter() - started
 
 
-def bare_abreast_seconds(world: World, rows: int, tokens: int, batches: int, count: int) -> float:
+def bare_parallel_seconds(world: World, rows: int, tokens: int, batches: int, count: int) -> float:
     """The same, so many batches side by side as the engine computes them."""
     lanes = ComputeThreads(count)
     each = [batches // count + (number < batches % count) for number in range(count)]
