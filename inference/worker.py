@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.compute_threads import with_parallel_batches
+from inference.engine.in_flight import DeviceLostError
 from inference.engine.pipeline import Pipeline
 from inference.errors import HplmError
 from inference.garbage_collector import freeze_loaded_objects
@@ -229,7 +230,8 @@ def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Run until a signal. Returns the exit status: 0, or 2 for invalid settings."""
+    """Run until a signal. Returns the exit status: 0, or 2 for invalid settings. Where the device is lost,
+    the process ends at once with 70."""
     stop = threading.Event()
     try:
         dictConfig(log_config_from(os.environ))
@@ -245,7 +247,13 @@ def main() -> int:
 
     signal.signal(signal.SIGTERM, drain)
     signal.signal(signal.SIGINT, drain)
-    worker.run(stop)
+    try:
+        worker.run(stop)
+    except DeviceLostError as error:
+        log.critical("The device is lost, and with it this process: %s", error)
+        os._exit(
+            os.EX_SOFTWARE
+        )  # what was taken in is for the next worker to claim; no thread may wait for it
     return 0
 
 

@@ -56,9 +56,9 @@ class Program:
 
 
 class InferenceWorker(Program):
-    """`python -m inference.worker`, as the launcher starts it."""
+    """`python -m inference.worker`, as the launcher starts it; or a program that does more."""
 
-    def __init__(self, redis_url: str, artifact_root: Path, **env: str) -> None:
+    def __init__(self, redis_url: str, artifact_root: Path, *, program: str = "", **env: str) -> None:
         self.name = f"worker-{os.getpid()}-{next(_serial)}"
         self.redis = Redis.from_url(redis_url)
         own = {
@@ -70,7 +70,8 @@ class InferenceWorker(Program):
             "HMI_MISS_POLICY": "fallback",
             "OMP_NUM_THREADS": "2",  # two batches compute side by side, as on any machine with cores
         }
-        super().__init__("-m", "inference.worker", env={**own, **env})
+        arguments = ("-c", program) if program else ("-m", "inference.worker")
+        super().__init__(*arguments, env={**own, **env})
 
     def status(self) -> WorkerStatus | None:
         """What it says about itself, None while it has no heartbeat."""

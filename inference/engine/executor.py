@@ -16,7 +16,14 @@ from torch import Tensor
 from inference.engine.adapters import AdapterLoader, Adapters, Leases
 from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import StepCosts
-from inference.engine.in_flight import BatchCallbacks, BatchOutputs, BatchResult, GivenUpError, InFlightBatch
+from inference.engine.in_flight import (
+    BatchCallbacks,
+    BatchOutputs,
+    BatchResult,
+    DeviceLostError,
+    GivenUpError,
+    InFlightBatch,
+)
 from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.residency import HplmCache, SlotMismatchError
@@ -114,7 +121,7 @@ class Executor:
 
     def finish(self, batch: InFlightBatch) -> list[Outcome]:
         """What came of a batch that was begun; as `step`. Raises GivenUpError, with everything given back,
-        where nobody waited for it any more when its turn came."""
+        where nobody waited for it any more when its turn came; and DeviceLostError."""
         done = self._guarded(batch)
         if done is None:
             self.abandon(batch)
@@ -185,7 +192,10 @@ class Executor:
         return self._guarded(InFlightBatch(number, rows, looked_up, fetched, computing, Event())) or []
 
     def _blame(self, rows: list[Row], error: Exception) -> list[Outcome]:
-        """Half a batch at a time, until the row that fails stands alone."""
+        """Half a batch at a time, until the row that fails stands alone. Raises DeviceLostError where none
+        could be computed any more."""
+        if isinstance(error, torch.AcceleratorError):
+            raise DeviceLostError(str(error)) from error
         if len(rows) > 1:
             log.warning("a batch of %d rows failed (%s), trying halves", len(rows), error)
             half = len(rows) // 2

@@ -28,6 +28,11 @@ class BatchOutputs(NamedTuple):
     logits: list[NDArray[np.float32]]
 
 
+class DeviceLostError(Exception):
+    """The device refuses everything from now on, as CUDA does after a fault in a kernel: only a new process
+    can use it again."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchResult:
     """What a batch came to. seconds: of its stages, as many as they would be with the whole processor;

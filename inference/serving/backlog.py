@@ -8,7 +8,7 @@ from itertools import islice
 from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.executor import Executor
 from inference.engine.fairness import FairShares
-from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
+from inference.engine.in_flight import BatchCallbacks, DeviceLostError, GivenUpError, InFlightBatch
 from inference.engine.rows import Answered, Failed, Outcome, Row
 from inference.serving.ticket import Ticket
 
@@ -62,10 +62,10 @@ class ScheduledBatch:
 
     def finish(self) -> list[Outcome]:
         """What came of its rows. A fault in the engine itself fails the batch, not the worker. Raises
-        GivenUpError where nobody waited for it any more."""
+        GivenUpError where nobody waited for it any more, and DeviceLostError."""
         try:
             return self.executor.finish(self.in_flight)
-        except GivenUpError:
+        except (GivenUpError, DeviceLostError):
             raise
         except Exception:
             log.exception("a step of %d rows failed", len(self.waiting))

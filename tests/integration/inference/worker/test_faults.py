@@ -170,6 +170,35 @@ def test_a_worker_that_hangs_ends_itself_and_others_do_its_work(
     assert_all_answered_once(redis, world, requests)
 
 
+LOSES_ITS_DEVICE = """
+import sys
+import torch
+from inference.engine.executor import Executor
+from inference.worker import main
+
+compute = Executor._compute
+
+def lost(self, rows, *given):
+    if rows[0].key == "0":  # not those that warm it up
+        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+    return compute(self, rows, *given)
+
+Executor._compute = lost
+sys.exit(main())
+"""
+
+
+def test_a_worker_that_loses_its_device_ends_itself_and_others_do_its_work(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    first = start_worker(program=LOSES_ITS_DEVICE).wait_until_ready()
+    requests = submit(redis, world, 12)
+    assert first.process.wait(60) == os.EX_SOFTWARE
+    assert "illegal memory access" in first.output()
+    start_worker().wait_until_ready()
+    assert_all_answered_once(redis, world, requests)
+
+
 def test_a_worker_that_was_stopped_as_a_whole_or_has_nothing_to_do_does_not_hang(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:

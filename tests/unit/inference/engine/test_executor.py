@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from inference.engine.in_flight import DeviceLostError
 from inference.engine.packed import PackedHplm
 from inference.engine.rows import Answered, Failed, ModelIdentity, StageSeconds
 from inference.errors import HplmError
@@ -68,6 +69,17 @@ def test_a_row_that_breaks_the_whole_batch_fails_alone(world: EngineWorld) -> No
     outcomes = world.executor().step(rows)
     assert [at for at, outcome in enumerate(outcomes) if isinstance(outcome, Failed)] == [3, 7]
     assert max(world.differences([o for o in outcomes if isinstance(o, Answered)])) < 1e-4
+
+
+def test_a_lost_device_is_no_row_s_fault(world: EngineWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    executor = world.executor()
+
+    def refuse(*_: Any) -> Any:
+        raise torch.AcceleratorError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(executor, "_compute", refuse)
+    with pytest.raises(DeviceLostError, match="device-side assert"):
+        executor.step([world.row(number, "the river") for number in range(4)])
 
 
 @pytest.mark.parametrize(("other", "fillings"), [(1, 0), (0, 1), (1, 1)])
