@@ -15,7 +15,7 @@ from inference.hplm.local_lower import LocalLower
 from inference.hplm.miss_plan import CostModel, FillMethod, LevelErrors, choose_methods
 from inference.hplm.miss_policy import MissHandling
 from inference.hplm.plot import HIT_EXACT, PlotChain
-from inference.hplm.row_cache import DeviceRows, GatheredRows, SearchResult, gather_rows
+from inference.hplm.row_cache import DeviceRows, GatheredRows, gather_rows
 
 Ids = NDArray[np.int64]
 Levels = NDArray[np.uint8]
@@ -83,9 +83,9 @@ class LookupPart:
     """The texts of a batch that share lower layers, after the lookup.
 
     looked_up, full_context: batch indices of the texts that are composed from fragments, and of those that
-    the root's own lower layers compute. rows: the U distinct fragments that the tables hold. computed [C, n]
-    int64: the distinct fragments to be computed, numbered from U. layout: of the looked-up texts, None if
-    there are none. counts, missed, token_levels: by batch index. missed [M, n] int64: fragments that no
+    the root's own lower layers compute. rows: of the U distinct fragments that come from the tables. computed
+    [C, n] int64: the distinct fragments to be computed, numbered from U. layout: of the looked-up texts, None
+    if there are none. counts, missed, token_levels: by batch index. missed [M, n] int64: fragments that no
     table holds. token_levels [T] uint8, if requested: a HIT_* or COMPUTED for each token.
     """
 
@@ -147,6 +147,9 @@ def _lookup_part(batch: TextBatch, lower: LowerLayers, texts: list[int]) -> Look
         has_full=lower.full is not None,
     )
     missed, full_context = level != HIT_EXACT, methods == FillMethod.FULL_CONTEXT
+    to_compute = missed & (methods == FillMethod.FRAGMENTS)[text_of]
+    from_tables = ~(full_context[text_of] | to_compute)
+    found = found.only(from_tables)
     # Cached rows are concatenated on the device, and the biases with them.
     spare = (
         0 if lower.row_caches else bias_rows(batch.max_length, lower.chain.composition.types, lower.chain.n)
@@ -154,8 +157,9 @@ def _lookup_part(batch: TextBatch, lower: LowerLayers, texts: list[int]) -> Look
     rows = gather_rows(
         lower.chain.tables, found, lower.row_caches, pinned=lower.device.type == "cuda", spare=spare
     )
-    to_compute = missed & (methods == FillMethod.FRAGMENTS)[text_of]
-    row_index, computed = _add_computed(fragments, found, rows, to_compute)
+    row_index = np.zeros(len(fragments), dtype=np.int64)
+    row_index[from_tables] = rows.position[found.inverse[from_tables]]
+    computed, row_index[to_compute] = _distinct(fragments[to_compute], first=len(rows))
     missed_fragments = np.split(fragments[missed], np.cumsum(levels[:, 1:].sum(1))[:-1])
     looked_up = _select(texts, ~full_context)
     return LookupPart(
@@ -175,17 +179,12 @@ def _lookup_part(batch: TextBatch, lower: LowerLayers, texts: list[int]) -> Look
     )
 
 
-def _add_computed(
-    fragments: Ids, found: SearchResult, rows: GatheredRows, to_compute: NDArray[np.bool_]
-) -> tuple[Ids, Ids]:
-    """The row index [N] of each fragment, and the distinct fragments [C, n] to compute, numbered after the
-    gathered rows."""
-    row_index = rows.position[found.inverse]
-    if not to_compute.any():
-        return row_index, fragments[:0]
-    unique, inverse = np.unique(fragments[to_compute], axis=0, return_inverse=True)
-    row_index[to_compute] = len(rows) + inverse.reshape(-1)
-    return row_index, unique
+def _distinct(fragments: Ids, *, first: int) -> tuple[Ids, Ids]:
+    """The distinct ones [C, n] of fragments [N, n], and the number [N] of each, from ``first`` on."""
+    if not len(fragments):
+        return fragments, np.zeros(0, dtype=np.int64)
+    unique, inverse = np.unique(fragments, axis=0, return_inverse=True)
+    return unique, first + inverse.reshape(-1)
 
 
 def _layout(

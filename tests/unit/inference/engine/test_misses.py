@@ -18,7 +18,7 @@ from inference.hplm.lower_states import LowerLayersOutput, compute_lower_states
 from inference.hplm.miss_plan import CostModel, LevelErrors
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import PlotChain, PlotTable
-from inference.hplm.plot_lookup import HitCounts, LowerLayers
+from inference.hplm.plot_lookup import HitCounts, LowerLayers, lookup
 from inference.hplm.row_cache import RowCache
 from tests.unit.inference.engine.alone import COMPUTE, FALLBACK, WAYS, composed, states_alone
 from tests.unit.inference.engine.worlds import EngineWorld
@@ -115,6 +115,17 @@ def test_a_missing_fragment_is_computed_once_for_the_whole_batch(
     assert len(asked) == len(np.unique(asked, axis=0)) > 0
     lacking = compute_lower_states([ids], [half], [FALLBACK]).missed[0]
     assert np.array_equal(np.unique(asked, axis=0), np.unique(lacking, axis=0))
+
+
+def test_rows_are_gathered_only_of_what_comes_from_the_tables(
+    shared_world: EngineWorld, halves: list[LowerLayers]
+) -> None:
+    ids = ids_of(shared_world, "the river zebra quixotic stone")
+    found = halves[1].chain.lookup(fragments.extract(ids, halves[1].chain.missing_id))
+    distinct = np.unique(fragments.extract(ids, halves[1].chain.missing_id)[found.level == 0], axis=0)
+    looked_up, computed, whole = (lookup([ids], halves[1:], [misses]).parts[0] for misses in WAYS)
+    assert len(looked_up.rows) > len(computed.rows) == len(distinct)
+    assert len(whole.rows) == whole.rows.copied == 0
 
 
 @pytest.mark.parametrize("misses", WAYS)
