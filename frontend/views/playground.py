@@ -140,14 +140,14 @@ def _send_one(request: TenantRequest, offer: CallableHplm, given: dict[str, str]
     body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]}
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     try:
-        asked = prepare_request(
+        prepared = prepare_request(
             tenant=tenant,
             reference=offer.reference,
             inputs=[input_],
             request_id=f"{get_contextvars()['request_id'][:60]}-{number}",
             explain=True,
         )
-        reply = infer(asked)
+        reply = infer(prepared)
     except HmiError as refusal:
         return Column(number, offer, snippets, refusal=refusal)
     return column_of(number, offer, snippets, given, reply)

@@ -66,27 +66,27 @@ class Direct:
             await self._others({**scope, BODY: body}, receive, send)
 
     async def _answer(self, call: PlainCall, body: bytes, answer: DirectAnswer, receive: Receive) -> bool:
-        """Whether there is an answer; else the view is to be asked, and nothing has been counted."""
+        """Whether there is an answer; else the view is to be prepared, and nothing has been counted."""
         clear_contextvars()
         bind_contextvars(request_id=answer.request_id)
         try:
-            asked = await self._asked(call, body, answer.request_id)
-            counted = asked is not None and await self._count(asked)
+            prepared = await self._asked(call, body, answer.request_id)
+            counted = prepared is not None and await self._count(prepared)
         except (HmiError, OperationalError, InterfaceError):
-            asked = None
+            prepared = None
         except Exception:
             log.exception("an infer request was handed on")
-            asked = None
-        if asked is None:
+            prepared = None
+        if prepared is None:
             return False
-        answer.limits = [*asked.limits.requests, *asked.limits.tokens]
+        answer.limits = [*prepared.limits.requests, *prepared.limits.tokens]
         caller = asyncio.create_task(_hang_up(receive))
         failure: BaseException | None = None
         try:
-            with submitter().submit(asked) as submission:
+            with submitter().submit(prepared) as submission:
                 self._watch(caller, submission)
                 reply = await submission.reply()
-            await self._conclude(asked, reply, answer)
+            await self._conclude(prepared, reply, answer)
         except HmiError as error:
             failure = error
             answer.refusal(error)
@@ -97,16 +97,18 @@ class Direct:
         finally:
             caller.cancel()
             if counted and failure is not None and is_free(failure):
-                refund(asked.limits.tokens, asked.tokens)
+                refund(prepared.limits.tokens, prepared.tokens)
         return True
 
-    async def _conclude(self, asked: PreparedRequest, reply: InferReply | None, answer: DirectAnswer) -> None:
-        if asked.tokens <= LONG_TOKENS:
-            answer.result(conclude(asked, reply))
+    async def _conclude(
+        self, prepared: PreparedRequest, reply: InferReply | None, answer: DirectAnswer
+    ) -> None:
+        if prepared.tokens <= LONG_TOKENS:
+            answer.result(conclude(prepared, reply))
             return
         if reply is not None:
             bind_contextvars(**reply_fields(reply))  # what the thread binds is not seen here
-        answer.result(await self._in_thread(conclude, asked, reply))
+        answer.result(await self._in_thread(conclude, prepared, reply))
 
     async def _asked(self, call: PlainCall, body: bytes, request_id: str) -> PreparedRequest | None:
         try:
@@ -117,21 +119,21 @@ class Direct:
                 return None  # the view has more threads to wait in
         self._looking += 1
         try:
-            asked = await self._in_thread(_look_up, call, body, request_id)
+            prepared = await self._in_thread(_look_up, call, body, request_id)
         finally:
             self._looking -= 1
-        if asked is not None:
-            bind_contextvars(**asked.log_fields)  # it was another context that learnt it
-        return asked
+        if prepared is not None:
+            bind_contextvars(**prepared.log_fields)  # it was another context that learnt it
+        return prepared
 
-    async def _count(self, asked: PreparedRequest) -> bool:
+    async def _count(self, prepared: PreparedRequest) -> bool:
         """Whether its tokens were counted against the limits. Raises ``rate_limited``; then nothing is."""
-        counted = await self._spend(asked.limits.tokens, asked.tokens)
+        counted = await self._spend(prepared.limits.tokens, prepared.tokens)
         try:
-            await self._spend(asked.limits.requests, 1)
+            await self._spend(prepared.limits.requests, 1)
         except BaseException:
             if counted:
-                refund(asked.limits.tokens, asked.tokens)
+                refund(prepared.limits.tokens, prepared.tokens)
             raise
         return counted
 

@@ -19,18 +19,18 @@ _KNOWN_CODES = frozenset(code.value for code in ErrorCode)
 NOT_READY_RETRY_S = 2
 
 
-def answer_of(asked: PreparedRequest, reply: InferReply) -> dict[str, Any]:
+def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
     """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
     numbers make no prediction."""
     model = reply.model
     return {
-        "id": asked.request_id,
+        "id": prepared.request_id,
         "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
-        "results": results_of(asked.codec, asked.encoded, reply),
+        "results": results_of(prepared.codec, prepared.encoded, reply),
         "usage": {
-            "inputs": len(asked.encoded),
-            "tokens": asked.tokens,
-            "truncated": sum(each.truncated for each in asked.encoded),
+            "inputs": len(prepared.encoded),
+            "tokens": prepared.tokens,
+            "truncated": sum(each.truncated for each in prepared.encoded),
         },
         "plot": {**asdict(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
         "batch": asdict(reply.batch),

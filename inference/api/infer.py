@@ -23,7 +23,7 @@ from tenants.usage.services.usage import usage_record
 log = logging.getLogger(__name__)
 
 
-def infer(asked: PreparedRequest, *, environ: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def infer(prepared: PreparedRequest, *, environ: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The answer, as the JSON value that clients get.
 
     With the WSGI `environ` of who waits for it the request is cancelled when they hang up. Raises HmiError:
@@ -31,16 +31,16 @@ def infer(asked: PreparedRequest, *, environ: Mapping[str, Any] | None = None) -
     `cancelled`, `deadline_exceeded` and whatever the inference worker reports.
     """
     release_database()
-    counted = spend(asked.limits.tokens, asked.tokens)
+    counted = spend(prepared.limits.tokens, prepared.tokens)
     try:
-        with submitter().submit(asked) as submission:
+        with submitter().submit(prepared) as submission:
             if environ and (watch := environ.get(ON_HANG_UP)):
                 watch(submission.hang_up)
             reply = submission.wait()
-        return conclude(asked, reply)
+        return conclude(prepared, reply)
     except BaseException as error:
         if counted and is_free(error):
-            refund(asked.limits.tokens, asked.tokens)
+            refund(prepared.limits.tokens, prepared.tokens)
         raise
 
 
@@ -50,21 +50,23 @@ def is_free(error: BaseException) -> bool:
     return not (isinstance(error, HmiError) and error.code is ErrorCode.DEADLINE_EXCEEDED)
 
 
-def conclude(asked: PreparedRequest, reply: InferReply | None) -> dict[str, Any]:
+def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, Any]:
     """The JSON value of the answer, once the request is counted. Raises HmiError: ``deadline_exceeded``
     without a reply, or what the reply says."""
     if reply is None:
-        _count(asked, None)
-        message = f"There was no answer within {format_seconds(asked.admission.seconds)}."
+        _count(prepared, None)
+        message = f"There was no answer within {format_seconds(prepared.admission.seconds)}."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
     answer = None
     try:
-        if (failure := failure_of(reply, asked=asked.model, sequences=len(asked.sequences))) is not None:
+        if (
+            failure := failure_of(reply, asked=prepared.model, sequences=len(prepared.sequences))
+        ) is not None:
             raise failure
-        answer = answer_of(asked, reply)
+        answer = answer_of(prepared, reply)
     finally:
-        _count(asked, reply, failed=answer is None)
+        _count(prepared, reply, failed=answer is None)
     return answer
 
 
@@ -75,17 +77,19 @@ def cancel(*, tenant: Tenant, request_id: str) -> bool:
         return gateway().client.queue.cancel(tenant.slug, request_id)
 
 
-def _count(asked: PreparedRequest, reply: InferReply | None, *, failed: bool = True) -> None:
+def _count(prepared: PreparedRequest, reply: InferReply | None, *, failed: bool = True) -> None:
     """What was computed is answered, also when the database has gone meanwhile and nothing can be counted."""
     try:
         usage_record(
-            tenant=asked.tenant,
-            model_name=asked.model.hplm,
-            inputs=len(asked.encoded),
-            tokens=0 if failed else asked.tokens,
+            tenant=prepared.tenant,
+            model_name=prepared.model.hplm,
+            inputs=len(prepared.encoded),
+            tokens=0 if failed else prepared.tokens,
             failed=failed,
-            key_prefix=asked.key.prefix if asked.key else "",
+            key_prefix=prepared.key.prefix if prepared.key else "",
             busy_ms=reply.timings_ms.busy if reply else 0.0,
         )
     except (OperationalError, InterfaceError) as error:
-        log.error("A request of %s for %s was not counted: %s", asked.model.tenant, asked.model.hplm, error)
+        log.error(
+            "A request of %s for %s was not counted: %s", prepared.model.tenant, prepared.model.hplm, error
+        )

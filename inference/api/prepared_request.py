@@ -99,7 +99,7 @@ def prepare_request(
         require_thread("long texts")
     codec = text_codec(root=resolved.root_digest, version=resolved.digest, embed=embed)
     encoded = encode(codec, texts)
-    asked = PreparedRequest(
+    prepared = PreparedRequest(
         request_id,
         tenant,
         key,
@@ -112,8 +112,8 @@ def prepare_request(
         policy,
         explain,
     )
-    bind_contextvars(**asked.log_fields)
-    return asked
+    bind_contextvars(**prepared.log_fields)
+    return prepared
 
 
 def _characters(given: InferInput) -> int:

@@ -1,5 +1,5 @@
 """Sending prepared requests to the inference workers, from event loops and threads: one thread submits
-together what all of them ask."""
+batch what all of them ask."""
 
 import asyncio
 import logging
@@ -33,22 +33,23 @@ the caller hangs up before the answer."""
 
 
 class Submission:
-    """One request on its way to the workers, and the reply to come. ``later`` does what may take long."""
+    """One request on its way to the workers, and the reply to come. ``cancel_pool`` cancels it where nobody
+    waits for it any more."""
 
-    def __init__(self, asked: PreparedRequest, message: InferRequest, later: Executor) -> None:
-        self.asked, self.message = asked, message
+    def __init__(self, prepared: PreparedRequest, message: InferRequest, cancel_pool: Executor) -> None:
+        self.prepared, self.message = prepared, message
         self.made_at = time.monotonic()
-        self._later = later
-        self._seconds = asked.admission.seconds + GRACE_S
+        self._cancel_pool = cancel_pool
+        self._seconds = prepared.admission.seconds + GRACE_S
         self._reply: Future[InferReply] = Future()
-        self.accepted = self._unwanted = False
+        self.accepted = self._cancelled = False
 
     def wait(self) -> InferReply | None:
         """The reply, None when nothing came back in time. Raises HmiError when nothing was accepted."""
         try:
             return self._reply.result(self._seconds)
         except TimeoutError:
-            self._unwanted = True
+            self._cancelled = True
             return None
 
     async def reply(self) -> InferReply | None:
@@ -56,10 +57,10 @@ class Submission:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(self._reply), self._seconds)
         except TimeoutError:
-            self._unwanted = True
+            self._cancelled = True
             return None
         except asyncio.CancelledError:
-            self._unwanted = True
+            self._cancelled = True
             if self.accepted:
                 self._take_back()
             raise
@@ -67,19 +68,19 @@ class Submission:
     def hang_up(self) -> None:
         """Nobody waits for it any more. For any thread, and returns at once."""
         if not self._reply.done():
-            self._unwanted = True
+            self._cancelled = True
             if self.accepted:
                 self._take_back()
 
     @property
     def is_wanted(self) -> bool:
         """Until who asked has gone, or its time is over."""
-        return not self._unwanted
+        return not self._cancelled
 
     def accept(self) -> None:
         """The workers have it."""
         self.accepted = True
-        if self._unwanted:  # until now nobody could have found it
+        if self._cancelled:  # until now nobody could have found it
             self._take_back()
 
     def refuse(self, error: HmiError) -> None:
@@ -94,7 +95,7 @@ class Submission:
 
     def _take_back(self) -> None:
         with suppress(RuntimeError):  # the process ends
-            self._later.submit(_take_back, self.message, self.asked.request_id)
+            self._cancel_pool.submit(_take_back, self.message, self.prepared.request_id)
 
 
 class Submitter:
@@ -105,33 +106,33 @@ class Submitter:
         self._failure: HmiError | None = None
         self._failed_at = float("-inf")
         self._submissions: SimpleQueue[Submission | None] = SimpleQueue()
-        self._later = ThreadPoolExecutor(CANCELLING_THREADS, "cancelling")
+        self._cancel_pool = ThreadPoolExecutor(CANCELLING_THREADS, "cancelling")
         self._thread = threading.Thread(target=self._run, name="submitter", daemon=True)
         self._thread.start()
 
     @contextmanager
-    def submit(self, asked: PreparedRequest) -> Iterator[Submission]:
+    def submit(self, prepared: PreparedRequest) -> Iterator[Submission]:
         """In here the request is on its way, and its reply is waited for."""
-        message = self._gateway.client.request(asked.model, asked.sequences, **asked.how)
-        submission = Submission(asked, message, self._later)
+        message = self._gateway.client.request(prepared.model, prepared.sequences, **prepared.how)
+        submission = Submission(prepared, message, self._cancel_pool)
         with self._gateway.client.expecting(message, submission.answer):
             self._submissions.put(submission)
             yield submission
 
     def close(self) -> None:
-        """Submit what was asked, and end, within CLOSE_S."""
+        """Submit what was prepared, and end, within CLOSE_S."""
         self._submissions.put(None)
         self._thread.join(CLOSE_S)
-        self._later.shutdown(wait=False, cancel_futures=True)
+        self._cancel_pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while (first := self._submissions.get()) is not None:
-            together = [first, *self._waiting()]
+            batch = [first, *self._waiting()]
             try:
-                self._submit([one for one in together if self._is_wanted(one)])
+                self._submit([one for one in batch if self._is_wanted(one)])
             except Exception:
                 log.exception("infer requests could not be submitted")
-                for one in (one for one in together if not one.accepted):
+                for one in (one for one in batch if not one.accepted):
                     one.refuse(HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has it."))
 
     def _waiting(self) -> list[Submission]:
@@ -153,7 +154,7 @@ class Submitter:
     def _submit(self, submissions: list[Submission]) -> None:
         """A queue that cannot be reached takes seconds to say so: who has waited for that hears it, too."""
         fresh = [one for one in submissions if one.made_at > self._failed_at]
-        failure = self._tried(fresh) if fresh else None
+        failure = self._try_submit(fresh) if fresh else None
         if failure is not None:
             self._failure, self._failed_at = failure, time.monotonic()
         if self._failure is not None:
@@ -161,7 +162,7 @@ class Submitter:
                 if one.made_at <= self._failed_at:
                     one.refuse(self._failure)
 
-    def _tried(self, submissions: list[Submission]) -> HmiError | None:
+    def _try_submit(self, submissions: list[Submission]) -> HmiError | None:
         """Why none could be submitted, if so."""
         try:
             with reaching_the_queue():
@@ -173,26 +174,28 @@ class Submitter:
             return away
         for one, outcome in zip(admitted, outcomes, strict=True):
             if isinstance(outcome, Exception):
-                one.refuse(self._refusal(one.asked, outcome))
+                one.refuse(self._refusal(one.prepared, outcome))
             else:
                 one.accept()
         return None
 
     def _is_admitted(self, submission: Submission) -> bool:
         try:
-            self._gateway.admit(submission.asked.admission)
+            self._gateway.admit(submission.prepared.admission)
         except HmiError as error:
             submission.refuse(error)
             return False
         return True
 
-    def _refusal(self, asked: PreparedRequest, outcome: QueueFull | CallOutstanding | RedisError) -> HmiError:
+    def _refusal(
+        self, prepared: PreparedRequest, outcome: QueueFull | CallOutstanding | RedisError
+    ) -> HmiError:
         try:
             with reaching_the_queue():
                 if isinstance(outcome, QueueFull):
-                    return no_room(outcome, asked.admission, self._gateway.standing)
+                    return no_room(outcome, prepared.admission, self._gateway.standing)
                 if isinstance(outcome, CallOutstanding):
-                    message = f"The request {asked.request_id} has no answer yet; choose another id."
+                    message = f"The request {prepared.request_id} has no answer yet; choose another id."
                     return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
                 raise outcome
         except HmiError as error:
