@@ -108,7 +108,7 @@ class LocalBuckets:
                 if not grant.taken:
                     raise LimitExceeded(share.limit, _wait_s(share, amount, now))
             _subtract(shares, amount)
-        self._pay(limits)
+        self._settle(limits)
         return True
 
     def spend_in_hand(self, limits: Sequence[Limit], amount: int) -> bool:
@@ -122,24 +122,27 @@ class LocalBuckets:
             return True
 
     def refund(self, limits: Sequence[Limit], amount: int) -> None:
-        """What ``spend`` took is free again; nobody is asked."""
+        """What ``spend`` took is free again. Nobody is asked, but for what was more than a minute's worth:
+        its debt is in the bucket."""
         with self._lock:
             for share in map(self._share, limits):
                 share.hand += amount
+        self._settle(limits)
 
-    def _pay(self, limits: Sequence[Limit]) -> None:
-        """Tell what is owed of these, so that other processes know."""
+    def _settle(self, limits: Sequence[Limit]) -> None:
+        """Tell what is owed of these, or is more in hand than a minute's worth."""
         with self._lock:
-            owing = [share for share in map(self._share, limits) if share.hand < 0]
-            if not owing or self._clock() < self._away_until:
+            shares = [self._share(limit) for limit in limits]
+            uneven = [share for share in shares if not 0 <= share.hand <= share.limit.per_minute]
+            if not uneven or self._clock() < self._away_until:
                 return
-            wishes = [_wish(share, 0) for share in owing]
+            wishes = [_wish(share, 0) for share in uneven]
         grants = self._ask(wishes)
         with self._lock:
             if grants is None:
-                _give_back(owing, wishes)
+                _give_back(uneven, wishes)
             else:
-                _receive(owing, grants, self._clock())
+                _receive(uneven, grants, self._clock())
 
     def standing(self, limit: Limit) -> BucketState:
         """As far as this process knows, without asking."""

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
@@ -73,11 +73,12 @@ def test_many_threads_of_many_processes_get_what_the_limit_allows_and_no_more(
     assert 100 <= let <= 100 + flowed + 1
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     per_minute=st.integers(1, 5000),
     acts=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3000), st.booleans()), max_size=40),
 )
+@example(per_minute=1, acts=[(0, 4, True), *[(0, 1, False)] * 4])
 def test_whatever_is_asked_by_whom_and_given_back_the_sum_stays_within_the_limit(
     process: Callable[[], LocalBuckets], redis: Redis, per_minute: int, acts: list[tuple[int, int, bool]]
 ) -> None:
