@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from django.conf import settings
 from redis.exceptions import RedisError
 
-from inference.api.admission import RETRY_NO_WORKER_S, AdmissionRequest, ServingState, admit
+from inference.api.admission import RETRY_NO_WORKER_S, ServingState
 from inference.queueing.replies import InferClient
 from inference.queueing.status import roots_served_lately, workers_alive
 from tenants.base.errors import ErrorCode, HmiError
@@ -19,7 +19,6 @@ from tenants.base.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 SEEN_FOR_S = 0.25
-JUST_NOW_S = 0.01
 
 
 class Gateway:
@@ -37,27 +36,17 @@ class Gateway:
         return self._standing
 
     def look_if_stale(self) -> None:
-        """So that ``admit`` has somewhere to look. Raises RedisError."""
+        """Look, unless that was a moment ago. Raises RedisError."""
         if time.monotonic() - self._looked_at > SEEN_FOR_S:
-            self._look()
+            self.look()
 
-    def admit(self, asking: AdmissionRequest) -> None:
-        """`admission.admit`, as serving stands. Raises RedisError too."""
-        try:
-            admit(asking, self.standing)
-        except HmiError:
-            if time.monotonic() - self._looked_at < JUST_NOW_S:
-                raise
-            # What was so a moment ago refuses nobody.
-            admit(asking, self._look())
-
-    def _look(self) -> ServingState:
+    def look(self) -> None:
+        """See how serving stands now. Raises RedisError."""
         redis = self.client.redis
         self._standing = ServingState(
             workers_alive(redis), self.client.queue.outstanding(), roots_served_lately(redis)
         )
         self._looked_at = time.monotonic()
-        return self._standing
 
 
 @contextmanager

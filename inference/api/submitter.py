@@ -13,7 +13,7 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from inference.api.admission import no_room
+from inference.api.admission import admit, no_room
 from inference.api.client import Gateway, gateway, reaching_the_queue
 from inference.api.prepared_request import PreparedRequest
 from inference.api.validation import REQUEST_ID_HEADER
@@ -167,7 +167,7 @@ class Submitter:
         try:
             with reaching_the_queue():
                 self._gateway.look_if_stale()
-                admitted = [one for one in submissions if self._is_admitted(one)]
+                admitted = self._admitted(submissions)
                 messages = [one.message for one in admitted]
                 outcomes = self._gateway.client.queue.submit_all(messages) if messages else []
         except HmiError as away:
@@ -179,13 +179,23 @@ class Submitter:
                 one.accept()
         return None
 
-    def _is_admitted(self, submission: Submission) -> bool:
+    def _admitted(self, submissions: list[Submission]) -> list[Submission]:
+        """Those that may come in; the others are refused. What was so a moment ago refuses nobody."""
+        errors = list(map(self._why_not, submissions))
+        if any(errors):
+            self._gateway.look()
+            errors = [error and self._why_not(one) for one, error in zip(submissions, errors, strict=True)]
+        for one, error in zip(submissions, errors, strict=True):
+            if error is not None:
+                one.refuse(error)
+        return [one for one, error in zip(submissions, errors, strict=True) if error is None]
+
+    def _why_not(self, submission: Submission) -> HmiError | None:
         try:
-            self._gateway.admit(submission.prepared.admission)
+            admit(submission.prepared.admission, self._gateway.standing)
         except HmiError as error:
-            submission.refuse(error)
-            return False
-        return True
+            return error
+        return None
 
     def _refusal(
         self, prepared: PreparedRequest, outcome: QueueFull | CallOutstanding | RedisError
