@@ -5,6 +5,7 @@ from django.core.cache import cache
 from playwright.sync_api import Page, expect
 
 from tests.e2e.emails import link_in_last_email
+from tests.e2e.navigation import follow
 from tests.e2e.world import World
 
 MAILBOX = "olga@example.org"
@@ -27,12 +28,10 @@ def test_an_address_is_confirmed_by_its_link_and_a_forgotten_password_chosen_ane
     expect(page.get_by_text("not confirmed")).to_be_visible()
     page.goto(link_in_last_email())
     expect(page.get_by_text(f"{MAILBOX} is an e-mail address of {world.owner.username}.")).to_be_visible()
-    with page.expect_navigation():
-        page.get_by_role("button", name="Confirm").click()
+    follow(page.get_by_role("button", name="Confirm"))
     page.goto("/email/")
     expect(page.locator("form", has_text=MAILBOX)).to_contain_text("primary confirmed")
-    with page.expect_navigation():
-        page.get_by_role("button", name="Sign out").click()
+    follow(page.get_by_role("button", name="Sign out"))
 
     page.goto("/login/")
     page.get_by_role("link", name="Forgot your password?").click()

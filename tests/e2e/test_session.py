@@ -5,6 +5,7 @@ from playwright.sync_api import Page, expect
 from tenants.accounts.models import Membership
 from tenants.accounts.services.members import member_add
 from tests.e2e.conftest import sign_in
+from tests.e2e.navigation import follow
 from tests.e2e.world import PASSWORD, World
 
 
@@ -33,8 +34,7 @@ def test_signing_in_leads_to_the_page_that_was_asked_for(page: Page, world: Worl
 
 
 def test_after_signing_out_the_pages_are_closed(signed_in: Page) -> None:
-    with signed_in.expect_navigation():
-        signed_in.get_by_role("button", name="Sign out").click()
+    follow(signed_in.get_by_role("button", name="Sign out"))
     signed_in.goto("/t/acme/")
     expect(signed_in.get_by_role("button", name="Sign in")).to_be_visible()
 

@@ -9,6 +9,7 @@ from tenants.accounts.models import User
 from tenants.accounts.services.invitations import invitation_create
 from tests.e2e.conftest import Enter
 from tests.e2e.emails import link_in_last_email
+from tests.e2e.navigation import follow
 from tests.e2e.test_second_factor import set_up
 from tests.e2e.world import PASSWORD, World
 
@@ -44,7 +45,7 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
     yield "account-first-password"
     enter(world.owner)
     yield from _of_ones_own(page)
-    _press(page, "Sign out")
+    follow(page.get_by_role("button", name="Sign out"))
     _send(page, world.owner.username, PASSWORD)
     yield "sign-in-code"
 
@@ -55,14 +56,14 @@ def _of_ones_own(page: Page) -> Iterator[str]:
     page.goto("/email/")
     yield "account-no-e-mail"
     page.get_by_label("E-mail address").fill(MAILBOX)
-    _press(page, "Add")
+    follow(page.get_by_role("button", name="Add"))
     yield "account-e-mail"
     page.goto("/second-factor/")
     yield "account-second-factor-off"
-    page.get_by_role("link", name="Set up").click()
+    follow(page.get_by_role("link", name="Set up"))
     yield "account-again"
     page.get_by_label("Password").fill(PASSWORD)
-    _press(page, "Continue")
+    follow(page.get_by_role("button", name="Continue"))
     yield "account-second-factor-set-up"
     set_up(page)
     yield "account-recovery-codes"
@@ -83,14 +84,14 @@ def _by_letter(page: Page, enter: Enter, world: World) -> Iterator[str]:
     enter(world.viewer)
     page.goto("/email/")
     page.get_by_label("E-mail address").fill(MAILBOX)
-    _press(page, "Add")
+    follow(page.get_by_role("button", name="Add"))
     page.goto(link_in_last_email())
     yield "e-mail-confirm"
-    _press(page, "Confirm")
+    follow(page.get_by_role("button", name="Confirm"))
     enter(None)
     page.goto("/password/reset/")
     page.get_by_label("E-mail address").fill(MAILBOX)
-    _press(page, "Send")
+    follow(page.get_by_role("button", name="Send"))
     page.goto(link_in_last_email())
     yield "password-reset-choose"
 
@@ -99,7 +100,7 @@ def _invited(page: Page, enter: Enter, world: World) -> Iterator[str]:
     _, token = invitation_create(tenant=world.tenant, email=MAILBOX, role="developer", actor=world.owner)
     page.goto(f"/invitations/{token}/")
     yield "invitation"
-    page.get_by_role("link", name="Sign up").click()
+    follow(page.get_by_role("link", name="Sign up"))
     yield "sign-up-invited"
     enter(world.stranger)
     page.goto(f"/invitations/{token}/")
@@ -110,10 +111,4 @@ def _send(page: Page, name: str, password: str) -> None:
     page.goto("/login/")
     page.get_by_label("User name").fill(name)
     page.get_by_label("Password").fill(password)
-    _press(page, "Sign in")
-
-
-def _press(page: Page, name: str) -> None:
-    """Press a button and wait for the page that it leads to."""
-    with page.expect_navigation():
-        page.get_by_role("button", name=name).click()
+    follow(page.get_by_role("button", name="Sign in"))

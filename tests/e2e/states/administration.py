@@ -15,6 +15,7 @@ from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
 from tests.e2e.conftest import Enter
 from tests.e2e.gallery import furnish
+from tests.e2e.navigation import follow
 from tests.e2e.states import long
 from tests.e2e.world import ArtifactFiles, World
 from tests.integration.routes.admin_table import DECLARED
@@ -41,9 +42,9 @@ def pages(page: Page, enter: Enter, world: World, files: ArtifactFiles, redis: R
         page.goto(path)
         yield path.strip("/").replace("/", "-")
     page.goto(_page(world.hplm.hplm, "change"))
-    page.get_by_role("button", name="Delete: stop serving").click()
+    follow(page.get_by_role("button", name="Delete: stop serving"))
     page.get_by_label("to confirm").fill("something else")
-    page.get_by_role("button", name="Delete").click()
+    follow(page.get_by_role("button", name="Delete"))
     yield "admin-name-asked-for"
     yield from _of_long_names(page, world)
     page.goto("/api/docs/")
