@@ -140,7 +140,7 @@ class Direct:
     async def _spend(self, limits: Sequence[Limit], amount: int) -> bool:
         if not limits:
             return False
-        return local_buckets().spend_in_hand(limits, amount) or await self._in_thread(spend, limits, amount)
+        return local_buckets().spend_locally(limits, amount) or await self._in_thread(spend, limits, amount)
 
     def _watch(self, caller: "asyncio.Task[None]", submission: Submission) -> None:
         def react(caller: "asyncio.Task[None]") -> None:

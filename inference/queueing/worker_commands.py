@@ -1,7 +1,7 @@
-"""Asking a running worker for something, and telling it to do something: by name, past the requests.
+"""Commands to a running inference worker, by its name, past the requests.
 
-Who asks names a list of its own and waits there; the worker puts its answer into it. What the worker says
-about itself without being asked comes with its heartbeat.
+The sender names a list for the reply and waits there. What a worker reports by itself comes with its
+heartbeat.
 """
 
 import logging
@@ -16,8 +16,8 @@ from redis.exceptions import RedisError
 
 log = logging.getLogger(__name__)
 
-ASKED_PREFIX: Final = "hmi:asked:"
-TOLD_PREFIX: Final = "hmi:told:"
+COMMANDS_PREFIX: Final = "hmi:commands:"
+REPLY_PREFIX: Final = "hmi:command-reply:"
 BLOCK_S = 0.5
 LIFE_S = 30
 
@@ -32,27 +32,27 @@ REFRESH: Final = "refresh"
 DONE: Final = b"done"
 
 
-def ask(redis: Redis, worker: str, what: str, *, within_s: float = 5.0) -> bytes | None:
-    """What the worker answers, or None when it does not in time. Raises RedisError."""
-    asked, told = ASKED_PREFIX + worker, TOLD_PREFIX + uuid.uuid4().hex
+def ask(redis: Redis, worker: str, command: str, *, within_s: float = 5.0) -> bytes | None:
+    """Send a command; the reply, or None if there is none in time. Raises RedisError."""
+    commands, reply = COMMANDS_PREFIX + worker, REPLY_PREFIX + uuid.uuid4().hex
     with redis.pipeline() as pipeline:
-        pipeline.rpush(asked, f"{what} {told}")
-        pipeline.expire(asked, LIFE_S)
+        pipeline.rpush(commands, f"{command} {reply}")
+        pipeline.expire(commands, LIFE_S)
         pipeline.execute()
-    found: Any = redis.blpop([told], timeout=within_s)
+    found: Any = redis.blpop([reply], timeout=within_s)
     return found[1] if found else None
 
 
 class CommandListener:
-    """While entered, answers whoever asks the worker, from a thread of its own that calls the answer to what
-    was asked. ``redis`` is the thread's own connection."""
+    """While entered, runs the handlers of commands in a thread of its own. redis: that thread's own
+    connection."""
 
     def __init__(self, redis: Redis, worker: str, answers: Mapping[str, Callable[[], bytes]]) -> None:
         self._redis = redis
-        self._asked = ASKED_PREFIX + worker
+        self._commands = COMMANDS_PREFIX + worker
         self._answers = answers
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="teller", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="commands", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -68,19 +68,19 @@ class CommandListener:
     def _run(self) -> None:
         while not self._stop.is_set():
             try:
-                found: Any = self._redis.blpop([self._asked], timeout=BLOCK_S)
+                found: Any = self._redis.blpop([self._commands], timeout=BLOCK_S)
                 if found:
                     self._answer(found[1].decode(errors="replace"))
             except RedisError as error:
-                log.debug("nobody can ask: %s", error)  # the heartbeat says it aloud
+                log.debug("no commands can be received: %s", error)  # the heartbeat says it aloud
                 self._stop.wait(BLOCK_S)
 
-    def _answer(self, asked: str) -> None:
-        what, _, told = asked.partition(" ")
-        if what not in self._answers or not told.startswith(TOLD_PREFIX):
-            log.error("the worker was asked something that it does not know: %r", asked)
+    def _answer(self, message: str) -> None:
+        command, _, reply = message.partition(" ")
+        if command not in self._answers or not reply.startswith(REPLY_PREFIX):
+            log.error("unknown command: %r", message)
             return
         with self._redis.pipeline() as pipeline:
-            pipeline.rpush(told, self._answers[what]())
-            pipeline.expire(told, LIFE_S)
+            pipeline.rpush(reply, self._answers[command]())
+            pipeline.expire(reply, LIFE_S)
             pipeline.execute()

@@ -1,9 +1,9 @@
-"""What this process may still spend of limits by the minute.
+"""Rate limits by the minute, with a little credit in this process.
 
-The buckets are shared by all processes (`inference.queueing.token_buckets`). A process takes a little more
-out of one than it needs, at most a two-hundredth of what flows in a minute, and spends that without asking;
-what it did not spend it brings along when it asks again. So nobody gets more than their limit, and of many
-requests a second few cost a question. Where Valkey is away there are no limits: answering matters more.
+The token buckets are shared by all processes (`inference.queueing.token_buckets`). A process takes a little
+more than it needs, at most a two-hundredth of a minute's worth, and spends this credit without asking Valkey.
+Unspent credit goes back with the next request to Valkey. So nobody exceeds a limit, and few requests cost a
+round trip. While Valkey cannot be reached there are no limits: answering matters more.
 """
 
 import logging
@@ -20,12 +20,13 @@ from inference.queueing.token_buckets import Grant, TakeRequest, take
 
 log = logging.getLogger(__name__)
 
-IN_HAND = 200
-HEARD_FOR_S = 30.0
-"""What is left of a bucket is asked anew then, since other processes take from it too."""
-AWAY_FOR_S = 1.0
-"""For so long nobody asks again who had no answer: not each request is to wait."""
-MOST_SHARES = 50_000
+CREDIT_SHARE = 200
+"""A process takes one in so many of a minute's worth in advance."""
+STALE_AFTER_S = 30.0
+"""The level of a bucket is read again after this, since other processes take from it too."""
+RETRY_AFTER_S = 1.0
+"""After a failure Valkey is not asked for so long, so that not every request waits for it."""
+MAX_BUCKETS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +58,17 @@ class LimitExceeded(Exception):
 
 @dataclass(slots=True)
 class LocalBucket:
-    """What is in hand of one bucket (less than nothing: overdrawn), and what was left in it when asked."""
+    """The credit from one shared bucket (negative: overdrawn), and what was left in it at `updated_at`."""
 
     limit: Limit
-    hand: float = 0.0
+    credit: float = 0.0
     left: float = 0.0
-    heard_at: float = float("-inf")
+    updated_at: float = float("-inf")
 
-    def in_sight(self, now: float) -> float:
-        """In hand and in the bucket, as far as this process knows."""
-        since = min(now - self.heard_at, 60.0)
-        return min(self.limit.per_minute, self.hand + self.left + since * self.limit.per_minute / 60)
+    def available(self, now: float) -> float:
+        """Credit and what is in the shared bucket, as far as this process knows."""
+        since = min(now - self.updated_at, 60.0)
+        return min(self.limit.per_minute, self.credit + self.left + since * self.limit.per_minute / 60)
 
 
 class LocalBuckets:
@@ -76,145 +77,149 @@ class LocalBuckets:
     def __init__(self, redis: Redis, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redis, self._clock = redis, clock
         self._lock = threading.Lock()
-        self._shares: OrderedDict[str, LocalBucket] = OrderedDict()
-        self._away_until = float("-inf")
+        self._buckets: OrderedDict[str, LocalBucket] = OrderedDict()
+        self._unreachable_until = float("-inf")
 
     def spend(self, limits: Sequence[Limit], amount: int, *, next_to: Sequence[Limit] = ()) -> bool:
         """Take so much of each limit, or of none; whether it was counted. Raises LimitExceeded.
 
         More than a limit allows in a minute is taken when all of that is there, and the rest is owed. Where
-        Valkey has to be asked, some of the limits ``next_to`` these is taken in hand by the way.
+        Valkey has to be asked, credit for the limits ``next_to`` these is taken with it.
         """
-        if self.spend_in_hand(limits, amount):
+        if self.spend_locally(limits, amount):
             return True
         with self._lock:
             now = self._clock()
-            shares = [self._share(limit) for limit in limits]
-            short = [share for share in shares if self._is_short(share, amount, now)]
-            if now < self._away_until:
+            buckets = [self._bucket(limit) for limit in limits]
+            short = [bucket for bucket in buckets if self._is_short(bucket, amount, now)]
+            if now < self._unreachable_until:
                 return False
-            for share in short:
-                _refuse_early(share, amount, now)
-            also = [share for share in map(self._share, next_to) if self._is_short(share, 1, now)]
-            wishes = [_wish(share, amount) for share in short] + [_wish(share, 0) for share in also]
-        grants = self._ask(wishes)
+            for bucket in short:
+                _refuse_early(bucket, amount, now)
+            also = [bucket for bucket in map(self._bucket, next_to) if self._is_short(bucket, 1, now)]
+            requests = [_request(bucket, amount) for bucket in short] + [
+                _request(bucket, 0) for bucket in also
+            ]
+        grants = self._ask(requests)
         with self._lock:
             if grants is None:
-                _give_back([*short, *also], wishes)
+                _give_back([*short, *also], requests)
                 return False
             now = self._clock()
             _receive([*short, *also], grants, now)
-            for share, grant in zip(short, grants, strict=False):
+            for bucket, grant in zip(short, grants, strict=False):
                 if not grant.taken:
-                    raise LimitExceeded(share.limit, _wait_s(share, amount, now))
-            _subtract(shares, amount)
+                    raise LimitExceeded(bucket.limit, _wait_s(bucket, amount, now))
+            _subtract(buckets, amount)
         self._settle(limits)
         return True
 
-    def spend_in_hand(self, limits: Sequence[Limit], amount: int) -> bool:
+    def spend_locally(self, limits: Sequence[Limit], amount: int) -> bool:
         """``spend``, where nobody has to be asked or told; otherwise False, and nothing is taken."""
         with self._lock:
             now = self._clock()
-            shares = [self._share(limit) for limit in limits]
-            if any(amount > share.limit.per_minute or self._is_short(share, amount, now) for share in shares):
+            buckets = [self._bucket(limit) for limit in limits]
+            if any(
+                amount > bucket.limit.per_minute or self._is_short(bucket, amount, now) for bucket in buckets
+            ):
                 return False
-            _subtract(shares, amount)
+            _subtract(buckets, amount)
             return True
 
     def refund(self, limits: Sequence[Limit], amount: int) -> None:
         """What ``spend`` took is free again. Nobody is asked, but for what was more than a minute's worth:
         its debt is in the bucket."""
         with self._lock:
-            for share in map(self._share, limits):
-                share.hand += amount
+            for bucket in map(self._bucket, limits):
+                bucket.credit += amount
         self._settle(limits)
 
     def _settle(self, limits: Sequence[Limit]) -> None:
-        """Tell what is owed of these, or is more in hand than a minute's worth."""
+        """Bring debt, and credit beyond a minute's worth, to the shared buckets."""
         with self._lock:
-            shares = [self._share(limit) for limit in limits]
-            uneven = [share for share in shares if not 0 <= share.hand <= share.limit.per_minute]
-            if not uneven or self._clock() < self._away_until:
+            buckets = [self._bucket(limit) for limit in limits]
+            uneven = [bucket for bucket in buckets if not 0 <= bucket.credit <= bucket.limit.per_minute]
+            if not uneven or self._clock() < self._unreachable_until:
                 return
-            wishes = [_wish(share, 0) for share in uneven]
-        grants = self._ask(wishes)
+            requests = [_request(bucket, 0) for bucket in uneven]
+        grants = self._ask(requests)
         with self._lock:
             if grants is None:
-                _give_back(uneven, wishes)
+                _give_back(uneven, requests)
             else:
                 _receive(uneven, grants, self._clock())
 
     def standing(self, limit: Limit) -> BucketState:
         """As far as this process knows, without asking."""
         with self._lock:
-            share = self._share(limit)
-            if share.heard_at == float("-inf"):
+            bucket = self._bucket(limit)
+            if bucket.updated_at == float("-inf"):
                 return BucketState(limit, limit.per_minute, 0.0)
-            left = share.in_sight(self._clock())
+            left = bucket.available(self._clock())
         return BucketState(limit, max(0, int(left)), 60 * (limit.per_minute - left) / limit.per_minute)
 
-    def _share(self, limit: Limit) -> LocalBucket:
-        share = self._shares.get(limit.bucket)
-        if share is None:
-            share = self._shares[limit.bucket] = LocalBucket(limit)
-            if len(self._shares) > MOST_SHARES:
-                self._shares.popitem(last=False)
-        elif share.limit != limit:
-            share.limit, share.heard_at = limit, float("-inf")
-        self._shares.move_to_end(limit.bucket)
-        return share
+    def _bucket(self, limit: Limit) -> LocalBucket:
+        bucket = self._buckets.get(limit.bucket)
+        if bucket is None:
+            bucket = self._buckets[limit.bucket] = LocalBucket(limit)
+            if len(self._buckets) > MAX_BUCKETS:
+                self._buckets.popitem(last=False)
+        elif bucket.limit != limit:
+            bucket.limit, bucket.updated_at = limit, float("-inf")
+        self._buckets.move_to_end(limit.bucket)
+        return bucket
 
-    def _is_short(self, share: LocalBucket, amount: int, now: float) -> bool:
-        return share.hand < _least(share, amount) or now - share.heard_at > HEARD_FOR_S
+    def _is_short(self, bucket: LocalBucket, amount: int, now: float) -> bool:
+        return bucket.credit < _least(bucket, amount) or now - bucket.updated_at > STALE_AFTER_S
 
-    def _ask(self, wishes: Sequence[TakeRequest]) -> list[Grant] | None:
+    def _ask(self, requests: Sequence[TakeRequest]) -> list[Grant] | None:
         """None where nobody answers."""
         try:
-            grants = take(self._redis, wishes) if wishes else []
+            grants = take(self._redis, requests) if requests else []
         except RedisError as error:
-            if self._away_until == float("-inf"):
+            if self._unreachable_until == float("-inf"):
                 log.error("Rate limits are not counted until Valkey answers again: %s", error)
-            self._away_until = self._clock() + AWAY_FOR_S
+            self._unreachable_until = self._clock() + RETRY_AFTER_S
             return None
-        if self._away_until != float("-inf"):
-            self._away_until = float("-inf")
+        if self._unreachable_until != float("-inf"):
+            self._unreachable_until = float("-inf")
             log.warning("Rate limits are counted again")
         return grants
 
 
-def _least(share: LocalBucket, amount: int) -> int:
-    return min(amount, share.limit.per_minute)
+def _least(bucket: LocalBucket, amount: int) -> int:
+    return min(amount, bucket.limit.per_minute)
 
 
-def _wish(share: LocalBucket, amount: int) -> TakeRequest:
-    """All that is in hand goes back with it; meanwhile others who need some ask for themselves."""
-    full, least = share.limit.per_minute, _least(share, amount)
-    back, share.hand = share.hand, 0.0
-    return TakeRequest(share.limit.bucket, full, back, least, max(least, full // IN_HAND))
+def _request(bucket: LocalBucket, amount: int) -> TakeRequest:
+    """All credit goes back with it; meanwhile other threads that need some ask for themselves."""
+    full, least = bucket.limit.per_minute, _least(bucket, amount)
+    back, bucket.credit = bucket.credit, 0.0
+    return TakeRequest(bucket.limit.bucket, full, back, least, max(least, full // CREDIT_SHARE))
 
 
-def _receive(shares: Sequence[LocalBucket], grants: Sequence[Grant], now: float) -> None:
-    for share, grant in zip(shares, grants, strict=True):
-        share.hand, share.left, share.heard_at = share.hand + grant.taken, grant.left, now
+def _receive(buckets: Sequence[LocalBucket], grants: Sequence[Grant], now: float) -> None:
+    for bucket, grant in zip(buckets, grants, strict=True):
+        bucket.credit, bucket.left, bucket.updated_at = bucket.credit + grant.taken, grant.left, now
 
 
-def _subtract(shares: Sequence[LocalBucket], amount: int) -> None:
-    for share in shares:
-        share.hand -= amount
+def _subtract(buckets: Sequence[LocalBucket], amount: int) -> None:
+    for bucket in buckets:
+        bucket.credit -= amount
 
 
-def _give_back(shares: Sequence[LocalBucket], wishes: Sequence[TakeRequest]) -> None:
-    for share, wish in zip(shares, wishes, strict=True):
-        share.hand += wish.back
+def _give_back(buckets: Sequence[LocalBucket], requests: Sequence[TakeRequest]) -> None:
+    for bucket, request in zip(buckets, requests, strict=True):
+        bucket.credit += request.back
 
 
-def _refuse_early(share: LocalBucket, amount: int, now: float) -> None:
-    """Whoever goes on asking after a refusal is refused without a question: others can only have taken."""
-    known = now - share.heard_at <= HEARD_FOR_S
-    if known and share.in_sight(now) < _least(share, amount):
-        raise LimitExceeded(share.limit, _wait_s(share, amount, now))
+def _refuse_early(bucket: LocalBucket, amount: int, now: float) -> None:
+    """Refuse at once what was refused a moment ago: other processes can only have taken more."""
+    known = now - bucket.updated_at <= STALE_AFTER_S
+    if known and bucket.available(now) < _least(bucket, amount):
+        raise LimitExceeded(bucket.limit, _wait_s(bucket, amount, now))
 
 
-def _wait_s(share: LocalBucket, amount: int, now: float) -> float:
-    missing = _least(share, amount) - share.in_sight(now)
-    return max(0.0, 60 * missing / share.limit.per_minute)
+def _wait_s(bucket: LocalBucket, amount: int, now: float) -> float:
+    missing = _least(bucket, amount) - bucket.available(now)
+    return max(0.0, 60 * missing / bucket.limit.per_minute)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis import Redis
 
-from inference.api.rates.local_buckets import AWAY_FOR_S, HEARD_FOR_S, Limit, LimitExceeded, LocalBuckets
+from inference.api.rates.local_buckets import RETRY_AFTER_S, STALE_AFTER_S, Limit, LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
 from tests.processes import wait_until
 from tests.services import OwnValkey
@@ -48,10 +48,10 @@ def limit(per_minute: int, whom: str = "tenant", what: str = "requests") -> Limi
     return Limit(f"{whom}:1:{what}", whom, what, per_minute)
 
 
-def may(shares: LocalBuckets, *limits: Limit, amount: int = 1) -> bool:
+def may(buckets: LocalBuckets, *limits: Limit, amount: int = 1) -> bool:
     """Whether so much was let through."""
     try:
-        shares.spend(limits, amount)
+        buckets.spend(limits, amount)
     except LimitExceeded:
         return False
     return True
@@ -98,21 +98,21 @@ def test_whatever_is_asked_by_whom_and_given_back_the_sum_stays_within_the_limit
 
 
 def test_of_two_limits_nothing_is_counted_when_one_is_used_up(process: Callable[[], LocalBuckets]) -> None:
-    shares, wide, narrow = process(), limit(100), limit(2, whom="key")
-    assert [may(shares, wide, narrow) for _ in range(4)] == [True, True, False, False]
-    assert 98 <= shares.standing(wide).left < 100
+    buckets, wide, narrow = process(), limit(100), limit(2, whom="key")
+    assert [may(buckets, wide, narrow) for _ in range(4)] == [True, True, False, False]
+    assert 98 <= buckets.standing(wide).left < 100
     with pytest.raises(LimitExceeded) as refusal:
-        shares.spend([wide, narrow], 1)
+        buckets.spend([wide, narrow], 1)
     assert refusal.value.limit == narrow
     assert 10 < refusal.value.wait_s <= 30  # for one of two a minute
 
 
 def test_what_came_to_nothing_is_given_back(process: Callable[[], LocalBuckets]) -> None:
-    shares, tokens = process(), limit(1000, what="tokens")
-    shares.spend([tokens], 900)
-    shares.refund([tokens], 900)
-    assert 999 <= shares.standing(tokens).left <= 1000
-    assert may(shares, tokens, amount=850)
+    buckets, tokens = process(), limit(1000, what="tokens")
+    buckets.spend([tokens], 900)
+    buckets.refund([tokens], 900)
+    assert 999 <= buckets.standing(tokens).left <= 1000
+    assert may(buckets, tokens, amount=850)
 
 
 def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
@@ -126,26 +126,26 @@ def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
 
 
 def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], LocalBuckets]) -> None:
-    shares = process()
-    assert [may(shares, limit(2)) for _ in range(3)] == [True, True, False]
-    wait_until(lambda: may(shares, limit(6000)))  # it fills from where it stood
+    buckets = process()
+    assert [may(buckets, limit(2)) for _ in range(3)] == [True, True, False]
+    wait_until(lambda: may(buckets, limit(6000)))  # it fills from where it stood
 
 
 def test_few_of_many_requests_ask_valkey(process: Callable[[], LocalBuckets], redis: Redis) -> None:
-    shares, before = process(), questions(redis)
+    buckets, before = process(), questions(redis)
     for _ in range(3000):
-        shares.spend([limit(60_000)], 1)
+        buckets.spend([limit(60_000)], 1)
     assert questions(redis) - before == 3000 / (60_000 / 200)
 
 
 def test_whoever_is_refused_does_not_trouble_valkey_again(
     process: Callable[[], LocalBuckets], redis: Redis
 ) -> None:
-    shares = process()
-    while may(shares, limit(3)):
+    buckets = process()
+    while may(buckets, limit(3)):
         continue
     before = questions(redis)
-    assert not any(may(shares, limit(3)) for _ in range(100))
+    assert not any(may(buckets, limit(3)) for _ in range(100))
     assert questions(redis) == before
 
 
@@ -156,7 +156,7 @@ def test_what_others_took_is_known_after_a_while(process: Callable[[], LocalBuck
         here.spend([held], 1)
         process().spend([held], 50_000)
         assert here.standing(held).left > 59_000
-        clock.now += HEARD_FOR_S + 1
+        clock.now += STALE_AFTER_S + 1
         here.spend([held], 1)
         assert here.standing(held).left < 40_000
 
@@ -174,15 +174,15 @@ def test_without_valkey_there_are_no_limits_and_with_it_there_are_again(
 ) -> None:
     clock, held = Clock(), limit(2)
     with connect_briefly(own_server.url) as client:
-        shares = LocalBuckets(client, clock=clock)
-        assert [may(shares, held) for _ in range(3)] == [True, True, False]
+        buckets = LocalBuckets(client, clock=clock)
+        assert [may(buckets, held) for _ in range(3)] == [True, True, False]
         own_server.kill()
-        clock.now += HEARD_FOR_S + 1
-        assert all(may(shares, held) for _ in range(50))
+        clock.now += STALE_AFTER_S + 1
+        assert all(may(buckets, held) for _ in range(50))
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         own_server.start()
-        clock.now += AWAY_FOR_S + 0.1
-        let = [may(shares, held) for _ in range(4)]
+        clock.now += RETRY_AFTER_S + 0.1
+        let = [may(buckets, held) for _ in range(4)]
         assert let.count(True) <= 3
         assert not let[-1]
         assert "counted again" in caplog.text
