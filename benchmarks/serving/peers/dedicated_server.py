@@ -1,11 +1,8 @@
 """The FastAPI server of dedicated models as the benchmark sees it: started, watched, ended."""
 
 import json
-import select
-import subprocess
 import sys
-import tempfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -13,11 +10,10 @@ from typing import Self
 
 import psutil
 
-from benchmarks.result_cache import ROOT
-from benchmarks.serving.peers.client import END_S, PATIENCE_S, own_environment
 from benchmarks.serving.peers.dedicated import Settings
 from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
-from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.peers.errors import PeerFailed, PeerUnavailable
+from benchmarks.serving.peers.process import PATIENCE_S, PeerProcess
 
 PROGRAM = "benchmarks.serving.peers.dedicated"
 
@@ -36,65 +32,32 @@ class DedicatedServer:
         self.url = ""
 
     def __enter__(self) -> Self:
-        python = self._python or peers_python(packages=HTTP_PACKAGES)
-        self._log = tempfile.TemporaryFile("w+")
+        self._process = PeerProcess(
+            self._python or peers_python(packages=HTTP_PACKAGES),
+            PROGRAM,
+            json.dumps(asdict(self._settings)),
+            threads=self._settings.threads,
+            patience_s=self._patience_s,
+        )
         try:
-            self._process = subprocess.Popen(
-                [str(python), "-s", "-m", PROGRAM, json.dumps(asdict(self._settings))],
-                cwd=ROOT,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._log,
-                text=True,
-                env=own_environment(self._settings.threads),
-            )
-        except OSError as error:
-            self._log.close()
-            raise PeerUnavailable(f"FastAPI: {python}: {error.strerror}") from error
-        try:
-            self.url = self._ready()
+            self.url = self._process.receive()["url"]  # once its models are warm
+        except PeerFailed as error:
+            self._process.end()
+            raise PeerUnavailable(f"The FastAPI server did not become ready: {error}") from error
         except BaseException:
-            self._end()
+            self._process.end()
             raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end()
+        self._process.end()
 
     def cpu_seconds(self) -> float:
         """Processor seconds so far."""
         times = psutil.Process(self._process.pid).cpu_times()
         return float(times.user + times.system)
-
-    def _ready(self) -> str:
-        """Its address, once its models are warm."""
-        stdout = self._process.stdout
-        assert stdout is not None
-        line = stdout.readline() if select.select([stdout], [], [], self._patience_s)[0] else ""
-        if not line:
-            self._process.kill()
-            self._process.wait()
-            self._log.seek(0)
-            last = self._log.read().strip().rpartition("\n")[2]
-            raise PeerUnavailable(f"The FastAPI server did not become ready: {last}")
-        url: str = json.loads(line)["url"]
-        return url
-
-    def _end(self) -> None:
-        """Its input closes, which ends it; kill it where that is in vain."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process.stdout.close()
-        self._log.close()
 
 
 def start_if_possible(settings: Settings, stack: ExitStack) -> DedicatedServer | None:

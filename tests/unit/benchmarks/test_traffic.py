@@ -254,8 +254,8 @@ def test_the_server_is_there_once_it_says_where_and_ends_with_its_input(tmp_path
     with server(tmp_path, """echo '{"url": "http://127.0.0.1:1"}'; read line""") as running:
         assert running.url == "http://127.0.0.1:1"
         assert running.cpu_seconds() >= 0
-        process = running._process
-    assert process.returncode is not None
+        assert running._process.exit_code is None
+    assert running._process.exit_code is not None
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
