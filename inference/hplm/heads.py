@@ -116,7 +116,10 @@ class Head:
         return self.inner.activation if self.inner else None
 
     def to(self, device: torch.device | str, *, non_blocking: bool = False) -> "Head":
-        """A copy on `device`, float32."""
+        """The head on `device` in float32: itself if it is there, else a copy."""
+        there = torch.device(device).type, torch.float32
+        if all((value.device.type, value.dtype) == there for value in self.tensors().values()):
+            return self
         moved = {k: v.to(device, torch.float32, non_blocking=non_blocking) for k, v in self.tensors().items()}
         return Head.from_tensors(moved, self.pooling, self.activation)
 

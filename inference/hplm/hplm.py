@@ -101,10 +101,12 @@ class Hplm:
 
     @classmethod
     def load(
-        cls, folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+        cls, folder: Path, device: torch.device | str = "cpu", dtype: torch.dtype | None = torch.float32
     ) -> "Hplm":
-        """Read what `save` wrote. Raises HplmError(corrupt_artifact) if a file is missing, damaged or
-        inconsistent."""
+        """Read what `save` wrote; dtype: of the PET; None: everything as it is stored, on the CPU.
+
+        Raises HplmError(corrupt_artifact) if a file is missing, damaged or inconsistent.
+        """
         metadata = read_artifact_json(folder / HPLM_FILE)
         weights = read_weights(folder / WEIGHTS_FILE)
         labels, spec, shape = metadata.get("labels"), metadata.get("pet"), metadata.get("shape")
@@ -129,7 +131,7 @@ class Hplm:
             float(threshold),
             metadata,
         )
-        return hplm.to(device, dtype)
+        return hplm if dtype is None else hplm.to(device, dtype)
 
 
 MAX_RANK: Final = 256

@@ -16,11 +16,14 @@ from inference.text.tasks import CLASSIFICATION, TAGGING, Task
 from tests.unit.tiny import SPECS, tiny_hplm
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, None])
 @pytest.mark.parametrize("task", [CLASSIFICATION, TAGGING])
-def test_what_is_saved_is_what_is_loaded(root: Root, tmp_path: Path, task: Task) -> None:
+def test_what_is_saved_is_what_is_loaded(
+    root: Root, tmp_path: Path, task: Task, dtype: torch.dtype | None
+) -> None:
     hplm = tiny_hplm(root, task, spec=SPECS[1])
     hplm.save(tmp_path)
-    again = Hplm.load(tmp_path, dtype=torch.float16)
+    again = Hplm.load(tmp_path, dtype=dtype)
     assert (again.task, again.labels, again.pet.spec) == (task, hplm.labels, SPECS[1])
     assert (again.pairs, again.threshold, again.head.pooling) == (False, 0.5, hplm.head.pooling)
     assert again.metadata["seed"] == 0

@@ -3,8 +3,10 @@ import sys
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
 import torch
 
+from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
 
 
@@ -21,3 +23,18 @@ def test_reading_weights_again_and_again_keeps_nothing(tmp_path: Path) -> None:
     held = [held_after(200) for _ in range(5)]
     # Two for each tensor would be 4,000 each time. The process holds more now and then for other threads.
     assert min(after - before for before, after in pairwise(held)) < 1000
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("at", [0, 500, 998])
+def test_one_number_that_is_not_finite_is_found(
+    tmp_path: Path, dtype: torch.dtype, number: float, at: int
+) -> None:
+    values = torch.linspace(-1, 1, 999).to(dtype)
+    write_weights(tmp_path / "good", {"a": values, "none": torch.empty(0, dtype=dtype)})
+    assert torch.equal(read_weights(tmp_path / "good")["a"], values)
+    values[at] = number
+    write_weights(tmp_path / "bad", {"a": values})
+    with pytest.raises(HplmError, match="a holds NaN or infinite numbers"):
+        read_weights(tmp_path / "bad")
