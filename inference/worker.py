@@ -69,8 +69,7 @@ class Worker:
             ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots),
             device=device,
             dtype=pick_dtype(settings.dtype, device),
-            cache_bytes=settings.cache_bytes,
-            slab=settings.slab,
+            pool_bytes=settings.pool_bytes,
             lower_bytes=settings.lower_bytes,
             device_bytes=settings.device_bytes,
             limits=settings.limits,
@@ -173,10 +172,10 @@ class Worker:
             log.warning("left without signing off: %s", error)
 
     def _standing(self) -> GaugeValues:
-        cache = self._catalogue.cache
+        pool = self._catalogue.pool
         return GaugeValues(
-            resident_hplms=len(cache),
-            resident_bytes=cache.used_bytes,
+            resident_hplms=len(pool),
+            resident_bytes=pool.used_bytes,
             backlog_rows=self._loop.backlog_rows,
             slot_mismatches=self._catalogue.counters.slot_mismatches,
         )
@@ -208,8 +207,8 @@ class Worker:
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
-            resident=len(catalogue.cache),
-            resident_bytes=catalogue.cache.used_bytes,
+            resident=len(catalogue.pool),
+            resident_bytes=catalogue.pool.used_bytes,
             pinned=len(catalogue.manifest.pinned_hplms()),
             pinned_resident=catalogue.pinned_resident,
             waiting=self._loop.backlog_rows,

@@ -32,7 +32,7 @@ from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Row
 
 TENANTS, BATCHES, REPEATS = 64, 8, 7
-CACHE_BYTES = 4 * 1024**3
+POOL_BYTES = 4 * 1024**3
 BARE, ENGINE, SIDE_BY_SIDE = "bare upper layers", "engine", ", side by side"
 
 
@@ -68,7 +68,7 @@ def _ways(stack: ExitStack, world: World, batches: Sequence[list[Row]]) -> dict[
     rows, tokens, count = len(batches[0]), len(batches[0][0]), len(batches)
     pipeline = Pipeline(with_parallel_batches(Pipelining(), world.device))
     stack.callback(pipeline.close)
-    executor = world.executor(pipeline, cache_bytes=CACHE_BYTES)
+    executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
     ways: dict[str, Callable[[int], float]] = {BARE: partial(_bare, world, rows, tokens, count, 1)}
     if executor.parallel_batches > 1:
         ways[BARE + SIDE_BY_SIDE] = partial(_bare, world, rows, tokens, count, executor.parallel_batches)

@@ -85,7 +85,7 @@ class Desk:
             ManifestWatcher(world.artifact_root / "manifest.json"),
             device=torch.device("cpu"),
             dtype=torch.float32,
-            cache_bytes=1 << 30,
+            pool_bytes=1 << 30,
             misses=MissHandling(policy=MissPolicy.FALLBACK),
             pipeline=Pipeline(with_parallel_batches(Pipelining(), torch.device("cpu"))),
         )

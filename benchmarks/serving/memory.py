@@ -25,9 +25,9 @@ from inference.engine.rows import Answered
 
 HPLMS, QUICK_HPLMS = 10_000, 500
 MIB = 1024**2
-CACHE_BYTES = 32 * MIB
+POOL_BYTES = 32 * MIB
 FILLED_BY = 8
-"""So many batches fill the cache on the host; what grows after them grows with the models."""
+"""So many batches fill the pool; what grows after them grows with the models."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     world = shared.world(options, on)
     world.store_hplms(hplms)
     pipeline = Pipeline()
-    executor = world.executor(pipeline, cache_bytes=CACHE_BYTES)
+    executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
     order = np.random.default_rng(0).permutation(hplms)
     served = _serve(world, executor, order[:filling], options)
     before = held(on.device)
@@ -55,17 +55,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         "device_bytes_per_hplm": max(0.0, (after - before) / max(1, hplms - filling)),
         "hplms_held": float(served),
     }
-    one = executor.cache.used_bytes / max(1, len(executor.cache))
+    one = executor.pool.used_bytes / max(1, len(executor.pool))
     rows: list[harness.Row] = [
         {"what": "the root and its table", "MiB": (before - empty) / MIB},
-        {"what": "a model on the host, while it is kept there", "MiB": one / MIB},
-        {"what": "a model on the device, at rest", "MiB": figures["device_bytes_per_hplm"] / MIB},
+        {"what": "a model in the PET pool", "MiB": one / MIB},
+        {
+            "what": "a further model, beyond the pool",
+            "MiB": figures["device_bytes_per_hplm"] / MIB,
+        },
     ]
     print(harness.markdown_table(rows))
-    print(f"{served} models answered in {seconds:.0f} s, {executor.cache.loads} loads")
+    print(f"{served} models answered in {seconds:.0f} s, {executor.pool.loads} loads")
     print(figures)
     if options.json:
-        settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "cache_bytes": CACHE_BYTES}
+        settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "pool_bytes": POOL_BYTES}
         harness.write_json(harness.Report("memory", settings, rows, figures), options.json)
     return 0
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.serving import options as shared
-from benchmarks.serving.ceiling import CACHE_BYTES, stream_seconds
+from benchmarks.serving.ceiling import POOL_BYTES, stream_seconds
 from benchmarks.serving.picture import svg
 from benchmarks.serving.timing import interleaved, rates
 from inference.engine.pipeline import Pipeline
@@ -45,7 +45,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     repeats = options.repeats or (3 if options.quick else REPEATS)
     pipelines = {name: Pipeline(mode) for name, mode in MODES.items()}
     executors = {
-        name: world.executor(pipeline, cache_bytes=CACHE_BYTES) for name, pipeline in pipelines.items()
+        name: world.executor(pipeline, pool_bytes=POOL_BYTES, pet_bytes=0)
+        for name, pipeline in pipelines.items()
     }
     draw = np.random.default_rng(0)
     batches = [world.rows(draw.integers(0, tenants, options.rows), options.tokens) for _ in range(BATCHES)]

@@ -39,7 +39,7 @@ DEADLINE_S = 30.0
 LOAD, QUICK_TIME, REPEATS = 0.9, 0.1, 3
 STORED, RESIDENT = 10_000, 16
 """Models at most, which tenants beyond them share; dedicated models that stay in memory."""
-CACHE_BYTES = 6 * 1024**3
+POOL_BYTES = 6 * 1024**3
 SATURATING, CLOCKED = 8, 5
 
 
@@ -125,8 +125,8 @@ class Bench:
         self._options = options
         self._world, self._rows, self._tokens = world, int(options.rows), int(options.tokens)
         world.store_hplms(options.rows)
-        self._executor = world.executor(pipeline, cache_bytes=CACHE_BYTES)
-        self._adapter = HbertAdapter(world, cache_bytes=CACHE_BYTES)
+        self._executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
+        self._adapter = HbertAdapter(world, pool_bytes=POOL_BYTES)
         limits = BatchLimits(rows=options.rows)
         self._servers: dict[str, Server] = {
             PRODUCT: Product(self._executor, limits),

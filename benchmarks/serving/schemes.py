@@ -17,9 +17,7 @@ from benchmarks.serving.world import World
 from inference.engine.adapters import AdapterLoader
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
-from inference.engine.residency import HplmCache
 from inference.engine.rows import Row
-from inference.engine.slabs import Slabs
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.heads import Head, apply_heads, pool
 from inference.hplm.pets import UpperShape
@@ -104,12 +102,12 @@ class Shared:
 class HbertAdapter:
     """The product's adapters over computed lower layers, nothing looked up."""
 
-    def __init__(self, world: World, *, cache_bytes: int) -> None:
+    def __init__(self, world: World, *, pool_bytes: int) -> None:
         encoder = world.encoder
         shape = UpperShape(encoder.layers - world.lower, encoder.hidden, encoder.inner)
-        cache = HplmCache(world.load, Slabs(None, world.dtype, budget_bytes=cache_bytes))
+        pool = world.pool(pool_bytes, pool_bytes)
         self._world = world
-        self._desk = AdapterLoader(cache, shape, world.device, Pipeline(SYNCHRONISED))
+        self._desk = AdapterLoader(pool, shape, world.device, Pipeline(SYNCHRONISED))
 
     @torch.inference_mode()
     def __call__(self, rows: Sequence[Row]) -> None:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.result_cache import bench_dir
+from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
+from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
-from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity, Row
-from inference.engine.slabs import Slabs
 from inference.hplm.architecture import Architecture
 from inference.hplm.compose import Composition
 from inference.hplm.encoder import FullLower, UpperLayers
@@ -121,14 +121,22 @@ class World:
         composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
         return LowerLayers(chain, composition=composition, device=self.device)
 
-    def executor(self, pipeline: Pipeline, *, cache_bytes: int, slab: Path | None = None) -> Executor:
-        """An engine that loads models from their files on demand, and keeps them in memory or in a folder."""
-        cache = HplmCache(self.load, Slabs(slab, self.dtype, budget_bytes=cache_bytes))
-        return Executor(self.root, _OneChain(self.lower_layers), cache, pipeline=pipeline)
+    def executor(self, pipeline: Pipeline, *, pool_bytes: int, pet_bytes: int | None = None) -> Executor:
+        """An engine that loads models from their files on demand and keeps so many bytes of them, and on an
+        accelerator `pet_bytes` (None: all) of their PETs."""
+        pool = self.pool(pool_bytes, pool_bytes if pet_bytes is None else pet_bytes)
+        return Executor(self.root, _OneChain(self.lower_layers), pool, pipeline=pipeline)
+
+    def pool(self, pool_bytes: int, pet_bytes: int) -> PetPool:
+        """As `executor` has it."""
+        on_cpu = self.device.type == "cpu"
+        return PetPool(
+            self.load, pool_bytes, None if on_cpu else DevicePets(copy_pinned(self.device), pet_bytes)
+        )
 
     def load(self, model: ModelIdentity) -> PackedHplm:
         """From its files, as the inference worker does after comparing their checksums."""
-        return PackedHplm.of(Hplm.load(self._hplm_folder(int(model.hplm))), self.dtype)
+        return PackedHplm.of(Hplm.load(self._hplm_folder(int(model.hplm)), dtype=None), self.dtype)
 
     def store_hplms(self, count: int) -> None:
         """Write so many different models, as far as they are not there."""
@@ -142,7 +150,7 @@ class World:
         """Read so many models into the executor's memory, as far as it has room; how many seconds it took."""
         started = time.perf_counter()
         for number in range(count):
-            executor.cache.release(executor.cache.acquire(_identity(number)))
+            executor.pool.release(executor.pool.acquire(_identity(number)))
         return time.perf_counter() - started
 
     def rows(self, tenants: NDArray[np.int64], tokens: int) -> list[Row]:

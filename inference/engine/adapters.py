@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
+from inference.engine.pet_pool import Lease, PetPool
 from inference.engine.pipeline import LayerFeed, Pipeline
-from inference.engine.residency import HplmCache, Lease
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
 from inference.hplm.heads import Head
@@ -38,8 +38,8 @@ class Adapters:
 class AdapterLoader:
     """Lends the models of one root's batches."""
 
-    def __init__(self, cache: HplmCache, shape: UpperShape, device: torch.device, pipeline: Pipeline) -> None:
-        self._cache, self._shape = cache, shape
+    def __init__(self, pool: PetPool, shape: UpperShape, device: torch.device, pipeline: Pipeline) -> None:
+        self._pool, self._shape = pool, shape
         self._device, self._pipeline = device, pipeline
 
     def fetch(
@@ -59,12 +59,13 @@ class AdapterLoader:
     def release(self, leases: Leases) -> None:
         """Give everything back."""
         for lease in leases.values():
-            self._cache.release(lease)
+            self._pool.release(lease)
 
     def _side_by_side(self, number: int, rows: Sequence[Row], leases: Leases) -> Adapters:
         hplms = {digest: lease.hplm() for digest, lease in leases.items()}
         of_rows = [hplms[row.model.digest] for row in rows]
-        pets = SegmentPets.of([hplm.pet for hplm in of_rows], [len(row) for row in rows], self._device)
+        lengths = [len(row) for row in rows]
+        pets = SegmentPets.of([hplm.pet for hplm in of_rows], lengths, self._pool.row_on_device)
         feed = self._pipeline.feed(number, pets, self._shape.layers, self._device)
         return Adapters(leases, {}, feed, [hplm.head for hplm in of_rows])
 
@@ -86,7 +87,7 @@ class AdapterLoader:
 
     def _lease(self, model: ModelIdentity) -> Lease | str:
         try:
-            lease = self._cache.acquire(model)
+            lease = self._pool.acquire(model)
         except HplmError as error:
             log.error("%s cannot be loaded: %s", model, error)
             return f"the model cannot be loaded: {error.message}"
@@ -95,5 +96,5 @@ class AdapterLoader:
             return "the model cannot be loaded"
         if lease.hplm().shape == self._shape:
             return lease
-        self._cache.release(lease)
+        self._pool.release(lease)
         return "the model does not fit the shape of its root"

@@ -24,9 +24,9 @@ from inference.engine.in_flight import (
     GivenUpError,
     InFlightBatch,
 )
+from inference.engine.pet_pool import PetPool, SlotMismatchError
 from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
-from inference.engine.residency import HplmCache, SlotMismatchError
 from inference.engine.retrieval import LowerLayersSource, hits_of, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
@@ -61,20 +61,20 @@ class Executor:
         self,
         root: Root,
         lower_layers: LowerLayersSource,
-        cache: HplmCache,
+        pool: PetPool,
         counters: Counters | None = None,
         pipeline: Pipeline | None = None,
     ) -> None:
         config = root.config
         self.root = root
-        self.cache = cache
+        self.pool = pool
         self.counters = counters or Counters()
         self.costs = StepCosts()
         self._timing = NextBatchTiming(config.upper)
         self._lower_layers = lower_layers
         self._pipeline = pipeline or Pipeline(SYNCHRONISED)
         shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
-        self._adapter_loader = AdapterLoader(cache, shape, root.upper.device, self._pipeline)
+        self._adapter_loader = AdapterLoader(pool, shape, root.upper.device, self._pipeline)
 
     @property
     def parallel_batches(self) -> int:
@@ -293,12 +293,12 @@ def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[Stag
     for row in rows:
         tokens += len(row)
         tokens_of[row.model.digest] += len(row)
-    loading = sum(lease.brought_s for lease in leases.values())
+    loading = sum(lease.loading_s for lease in leases.values())
     common = replace(seconds, adapter_load=max(0.0, seconds.adapter_load - loading))
     return [
         common.share(len(row) / tokens)
         + StageSeconds(
-            adapter_load=leases[row.model.digest].brought_s * len(row) / tokens_of[row.model.digest]
+            adapter_load=leases[row.model.digest].loading_s * len(row) / tokens_of[row.model.digest]
         )
         for row in rows
     ]

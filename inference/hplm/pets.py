@@ -1,6 +1,7 @@
 """PETs (parameter-efficient deltas of the upper layers): adapters, LoRA, biases and layer norms."""
 
 import math
+import mmap
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, lru_cache
@@ -15,6 +16,8 @@ PLACES: Final = ("query", "key", "value", "output", "expand", "contract")
 """The linear layers of a transformer block, in order of use."""
 NORMS: Final = ("attention", "output")
 ADAPTER_SCALE = 1e-2
+PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+"""Neighbouring mappings of this kind count as one; a process may have only some 65,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +195,6 @@ class PetLayout:
         start, (rank, inputs) = self.offsets[f"lora.{changed[0]}.a"]
         return _view(row, start, (len(changed) * rank, inputs)), changed
 
-    def to_json(self) -> dict[str, Any]:
-        """A JSON object for `from_json`."""
-        return {"pet": self.spec.to_json(), "shape": asdict(self.shape)}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> "PetLayout":
-        """The inverse of `to_json`. Raises HplmError, TypeError or KeyError for other values."""
-        spec = {**stored["pet"], "lora_places": tuple(stored["pet"]["lora_places"])}
-        return _shared_layout(PetSpec(**spec), UpperShape(**stored["shape"]))
-
 
 def _view(row: Tensor, start: int, shape: tuple[int, ...]) -> Tensor:
     strides = (shape[1], 1) if len(shape) == 2 else (1,)
@@ -219,10 +212,21 @@ class PackedPet:
     def of(cls, pet: PetWeights, dtype: torch.dtype) -> "PackedPet":
         """A copy of the PET in that type, on the host."""
         layout = _shared_layout(pet.spec, pet.shape)
-        rows = torch.empty(pet.shape.layers, layout.width, dtype=dtype)
+        rows = _mapped(pet.shape.layers * layout.width, dtype).view(pet.shape.layers, layout.width)
         for name, (start, shape) in layout.offsets.items():
-            rows[:, start : start + math.prod(shape)] = pet.weights[name].flatten(1)
+            # By way of fp32: PyTorch converts fp16 to bf16 ten times as slowly on a CPU.
+            rows[:, start : start + math.prod(shape)] = pet.weights[name].flatten(1).float()
         return cls(layout, rows)
+
+
+def _mapped(count: int, dtype: torch.dtype) -> Tensor:
+    """Zeros [count] in a mapping of their own, which the system gets back when they are freed.
+
+    In the heap, models that come and go would leave holes between the intermediate results of batches.
+    """
+    if not count:
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer(mmap.mmap(-1, count * dtype.itemsize, flags=PRIVATE), dtype=dtype)
 
 
 @lru_cache(1024)

@@ -11,14 +11,13 @@ import torch
 from numpy.typing import NDArray
 
 from inference.engine.batcher import BatchLimits
+from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Counters, Executor
 from inference.engine.packed import PackedHplm
+from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
-from inference.engine.residency import HplmCache
 from inference.engine.rows import ModelIdentity, Row
-from inference.engine.slab_room import SlabRoom
-from inference.engine.slabs import open_slabs
 from inference.errors import HplmError
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
@@ -28,6 +27,8 @@ from inference.serving.background_task import BackgroundTask
 from inference.serving.hot_tier import free_bytes, left_for_rows
 from inference.serving.loading import Checksums, load_verified, verify
 from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
+from inference.serving.memory import device_bytes as bytes_of_device
+from inference.serving.memory import machine_bytes
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.reconcile import follow
 from inference.serving.refusals import Refusals
@@ -35,6 +36,9 @@ from inference.serving.refusals import Refusals
 log = logging.getLogger(__name__)
 
 LOWER_BYTES = 2 * 1024**3
+POOL_SHARE = 4
+"""The PET pool takes up to a quarter of the machine's memory, and its PETs on an accelerator a quarter of
+that of the accelerator."""
 WARM_UP_TOKENS = 8
 AGAIN_AFTER_S = 10.0
 """A revision whose preparation failed as a whole is tried again then."""
@@ -83,8 +87,7 @@ class Catalogue:
         *,
         device: torch.device,
         dtype: torch.dtype,
-        cache_bytes: int,
-        slab: SlabRoom | None = None,
+        pool_bytes: int | None = None,
         lower_bytes: int = LOWER_BYTES,
         misses: MissHandling | None = None,
         pipeline: Pipeline | None = None,
@@ -93,14 +96,16 @@ class Catalogue:
         limits: BatchLimits | None = None,
         ahead_s: float = 0.0,
     ) -> None:
-        """``ahead_s``: for so long, with each revision, what its models need is loaded before they are asked
-        for, beside what is served."""
+        """``pool_bytes``: of the PET pool; None: a quarter of the memory. ``ahead_s``: for so long,
+        with each revision, what its models need is loaded before they are asked for, beside what is
+        served."""
         self.device = device
         self.dtype = dtype
         self.misses = misses or MissHandling()
         self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
         self._refusals = Refusals()
-        self.cache = HplmCache(self._load_hplm, open_slabs(dtype, slab, memory_bytes=cache_bytes))
+        self._device_pets = _device_pets(device, device_bytes)
+        self.pool = PetPool(self._load_hplm, pool_bytes or machine_bytes() // POOL_SHARE, self._device_pets)
         self.counters = Counters()
         self.pipeline = pipeline or Pipeline(SYNCHRONISED)
         self._checksums = Checksums()
@@ -142,7 +147,7 @@ class Catalogue:
     @property
     def pinned_resident(self) -> int:
         """How many of the pinned models are in memory."""
-        return sum(self.cache.holds(hplm.digest) for hplm in self.manifest.pinned_hplms())
+        return sum(self.pool.holds(hplm.digest) for hplm in self.manifest.pinned_hplms())
 
     def reread(self) -> None:
         """Take the manifest for new, and try again what could not be loaded. Any thread may ask for it."""
@@ -202,7 +207,7 @@ class Catalogue:
             Row(policy, ids, np.zeros_like(ids), identity_of(hplm), route.chain, MissHandling(policy))
             for policy in (self.misses.policy, MissPolicy.FALLBACK)
         ]
-        executor = Executor(route.executor.root, self.lower_layers, self.cache, pipeline=self.pipeline)
+        executor = Executor(route.executor.root, self.lower_layers, self.pool, pipeline=self.pipeline)
         for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:
             executor.finish(flight)
         for _ in range(executor.parallel_batches):
@@ -223,15 +228,15 @@ class Catalogue:
         if self.misses.policy is not MissPolicy.FALLBACK:
             self.lower_layers.bring(until)
         for hplm in self.manifest.hplms.values():
-            if time.monotonic() >= until or not self.cache.is_roomy:
+            if time.monotonic() >= until or not self.pool.is_roomy:
                 return
             self._load_unless_held(hplm)
 
     def _load_unless_held(self, hplm: ServedHplm) -> None:
-        if self.cache.holds(hplm.digest):
+        if self.pool.holds(hplm.digest):
             return
         try:
-            self.cache.release(self.cache.acquire(identity_of(hplm)))
+            self.pool.release(self.pool.acquire(identity_of(hplm)))
         except Exception as error:  # noqa: BLE001 - it is asked for again when somebody needs it
             log.warning("%s cannot be loaded ahead of requests: %s", identity_of(hplm), error)
 
@@ -247,7 +252,7 @@ class Catalogue:
             return False
         self._now, self._failure = revision, ""
         self.lower_layers.swap(revision.chains)
-        self.cache.pin(revision.manifest.pinned)
+        self.pool.pin(revision.manifest.pinned)
         self._bring_due = True
         served = len(revision.executors), len(revision.manifest.hplms)
         log.info("revision %d: %d roots, %d models", revision.manifest.revision, *served)
@@ -271,8 +276,9 @@ class Catalogue:
             {manifest.folder("root", root) for root in manifest.roots}
             | {manifest.folder("lower", lower) for lower in manifest.lowers}
             | {manifest.folder("plot", plot) for hplm in manifest.hplms.values() for plot in hplm.plots}
+            | {manifest.folder("hplm", hplm.digest) for hplm in manifest.hplms.values()}
         )
-        self.cache.keep({hplm.digest for hplm in manifest.hplms.values()})
+        self.pool.keep({hplm.digest for hplm in manifest.hplms.values()})
 
     def route(self, model: ModelIdentity) -> Route:
         """Where rows for ``model`` go; NotServedError when it is unknown, removed or cannot be served."""
@@ -303,18 +309,21 @@ class Catalogue:
             served = self._served(model)
         except NotServedError as error:  # removed between admission and this step
             raise HplmError(error.code, error.message) from error
-        hplm = load_verified(self.manifest.folder("hplm", model.digest), served)
+        hplm = load_verified(self.manifest.folder("hplm", model.digest), served, self._checksums.of)
         return PackedHplm.of(hplm, self.dtype)
 
     def _hot_bytes(self, roots: Iterable[RootConfig]) -> int:
         """What rows of tables may take of the device, beside everything else that is to lie there."""
         lower = self.lower_layers
+        pets = self._device_pets
         free = free_bytes(self.device) + lower.hot.bytes + lower.lowers.used_bytes
+        free += pets.used_bytes if pets else 0
         return left_for_rows(
             self._device_bytes or free,
             roots,
             limits=self._limits,
             lower_bytes=lower.lowers.budget_bytes,
+            pet_bytes=pets.budget_bytes if pets else 0,
             number_bytes=self.dtype.itemsize,
         )
 
@@ -328,9 +337,16 @@ class Catalogue:
         return Root.load(folder, self.device, self.dtype)
 
     def _start(self, root: Root) -> Executor:
-        executor = Executor(root, self.lower_layers, self.cache, self.counters, self.pipeline)
+        executor = Executor(root, self.lower_layers, self.pool, self.counters, self.pipeline)
         executor.warm_up(rows=4, tokens=root.config.max_tokens)
         return executor
+
+
+def _device_pets(device: torch.device, device_bytes: int) -> DevicePets | None:
+    """None for a CPU, which computes with PETs where they lie."""
+    if device.type == "cpu":
+        return None
+    return DevicePets(copy_pinned(device), (device_bytes or bytes_of_device(device)[1]) // POOL_SHARE)
 
 
 def _warm_up_ids(config: RootConfig) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from redis.exceptions import RedisError
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.fairness import FairShares
-from inference.engine.residency import IntegrityError
+from inference.engine.pet_pool import IntegrityError
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
 from inference.queueing.misses import MissCounter
@@ -281,8 +281,8 @@ class EngineLoop:
         if not self._catalogue.pipeline.at_rest or self._catalogue.is_bringing:
             return
         try:
-            self._catalogue.cache.check_integrity()
+            self._catalogue.pool.check_integrity()
         except IntegrityError as error:
-            log.critical("the cache of models is emptied: %s", error)
+            log.critical("the PET pool is emptied: %s", error)
             self._runner.failed = str(error)
-            self._catalogue.cache.clear()
+            self._catalogue.pool.clear()

@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
-from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.serving.loop_timing import LoopTiming
 
@@ -18,8 +17,6 @@ Value = TypeVar("Value", int, float)
 MIB = 1024**2
 BACKLOG_BATCHES = 16
 """The next batch is chosen from so many batches of rows, so that one tenant's flood does not hide others."""
-HPLM_CACHE_BYTES = 512 * MIB
-"""Memory for PETs and heads where there is no slab."""
 PIPELINES: Final = {
     "fine": Pipelining(),
     "coarse": Pipelining(swapping=Swapping.COARSE),
@@ -35,11 +32,11 @@ class SettingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """``name`` must differ from every other living worker's; ``life_s`` is how long a heartbeat lasts,
-    ``stuck_s`` how long the loop may take for one turn before the process ends itself;
-    ``misses`` is what is done about fragments that no table holds, where a request does not say;
-    ``device_bytes`` is what may be taken of the device beside the upper layers, 0 for what is free; ``roots``
-    are the names or digests of those that are served, none for all."""
+    """name: differs from every other living worker's. roots: names or digests of the roots that are served,
+    none for all. pool_bytes: of the PET pool; None: a quarter of the memory. device_bytes: of the
+    device, for all but the upper layers; 0: what is free. misses: what is done about fragments that no table
+    holds, if a request does not say. life_s: how long a heartbeat lasts. stuck_s: how long one turn of the
+    loop may take before the process ends itself."""
 
     redis_url: str
     artifact_root: Path
@@ -49,8 +46,7 @@ class WorkerSettings:
     dtype: str
     limits: BatchLimits
     timing: LoopTiming
-    cache_bytes: int
-    slab: SlabRoom | None
+    pool_bytes: int | None
     lower_bytes: int
     device_bytes: int
     misses: MissHandling
@@ -77,8 +73,7 @@ class WorkerSettings:
             timing=LoopTiming(
                 backlog_rows=BACKLOG_BATCHES * limits.rows,
             ),
-            cache_bytes=HPLM_CACHE_BYTES,
-            slab=_slab(env, read.number("HMI_SLAB_MB", 24576, int, least=0) * MIB),
+            pool_bytes=read.number("HMI_MODEL_CACHE_MB", 0, int, least=1) * MIB or None,
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
             misses=MissHandling(policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy]))),
@@ -115,12 +110,6 @@ class _Reader:
         if not least <= value < 1e12:
             raise SettingError(f"{name}={text!r} must be at least {least}")
         return value
-
-
-def _slab(env: Mapping[str, str], size: int) -> SlabRoom | None:
-    """None without a size, and where no home is known: beside artifacts it might be on a disk far away."""
-    home = env.get("HMI_HOME")
-    return SlabRoom(Path(home) / "slabs", size) if home and size else None
 
 
 def _new_name() -> str:

@@ -13,10 +13,6 @@ from inference.hplm.row_cache import RowCache
 
 log = logging.getLogger(__name__)
 
-PET_SHARE: Final = 1 / 16
-"""At most this share of an upper layer's bytes is a PET's."""
-BATCHES: Final = 2
-"""So many batches' PETs are on the device at once: one is computed, one is brought."""
 FREE_SHARE: Final = 0.9
 HARDLY: Final = 0.1
 """A change of a table's share by less than this share of it is not worth beginning anew."""
@@ -82,16 +78,17 @@ def left_for_rows(
     *,
     limits: BatchLimits,
     lower_bytes: int,
+    pet_bytes: int,
     number_bytes: int,
 ) -> int:
     """Bytes of the device that are left for rows of tables.
 
     Of ``total_bytes``, what is free beside the upper layers, come off: the lower layers' ``lower_bytes``, the
-    PETs of the batches under way, and the activations of the largest batch, all with numbers of
-    ``number_bytes``. The batch of one root is computed at a time.
+    PETs' ``pet_bytes``, and the activations of the largest batch, with numbers of ``number_bytes``. The
+    batch of one root is computed at a time.
     """
     taken = max((_batch_bytes(config, limits, number_bytes) for config in roots), default=0)
-    return max(0, total_bytes - lower_bytes - taken)
+    return max(0, total_bytes - lower_bytes - pet_bytes - taken)
 
 
 def free_bytes(device: torch.device) -> int:
@@ -108,6 +105,4 @@ def _batch_bytes(config: RootConfig, limits: BatchLimits, number_bytes: int) -> 
     # A layer's input, queries, keys, values, result and sum; the inner states twice; the scores of attention
     # where a backend writes them down.
     activations = tokens * (6 * shape.hidden + 2 * shape.inner + shape.heads * config.max_tokens)
-    layer = shape.hidden * (4 * shape.hidden + 2 * shape.inner)
-    pets = BATCHES * limits.rows * config.upper * PET_SHARE * layer
-    return int(number_bytes * (activations + pets))
+    return number_bytes * activations

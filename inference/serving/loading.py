@@ -12,10 +12,11 @@ from inference.manifest import ServedHplm
 Stamp = tuple[int, int]
 
 
-def load_verified(folder: Path, served: ServedHplm) -> Hplm:
-    """The model in ``folder``; HplmError(corrupt_artifact) when a file is absent, altered or unreadable."""
-    verify(folder, served.files)
-    hplm = Hplm.load(folder)
+def load_verified(folder: Path, served: ServedHplm, sha256: Callable[[Path], str]) -> Hplm:
+    """The model in ``folder``, with its PET in the stored dtype; HplmError(corrupt_artifact) when a file is
+    absent, altered or unreadable."""
+    verify(folder, served.files, sha256)
+    hplm = Hplm.load(folder, dtype=None)
     if hplm.task != served.task:
         raise HplmError("corrupt_artifact", f"published for {served.task}, made for {hplm.task}")
     return hplm

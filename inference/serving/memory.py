@@ -1,9 +1,13 @@
 """How much memory the worker's process takes, and how full its device is."""
 
+import os
 import resource
 from pathlib import Path
+from typing import Final
 
 import torch
+
+CGROUP_LIMIT: Final = Path("/sys/fs/cgroup/memory.max")
 
 
 def host_bytes() -> int:
@@ -13,6 +17,15 @@ def host_bytes() -> int:
     except (OSError, ValueError, IndexError):
         return 0
     return pages * resource.getpagesize()
+
+
+def machine_bytes() -> int:
+    """The memory of the machine, or of the container if it may take less."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(machine, int(CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # no cgroup v2, or no limit ("max")
+        return machine
 
 
 def device_bytes(device: torch.device) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from redis.exceptions import RedisError
 
 from inference.engine.executor import Counters
-from inference.engine.residency import SlotMismatchError
+from inference.engine.pet_pool import SlotMismatchError
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import numpy as np
 
-from inference.engine.residency import SlotMismatchError
+from inference.engine.pet_pool import SlotMismatchError
 from inference.engine.rows import Answered, Failed, Hits, Outcome, Row, StageSeconds
 from inference.queueing.consumer import Entry
 from inference.queueing.messages import BatchInfo, InferReply, ModelRef, PlotCounts, SequenceOutput, TimingsMs

@@ -17,7 +17,7 @@ from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 
-CACHE_BYTES = 1 << 30
+POOL_BYTES = 1 << 30
 MISSES = MissHandling(MissPolicy.FALLBACK)
 
 
@@ -32,7 +32,7 @@ class Engine:
             ManifestWatcher(artifact_root / FILE_NAME),
             device=self.device,
             dtype=self.dtype,
-            cache_bytes=CACHE_BYTES,
+            pool_bytes=POOL_BYTES,
             misses=MISSES,
             pipeline=self._pipeline,
         )

@@ -153,7 +153,7 @@ def test_a_body_sent_in_chunks_is_read_whole(running_site: Site) -> None:
 
 
 def test_what_it_keeps_is_private(running_site: Site) -> None:
-    for name in ("secret_key", "postgres", "valkey", "artifacts", "uploads", "logs", "slabs"):
+    for name in ("secret_key", "postgres", "valkey", "artifacts", "uploads", "logs"):
         assert stat.S_IMODE((running_site.home / name).stat().st_mode) & 0o077 == 0
 
 

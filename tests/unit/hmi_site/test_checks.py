@@ -40,10 +40,10 @@ def test_a_wrong_setting_is_named_with_a_hint(
 
 def test_unknown_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert checks.check_unknown_variables() == []
-    monkeypatch.setenv("HMI_SLAB_DIR", "/slabs")
+    monkeypatch.setenv("HMI_SLAB_MB", "24576")
     monkeypatch.setenv("HMI_PORT", "8000")
     [warning] = checks.check_unknown_variables()
-    assert (warning.id, warning.msg) == ("hmi.W011", "HMI_SLAB_DIR is not a setting.")
+    assert (warning.id, warning.msg) == ("hmi.W011", "HMI_SLAB_MB is not a setting.")
     assert warning.hint
 
 

@@ -37,8 +37,7 @@ def desk(redis: Redis, redis_url: str, world: TinyWorld) -> Iterator[Desk]:
 
 @pytest.fixture
 def start_worker(redis_url: str, world: TinyWorld) -> Iterator[Callable[..., InferenceWorker]]:
-    """Start workers with short heartbeats, and a slab: ``start_worker(HMI_BATCH_ROWS="1")``. None outlives
-    the test."""
+    """Start workers with short heartbeats: ``start_worker(HMI_BATCH_ROWS="1")``. None outlives the test."""
     started: list[InferenceWorker] = []
 
     def start(url: str = redis_url, **env: str) -> InferenceWorker:

@@ -7,7 +7,6 @@ import torch
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipeline import Pipeline
-from inference.engine.slab_room import SlabRoom
 from inference.hplm.miss_policy import MissHandling
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
@@ -33,8 +32,7 @@ class Desk:
         world: TinyWorld,
         *,
         rows: int = 32,
-        cache_bytes: int = 1 << 30,
-        slab: SlabRoom | None = None,
+        pool_bytes: int | None = 1 << 30,
         lower_bytes: int = 1 << 30,
         misses: MissHandling | None = None,
         device_bytes: int = 0,
@@ -52,8 +50,7 @@ class Desk:
             watcher,
             device=torch.device("cpu"),
             dtype=torch.float32,
-            cache_bytes=cache_bytes,
-            slab=slab,
+            pool_bytes=pool_bytes,
             lower_bytes=lower_bytes,
             device_bytes=device_bytes,
             misses=misses,
@@ -94,5 +91,4 @@ class Desk:
         return [replies[request_id] for request_id in ids]
 
     def close(self) -> None:
-        self.catalogue.cache.close()
         self.redis.close()

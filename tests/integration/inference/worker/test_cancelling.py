@@ -44,10 +44,10 @@ def test_nothing_is_fetched_for_a_cancelled_request(one_row: Desk, world: TinyWo
     one_row.queue.submit(first)
     one_row.queue.submit(dropped)
     one_row.step()  # computes one row of the first and begins the other: the next is due
-    loads = one_row.catalogue.cache.loads
+    loads = one_row.catalogue.pool.loads
     one_row.queue.cancel(dropped.tenant, dropped.call)
     one_row.serve()
-    assert one_row.catalogue.cache.loads == loads == 1
+    assert one_row.catalogue.pool.loads == loads == 1
 
 
 def test_cancelled_requests_are_counted_by_their_code(one_row: Desk, world: TinyWorld) -> None:

@@ -40,7 +40,7 @@ def test_ten_thousand_requests_under_churn_get_each_the_answer_of_its_own_hplm(
         hplm = draw.choice(world.hplms[:published])
         return request_for(hplm, *draw.choices(TEXTS, k=draw.randint(1, 3)))
 
-    worker = start_worker(HMI_SLAB_MB="1").wait_until_ready()
+    worker = start_worker(HMI_MODEL_CACHE_MB="1").wait_until_ready()
     with Load(redis, make, references.assert_right, outstanding=100, most=REQUESTS) as load:
         load.finish(within_s=800)
     assert load.answered == REQUESTS

@@ -121,7 +121,7 @@ def test_a_worker_keeps_its_size(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
 ) -> None:
     mixture, sizes = Mixture(world), list[Size]()
-    worker = start_worker(HMI_SLAB_MB="1", **PLAIN).wait_until_ready()
+    worker = start_worker(HMI_MODEL_CACHE_MB="1", **PLAIN).wait_until_ready()
     process = psutil.Process(worker.process.pid)
     with Load(redis, mixture.make, mixture.check, outstanding=OUTSTANDING) as load:
         began = time.monotonic()

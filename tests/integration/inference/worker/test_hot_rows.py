@@ -7,6 +7,7 @@ from inference.hplm.plot import PlotTable
 from inference.hplm.row_cache import REFRESH_INTERVAL
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.hot_tier import left_for_rows
+from inference.serving.memory import machine_bytes
 from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
 from tests.unit.tiny import tiny_texts
@@ -24,7 +25,7 @@ def bytes_of_rows(world: TinyWorld) -> int:
 
 def bytes_of_the_rest(world: TinyWorld) -> int:
     configs = [world.root.config]
-    left = left_for_rows(PLENTY, configs, limits=BatchLimits(), lower_bytes=0, number_bytes=4)
+    left = left_for_rows(PLENTY, configs, limits=BatchLimits(), lower_bytes=0, pet_bytes=0, number_bytes=4)
     return PLENTY - left
 
 
@@ -42,6 +43,17 @@ def test_answers_do_not_depend_on_how_many_rows_lie_on_the_device(
         assert_right(world, request, reply)
     held = desk.catalogue.lower_layers.hot.bytes
     assert 0.9 * share <= held <= share
+
+
+def test_the_pet_pool_takes_a_quarter_of_the_memory_unless_it_is_set(
+    redis_url: str, world: TinyWorld
+) -> None:
+    env = {"REDIS_URL": redis_url, "HMI_ARTIFACT_ROOT": str(world.artifact_root)}
+    assert WorkerSettings.from_env(env | {"HMI_MODEL_CACHE_MB": "3"}).pool_bytes == 3 << 20
+    assert WorkerSettings.from_env(env).pool_bytes is None
+    desk = Desk(redis_url, world, pool_bytes=None)
+    assert desk.catalogue.pool.budget_bytes == machine_bytes() // 4
+    desk.close()
 
 
 def test_room_on_the_device_is_what_is_free_unless_it_is_set() -> None:

@@ -63,7 +63,7 @@ def computed(desk: Desk, world: TinyWorld, texts: list[str]) -> list[Outcome]:
 
 def metrics_of(desk: Desk) -> WorkerMetrics:
     """As the worker wires them."""
-    cache, counters = desk.catalogue.cache, desk.catalogue.counters
+    cache, counters = desk.catalogue.pool, desk.catalogue.counters
     return WorkerMetrics(
         lambda: GaugeValues(len(cache), cache.used_bytes, 0, counters.slot_mismatches),
         place=places_of(lambda: desk.catalogue.manifest),
@@ -89,7 +89,7 @@ def test_what_the_engine_computed_is_what_a_scrape_tells(desk: Desk, world: Tiny
     assert {place.split(",")[0] for place in places} == {"acme/medicine", "tiny"}
     assert found["hmi_worker_tenant_rows_total{tenant=acme}"] == 8
     assert found["hmi_worker_resident_models{}"] == 6
-    assert found["hmi_worker_resident_model_bytes{}"] == desk.catalogue.cache.used_bytes > 0
+    assert found["hmi_worker_resident_model_bytes{}"] == desk.catalogue.pool.used_bytes > 0
     assert found["hmi_worker_stage_seconds_sum{stage=compute}"] > 0
     assert found["hmi_worker_slot_mismatches_total{}"] == 0
     assert found["process_resident_memory_bytes{}"] > 1e6

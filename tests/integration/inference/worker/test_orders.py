@@ -1,14 +1,13 @@
 """What those who run the platform tell workers: to drain, to go on, to look again, what to keep in memory."""
 
 from collections.abc import Callable
-from pathlib import Path
 from threading import Event
-from typing import Any
 
 import pytest
 from redis import Redis
 
-from inference.engine.slabs import Filled, Place, slot_bytes
+from inference.engine.packed import PackedHplm
+from inference.engine.rows import ModelIdentity
 from inference.hplm.root import UPPER_FILE
 from inference.queueing.status import WorkerStatus
 from inference.queueing.transport import RequestQueue
@@ -18,7 +17,7 @@ from tests.integration.inference.worker.asking import assert_right, request_for
 from tests.integration.inference.worker.desk import Desk
 from tests.integration.inference.worker.test_following import alter
 from tests.processes import PATIENCE_S, InferenceWorker, wait_until
-from tests.unit.tiny_world import TinyHplm, TinyWorld
+from tests.unit.tiny_world import TinyWorld
 
 pytestmark = pytest.mark.slow
 
@@ -110,30 +109,25 @@ def test_pinned_hplms_are_in_memory_before_anybody_asks_and_after_a_restart(
 @pytest.fixture
 def room_for_two(redis: Redis, redis_url: str, world: TinyWorld) -> Desk:
     """A worker whose memory has room for two of the models of one size."""
-    return Desk(redis_url, world, cache_bytes=2 * slot_bytes(size_of(world, world.hplms[0])))
+    return Desk(redis_url, world, pool_bytes=2 * world.hplms[0].model.bytes)
 
 
-def size_of(world: TinyWorld, hplm: TinyHplm) -> int:
-    folder: Path = world.folder("hplm", hplm.digest)
-    return sum(path.stat().st_size for path in folder.iterdir())
-
-
-def test_a_worker_that_idles_while_a_pinned_hplm_is_written_to_its_slot_loses_nothing(
+def test_a_worker_that_idles_while_a_pinned_hplm_is_loaded_loses_nothing(
     redis: Redis, redis_url: str, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk, first = Desk(redis_url, world), world.hplms[0]
-    writing, written, fill = Event(), Event(), Place.fill
+    reading, go_on, read = Event(), Event(), desk.catalogue._read
 
-    def slowly(*arguments: Any) -> Filled:
-        writing.set()
-        assert written.wait(PATIENCE_S)
-        return fill(*arguments)
+    def slowly(model: ModelIdentity) -> PackedHplm:
+        reading.set()
+        assert go_on.wait(PATIENCE_S)
+        return read(model)
 
-    monkeypatch.setattr(Place, "fill", slowly)
+    monkeypatch.setattr(desk.catalogue, "_read", slowly)
     world.publish(revision=2, pinned=[first.digest])
-    wait_until(lambda: desk.step() or writing.is_set())
+    wait_until(lambda: desk.step() or reading.is_set())
     assert not desk.step()
-    written.set()
+    go_on.set()
     wait_until(lambda: desk.step() or desk.catalogue.pinned_resident == 1)
     assert desk.server.last_error == ""
     desk.close()
@@ -145,11 +139,11 @@ def test_a_pinned_hplm_stays_while_others_come_and_go(room_for_two: Desk, world:
     wait_until(lambda: desk.step() or desk.catalogue.pinned_resident == 1)
     for hplm in [*world.hplms[1:], *world.hplms[1:]]:
         desk.ask(request_for(hplm, "the river"))
-        assert desk.catalogue.cache.holds(first.digest)
-    loads = desk.catalogue.cache.loads
+        assert desk.catalogue.pool.holds(first.digest)
+    loads = desk.catalogue.pool.loads
     [reply] = desk.ask(request := request_for(first, "the river"))
     assert_right(world, request, reply)
-    assert desk.catalogue.cache.loads == loads
+    assert desk.catalogue.pool.loads == loads
 
 
 def test_more_pinned_than_there_is_room_for_are_answered_all_the_same(

@@ -58,7 +58,7 @@ def test_every_request_is_answered_once_and_right(desk: Desk, redis: Redis, worl
     assert Counter(reply.id for reply in replies_in(redis)) == Counter(request.id for request in requests)
     assert desk.consumer.held == frozenset()
     assert desk.catalogue.counters.slot_mismatches == 0
-    desk.catalogue.cache.check_integrity()
+    desk.catalogue.pool.check_integrity()
 
 
 def test_who_is_quick_does_not_wait_for_who_is_slow(desk: Desk, redis: Redis, world: TinyWorld) -> None:
@@ -188,7 +188,7 @@ def test_who_is_cancelled_or_late_is_not_computed(desk: Desk, redis: Redis, worl
     assert_right(world, kept, replies[kept.id])
     assert desk.catalogue.counters.rows < 10
     assert desk.consumer.held == frozenset()
-    desk.catalogue.cache.check_integrity()
+    desk.catalogue.pool.check_integrity()
 
 
 def test_what_another_worker_left_is_computed_while_nothing_else_is(

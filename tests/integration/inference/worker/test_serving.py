@@ -252,32 +252,45 @@ def test_nonsense_in_the_stream_does_not_stop_the_worker(desk: Desk, world: Tiny
     assert desk.queue.depth() == 0
 
 
-def test_a_cache_of_two_keeps_identities_right_under_churn(
+def test_a_pool_of_two_keeps_identities_right_under_churn(
     redis: Redis, redis_url: str, world: TinyWorld
 ) -> None:
     room = sum(sorted(hplm.model.bytes for hplm in world.hplms)[:2])
-    desk = Desk(redis_url, world, rows=3, cache_bytes=room)
+    desk = Desk(redis_url, world, rows=3, pool_bytes=room)
     draw = random.Random(3)
     requests = [
         request_for(draw.choice(world.hplms), *tiny_texts(draw.randint(1, 3), seed=n)) for n in range(60)
     ]
     for request, reply in zip(requests, desk.ask(*requests), strict=True):
         assert_right(world, request, reply)
-    assert desk.catalogue.cache.loads > 20
+    assert desk.catalogue.pool.loads > 20
     assert desk.catalogue.counters.slot_mismatches == 0
-    assert desk.catalogue.cache.used_bytes <= room
+    assert desk.catalogue.pool.used_bytes <= room
 
 
-def test_a_cache_whose_books_do_not_add_up_is_emptied_when_idle(desk: Desk, world: TinyWorld) -> None:
+def test_a_pool_whose_books_do_not_add_up_is_emptied_when_idle(desk: Desk, world: TinyWorld) -> None:
     request = request_for(world.hplms[0], "river")
     desk.ask(request)
-    desk.catalogue.cache.used_bytes += 1
+    desk.catalogue.pool.used_bytes += 1
     desk.step()
     assert "add up" in desk.server.last_error
     again = request_for(world.hplms[0], "river")
     [reply] = desk.ask(again)
     assert_right(world, again, reply)
-    assert len(desk.catalogue.cache) == 1
+    assert len(desk.catalogue.pool) == 1
+
+
+def test_a_model_that_is_no_longer_served_leaves_the_pool(desk: Desk, world: TinyWorld) -> None:
+    desk.ask(*(request_for(hplm, "river") for hplm in world.hplms))
+    assert len(desk.catalogue.pool) == len(world.hplms)
+    world.publish(revision=2, hplms=world.hplms[:2])
+    desk.serve()
+    assert len(desk.catalogue.pool) == 2
+    world.publish(revision=3)
+    replies = desk.ask(*(requests := [request_for(hplm, "river") for hplm in world.hplms]))
+    for request, reply in zip(requests, replies, strict=True):
+        assert_right(world, request, reply)
+    assert desk.catalogue.pool.loads == len(world.hplms) + 4
 
 
 def test_what_another_worker_left_behind_is_served_alone(desk: Desk, world: TinyWorld, redis: Redis) -> None:

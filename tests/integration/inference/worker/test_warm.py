@@ -43,11 +43,10 @@ def answers(redis: Redis, worker: InferenceWorker, requests: list[InferRequest])
     return [found[request.id] for request in requests]
 
 
-@pytest.mark.parametrize("slab", ["0", "64"])
 def test_first_requests_are_answered_without_reading_a_file(
-    redis: Redis, world: TinyWorld, start_worker: StartWorker, slab: str
+    redis: Redis, world: TinyWorld, start_worker: StartWorker
 ) -> None:
-    worker = start_worker(HMI_SLAB_MB=slab).wait_until_ready()
+    worker = start_worker().wait_until_ready()
     assert worker.told().resident == len(world.hplms)
     requests = [request_for(hplm, "the river", "a stone") for hplm in world.hplms]
     with without_files(world):

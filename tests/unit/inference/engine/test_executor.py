@@ -40,7 +40,7 @@ def test_an_hplm_that_cannot_be_loaded_fails_its_own_rows_alone(world: EngineWor
         None,
         "inference_failed",
     ]
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_a_batch_of_nothing_but_damaged_hplms_fails_row_by_row(world: EngineWorld) -> None:
@@ -59,7 +59,7 @@ def test_an_hplm_of_another_shape_fails_alone(world: EngineWorld, tmp_path: Path
     assert isinstance(answered, Answered)
     assert isinstance(refused, Failed)
     assert "shape" in refused.message
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_a_row_that_breaks_the_whole_batch_fails_alone(world: EngineWorld) -> None:
@@ -91,7 +91,7 @@ def test_a_slot_that_changed_hands_is_never_used(
     compute = executor._compute
 
     def steal_then_compute(*arguments: Any) -> Any:
-        slot = executor.cache._slots[world.tiny.hplms[0].digest]
+        slot = executor.pool._slots[world.tiny.hplms[0].digest]
         slot.digest = world.tiny.hplms[other].digest
         slot.generation += fillings
         return compute(*arguments)
@@ -115,13 +115,13 @@ def test_loading_an_hplm_is_on_its_own_rows_alone(
 ) -> None:
     executor = world.executor()
     executor.step([world.row(0, "the river")])
-    load = executor.cache._load
+    load = executor.pool._load
 
     def slowly(model: ModelIdentity) -> PackedHplm:
         time.sleep(SLOW_S)
         return load(model)
 
-    monkeypatch.setattr(executor.cache, "_load", slowly)
+    monkeypatch.setattr(executor.pool, "_load", slowly)
     outcomes = executor.step([world.row(number, "the river") for number in (0, 2, 2)])
     warm, *cold = (outcome.seconds for outcome in outcomes if isinstance(outcome, Answered))
     for one in cold:

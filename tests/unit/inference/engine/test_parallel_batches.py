@@ -149,7 +149,7 @@ def test_a_batch_that_nobody_wants_when_its_turn_comes_is_not_computed(
         executor.finish(flight)
     wait_until(lambda: pipeline.at_rest)
     assert not computed
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
     pipeline.close()
 
 
@@ -169,7 +169,7 @@ def test_whoever_gives_up_what_computes_waits_for_it_and_then_nothing_is_held(
     executor.abandon(flight)
     assert go_on.is_set()
     wait_until(lambda: pipeline.at_rest)
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_what_fails_beside_others_fails_its_own_rows_alone(world: EngineWorld, pipeline: Pipeline) -> None:
@@ -180,7 +180,7 @@ def test_what_fails_beside_others_fails_its_own_rows_alone(world: EngineWorld, p
     ]
     outcomes = [isinstance(outcome, Failed) for flight in flights for outcome in executor.finish(flight)]
     assert outcomes == [False, True, False, False, False]
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_a_processor_computes_a_batch_for_each_thread_and_a_device_one(threads: int) -> None:

@@ -40,7 +40,7 @@ def test_whatever_overlaps_every_row_agrees_with_its_hplm_run_alone(
         outcomes = executor.finish(flight)
         assert [outcome.row for outcome in outcomes] == flight.rows
         assert max(shared_world.differences(outcomes)) < 1e-4
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_what_fails_ahead_fails_its_own_rows_in_their_turn(world: EngineWorld, pipeline: Pipeline) -> None:
@@ -52,7 +52,7 @@ def test_what_fails_ahead_fails_its_own_rows_in_their_turn(world: EngineWorld, p
     bad = executor.begin(rows)
     assert isinstance(executor.finish(good)[0], Answered)
     assert [isinstance(outcome, Failed) for outcome in executor.finish(bad)] == [False, True, True, False]
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_a_layer_that_cannot_be_brought_fails_its_batch_and_is_tried_again(

@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
+from inference.engine.pet_pool import Lease
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
-from inference.engine.residency import Lease
 from inference.engine.rows import Answered, Failed, ModelIdentity
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PackedPet
@@ -93,14 +93,14 @@ def test_a_batch_that_is_given_up_holds_nothing(world: EngineWorld, pipeline: Pi
     for numbers in ((0, 1), (2, 4)):
         executor.abandon(executor.begin([world.row(number, "the river") for number in numbers]))
     wait_until(lambda: pipeline.at_rest)
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_giving_a_batch_up_begins_nothing_and_waits_for_nothing(
     world: EngineWorld, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executor, loading, go_on = world.executor(pipeline=pipeline), threading.Event(), threading.Event()
-    acquire, asked = executor.cache.acquire, list[str]()
+    acquire, asked = executor.pool.acquire, list[str]()
 
     def slowly(model: ModelIdentity) -> Lease:
         asked.append(model.hplm)
@@ -108,7 +108,7 @@ def test_giving_a_batch_up_begins_nothing_and_waits_for_nothing(
         go_on.wait(10)
         return acquire(model)
 
-    monkeypatch.setattr(executor.cache, "acquire", slowly)
+    monkeypatch.setattr(executor.pool, "acquire", slowly)
     if pipeline.pipelining.retrieval:
         pipeline.retrieve(0, lambda: go_on.wait(10))
     flights = [
@@ -124,7 +124,7 @@ def test_giving_a_batch_up_begins_nothing_and_waits_for_nothing(
     assert asked == (["model0"] if ahead else [])
     pipeline.retrieve(0, lambda: None).result()
     assert not any(span.batch for span in pipeline.trace.spans() if span.lane == "retrieval")
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 def test_layers_go_before_the_next_batch_is_looked_for(shared_world: EngineWorld) -> None:
@@ -151,7 +151,7 @@ def test_a_batch_whose_pets_find_no_room_holds_nothing(
     executor = world.executor(pipeline=pipeline)
     outcomes = executor.step([world.row(number, "the river") for number in range(3)])
     assert all(isinstance(outcome, Failed) for outcome in outcomes)
-    executor.cache.check_integrity()
+    executor.pool.check_integrity()
 
 
 @pytest.mark.parametrize("mode", MODES, ids=str)

@@ -10,10 +10,9 @@ import torch
 
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
+from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
-from inference.engine.residency import HplmCache
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
-from inference.engine.slabs import Slabs
 from inference.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
@@ -45,10 +44,9 @@ class EngineWorld:
         dtype: torch.dtype = torch.float32,
         *,
         budget_bytes: int = 1 << 30,
-        slabs: Slabs | None = None,
         pipeline: Pipeline | None = None,
     ) -> Executor:
-        """An executor whose cache loads from this world's files, or gives what ``replaced`` says."""
+        """An executor whose pool loads from this world's files, or gives what ``replaced`` says."""
         root = Root.load(self.tiny.folder("root", self.tiny.root_digest), "cpu", dtype)
 
         def load(model: ModelIdentity) -> PackedHplm:
@@ -59,8 +57,8 @@ class EngineWorld:
                 found = Hplm.load(self.tiny.folder("hplm", model.digest))
             return PackedHplm.of(found, dtype)
 
-        cache = HplmCache(load, slabs or Slabs(None, dtype, budget_bytes=budget_bytes))
-        return Executor(root, TinyHalves(self, dtype), cache, pipeline=pipeline)
+        pool = PetPool(load, budget_bytes)
+        return Executor(root, TinyHalves(self, dtype), pool, pipeline=pipeline)
 
     def local(self, chain: str) -> LocalLower:
         """The local lower layers behind a chain."""

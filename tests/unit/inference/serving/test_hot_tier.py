@@ -85,13 +85,19 @@ def test_a_table_keeps_its_rows_when_its_share_hardly_changes(tables: dict[str, 
 def test_rows_get_what_everything_else_leaves(world: TinyWorld) -> None:
     config = world.root.config
 
-    def left(total: int, *, rows: int = 32, lower: int = 0, number_bytes: int = 4) -> int:
-        limits = BatchLimits(rows=rows, tokens=rows * 64)
-        return left_for_rows(total, [config], limits=limits, lower_bytes=lower, number_bytes=number_bytes)
+    def left(total: int, *, rows: int = 32, lower: int = 0, pets: int = 0, number_bytes: int = 4) -> int:
+        return left_for_rows(
+            total,
+            [config],
+            limits=BatchLimits(rows=rows, tokens=rows * 64),
+            lower_bytes=lower,
+            pet_bytes=pets,
+            number_bytes=number_bytes,
+        )
 
     total = 100 * MIB
     assert 0 < left(total) < total
-    assert left(total, lower=10 * MIB) == left(total) - 10 * MIB
+    assert left(total, lower=10 * MIB) == left(total, pets=10 * MIB) == left(total) - 10 * MIB
     assert left(total, rows=64) < left(total)
     assert left(total, number_bytes=2) > left(total)
     assert left(MIB // 2, lower=MIB) == 0
@@ -99,7 +105,9 @@ def test_rows_get_what_everything_else_leaves(world: TinyWorld) -> None:
 
 def test_roots_take_turns_so_that_the_largest_counts(world: TinyWorld) -> None:
     def left(*roots: RootConfig) -> int:
-        return left_for_rows(100 * MIB, roots, limits=BatchLimits(), lower_bytes=0, number_bytes=4)
+        return left_for_rows(
+            100 * MIB, roots, limits=BatchLimits(), lower_bytes=0, pet_bytes=0, number_bytes=4
+        )
 
     assert left(world.root.config, world.root.config) == left(world.root.config) < left() == 100 * MIB
 

@@ -72,7 +72,6 @@ def test_a_lora_adapter_answers_as_the_original_from_the_same_states(
     states = draw(2, 9, root.config.hidden, seed=99)
     alone = torch.stack([torch.from_numpy(outputs_from_states(root, hplm, row)) for row in states])
     packed = PackedHplm.of(hplm, torch.float32)
-    packed = PackedHplm.mapped(memoryview(bytearray(b"".join(packed.content()))), torch.float32)
     sequences = PackedSequences((9, 9))
     last = root.upper(states.flatten(0, 1), sequences, SegmentPets.of([packed.pet] * 2, sequences.lengths))
     served = apply_heads([packed.head] * 2, last, sequences)

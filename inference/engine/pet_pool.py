@@ -1,0 +1,191 @@
+"""The PET pool: models ready to compute, within a budget of memory (paper, section 6.2)."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Container
+from dataclasses import dataclass
+from itertools import islice
+from threading import Lock
+
+from inference.engine.device_pets import DevicePets
+from inference.engine.packed import PackedHplm
+from inference.engine.rows import ModelIdentity
+
+CHECKED = 1000
+"""The integrity check compares so many slots, those used last."""
+
+
+class SlotMismatchError(Exception):
+    """A slot does not hold the model that it was leased for. Never expected; the rows concerned must fail."""
+
+
+class IntegrityError(Exception):
+    """The pool's slots do not add up."""
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One model that was loaded, the `generation`-th load of the pool. `hplm` is None once it was evicted."""
+
+    digest: str
+    generation: int
+    hplm: PackedHplm | None
+    leases: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to use a slot until it is released. loading_s: seconds that loading took, 0.0 for a model
+    that was in the pool."""
+
+    slot: Slot
+    digest: str
+    generation: int
+    loading_s: float = 0.0
+
+    def hplm(self) -> PackedHplm:
+        """The leased model. Raises SlotMismatchError if the slot holds another one, or none."""
+        slot, held = self.slot, self.slot.hplm
+        if (slot.digest, slot.generation) != (self.digest, self.generation) or held is None:
+            raise SlotMismatchError(f"a slot leased for {self.digest[:12]} is of {slot.digest[:12]}")
+        return held
+
+    def identity(self, asked: ModelIdentity) -> ModelIdentity:
+        """The model whose answer the slot gives to a row of `asked`. Raises SlotMismatchError if it is
+        another one."""
+        self.hplm()
+        used = ModelIdentity(asked.tenant, asked.hplm, asked.version, self.slot.digest)
+        if used != asked:
+            raise SlotMismatchError(f"{asked} asked for {asked.digest[:12]}, the slot is {used.digest[:12]}")
+        return used
+
+
+class PetPool:
+    """Loads models on demand and keeps those used last. Versions of equal content share a slot.
+
+    A leased slot is never evicted, nor is a pinned one for the sake of another model. If leased and pinned
+    ones leave no room, a batch still gets its models: the pool exceeds its budget until they are released.
+    Models lie on the host; an accelerator also has the PETs of those used last. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        load: Callable[[ModelIdentity], PackedHplm],
+        budget_bytes: int,
+        device_pets: DevicePets | None = None,
+    ) -> None:
+        self._load = load
+        self.row_on_device = None if device_pets is None else device_pets.row
+        """See `SegmentPets`."""
+        self.budget_bytes = budget_bytes
+        self._loading = Lock()  # held while a model is loaded, which takes milliseconds
+        self._lock = Lock()  # held while the slots change
+        self._slots: OrderedDict[str, Slot] = OrderedDict()  # least recently used first
+        self._pinned: frozenset[str] = frozenset()
+        self._generation = 0
+        self.used_bytes = 0
+        self.loads = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def holds(self, digest: str) -> bool:
+        """Whether the model is in memory."""
+        return digest in self._slots
+
+    @property
+    def is_roomy(self) -> bool:
+        """Whether at least an eighth of the budget is unused."""
+        return self.budget_bytes - self.used_bytes >= self.budget_bytes / 8 > 0
+
+    def pin(self, digests: Collection[str]) -> None:
+        """Do not evict these models, once they are loaded, for others. Replaces the previous set."""
+        self._pinned = frozenset(digests)
+
+    def acquire(self, model: ModelIdentity) -> Lease:
+        """Lease the slot of `model`, which is loaded first if needed. Raises what loading raises."""
+        if (slot := self._lease(model.digest)) is None:
+            with self._loading:
+                slot = self._lease(model.digest)  # loaded by another thread meanwhile?
+                if slot is None:
+                    return self._loaded(model)
+        return Lease(slot, slot.digest, slot.generation)
+
+    def release(self, lease: Lease) -> None:
+        """Give the lease back."""
+        with self._lock:
+            slot = lease.slot
+            slot.leases -= 1
+            self._make_room()
+            is_held = self._slots.get(slot.digest) is slot
+            if is_held and not slot.leases and self._pinned_bytes() > self.budget_bytes:
+                self._evict(slot)
+
+    def keep(self, digests: Container[str]) -> None:
+        """Evict all other models: at once, or, if leased, before any other."""
+        with self._lock:
+            for slot in [slot for slot in self._slots.values() if slot.digest not in digests]:
+                if slot.leases:
+                    self._slots.move_to_end(slot.digest, last=False)
+                else:
+                    self._evict(slot)
+
+    def clear(self) -> None:
+        """Evict everything, also what is leased, for instance after an IntegrityError."""
+        with self._lock:
+            for slot in self._slots.values():
+                slot.hplm = None
+            self._slots.clear()
+            self.used_bytes = 0
+
+    def check_integrity(self) -> None:
+        """Raise IntegrityError unless, with no batch running, the slots are what they should be."""
+        with self._lock:
+            for digest, slot in islice(reversed(self._slots.items()), CHECKED):
+                if slot.digest != digest or slot.hplm is None:
+                    raise IntegrityError(f"the slot of {digest[:12]} is not its own")
+                if slot.leases:
+                    raise IntegrityError(f"{slot.leases} leases of {digest[:12]} were not released")
+            if self.used_bytes != sum(slot.size for slot in self._slots.values()):
+                raise IntegrityError("the slots do not add up to the bytes in use")
+
+    def _lease(self, digest: str) -> Slot | None:
+        """The slot of a model in memory, leased."""
+        with self._lock:
+            slot = self._slots.get(digest)
+            if slot is not None:
+                slot.leases += 1
+                self._slots.move_to_end(digest)
+            return slot
+
+    def _loaded(self, model: ModelIdentity) -> Lease:
+        started = time.perf_counter()
+        hplm = self._load(model)
+        with self._lock:
+            self.loads += 1
+            self._generation += 1
+            slot = Slot(model.digest, self._generation, hplm, leases=1, size=hplm.bytes)
+            self._slots[slot.digest] = slot
+            self.used_bytes += slot.size
+            self._make_room()
+        return Lease(slot, slot.digest, slot.generation, time.perf_counter() - started)
+
+    def _make_room(self) -> None:
+        """Evict models that are neither leased nor pinned until the budget is kept."""
+        while self.used_bytes > self.budget_bytes and (slot := self._least_recently_used()) is not None:
+            self._evict(slot)
+
+    def _least_recently_used(self) -> Slot | None:
+        unused = (slot for slot in self._slots.values() if not slot.leases)
+        return next((slot for slot in unused if slot.digest not in self._pinned), None)
+
+    def _pinned_bytes(self) -> int:
+        if self.used_bytes <= self.budget_bytes:
+            return 0
+        return sum(slot.size for slot in self._slots.values() if slot.digest in self._pinned)
+
+    def _evict(self, slot: Slot) -> None:
+        del self._slots[slot.digest]
+        slot.hplm = None
+        self.used_bytes -= slot.size
