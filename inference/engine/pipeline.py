@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -160,6 +160,13 @@ def _submit(pool: ThreadPoolExecutor | None) -> Callable[[Callable[[], None]], "
     return None if pool is None else pool.submit
 
 
+@cache
+def _copy_stream(device: torch.device) -> Any:
+    """One for all batches of a device: whoever waits for a copy has waited for all that were made before it,
+    as those of PETs that are there already."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+
 class LayerFeed:
     """The PETs of a batch whose layers arrive while others compute. A layer that is asked for before it is
     there is waited for; what went wrong with it is raised to whoever asks."""
@@ -178,7 +185,7 @@ class LayerFeed:
         """Seconds that the layers took, where they came late."""
         self._pets, self._device, self._late, self._span = pets, device, late, span
         self._arrivals: list[Future[torch.cuda.Event | None]] = [Future() for _ in range(layers)]
-        self._stream: Any = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
+        self._stream = _copy_stream(device) if device.type == "cuda" else None
 
     def bring(self) -> None:
         """Bring the adapters of all layers, one after the other, unless they are there."""
