@@ -84,7 +84,11 @@ class RequestConsumer:
         if not self.roots:
             time.sleep(block_ms / 1000)
             return []
-        return self._read_queues(self.roots, max(1, count // len(self.roots)), block_ms)
+        return self._read_queues(self.roots, self.share(count), block_ms)
+
+    def share(self, count: int) -> int:
+        """How many of ``count`` requests are read of each root."""
+        return max(1, count // max(1, len(self.roots)))
 
     def read_background(self) -> list[Entry]:
         """A new request of each root's background, where there is one."""

@@ -201,10 +201,12 @@ class EngineLoop:
         """
         wait_ms = int(idle_s * 1000)
         # A request may have many rows: not more requests at a time than a batch has rows.
-        while (room := self._room()) > 0 and (
-            entries := self._consumer.read(min(room, self._limits.rows), wait_ms)
-        ):
+        while (room := self._room()) > 0:
+            most = min(room, self._limits.rows)
+            entries = self._consumer.read(most, wait_ms)
             self._admit_all(entries, self._backlog)
+            if len(entries) < self._consumer.share(most):  # no root has more
+                break
             wait_ms = 0
         early = sum(len(entry.request.sequences) for entry in self._early if entry.is_background)
         behind = len(self._background) + early
