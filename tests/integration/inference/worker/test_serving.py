@@ -10,6 +10,7 @@ import pytest
 from redis import Redis
 
 from inference.queueing import keys
+from inference.queueing.consumer import Entry
 from inference.queueing.messages import InferReply, ReplyError, TokenSequence
 from tests.integration.inference.queueing.requests import replies_in
 from tests.integration.inference.worker.asking import assert_right, request_for
@@ -291,6 +292,23 @@ def test_a_model_that_is_no_longer_served_leaves_the_pool(desk: Desk, world: Tin
     for request, reply in zip(requests, replies, strict=True):
         assert_right(world, request, reply)
     assert desk.catalogue.pool.loads == len(world.hplms) + 4
+
+
+def test_a_queue_that_gave_less_than_was_asked_is_not_read_again(
+    desk: Desk, world: TinyWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.step()
+    read, found = desk.consumer.read, list[int]()
+
+    def counted(count: int, block_ms: int) -> list[Entry]:
+        entries = read(count, block_ms)
+        found.append(len(entries))
+        return entries
+
+    monkeypatch.setattr(desk.consumer, "read", counted)
+    desk.queue.submit(request_for(world.hplms[0], "river"))
+    desk.step()
+    assert found == [1, 0]  # the second while the batch is computed
 
 
 def test_what_another_worker_left_behind_is_served_alone(desk: Desk, world: TinyWorld, redis: Redis) -> None:
