@@ -11,9 +11,8 @@ from django.conf import settings
 
 from inference.errors import HplmError
 from inference.queueing.messages import SequenceOutput, TokenSequence
-from inference.text.codec import TextCodec
+from inference.text.codec import OutputNames, Outputs, TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
-from inference.text.results import OutputNames, Outputs
 from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached

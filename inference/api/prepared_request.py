@@ -9,9 +9,15 @@ from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
 from inference.api.codecs import encode, text_codec, token_sequences
-from inference.api.inputs import GivenInput, check_inputs, fit_inputs
 from inference.api.rates.limits import Limits, limits_of
-from inference.api.validation import check_miss_policy, check_reference, check_timeout
+from inference.api.validation import (
+    GivenInput,
+    check_inputs,
+    check_miss_policy,
+    check_reference,
+    check_timeout,
+    fit_inputs,
+)
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import MissPolicyName, ModelRef, TokenSequence
 from inference.queueing.replies import How

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from inference.api.errors import rendered
-from inference.api.inputs import check_inputs, fit_inputs, invalid
+from inference.api.validation import check_inputs, fit_inputs, invalid
 from inference.batches.inference_client import InputResult
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from inference.batches.models import INFER

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from inference.api.admission import check_input_count
-from inference.api.inputs import invalid, refusal
-from inference.api.validation import check_miss_policy
+from inference.api.validation import check_miss_policy, invalid, refusal
 from inference.open_inference.parsers import Body
 from inference.open_inference.signatures import Signature
 from inference.open_inference.tensors import decode_texts, tensor_error

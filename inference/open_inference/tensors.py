@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from inference.api.inputs import refusal
+from inference.api.validation import refusal
 from tenants.base.errors import ErrorCode, HmiError
 
 Datatype = Literal["BYTES", "BOOL", "INT64", "FP32", "FP64"]

@@ -15,8 +15,7 @@ from rest_framework.response import Response
 
 from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
 from inference.api.infer_base_view import InferAPIView
-from inference.api.inputs import check_inputs, invalid
-from inference.api.validation import check_reference
+from inference.api.validation import check_inputs, check_reference, invalid
 from inference.openai.errors import PermissiveNegotiation, error_responses
 from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError

@@ -16,9 +16,8 @@ from django.test import Client
 from hypothesis import strategies as st
 
 from hmi_site.http.rest_framework import check_characters
-from inference.api.inputs import fit_inputs
 from inference.api.parsers import parse_json
-from inference.api.validation import parse_call
+from inference.api.validation import fit_inputs, parse_call
 from inference.open_inference.errors import is_oip_path
 from inference.open_inference.parsers import read_body
 from inference.open_inference.requests import parse_request

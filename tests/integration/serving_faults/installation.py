@@ -22,9 +22,8 @@ from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
 from inference.queueing.connection import connect
-from inference.text.codec import TextCodec
+from inference.text.codec import OutputNames, TextCodec
 from inference.text.predictions import ClassPrediction
-from inference.text.results import OutputNames
 from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HTTP_STATUS, ErrorCode
 from tests.integration.inference.queueing.requests import depth

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from inference.api.inputs import check_inputs, fit_inputs
+from inference.api.validation import check_inputs, fit_inputs
 from inference.text.encodings import InferInput
 from tenants.base.errors import HmiError
 

@@ -11,9 +11,8 @@ from inference.api.answer_headers import answer_headers
 from inference.api.answers import failure_of, hit_ratio, results_of
 from inference.api.codecs import text_codec
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
-from inference.text.codec import TextCodec
+from inference.text.codec import OutputNames, TextCodec
 from inference.text.encodings import InferInput
-from inference.text.results import OutputNames
 from inference.text.tasks import CLASSIFICATION
 from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HmiError

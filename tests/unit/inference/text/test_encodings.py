@@ -12,10 +12,9 @@ from inference.errors import HplmError
 from inference.hplm import plot
 from inference.hplm.plot_lookup import COMPUTED
 from inference.text import encodings
-from inference.text.codec import TextCodec
+from inference.text.codec import OutputNames, Outputs, TextCodec
 from inference.text.encodings import WINDOWS, InferInput, encode_inputs, outputs_at
 from inference.text.predictions import MAX_ANSWER_TOKENS, answer_prediction
-from inference.text.results import OutputNames, Outputs
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING
 from inference.text.token_levels import LEVEL_NAMES
 from inference.text.tokenization import TextTokenizer
