@@ -105,7 +105,6 @@ def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
     serving = copy.deepcopy(layer).to(dtype)
     ready = [PackedPet.of(pet, dtype) for pet in pets]
     segments = SegmentPets.of([ready[which] for which, _ in sequences], [length for _, length in sequences])
-    atol = 1e-4 if dtype == torch.float32 else 0.2
     with torch.no_grad():
         for at in range(SHAPE.layers):
             found = serving(states.to(dtype), segments.layer(at)).float()
@@ -113,7 +112,11 @@ def test_pets_of_any_kind_side_by_side_each_do_what_they_are_defined_to(
             parts, given_parts = torch.split(found, lengths), torch.split(states, lengths)
             for (which, _), part, own in zip(sequences, parts, given_parts, strict=True):
                 expected = by_definition(layer, own, pets[which], at)
-                torch.testing.assert_close(part, expected, atol=atol, rtol=1e-3)
+                if dtype == torch.float32:
+                    torch.testing.assert_close(part, expected, atol=1e-4, rtol=1e-3)
+                # Rounding to bf16, which norms magnify, makes 5 % in the worst of 3,000 draws; another
+                # segment's PET or tokens make more than all.
+                assert (part - expected).norm() <= 0.2 * expected.norm()
                 alone = layer(own[None], SharedPets(pets[which].weights).layer(at))[0]
                 torch.testing.assert_close(alone, expected, atol=1e-4, rtol=1e-3)
 
