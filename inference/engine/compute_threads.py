@@ -5,9 +5,8 @@ does what cannot be shared; and whoever else takes one core for a moment holds u
 each on its own share of the cores, wait for nothing.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from threading import Barrier
 from typing import Final, TypeVar
@@ -33,35 +32,40 @@ def with_parallel_batches(pipelining: Pipelining, device: torch.device) -> Pipel
 
 
 class ComputeThreads:
-    """``count`` threads with a share of PyTorch's threads each. `close` them."""
+    """``count`` threads with a share of PyTorch's threads each, and one that has all. `close` them."""
 
     def __init__(self, count: int) -> None:
-        threads, together = torch.get_num_threads(), Barrier(count)
-        self._all, self._share = threads, max(1, threads // count)
+        threads = torch.get_num_threads()
+        self._side_by_side = thread_pool("compute", max(1, threads // count), count)
+        # A thread of its own: with helpers in one thread alone they may spin while they wait for it.
+        self._alone = thread_pool("compute-alone", threads)
 
-        def settle(_: int) -> None:
-            torch.get_num_threads()  # a thread's first question sets what it has to what all have
-            torch.set_num_threads(self._share)
-            together.wait()
-
-        self._pool = ThreadPoolExecutor(count, "compute")
-        # All at once: what PyTorch is told in one thread it takes for those to come, whoever makes them.
-        list(self._pool.map(settle, range(count)))
-        torch.set_num_threads(threads)
-
-    def submit(self, work: Callable[[], Result]) -> "Future[Result]":
-        """Begin it as soon as a thread has time for it."""
-        return self._pool.submit(work)
-
-    @contextmanager
-    def all_cores(self) -> Iterator[None]:
-        """For the one of these threads that calls it: PyTorch's threads are all its own meanwhile."""
-        torch.set_num_threads(self._all)
-        try:
-            yield
-        finally:
-            torch.set_num_threads(self._share)
+    def submit(self, work: Callable[[], Result], *, alone: bool = False) -> "Future[Result]":
+        """Begin it as soon as a thread has time for it; the one with all of PyTorch's threads if it is
+        ``alone``."""
+        return (self._alone if alone else self._side_by_side).submit(work)
 
     def close(self) -> None:
         """End the threads, after what they have begun."""
-        self._pool.shutdown(cancel_futures=True)
+        for pool in (self._side_by_side, self._alone):
+            pool.shutdown(cancel_futures=True)
+
+
+def thread_pool(name: str, torch_threads: int, count: int = 1) -> ThreadPoolExecutor:
+    """``count`` threads, of which each has so many of PyTorch's.
+
+    A thread that needs no more than one should have no more: OpenMP's helpers take cores from those that
+    compute, and where there are more of them than cores, all go to sleep at each barrier instead of spinning.
+    """
+    threads, together = torch.get_num_threads(), Barrier(count)
+    pool = ThreadPoolExecutor(count, name)
+
+    def settle(_: int) -> None:
+        torch.get_num_threads()  # a thread's first question sets what it has to what all have
+        torch.set_num_threads(torch_threads)
+        together.wait()
+
+    # All at once: what PyTorch is told in one thread it takes for those to come, whoever makes them.
+    list(pool.map(settle, range(count)))
+    torch.set_num_threads(threads)
+    return pool

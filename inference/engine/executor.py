@@ -111,12 +111,10 @@ class Executor:
             if given_up.is_set() or not callbacks.wanted():
                 given_up.set()
                 return None
-            if alone:
-                with self._pipeline.all_cores():
-                    return self._run(number, own, looked_up, fetched, callbacks)
-            return self._run(number, own, looked_up, fetched, callbacks, 1 / self.parallel_batches)
+            share = 1.0 if alone else 1 / self.parallel_batches
+            return self._run(number, own, looked_up, fetched, callbacks, share)
 
-        computing = self._pipeline.compute(compute)
+        computing = self._pipeline.compute(compute, alone=alone)
         return InFlightBatch(number, own, looked_up, fetched, computing, given_up)
 
     def finish(self, batch: InFlightBatch) -> list[Outcome]:

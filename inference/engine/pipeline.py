@@ -3,14 +3,14 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Generic, TypeVar
 
 import torch
 
-from inference.engine.compute_threads import ComputeThreads
+from inference.engine.compute_threads import ComputeThreads, thread_pool
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.trace import Lane, Trace
 from inference.hplm.pet_batch import SegmentLayer, SegmentPets
@@ -84,8 +84,8 @@ class Pipeline:
         self.pipelining = pipelining or Pipelining()
         self.trace = trace or Trace()
         ahead = self.pipelining.swapping is not Swapping.NONE
-        self._retrieval = ThreadPoolExecutor(1, "retrieval") if self.pipelining.retrieval else None
-        self._adapters = ThreadPoolExecutor(1, "adapters") if ahead else None
+        self._retrieval = thread_pool("retrieval", 1) if self.pipelining.retrieval else None
+        self._adapters = thread_pool("adapters", 1) if ahead else None
         self._threads = (
             ComputeThreads(self.pipelining.parallel_batches) if self.pipelining.parallel_batches else None
         )
@@ -113,13 +113,10 @@ class Pipeline:
         next batch are looked for, which would make this one wait."""
         return Stage(self._traced("adapters", batch, "acquire", work), _submit(self._adapters), then)
 
-    def compute(self, work: Callable[[], Result]) -> Stage[Result]:
-        """Compute: in a thread of its own where there is one, else by whoever asks for it."""
-        return Stage(work, None if self._threads is None else self._threads.submit)
-
-    def all_cores(self) -> AbstractContextManager[None]:
-        """For the thread that computes: it has all cores meanwhile."""
-        return nullcontext() if self._threads is None else self._threads.all_cores()
+    def compute(self, work: Callable[[], Result], *, alone: bool = False) -> Stage[Result]:
+        """Compute: in a thread of its own where there is one, else by whoever asks for it. ``alone``: with
+        all cores."""
+        return Stage(work, None if self._threads is None else partial(self._threads.submit, alone=alone))
 
     def feed(self, batch: int, pets: SegmentPets, layers: int, device: torch.device) -> "LayerFeed":
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be

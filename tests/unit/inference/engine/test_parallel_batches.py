@@ -3,12 +3,18 @@
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 import torch
 
-from inference.engine.compute_threads import MAX_PARALLEL_BATCHES, ComputeThreads, with_parallel_batches
+from inference.engine.compute_threads import (
+    MAX_PARALLEL_BATCHES,
+    ComputeThreads,
+    thread_pool,
+    with_parallel_batches,
+)
 from inference.engine.executor import Executor
 from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
 from inference.engine.pipeline import Pipeline
@@ -73,6 +79,14 @@ def test_two_batches_compute_at_the_same_time_and_a_third_waits_for_them(
     assert most == [2]
     tracks = {span.batch: span.row for span in pipeline.trace.spans() if span.lane == "compute"}
     assert set(tracks.values()) == {"compute", "compute 2"}
+
+
+def test_a_pool_sets_the_threads_of_its_own_alone(threads: int) -> None:
+    with thread_pool("test", 1, 2) as pool:
+        assert [pool.submit(torch.get_num_threads).result() for _ in range(4)] == [1] * 4
+    assert torch.get_num_threads() == threads
+    with ThreadPoolExecutor(1) as another:
+        assert another.submit(torch.get_num_threads).result() == threads
 
 
 def test_each_has_its_share_of_the_threads_and_nobody_else_has_less(
