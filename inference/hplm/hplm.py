@@ -77,9 +77,9 @@ class Hplm:
         Raises HplmError(training_diverged) for weights that are not finite in `dtype`.
         """
         folder.mkdir(parents=True, exist_ok=True)
-        pet = self.pet.to("cpu", dtype)
+        pet = self.pet
         for name, value in pet.weights.items():
-            if not bool(torch.isfinite(value).all()):
+            if not bool(torch.isfinite(value.to(dtype)).all()):
                 raise HplmError("training_diverged", f"{name} has values that are not finite in {dtype}")
         spec = pet.spec.to_json()
         metadata = {
@@ -97,7 +97,7 @@ class Hplm:
         }
         write_json(folder / HPLM_FILE, metadata)
         head = {f"head.{name}": value for name, value in self.head.tensors().items()}
-        write_weights(folder / WEIGHTS_FILE, {f"pet.{k}": v for k, v in pet.weights.items()} | head)
+        write_weights(folder / WEIGHTS_FILE, {f"pet.{k}": v for k, v in pet.stored(dtype).items()} | head)
 
     @classmethod
     def load(
@@ -117,7 +117,7 @@ class Hplm:
         threshold = metadata.get("threshold")
         if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not 0 <= threshold <= 1:
             raise HplmError("corrupt_artifact", f"{HPLM_FILE}: threshold must be a number from 0 to 1")
-        pet = PetWeights.from_json(spec, shape, select_prefix(weights, "pet."))
+        pet = PetWeights.from_stored(spec, shape, select_prefix(weights, "pet."))
         pooling, activation = metadata.get("pooling"), metadata.get("activation")
         head = Head.from_tensors(
             select_prefix(weights, "head."), cast("Pooling", pooling), cast("Activation | None", activation)

@@ -3,7 +3,7 @@
 import math
 import mmap
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
@@ -15,6 +15,8 @@ from inference.errors import HplmError
 PLACES: Final = ("query", "key", "value", "output", "expand", "contract")
 """The linear layers of a transformer block, in order of use."""
 NORMS: Final = ("attention", "output")
+ROWS: Final = "rows"
+"""The stored tensor of a PET: what computes is read and converted as one."""
 ADAPTER_SCALE = 1e-2
 PRIVATE: Final = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 """Neighbouring mappings of this kind count as one, of which a process may have some 65,000. All pages at once
@@ -71,14 +73,17 @@ class PetWeights:
     `adapter.*` and `output_adapter.*`: down_w [L, r, d], down_b [L, r], up_w [L, d, r], up_b [L, d];
     `lora.<place>.a` [L, r, in] and `lora.<place>.b` [L, out, r], with the scaling in b;
     `bias.<place>` [L, out]; `norm.attention.weight`, `.bias` and `norm.output.…` [L, d]. Biases and norms are
-    added to the root's.
+    added to the root's. rows: the rows [L, width] of its `PetLayout` that all of them are views of, if so.
     """
 
     spec: PetSpec
     shape: UpperShape
-    weights: dict[str, Tensor]
+    weights: Mapping[str, Tensor]
+    rows: Tensor | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if self.rows is not None:
+            return
         expected = dict(tensor_shapes(self.spec, self.shape))
         if self.weights.keys() != expected.keys():
             odd = sorted(self.weights.keys() ^ expected.keys())[0]
@@ -124,15 +129,27 @@ class PetWeights:
         return PetWeights(self.spec, self.shape, moved)
 
     @classmethod
-    def from_json(
-        cls, spec: Mapping[str, Any], shape: Mapping[str, Any], weights: dict[str, Tensor]
+    def from_stored(
+        cls, spec: Mapping[str, Any], shape: Mapping[str, Any], stored: Mapping[str, Tensor]
     ) -> "PetWeights":
-        """A PET from its stored parts. Raises HplmError(corrupt_artifact) if they do not match."""
+        """A PET from its stored parts: its rows, or, of earlier versions, its tensors by name. Raises
+        HplmError(corrupt_artifact) if they do not match."""
         try:
             parts = {**spec, "lora_places": tuple(spec.get("lora_places", PLACES))}
-            return cls(PetSpec(**parts), UpperShape(**shape), weights)
+            layout = _shared_layout(PetSpec(**parts), UpperShape(**shape))
+            expected = layout.shape.layers, layout.width
         except TypeError as error:
             raise HplmError("corrupt_artifact", f"PET: {error}") from error
+        rows = stored.get(ROWS)
+        if rows is None:
+            return cls(layout.spec, layout.shape, dict(stored))
+        if rows.shape != expected or len(stored) > 1:
+            raise HplmError("corrupt_artifact", f"PET: {ROWS} has shape {tuple(rows.shape)}, not {expected}")
+        return cls(layout.spec, layout.shape, LayoutViews(layout, rows), rows)
+
+    def stored(self, dtype: torch.dtype) -> dict[str, Tensor]:
+        """What `from_stored` reads, with numbers of that type."""
+        return {ROWS: PackedPet.of(self, dtype).rows} if self.weights else {}
 
 
 def tensor_shapes(spec: PetSpec, shape: UpperShape) -> Iterator[tuple[str, tuple[int, ...]]]:
@@ -197,6 +214,23 @@ class PetLayout:
         return _view(row, start, (len(changed) * rank, inputs)), changed
 
 
+class LayoutViews(Mapping[str, Tensor]):
+    """The tensors [L, ...] of a PET in its rows [L, width], without copies."""
+
+    def __init__(self, layout: PetLayout, rows: Tensor) -> None:
+        self._layout, self._rows = layout, rows
+
+    def __getitem__(self, name: str) -> Tensor:
+        start, shape = self._layout.offsets[name]
+        return self._rows[:, start : start + math.prod(shape)].view(len(self._rows), *shape)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._layout.offsets)
+
+    def __len__(self) -> int:
+        return len(self._layout.offsets)
+
+
 def _view(row: Tensor, start: int, shape: tuple[int, ...]) -> Tensor:
     strides = (shape[1], 1) if len(shape) == 2 else (1,)
     return row.as_strided(shape, strides, row.storage_offset() + start)
@@ -214,9 +248,12 @@ class PackedPet:
         """A copy of the PET in that type, on the host."""
         layout = _shared_layout(pet.spec, pet.shape)
         rows = _mapped(pet.shape.layers * layout.width, dtype).view(pet.shape.layers, layout.width)
-        for name, (start, shape) in layout.offsets.items():
-            # By way of fp32: PyTorch converts fp16 to bf16 ten times as slowly on a CPU.
-            rows[:, start : start + math.prod(shape)] = pet.weights[name].flatten(1).float()
+        # By way of fp32: PyTorch converts fp16 to bf16 ten times as slowly on a CPU.
+        if pet.rows is not None:
+            rows.copy_(pet.rows.float())
+        else:
+            for name, part in LayoutViews(layout, rows).items():
+                part.copy_(pet.weights[name].float())
         return cls(layout, rows)
 
 

@@ -49,12 +49,12 @@ def spoilt_hplm(world: TinyWorld, spoil: Spoil) -> TinyHplm:
 
 def spoil_with_nan(weights: dict[str, torch.Tensor]) -> None:
     """One number of an adapter is none."""
-    weights["pet.adapter.up_w"].view(-1)[3] = torch.nan
+    weights["pet.rows"].view(-1)[3] = torch.nan
 
 
 def spoil_with_infinity(weights: dict[str, torch.Tensor]) -> None:
     """Numbers of an adapter that are some, and from which come none."""
-    weights["pet.adapter.up_w"] = torch.full_like(weights["pet.adapter.up_w"], 3e38, dtype=torch.float32)
+    weights["pet.rows"] = torch.full_like(weights["pet.rows"], 3e38, dtype=torch.float32)
 
 
 def sizes(hplms: Sequence[TinyHplm]) -> list[int]:

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from inference.errors import HplmError
 from inference.hplm.artifact_files import FORMAT
 from inference.hplm.hplm import WEIGHTS_FILE, Hplm
-from inference.hplm.pets import PetSpec
+from inference.hplm.pets import PackedPet, PetSpec
 from inference.hplm.root import Root
 from inference.text.codec import HPLM_FILE
 from inference.text.tasks import CLASSIFICATION, TAGGING, Task
@@ -102,14 +102,34 @@ def test_a_description_that_contradicts_the_weights_does_not_load(
     assert caught.value.code == "corrupt_artifact"
 
 
-@pytest.mark.parametrize("name", ["pet.adapter.down_w", "pet.adapter.up_b", "head.weight"])
-@pytest.mark.parametrize("damage", ["absent", "not a number"])
+@pytest.mark.parametrize("spec", SPECS)
+def test_a_model_that_an_earlier_version_stored_loads_as_well(
+    root: Root, tmp_path: Path, spec: PetSpec
+) -> None:
+    hplm = tiny_hplm(root, spec=spec)
+    hplm.save(tmp_path)
+    stored = load_file(tmp_path / WEIGHTS_FILE)
+    named = {f"pet.{name}": value.half().clone() for name, value in hplm.pet.weights.items()}
+    head = {name: value for name, value in stored.items() if name.startswith("head.")}
+    save_file(head | named, tmp_path / WEIGHTS_FILE)
+    again = Hplm.load(tmp_path)
+    assert again.pet.weights.keys() == hplm.pet.weights.keys()
+    packed = PackedPet.of(Hplm.load(tmp_path, dtype=None).pet, torch.float32)
+    hplm.save(tmp_path)
+    now = PackedPet.of(Hplm.load(tmp_path, dtype=None).pet, torch.float32)
+    assert torch.equal(packed.rows, now.rows)
+
+
+@pytest.mark.parametrize("name", ["pet.rows", "head.weight"])
+@pytest.mark.parametrize("damage", ["absent", "not a number", "cut"])
 def test_damaged_weights_do_not_load(root: Root, tmp_path: Path, name: str, damage: str) -> None:
     tiny_hplm(root).save(tmp_path)
     weights = load_file(tmp_path / WEIGHTS_FILE)
     value = weights.pop(name)
     if damage == "not a number":
         weights[name] = value * torch.nan
+    if damage == "cut":
+        weights[name] = value[:, 1:].clone()
     save_file(weights, tmp_path / WEIGHTS_FILE)
     with pytest.raises(HplmError) as caught:
         Hplm.load(tmp_path)

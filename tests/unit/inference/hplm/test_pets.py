@@ -183,9 +183,11 @@ def test_a_pet_survives_its_packing(spec: PetSpec) -> None:
 def test_what_is_stored_of_a_pet_is_read_back(spec: PetSpec) -> None:
     pet = learnt(spec)
     shape = {"layers": SHAPE.layers, "hidden": SHAPE.hidden, "inner": SHAPE.inner}
-    again = PetWeights.from_json(pet.spec.to_json(), shape, dict(pet.weights))
+    again = PetWeights.from_stored(pet.spec.to_json(), shape, pet.stored(torch.float32))
     assert again.spec == spec
-    assert again.bytes == 4 * sum(value.numel() for value in pet.weights.values())
+    assert again.weights.keys() == pet.weights.keys()
+    assert all(torch.equal(again.weights[name], value) for name, value in pet.weights.items())
+    assert torch.equal(packed(again).rows, packed(pet).rows)
 
 
 def test_weights_that_contradict_the_parts_are_refused() -> None:
