@@ -20,6 +20,7 @@ import httpx
 import torch
 
 from benchmarks import harness
+from benchmarks.serving.options import parse
 from benchmarks.serving.over_http.batch import batch_seconds
 from benchmarks.serving.over_http.clients import Call, Timed, cpu_seconds
 from benchmarks.serving.over_http.product import Product, arguments, running, settings_told, told
@@ -37,7 +38,7 @@ ENGINE, BATCH = "engine", "batch"
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Start the product, measure, print the table."""
-    options = arguments(__doc__ or "").parse_args(argv)
+    options = parse(arguments(__doc__ or ""), argv)
     options.repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     torch.set_num_threads(usable_cpus())
     with running(options, rows=BATCH_ROWS) as product:
@@ -55,13 +56,13 @@ class Bench:
 
         def calls(inputs: int, count: int) -> list[Call]:
             of = [served[number % len(served)] for number in range(count)]
-            return [replace(call, inputs=texts.draw(inputs, options.tokens)) for call in of]
+            return [replace(call, inputs=texts.next_asked(inputs, options.tokens)) for call in of]
 
         self._calls = {inputs: calls(inputs, count) for inputs, count in sizes.items()}
         self._batches = engine.batches(calls(BATCH_ROWS, ENGINE_BATCHES), mixed=len(served))
         lines = QUICK_BATCH_LINES if options.quick else BATCH_LINES
         self._asker = served[0]
-        self._lines = [json.dumps(text) for text in texts.draw(lines, options.tokens)]
+        self._lines = [json.dumps(text) for text in texts.next_asked(lines, options.tokens)]
         self._times: defaultdict[int, list[Timed]] = defaultdict(list)
         self._web: defaultdict[int, float] = defaultdict(float)
         self._unanswered = 0

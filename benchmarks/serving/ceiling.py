@@ -1,6 +1,7 @@
-"""How much of the bare upper layers' throughput the engine keeps: retrieval, adapters, heads and pipeline on
-one side, nothing but the layers on the other, on batches of the same shape. ``--http`` adds what is left of
-the engine's over HTTP (`benchmarks.serving.http_share`), for which all that the product needs must be there.
+"""How much of the upper layers' throughput the engine keeps: retrieval, adapters, heads and pipeline on one
+side, nothing but the layers on the other, with and without PETs, over the same tokens. ``--http`` adds what
+is left of the engine's over HTTP (`benchmarks.serving.http_share`), for which all that the product needs must
+be there.
 
     python -m benchmarks.serving.ceiling
 """
@@ -12,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -30,65 +31,67 @@ from inference.engine.in_flight import InFlightBatch
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Row
+from inference.hplm.pet_batch import RowOnDevice, SegmentPets
+from inference.hplm.pets import PackedPet
+from inference.hplm.sequences import PackedSequences
 
 TENANTS, BATCHES, REPEATS = 64, 8, 7
 POOL_BYTES = 4 * 1024**3
-BARE, ENGINE, SIDE_BY_SIDE = "bare upper layers", "engine", ", side by side"
+BARE, PETS, ENGINE, SIDE_BY_SIDE = "bare upper layers", " with PETs", "engine", ", side by side"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
     parser = shared.arguments(__doc__ or "")
     parser.add_argument("--http", action="store_true", help="also over HTTP, with all processors there are")
-    options = parser.parse_args(argv)
-    on = shared.machine(options)
-    world = shared.world(options, on)
+    return shared.run(parser, measure, argv)
+
+
+def measure(options: argparse.Namespace, world: World) -> harness.Report:
+    """The engine, and the layers alone."""
     world.store_hplms(TENANTS)
     repeats = options.repeats or (3 if options.quick else REPEATS)
     draw = np.random.default_rng(0)
-    batches = [world.rows(draw.integers(0, TENANTS, options.rows), options.tokens) for _ in range(BATCHES)]
+    batches = [world.rows(np.sort(draw.integers(0, TENANTS, options.rows))) for _ in range(BATCHES)]
     with ExitStack() as stack:
         found = interleaved(_ways(stack, world, batches), repeats=repeats)
     rows = rates("what runs", found, batches=BATCHES, rows=options.rows)
-    figures = {"engine_share": _share(found)}
+    figures = {
+        "engine_share": _share(found, pets=False),
+        "engine_share_with_pets": _share(found, pets=True),
+    }
     if options.http:
         over = over_http(options)
         rows, figures = [*rows, *over.rows], {**figures, **over.figures}
-    print(harness.markdown_table(rows))
-    print(figures)
-    if options.json:
-        settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "repeats": repeats}
-        harness.write_json(harness.Report("ceiling", settings, rows, figures), options.json)
-    return 0
+    return harness.Report("ceiling", {"repeats": repeats}, rows, figures)
 
 
 def _ways(stack: ExitStack, world: World, batches: Sequence[list[Row]]) -> dict[str, Callable[[int], float]]:
-    """The engine as the product runs it, and the layers: one batch after the other and, where the product
-    does so, side by side."""
-    rows, tokens, count = len(batches[0]), len(batches[0][0]), len(batches)
+    """The engine as the product runs it, and the layers with and without PETs: one batch after the other and,
+    where the product does so, side by side."""
     pipeline = Pipeline(with_parallel_batches(Pipelining(), world.device))
     stack.callback(pipeline.close)
     executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
-    ways: dict[str, Callable[[int], float]] = {BARE: partial(_bare, world, rows, tokens, count, 1)}
-    if executor.parallel_batches > 1:
-        ways[BARE + SIDE_BY_SIDE] = partial(_bare, world, rows, tokens, count, executor.parallel_batches)
-    return ways | {ENGINE: partial(_engine, executor, batches)}
-
-
-def _bare(world: World, rows: int, tokens: int, count: int, side_by_side: int, _: int) -> float:
-    if side_by_side == 1:
-        return bare_seconds(world, rows, tokens, count)
-    return bare_parallel_seconds(world, rows, tokens, count, side_by_side)
+    ways: dict[str, Callable[[int], float]] = {ENGINE: partial(_engine, executor, batches)}
+    for name, layers in {"": BareLayers(world, batches), PETS: BareLayers(world, batches, pets=True)}.items():
+        ways[BARE + name] = layers.seconds
+        if executor.parallel_batches > 1:
+            ways[BARE + name + SIDE_BY_SIDE] = partial(layers.parallel_seconds, executor.parallel_batches)
+    return ways
 
 
 def _engine(executor: Executor, batches: Sequence[list[Row]], _: int) -> float:
     return stream_seconds(executor, batches)
 
 
-def _share(found: dict[str, Sample]) -> float:
-    """The engine against whichever way of the layers alone is faster."""
+def _share(found: dict[str, Sample], *, pets: bool) -> float:
+    """The engine against whichever way of the layers alone is faster, with or without PETs."""
     engine = np.array(found[ENGINE].seconds)
-    alone = [np.array(sample.seconds) for name, sample in found.items() if name != ENGINE]
+    alone = [
+        np.array(sample.seconds)
+        for name, sample in found.items()
+        if name != ENGINE and (PETS in name) is pets
+    ]
     return min(float(np.median(seconds / engine)) for seconds in alone)
 
 
@@ -109,31 +112,57 @@ def over_http(options: argparse.Namespace) -> harness.Report:
     return harness.Report("http_share", found["settings"], found["rows"], found["figures"])
 
 
-@torch.inference_mode()
-def bare_seconds(world: World, rows: int, tokens: int, batches: int) -> float:
-    """The upper layers alone, without PETs, on states that are there already."""
-    upper = world.root.upper
-    states = torch.randn(rows, tokens, world.encoder.hidden, device=world.device, dtype=world.dtype)
-    mask = torch.ones(rows, tokens, dtype=torch.bool, device=world.device)
-    settled(world.device)
-    started = time.perf_counter()
-    for _ in range(batches):
-        upper(states, mask, None)
-    settled(world.device)
-    return time.perf_counter() - started
+class BareLayers:
+    """The upper layers alone over the tokens of these batches, on states that are there already. pets: with
+    every row's PET, which is there already, too."""
+
+    def __init__(self, world: World, batches: Sequence[list[Row]], *, pets: bool = False) -> None:
+        self._world = world
+        self._sequences = [PackedSequences.of([row.ids for row in batch]) for batch in batches]
+        self._pets = [self._load(batch) if pets else None for batch in batches]
+        longest = max(sequences.tokens for sequences in self._sequences)
+        self._states = torch.randn(longest, world.encoder.hidden, device=world.device, dtype=world.dtype)
+
+    def seconds(self, _: int) -> float:
+        """One batch after the other."""
+        return self._run(range(len(self._sequences)))
+
+    def parallel_seconds(self, count: int, _: int) -> float:
+        """So many side by side, as the engine computes them."""
+        threads = ComputeThreads(count)
+        started = time.perf_counter()
+        done = [
+            threads.submit(partial(self._run, range(number, len(self._sequences), count)))
+            for number in range(count)
+        ]
+        for one in done:
+            one.result()
+        seconds = time.perf_counter() - started
+        threads.close()
+        return seconds
+
+    @torch.inference_mode()
+    def _run(self, batches: Sequence[int]) -> float:
+        settled(self._world.device)
+        started = time.perf_counter()
+        for at in batches:
+            sequences = self._sequences[at]
+            self._world.root.upper(self._states[: sequences.tokens], sequences, self._pets[at])
+        settled(self._world.device)
+        return time.perf_counter() - started
+
+    def _load(self, batch: list[Row]) -> SegmentPets:
+        """Rows of one model are neighbours in the engine's batches; here each row has its own segment."""
+        loaded = {row.model: self._world.load(row.model).pet for row in batch}
+        device = self._world.device
+        on_device = None if device.type == "cpu" else _copied(loaded.values(), device)
+        return SegmentPets.of([loaded[row.model] for row in batch], [len(row) for row in batch], on_device)
 
 
-def bare_parallel_seconds(world: World, rows: int, tokens: int, batches: int, count: int) -> float:
-    """The same, so many batches side by side as the engine computes them."""
-    lanes = ComputeThreads(count)
-    each = [batches // count + (number < batches % count) for number in range(count)]
-    started = time.perf_counter()
-    done = [lanes.submit(partial(bare_seconds, world, rows, tokens, own)) for own in each]
-    for one in done:
-        one.result()
-    seconds = time.perf_counter() - started
-    lanes.close()
-    return seconds
+def _copied(pets: Iterable[PackedPet], device: torch.device) -> RowOnDevice:
+    """The rows of these PETs on the device."""
+    copies = {id(pet): [row.to(device) for row in pet.rows] for pet in pets}
+    return lambda pet, layer: copies[id(pet)][layer]
 
 
 def stream_seconds(executor: Executor, batches: Sequence[list[Row]]) -> float:

@@ -1,10 +1,11 @@
 """What a flooding tenant does to the others: 20 tenants ask one worker, with and without one that asks 50
 times as often as each of them: more than the worker can do.
 
-Through the worker's own loop and a real Valkey, asked by another process, with random weights of a small
-model's size. Arrivals are drawn once for each repeat and are the same with and without the flood; latency
-counts from the moment a request should have been sent, so that nothing waits unseen. The queue has as many
-places as the product's by default, and its door refuses what is too much.
+Through the worker's own loop and a real Valkey, asked by another process, with random weights of the demo
+root's size, PETs of the default kind, and texts as long as real ones. Arrivals are drawn once for each repeat
+and are the same with and without the flood; latency counts from the moment a request should have been sent,
+so that nothing waits unseen. The queue has as many places as the product's by default, and its door refuses
+what is too much.
 """
 
 import json
@@ -26,6 +27,9 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
+from benchmarks.serving.real_texts import LONGEST, RealTexts
+from benchmarks.serving.token_sources import VOCAB
+from benchmarks.serving.world import DEFAULT_PET, PETS
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.launcher.children import usable_cpus
 from hmi_site.server_urls import embedded_redis_url
@@ -35,6 +39,7 @@ from inference.engine.compute_threads import with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.garbage_collector import freeze_loaded_objects
+from inference.hplm.devices import pick_dtype
 from inference.hplm.hplm import Hplm
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.manifest import ManifestWatcher
@@ -53,8 +58,9 @@ OTHERS, TIMES = 20, 50
 FLOOD = "flood"
 PLACES = 96
 REPLIES = f"{keys.REPLIES_PREFIX}fairness"
-HIDDEN, LAYERS, MAX_TOKENS = 384, 8, 128
-ROOM = 1_000_000
+HIDDEN, LAYERS = 384, 5
+"""As wide as the demo root; a tiny root is cut at 2, so that as many layers stand above the cut."""
+ROOM, SPECIALS = 1_000_000, 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,7 @@ class Desk:
         self.catalogue = Catalogue(
             ManifestWatcher(world.artifact_root / "manifest.json"),
             device=torch.device("cpu"),
-            dtype=torch.float32,
+            dtype=pick_dtype("auto", torch.device("cpu")),
             pool_bytes=1 << 30,
             misses=MissHandling(policy=MissPolicy.FALLBACK),
             pipeline=Pipeline(with_parallel_batches(Pipelining(), torch.device("cpu"))),
@@ -124,7 +130,7 @@ class Desk:
 def build(folder: Path) -> TinyWorld:
     """A root, its table and a model for each tenant, published."""
     scratch = folder / "scratch"
-    root = tiny_root(scratch / "checkpoint", hidden=HIDDEN, heads=12, layers=LAYERS, max_tokens=MAX_TOKENS)
+    root = tiny_root(scratch / "checkpoint", hidden=HIDDEN, heads=12, layers=LAYERS, max_tokens=LONGEST)
     root.save(scratch / "root")
     lower = tiny_lower(root)
     lower.save(scratch / "lower")
@@ -133,7 +139,7 @@ def build(folder: Path) -> TinyWorld:
     top = place(folder, "root", scratch / "root")
     hplms = []
     for number, tenant in enumerate([FLOOD, *(f"tenant{n}" for n in range(OTHERS))]):
-        tiny_hplm(root, seed=number).save(scratch / tenant)
+        tiny_hplm(root, spec=PETS[DEFAULT_PET], pooling="cls_mean", seed=number).save(scratch / tenant)
         model = Hplm.load(scratch / tenant)
         digest = place(folder, "hplm", scratch / tenant)
         hplms.append(TinyHplm(tenant, "model", 1, digest, (plot,), shared, model, top, codec_of(root, model)))
@@ -142,21 +148,22 @@ def build(folder: Path) -> TinyWorld:
     return world
 
 
-def draw(rate: float, seconds: float, seed: int) -> list[Arrival]:
-    """Poisson arrivals of all tenants: ``rate`` requests a second of each, TIMES as many of the flood."""
+def draw(lengths: Sequence[int], rate: float, seconds: float, seed: int) -> list[Arrival]:
+    """Poisson arrivals of all tenants: ``rate`` requests a second of each, TIMES as many of the flood.
+    lengths: of texts, in words."""
     rng = random.Random(seed)  # noqa: S311 - a benchmark draws the same arrivals again
     found = []
     for tenant, own in [(FLOOD, TIMES * rate), *((f"tenant{n}", rate) for n in range(OTHERS))]:
         at = rng.expovariate(own)
         while at < seconds:
-            found.append(Arrival(at, tenant, " ".join(rng.choices(WORDS, k=rng.randint(3, 60)))))
+            found.append(Arrival(at, tenant, " ".join(rng.choices(WORDS, k=rng.choice(lengths)))))
             at += rng.expovariate(own)
     return sorted(found, key=lambda arrival: arrival.at)
 
 
-def capacity(desk: Desk) -> float:
+def capacity(desk: Desk, lengths: Sequence[int]) -> float:
     """Requests a second that the worker answers when it always has enough to do."""
-    arrivals = [arrival for arrival in draw(10.0, 1.5, seed=0) if arrival.tenant != FLOOD]
+    arrivals = [arrival for arrival in draw(lengths, 10.0, 1.5, seed=0) if arrival.tenant != FLOOD]
     burst = [replace(arrival, at=0.0) for arrival in arrivals]
     desk.serve(burst[:100], places=ROOM)
     begun = time.perf_counter()
@@ -164,13 +171,15 @@ def capacity(desk: Desk) -> float:
     return len(burst) / (time.perf_counter() - begun)
 
 
-def measure(desk: Desk, *, load: float, seconds: float, repeats: int) -> harness.Report:
+def measure(
+    desk: Desk, lengths: Sequence[int], *, load: float, seconds: float, repeats: int
+) -> harness.Report:
     """Both ways of every repeat, in turns which comes first: what the machine does meanwhile hits both."""
-    able = capacity(desk)
+    able = capacity(desk, lengths)
     rate = load * able / OTHERS
     rows: list[harness.Row] = []
     for repeat in range(repeats):
-        arrivals = draw(rate, seconds, seed=repeat + 1)
+        arrivals = draw(lengths, rate, seconds, seed=repeat + 1)
         for flooded in (False, True) if repeat % 2 else (True, False):
             sent = [arrival for arrival in arrivals if flooded or arrival.tenant != FLOOD]
             rows.append({"repeat": repeat, "flood": flooded, **_row(desk, sent)})
@@ -182,6 +191,9 @@ def measure(desk: Desk, *, load: float, seconds: float, repeats: int) -> harness
         "repeats": repeats,
         "requests_per_second_of_each": round(rate, 3),
         "threads": torch.get_num_threads(),
+        "dtype": str(pick_dtype("auto", torch.device("cpu"))),
+        "pet": DEFAULT_PET,
+        "mean_tokens": float(np.mean(lengths)) + SPECIALS,
     }
     failures = [f"{row['failed']} requests failed" for row in rows if row["failed"]]
     return harness.Report("fairness", settings, rows, {"capacity": able, **_figures(rows)}, failures)
@@ -251,10 +263,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     keep_freed_memory()  # as the worker does
     torch.set_num_threads(options.threads)
     repeats, seconds = (2, 4.0) if options.quick else (6, 10.0)
+    texts = RealTexts.collect().learn_tokenizer(VOCAB)
+    lengths = [length for length in texts.lengths(texts.asked) if length <= LONGEST - SPECIALS]
     with tempfile.TemporaryDirectory() as name, queue(Path(name)) as url:
         desk = Desk(url, build(Path(name) / "artifacts"))
         freeze_loaded_objects()
-        report = measure(desk, load=options.load, seconds=seconds, repeats=repeats)
+        report = measure(desk, lengths, load=options.load, seconds=seconds, repeats=repeats)
     console = Console()
     console.out(harness.markdown_table(report.rows), highlight=False)
     console.out(harness.markdown_table([report.figures]), highlight=False)

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks import harness
+from benchmarks.serving.options import parse
 from benchmarks.serving.over_http.clients import cpu_seconds
 from benchmarks.serving.over_http.product import Product, arguments, running, settings_told, told
 from benchmarks.serving.timing import Sample, interleaved, rates
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Start the product, measure, print the tables."""
     parser = arguments(__doc__ or "")
     parser.add_argument("--rows", type=int, default=32, help="inputs of a call, and rows of a batch")
-    options = parser.parse_args(argv)
+    options = parse(parser, argv)
     options.repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     torch.set_num_threads(usable_cpus())
     with running(options, rows=options.rows) as product:
@@ -48,7 +49,9 @@ class Bench:
         self._clients, self._engine, self._options = product.clients, product.engine, options
         served = product.served
         self._calls = [
-            replace(served[number % len(served)], inputs=product.texts.draw(options.rows, options.tokens))
+            replace(
+                served[number % len(served)], inputs=product.texts.next_asked(options.rows, options.tokens)
+            )
             for number in range(QUICK_CALLS if options.quick else CALLS)
         ]
         self._batches = product.engine.batches(self._calls, mixed=options.tenants)

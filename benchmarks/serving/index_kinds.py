@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks import harness
 from benchmarks.serving.timing import interleaved
-from benchmarks.serving.world import VOCAB
+from benchmarks.serving.token_sources import VOCAB
 from inference.hplm.fragments import pack
 
 SIZES, QUICK_SIZES = (100_000, 1_000_000, 10_000_000), (10_000, 100_000)

@@ -1,5 +1,5 @@
-"""What the device holds for the root, and for every model more: the paper's table 2. Every model is
-registered, opened and answers a row.
+"""What the device holds for the root and for every model more, beside the other schemes: the paper's table 2.
+Every model is opened and answers a row.
 
     python -m benchmarks.serving.memory
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import nn
 
 from benchmarks import harness
 from benchmarks.serving import options as shared
@@ -34,43 +35,48 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
     parser = shared.arguments(__doc__ or "")
     parser.add_argument("--hplms", type=int, help="how many are stored and served")
-    options = parser.parse_args(argv)
-    on = shared.machine(options)
+    return shared.run(parser, measure, argv)
+
+
+def measure(options: argparse.Namespace, world: World) -> harness.Report:
+    """Serve every model once."""
     hplms = options.hplms or (QUICK_HPLMS if options.quick else HPLMS)
-    filling = FILLED_BY * options.rows
-    empty = held(on.device)
-    world = shared.world(options, on)
     world.store_hplms(hplms)
+    dedicated = sum(map(_bytes, (world.full, world.root.upper)))
     pipeline = Pipeline()
     executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
-    order = np.random.default_rng(0).permutation(hplms)
-    served = _serve(world, executor, order[:filling], options)
-    before = held(on.device)
+    order, filling = np.random.default_rng(0).permutation(hplms), FILLED_BY * options.rows
+    served = _serve(world, executor, order[:filling], options.rows)
+    before = held(world.device)
     started = time.perf_counter()
-    served += _serve(world, executor, order[filling:], options)
+    served += _serve(world, executor, order[filling:], options.rows)
     seconds = time.perf_counter() - started
-    after = held(on.device)
+    after = held(world.device)
     pipeline.close()
     figures = {
         "device_bytes_per_hplm": max(0.0, (after - before) / max(1, hplms - filling)),
         "hplms_held": float(served),
+        "seconds": seconds,
+        "loads": float(executor.pool.loads),
     }
     one = executor.pool.used_bytes / max(1, len(executor.pool))
-    rows: list[harness.Row] = [
-        {"what": "the root and its table", "MiB": (before - empty) / MIB},
-        {"what": "a model in the PET pool", "MiB": one / MIB},
-        {
-            "what": "a further model, beyond the pool",
-            "MiB": figures["device_bytes_per_hplm"] / MIB,
-        },
-    ]
-    print(harness.markdown_table(rows))
-    print(f"{served} models answered in {seconds:.0f} s, {executor.pool.loads} loads")
-    print(figures)
-    if options.json:
-        settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "pool_bytes": POOL_BYTES}
-        harness.write_json(harness.Report("memory", settings, rows, figures), options.json)
-    return 0
+    weights = {
+        "the upper layers of the root, for all": _bytes(world.root.upper),
+        "a model in the PET pool": one,
+        "a further model, beyond the pool": figures["device_bytes_per_hplm"],
+        "measured, with the table and the models in the pool": after,
+        "dedicated, each tenant": dedicated,
+        "one model for all": dedicated,
+        "hBERT-adapter (computed lower layers), for all": dedicated,
+        "hBERT-adapter, each tenant": one,
+    }
+    rows: list[harness.Row] = [{"what": name, "MiB": size / MIB} for name, size in weights.items()]
+    return harness.Report("memory", {"pool_bytes": POOL_BYTES, "hplms": hplms}, rows, figures)
+
+
+def _bytes(module: nn.Module) -> int:
+    """Of the module's weights."""
+    return sum(weight.numel() * weight.element_size() for weight in module.parameters())
 
 
 def held(device: torch.device) -> int:
@@ -83,10 +89,10 @@ def held(device: torch.device) -> int:
     return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Private_Dirty"))
 
 
-def _serve(world: World, executor: Executor, hplms: NDArray[np.int64], options: argparse.Namespace) -> int:
+def _serve(world: World, executor: Executor, hplms: NDArray[np.int64], rows: int) -> int:
     """One row of each; how many were answered."""
-    parts = np.array_split(hplms, max(1, len(hplms) // options.rows))
-    outcomes = stream(executor, (world.rows(part, options.tokens) for part in parts))
+    parts = np.array_split(hplms, max(1, len(hplms) // rows))
+    outcomes = stream(executor, map(world.rows, parts))
     return sum(isinstance(outcome, Answered) for batch in outcomes for outcome in batch)
 
 

@@ -3,6 +3,7 @@
 python -m benchmarks.serving.pipeline --picture trace.svg --trace trace.json
 """
 
+import argparse
 import json
 import sys
 import time
@@ -15,11 +16,12 @@ from benchmarks.serving import options as shared
 from benchmarks.serving.ceiling import POOL_BYTES, stream_seconds
 from benchmarks.serving.picture import svg
 from benchmarks.serving.timing import interleaved, rates
+from benchmarks.serving.world import World
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.engine.trace import Span
 
-TENANTS, BATCHES, REPEATS, SHOWN = 1000, 8, 7, 5
+TENANTS, QUICK_TENANTS, BATCHES, REPEATS, SHOWN = 1000, 64, 8, 7, 5
 FINE, ONE_BY_ONE = "fine-grained swapping", "synchronised"
 MODES = {
     FINE: Pipelining(),
@@ -37,10 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--trace", type=harness.output_file, metavar="FILE", help="the same for Chrome or Perfetto"
     )
-    options = parser.parse_args(argv)
-    on = shared.machine(options)
-    world = shared.world(options, on)
-    tenants = 64 if options.quick else TENANTS
+    return shared.run(parser, measure, argv)
+
+
+def measure(options: argparse.Namespace, world: World) -> harness.Report:
+    """Every mode."""
+    tenants = QUICK_TENANTS if options.quick else TENANTS
     world.store_hplms(tenants)
     repeats = options.repeats or (3 if options.quick else REPEATS)
     pipelines = {name: Pipeline(mode) for name, mode in MODES.items()}
@@ -49,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name, pipeline in pipelines.items()
     }
     draw = np.random.default_rng(0)
-    batches = [world.rows(draw.integers(0, tenants, options.rows), options.tokens) for _ in range(BATCHES)]
+    batches = [world.rows(np.sort(draw.integers(0, tenants, options.rows))) for _ in range(BATCHES)]
     found = interleaved(
         {
             name: lambda _, executor=executor: stream_seconds(executor, batches)  # type: ignore[misc]
@@ -58,33 +62,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         repeats=repeats,
     )
     rows = rates("mode", found, batches=BATCHES, rows=options.rows)
-    lanes: dict[str, list[Span]] = {}
+    spans: dict[str, list[Span]] = {}
     for name in (ONE_BY_ONE, FINE):
         since = time.perf_counter()
         stream_seconds(executors[name], batches)
-        trace = pipelines[name].trace
-        lanes[name] = trace.spans(since)
-    spans = lanes[FINE]
-    synchronised, fine = found[ONE_BY_ONE].seconds, found[FINE].seconds
+        spans[name] = pipelines[name].trace.spans(since)
+    fine = spans[FINE]
+    ratios = np.array(found[ONE_BY_ONE].seconds) / np.array(found[FINE].seconds)
     figures = {
-        "retrieval_share": share(spans, "retrieval"),
-        "retrieval_share_synchronised": share(lanes[ONE_BY_ONE], "retrieval"),
-        "retrieval_hidden": hidden(spans),
-        "fine_vs_sync": float(np.median(np.array(synchronised) / np.array(fine))),
+        "retrieval_share": share(fine, "retrieval"),
+        "retrieval_share_synchronised": share(spans[ONE_BY_ONE], "retrieval"),
+        "retrieval_hidden": hidden(fine),
+        "fine_vs_sync": float(np.median(ratios)),
     }
-    print(harness.markdown_table(rows))
-    print(figures)
     if options.picture:
-        shown = [span for span in spans if span.batch < min(s.batch for s in spans) + SHOWN]
+        shown = [span for span in fine if span.batch < min(s.batch for s in fine) + SHOWN]
         options.picture.write_text(svg(shown, f"{SHOWN} batches in the pipeline"), encoding="utf-8")
     if options.trace:
-        options.trace.write_text(json.dumps(trace.chrome(since)), encoding="utf-8")
-    if options.json:
-        settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "tenants": tenants}
-        harness.write_json(harness.Report("pipeline", settings, rows, figures), options.json)
+        options.trace.write_text(json.dumps(pipelines[FINE].trace.chrome(since)), encoding="utf-8")
     for pipeline in pipelines.values():
         pipeline.close()
-    return 0
+    return harness.Report("pipeline", {"tenants": tenants}, rows, figures)
 
 
 def busy(spans: Sequence[Span], lane: str) -> float:

@@ -12,9 +12,9 @@ from typing import Final, Self
 import numpy as np
 import tokenizers
 from numpy.typing import NDArray
+from tokenizers import models, normalizers, pre_tokenizers, trainers
 
 from benchmarks.accuracy.data import has_data, plain_texts
-from benchmarks.serving.world import LONGEST
 from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_TRI, extract_all, pack, shorten
 
 Ids = NDArray[np.int64]
@@ -24,6 +24,8 @@ ALPHA: Final = 50.0
 LEAST_WORDS: Final = 4
 ASKED_OF: Final = 4
 """Of the docstrings, one in so many is asked; the table is built from the others."""
+LONGEST: Final = 512
+UNKNOWN: Final = "[UNK]"
 
 
 class RealTexts:
@@ -36,7 +38,7 @@ class RealTexts:
     def __init__(self, known: Sequence[str], asked: Sequence[str], source: str) -> None:
         self.asked, self.source = asked, source
         self._known = known
-        self._at = 0
+        self._drawn = self._asked = 0
         self._tokenizer: tokenizers.Tokenizer | None = None
 
     @classmethod
@@ -58,11 +60,34 @@ class RealTexts:
         self._tokenizer.no_truncation()
         return self
 
+    def learn_tokenizer(self, vocabulary: int) -> Self:
+        """As `read_with`, for roots of random weights: a WordPiece tokenizer is learned from the table's
+        texts."""
+        tokenizer = tokenizers.Tokenizer(models.WordPiece(unk_token=UNKNOWN))
+        tokenizer.normalizer = normalizers.BertNormalizer()
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=vocabulary, special_tokens=[UNKNOWN], show_progress=False
+        )
+        tokenizer.train_from_iterator(self._known, trainer)
+        self._tokenizer = tokenizer
+        return self
+
     def draw(self, count: int, tokens: int) -> list[str]:
         """The next so many texts that the table knows, whatever their length."""
         del tokens
-        self._at += count
-        return [self._known[at % len(self._known)] for at in range(self._at - count, self._at)]
+        self._drawn += count
+        return [self._known[at % len(self._known)] for at in range(self._drawn - count, self._drawn)]
+
+    def next_asked(self, count: int, tokens: int | None) -> list[str]:
+        """The next so many texts to ask, whatever their length."""
+        del tokens
+        self._asked += count
+        return [self.asked[at % len(self.asked)] for at in range(self._asked - count, self._asked)]
+
+    def ids(self, texts: Sequence[str]) -> list[Ids]:
+        """The token ids of each text, cut where a root reads no further."""
+        return [ids[:LONGEST] for ids in self._read(texts)]
 
     def ask(self, count: int, *, seed: int) -> list[str]:
         """So many texts to ask; the same for the same seed. Different ones, as far as there are so many."""
@@ -77,7 +102,7 @@ class RealTexts:
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """The number of tokens of each text, as it is computed."""
-        return [min(len(ids), LONGEST) for ids in self._read(texts)]
+        return list(map(len, self.ids(texts)))
 
     def _read(self, texts: Sequence[str]) -> list[Ids]:
         assert self._tokenizer is not None, "read_with comes first"

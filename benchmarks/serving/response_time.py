@@ -45,51 +45,34 @@ SATURATING, CLOCKED = 8, 5
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure, print the table, draw the figures."""
-    options = _options(argv)
-    on = shared.machine(options)
-    world = shared.world(options, on)
-    pipeline = Pipeline()
-    bench = Bench(world, pipeline, options)
-    runs = [run for repeat in range(options.repeats) for run in bench.repeat(repeat)]
-    pipeline.close()
-    found = Found(runs, options.deadline_s)
-    settings = {
-        **on.told,
-        "encoder": world.encoder.name,
-        "pet": options.pet,
-        **_settings(runs[-1].pattern.tenants, options),
-        "rows_a_second": bench.capacities,
-    }
-    rows, figures = found.table(), found.figures()
-    print(settings)
-    print(harness.markdown_table(rows))
-    print({name: round(value, 3) for name, value in figures.items()})
-    if options.pictures:
-        found.draw(options.pictures)
-    if options.json:
-        harness.write_json(harness.Report("response_time", settings, rows, figures), options.json)
-    return 0
-
-
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = shared.arguments(__doc__ or "")
     parser.add_argument(
         "--load", type=float, default=LOAD, help="of the burst's plateau: share of what saturates the product"
     )
     parser.add_argument("--time", type=float, help="share of the paper's times and of the deadline")
     parser.add_argument("--pictures", type=Path, metavar="FOLDER", help="figures 12 and 13, as SVG")
-    options = parser.parse_args(argv)
+    return shared.run(parser, measure, argv)
+
+
+def measure(options: argparse.Namespace, world: World) -> harness.Report:
+    """Every pattern of every scheme."""
     options.time = options.time or (QUICK_TIME if options.quick else 1.0)
     options.repeats = options.repeats or REPEATS
     options.deadline_s = options.time * DEADLINE_S
-    return options
+    pipeline = Pipeline()
+    bench = Bench(world, pipeline, options)
+    runs = [run for repeat in range(options.repeats) for run in bench.repeat(repeat)]
+    pipeline.close()
+    found = Found(runs, options.deadline_s)
+    if options.pictures:
+        found.draw(options.pictures)
+    settings = _settings(runs[-1].pattern.tenants, options) | {"rows_a_second": bench.capacities}
+    return harness.Report("response_time", settings, found.table(), found.figures())
 
 
 def _settings(clients: int, options: argparse.Namespace) -> dict[str, Any]:
     """For the report: what the times and the burst were."""
     return {
-        "batch_rows": options.rows,
-        "tokens": options.tokens,
         "repeats": options.repeats,
         "every_s": EVERY_S,
         "time_scale": options.time,
@@ -123,7 +106,7 @@ class Bench:
     def __init__(self, world: World, pipeline: Pipeline, options: argparse.Namespace) -> None:
         self.capacities: list[float] = []
         self._options = options
-        self._world, self._rows, self._tokens = world, int(options.rows), int(options.tokens)
+        self._world, self._rows = world, int(options.rows)
         world.store_hplms(options.rows)
         self._executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
         self._adapter = HbertAdapter(world, pool_bytes=POOL_BYTES)
@@ -142,7 +125,7 @@ class Bench:
         patterns = plan(self.capacities[-1], self._options, seed=number)
         self._open_hplms(max(pattern.tenants for pattern in patterns))
         for pattern in patterns:
-            rows = self._world.rows(pattern.arrivals.tenants % STORED, self._tokens)
+            rows = self._world.rows(pattern.arrivals.tenants % STORED)
             for name in np.roll(list(self._servers), -number).tolist():
                 server = self._servers[name]
                 server.finish(server.begin(rows[:1]))
@@ -152,7 +135,7 @@ class Bench:
     def _capacity(self) -> float:
         """Rows a second of the product where full batches of different tenants always wait."""
         tenants = np.arange(self._rows)
-        batches = [self._world.rows(tenants, self._tokens) for _ in range(SATURATING)]
+        batches = [self._world.rows(tenants) for _ in range(SATURATING)]
         stream_seconds(self._executor, batches)
         seconds: float = median(stream_seconds(self._executor, batches) for _ in range(CLOCKED))
         return SATURATING * self._rows / seconds
@@ -163,7 +146,7 @@ class Bench:
         self._world.store_hplms(count)
         self._world.open_all(self._executor, count)
         for part in np.array_split(np.arange(count), -(-count // self._rows)):
-            self._adapter(self._world.rows(part, tokens=8))
+            self._adapter(self._world.rows(part))
 
 
 if __name__ == "__main__":

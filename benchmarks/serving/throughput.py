@@ -8,6 +8,7 @@ whatever slows the machine.
     python -m benchmarks.serving.throughput
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ from benchmarks.serving.peers.errors import PeerUnavailable
 from benchmarks.serving.peers.schemes import Settings
 from benchmarks.serving.schemes import Dedicated, HbertAdapter, Shared
 from benchmarks.serving.timing import Sample, interleaved
-from benchmarks.serving.world import VOCAB, World
+from benchmarks.serving.token_sources import VOCAB
+from benchmarks.serving.world import World
 from inference.engine.executor import Executor
 from inference.engine.pipeline import Pipeline
 from inference.engine.rows import Answered
@@ -43,39 +45,36 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Measure, and print the table."""
     parser = shared.arguments(__doc__ or "")
     parser.add_argument("--no-peers", action="store_true", help="only the paper's schemes")
-    options = parser.parse_args(argv)
-    on = shared.machine(options)
-    world = shared.world(options, on)
+    return shared.run(parser, measure, argv)
+
+
+def measure(options: argparse.Namespace, world: World) -> harness.Report:
+    """All cells. The libraries have adapters of the paper's kind and rows of one length: they are asked in
+    its shape alone."""
     counts = QUICK_TENANTS if options.quick else TENANTS
     world.store_hplms(max(counts))
     repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     pipeline = Pipeline()
     with ExitStack() as stack:
         stack.callback(pipeline.close)
-        cells = Cells(world, options.rows, options.tokens)
+        cells = Cells(world, options.rows)
         executor = world.executor(pipeline, pool_bytes=POOL_BYTES)
         opened_s = world.open_all(executor, max(counts))
         cells.add_paper(counts, executor)
         cells.add_engine("hBERT, from files", world.executor(pipeline, pool_bytes=MIB), max(counts))
-        if not options.no_peers:
-            cells.add_peers(stack, on)
+        if options.tokens is not None and not options.no_peers:
+            cells.add_peers(stack, options.tokens)
         found = interleaved(cells.ways, repeats=repeats)
-    rows = _rows(found, options.rows)
     figures = {**_figures(found, max(counts)), "open_all_s": opened_s}
-    print(harness.markdown_table(rows))
-    print({name: round(value, 3) for name, value in figures.items()})
-    if options.json:
-        settings = {**on.told, "encoder": world.encoder.name, "pet": options.pet, "repeats": repeats}
-        harness.write_json(harness.Report("throughput", settings, rows, figures), options.json)
-    return 0
+    return harness.Report("throughput", {"repeats": repeats}, _rows(found, options.rows), figures)
 
 
 class Cells:
     """What is measured: by cell, what runs one batch and says how long it took."""
 
-    def __init__(self, world: World, rows: int, tokens: int) -> None:
+    def __init__(self, world: World, rows: int) -> None:
         self.ways: dict[Cell, Callable[[int], float]] = {}
-        self._world, self._rows, self._tokens = world, rows, tokens
+        self._world, self._rows = world, rows
         self._draw = np.random.default_rng(0)
 
     def add_paper(self, counts: Sequence[int], executor: Executor) -> None:
@@ -96,19 +95,19 @@ class Cells:
         """The product with another executor."""
         self.ways[name, count, "uniform"] = self._engine(executor, count, "uniform")
 
-    def add_peers(self, stack: ExitStack, on: shared.Machine) -> None:
+    def add_peers(self, stack: ExitStack, tokens: int) -> None:
         """The libraries, each in a process and an environment of its own, as far as they can be had."""
         for name, scheme in PEERS.items():
             try:
-                peer = stack.enter_context(Peer(self._peer(scheme, on)))
+                peer = stack.enter_context(Peer(self._peer(scheme)))
             except PeerUnavailable as error:
                 print(f"{name} is left out: {error}", file=sys.stderr)
                 continue
             self.ways[name, self._rows, "each once"] = lambda repeat, peer=peer: peer.measure(  # type: ignore[misc]
-                rows=self._rows, tokens=self._tokens, tenants=self._rows, seed=repeat
+                rows=self._rows, tokens=tokens, tenants=self._rows, seed=repeat
             )
 
-    def _peer(self, scheme: str, on: shared.Machine) -> Settings:
+    def _peer(self, scheme: str) -> Settings:
         """The same encoder with adapters in the same layers, as many tenants as a batch has rows."""
         encoder = self._world.encoder
         return Settings(
@@ -120,14 +119,14 @@ class Cells:
             vocab=VOCAB,
             tenants=self._rows,
             bare=self._world.lower,
-            dtype=str(on.dtype).removeprefix("torch."),
+            dtype=str(self._world.dtype).removeprefix("torch."),
             threads=torch.get_num_threads(),
-            device=on.device.type,
+            device=self._world.device.type,
         )
 
     def _engine(self, executor: Executor, count: int, law: str) -> Callable[[int], float]:
         def run(_: int) -> float:
-            batches = [self._world.rows(self._tenants(count, law), self._tokens) for _ in range(STREAM)]
+            batches = [self._world.rows(self._tenants(count, law)) for _ in range(STREAM)]
             started = time.perf_counter()
             for outcomes in stream(executor, iter(batches)):
                 assert all(isinstance(outcome, Answered) for outcome in outcomes)
@@ -137,7 +136,7 @@ class Cells:
 
     def _alone(self, scheme: Callable[..., None], count: int) -> Callable[[int], float]:
         def run(_: int) -> float:
-            rows = self._world.rows(self._tenants(count, "uniform"), self._tokens)
+            rows = self._world.rows(self._tenants(count, "uniform"))
             started = time.perf_counter()
             scheme(rows)
             return time.perf_counter() - started
@@ -145,13 +144,14 @@ class Cells:
         return run
 
     def _tenants(self, count: int, law: str) -> NDArray[np.int64]:
-        """Of a batch: as even as its rows allow where they are enough for every tenant."""
+        """Of a batch, those of one tenant together: as even as its rows allow where they are enough for every
+        tenant."""
         if law == "zipf":
             weights = 1 / np.arange(1, count + 1)
-            return self._draw.choice(count, self._rows, p=weights / weights.sum()).astype(np.int64)
+            return np.sort(self._draw.choice(count, self._rows, p=weights / weights.sum()).astype(np.int64))
         if count <= self._rows:
-            return np.arange(self._rows, dtype=np.int64) % count
-        return self._draw.integers(0, count, self._rows)
+            return np.sort(np.arange(self._rows, dtype=np.int64) % count)
+        return np.sort(self._draw.integers(0, count, self._rows))
 
 
 def _rows(found: dict[Cell, Sample], rows: int) -> list[harness.Row]:

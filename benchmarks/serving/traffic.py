@@ -28,9 +28,9 @@ from benchmarks import harness
 from benchmarks.serving.limit import Limit
 from benchmarks.serving.over_http.clients import Call, Clients, cpu_seconds
 from benchmarks.serving.over_http.product import Site, started, told
-from benchmarks.serving.over_http.real_texts import RealTexts
 from benchmarks.serving.peers.dedicated import BATCH, LONGEST, Models, Settings
 from benchmarks.serving.peers.dedicated_server import start_if_possible
+from benchmarks.serving.real_texts import RealTexts
 from benchmarks.serving.timing import interleaved
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
@@ -46,12 +46,10 @@ from benchmarks.serving.traffic_figures import (
     figures,
     rows,
 )
-from benchmarks.serving.world import DEMO
+from benchmarks.serving.world import DEFAULT_PET, DEMO
 from hmi_site.launcher.children import usable_cpus
 from inference.hplm.devices import pick_device, pick_dtype
 
-PET: Final = "lora-48"
-"""What a fine-tuning makes by default."""
 TENANTS, REPEATS, QUICK_REPEATS, QUICK_SHARE = 32, 5, 2, 4
 POLICIES: Final = {"": None, "_fallback": "fallback"}
 """By the end of their figures' names; None: the product's default."""
@@ -68,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(usable_cpus())
     # Collected first: the product is started without this installation's settings, HMI_DATA_DIR among them.
     texts = RealTexts.collect(known_share=1 / QUICK_SHARE if options.quick else 1.0)
-    with started(DEMO, PET, options.tenants, texts.read_with) as site, ExitStack() as stack:
+    with started(DEMO, DEFAULT_PET, options.tenants, texts.read_with) as site, ExitStack() as stack:
         report = Bench(site, options, stack).report()
     return told(report, options)
 
@@ -242,7 +240,7 @@ class Bench:
         texts = self._site.texts
         return {
             "encoder": DEMO.name,
-            "pet": PET,
+            "pet": DEFAULT_PET,
             "dtype": self._settings.dtype,
             "threads": self._settings.threads,
             "tenants": self._options.tenants,

@@ -1,10 +1,11 @@
 """What the serving benchmarks serve: an encoder of random weights, a table, and models that are really
 stored.
 
-Nothing here, nor in what it imports, needs more than torch, transformers, tokenizers, safetensors, numpy and
-lmdb, so it runs on a bare machine with an accelerator.
+Nothing here, nor in what it imports, needs more than torch, tokenizers, safetensors, numpy and lmdb, so it
+runs on a bare machine with an accelerator.
 """
 
+import hashlib
 import shutil
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from benchmarks.result_cache import bench_dir
+from benchmarks.serving.token_sources import VOCAB, TokenSource
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
@@ -28,7 +30,7 @@ from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.architecture import Architecture
 from inference.hplm.compose import Composition
 from inference.hplm.encoder import FullLower, UpperLayers
-from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, extract, pack, shorten
+from inference.hplm.fragments import LEVEL_UNI, pack, shorten
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.miss_policy import MissHandling, MissPolicy
@@ -39,10 +41,7 @@ from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
 from inference.hplm.root_config import RootConfig
 
-VOCAB, LONGEST, CONTEXT_RANK = 30_522, 512, 64
-PHRASES, PHRASE = 20_000, 8
-KNOWN_SHARE = 0.6
-"""Of the phrases, those whose fragments the table holds; the rest of a text falls back."""
+LONGEST, CONTEXT_RANK = 512, 64
 ROWS_AT_ONCE = 8192
 FALLBACK: Final = MissHandling(MissPolicy.FALLBACK)
 CHAIN: Final = "chain"
@@ -78,22 +77,38 @@ class Encoder:
 
 DEMO: Final = Encoder("demo", 6, 384, 12, 1536)
 BASE: Final = Encoder("bert-base", 12, 768, 12, 3072)
-ENCODERS: Final = {encoder.name: encoder for encoder in (DEMO, BASE)}
-PETS: Final = {"adapter-64": PetSpec(adapter=64), "lora-48": PetSpec(lora=48, biases=True, norms=True)}
-"""The paper's, and what models are fine-tuned with by default."""
+TINY: Final = Encoder("tiny", 2, 64, 2, 128)
+"""To see in a minute that a benchmark runs."""
+ENCODERS: Final = {encoder.name: encoder for encoder in (DEMO, BASE, TINY)}
+PAPER_PET: Final = "adapter-64"
+DEFAULT_PET: Final = "lora-48"
+"""What a fine-tuning makes by default."""
+PETS: Final = {
+    PAPER_PET: PetSpec(adapter=64),
+    DEFAULT_PET: PetSpec(lora=48, biases=True, norms=True),
+}
 
 
 class World:
-    """An encoder cut in half, its table, and any number of models of one kind of PET."""
+    """An encoder cut in half, its table, and any number of models of one kind of PET, of which `files` (None:
+    all) are different files."""
 
     def __init__(
-        self, encoder: Encoder, pet: str, device: torch.device, dtype: torch.dtype, *, seed: int = 0
+        self,
+        encoder: Encoder,
+        pet: str,
+        source: TokenSource,
+        device: torch.device,
+        dtype: torch.dtype,
+        *,
+        files: int | None = None,
     ) -> None:
-        torch.manual_seed(seed)
-        self.encoder, self.device, self.dtype = encoder, device, dtype
+        torch.manual_seed(0)
+        self.encoder, self.pet, self.source = encoder, pet, source
+        self.device, self.dtype = device, dtype
         shape = encoder.architecture
         self.lower = encoder.layers // 2
-        self._spec, self._pet = PETS[pet], pet
+        self._files = files
         config = RootConfig(
             name=encoder.name,
             architecture=shape,
@@ -111,13 +126,16 @@ class World:
         self.root = Root(config, cast("UpperLayers", upper))
         self.full = cast("FullLower", _still(FullLower(shape, self.lower)).to(device, dtype))
         self._folder = bench_dir() / "serving" / encoder.name
-        self._draw = np.random.default_rng(seed)
-        self._phrases = np.random.default_rng(1).integers(1000, VOCAB, (PHRASES, PHRASE))
+
+    @cached_property
+    def chain(self) -> PlotChain:
+        """The table."""
+        return PlotChain([PlotTable.open(self._table())])
 
     @cached_property
     def lower_layers(self) -> LowerLayers:
         """The lower half: the table alone."""
-        chain = PlotChain([PlotTable.open(self._table())])
+        chain = self.chain
         composition = chain.composition.to(self.device).with_context_dtype(self.dtype)
         return LowerLayers(chain, composition=composition, device=self.device)
 
@@ -136,12 +154,12 @@ class World:
 
     def load(self, model: ModelIdentity) -> PackedHplm:
         """From its files, as the inference worker does after comparing their checksums."""
-        return PackedHplm.of(Hplm.load(self._hplm_folder(int(model.hplm)), dtype=None), self.dtype)
+        return PackedHplm.of(Hplm.load(self.hplm_folder(int(model.hplm)), dtype=None), self.dtype)
 
     def store_hplms(self, count: int) -> None:
         """Write so many different models, as far as they are not there."""
-        for number in range(count):
-            folder = self._hplm_folder(number)
+        for number in range(count if self._files is None else min(count, self._files)):
+            folder = self.hplm_folder(number)
             if not (folder / "hplm.json").is_file():
                 shutil.rmtree(folder, ignore_errors=True)
                 self._hplm(number).save(folder)
@@ -153,43 +171,40 @@ class World:
             executor.pool.release(executor.pool.acquire(_identity(number)))
         return time.perf_counter() - started
 
-    def rows(self, tenants: NDArray[np.int64], tokens: int) -> list[Row]:
-        """A row of so many tokens for each of these tenants' models."""
-        texts = self._phrases[self._draw.integers(0, PHRASES, (len(tenants), tokens // PHRASE + 1))]
-        ids = texts.reshape(len(tenants), -1)[:, :tokens]
-        types = np.zeros(tokens, dtype=np.int64)
+    def rows(self, tenants: NDArray[np.int64]) -> list[Row]:
+        """A row for each of these tenants' models."""
         return [
-            Row(str(at), np.ascontiguousarray(ids[at]), types, _identity(int(tenant)), CHAIN, FALLBACK)
-            for at, tenant in enumerate(tenants)
+            Row(str(at), ids, np.zeros_like(ids), _identity(int(tenant)), CHAIN, FALLBACK)
+            for at, (tenant, ids) in enumerate(zip(tenants, self.source.draw(len(tenants)), strict=True))
         ]
+
+    def hplm_folder(self, number: int) -> Path:
+        """Where the model of that number is stored."""
+        number = number if self._files is None else number % self._files
+        return self._folder / self.pet / f"{number // 1000:03}" / f"{number % 1000:03}"
 
     def _hplm(self, number: int) -> Hplm:
         generator = torch.Generator().manual_seed(number)
         shape = UpperShape(self.encoder.layers - self.lower, self.encoder.hidden, self.encoder.inner)
-        pet = PetWeights.initial(self._spec, shape, generator=generator)
+        pet = PetWeights.initial(PETS[self.pet], shape, generator=generator)
         weights = {
             name: value + 0.01 * torch.randn(value.shape, generator=generator)
             for name, value in pet.weights.items()
         }
         head = Head.initial(3, self.encoder.hidden, generator=generator)
-        return Hplm("classification", ("a", "b", "c"), PetWeights(self._spec, shape, weights), head)
-
-    def _hplm_folder(self, number: int) -> Path:
-        return self._folder / self._pet / f"{number // 1000:03}" / f"{number % 1000:03}"
+        return Hplm("classification", ("a", "b", "c"), PetWeights(PETS[self.pet], shape, weights), head)
 
     def _table(self) -> Path:
-        """Every token's uni-gram, and all fragments of the known phrases."""
-        folder = self._folder / "table"
+        """Every token's uni-gram, and the fragments of the source."""
+        hidden, missing = self.encoder.hidden, self.root.config.missing_id
+        single = shorten(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
+        fragments = np.concatenate([self.source.fragments(missing), single])
+        keys, first = np.unique(pack(fragments), return_index=True)
+        digest = hashlib.sha256(keys.tobytes()).hexdigest()[:16]
+        folder = self._folder / f"table-{digest}"
         if (folder / "plot.json").is_file():
             return folder
         shutil.rmtree(folder, ignore_errors=True)
-        hidden, missing = self.encoder.hidden, self.root.config.missing_id
-        known = self._phrases[: int(KNOWN_SHARE * PHRASES)]
-        full = np.concatenate([extract(phrase, missing) for phrase in known])
-        parts = [shorten(full, level, missing) for level in (LEVEL_LEFT, LEVEL_RIGHT)]
-        single = shorten(np.repeat(np.arange(VOCAB)[:, None], 3, 1), LEVEL_UNI, missing)
-        fragments = np.concatenate([full, *parts, single])
-        keys, first = np.unique(pack(fragments), return_index=True)
         ordered, draw = fragments[first], np.random.default_rng(2)
 
         def batches() -> Iterator[tuple[NDArray[np.int64], NDArray[np.floating[Any]]]]:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel
 
-from benchmarks.serving.world import CONTEXT_RANK, LONGEST, PETS, VOCAB, Encoder
+from benchmarks.serving.token_sources import KNOWN_SHARE, PHRASE, PHRASES, VOCAB
+from benchmarks.serving.world import CONTEXT_RANK, LONGEST, PETS, Encoder
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, extract_all, pack, shorten
 from inference.hplm.heads import Head
@@ -32,7 +33,6 @@ REPORT: Final = {
 }
 """The variance that the demo root's conversion left unexplained, by which the default miss policy decides.
 0.204 is what makes up the 0.186 of a table of α = 50 with 24 % tri-grams (docs/benchmark_details.md)."""
-PHRASES, PHRASE, KNOWN_SHARE = 20_000, 8, 0.6
 SHORTEST_WORD, FRAME = 3, 2
 ROWS_AT_ONCE = 8192
 Ids = NDArray[np.int64]
@@ -42,7 +42,10 @@ class ServedTexts(Protocol):
     """What is asked, and what a root's table knows of it."""
 
     def draw(self, count: int, tokens: int) -> list[str]:
-        """So many texts of so many tokens each, where their length can be chosen."""
+        """So many texts to build from, of so many tokens each, where their length can be chosen."""
+
+    def next_asked(self, count: int, tokens: int | None) -> list[str]:
+        """So many texts to ask; as `draw`."""
 
     def fragments(self, missing: int) -> Ids:
         """The fragments [F, 3] that the table has besides all uni-grams, in any order."""
@@ -77,6 +80,11 @@ class Texts:
         words = tokens - FRAME
         chosen = self._phrases[self._draw.integers(0, PHRASES, (count, words // PHRASE + 1))]
         return [" ".join(text) for text in self._words[chosen.reshape(count, -1)[:, :words]]]
+
+    def next_asked(self, count: int, tokens: int | None) -> list[str]:
+        """As `draw`."""
+        assert tokens is not None
+        return self.draw(count, tokens)
 
 
 def write_checkpoint(folder: Path, encoder: Encoder, tokenizer_file: Path) -> None:

@@ -12,11 +12,13 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.result_cache import bench_dir
+from benchmarks.serving.options import add_shape
 from benchmarks.serving.over_http.clients import Call, Clients
 from benchmarks.serving.over_http.engine import Engine
 from benchmarks.serving.over_http.made import ServedTexts, Texts
 from benchmarks.serving.over_http.surroundings import surround
-from benchmarks.serving.world import DEMO, ENCODERS, PETS, Encoder
+from benchmarks.serving.real_texts import RealTexts
+from benchmarks.serving.world import DEMO, ENCODERS, Encoder
 
 TENANTS, CLIENTS = 16, 32
 AnyTexts = TypeVar("AnyTexts", bound=ServedTexts)
@@ -31,7 +33,7 @@ class Product:
     clients: Clients
     engine: Engine
     served: Sequence[Call]
-    texts: Texts
+    texts: ServedTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
     """What such benchmarks take."""
     parser = harness.arguments(description)
     parser.add_argument("--encoder", choices=sorted(ENCODERS), default=DEMO.name)
-    parser.add_argument("--pet", choices=sorted(PETS), default="adapter-64")
-    parser.add_argument("--tokens", type=int, default=128, help="of an input")
+    add_shape(parser)
     parser.add_argument("--repeats", type=int, help="of every measurement")
     parser.add_argument("--clients", type=int, default=CLIENTS, help="that call at the same time")
     parser.add_argument("--tenants", type=int, default=TENANTS, help="of a model each, called in turn")
@@ -64,8 +65,10 @@ def arguments(description: str) -> argparse.ArgumentParser:
 def running(options: argparse.Namespace, *, rows: int) -> Iterator[Product]:
     """The product, with batches of so many rows. Ends the program when it is stopped before its end."""
     cpus = [int(cpu) for cpu in (options.client_cpus or "").split(",") if cpu]
+    # Collected first: the product is started without this installation's settings, HMI_DATA_DIR among them.
+    texts_of: Callable[[Path], ServedTexts] = Texts if options.tokens else RealTexts.collect().read_with
     with (
-        started(ENCODERS[options.encoder], options.pet, options.tenants, Texts, rows=rows) as site,
+        started(ENCODERS[options.encoder], options.pet, options.tenants, texts_of, rows=rows) as site,
         Clients(site.url, options.clients, cpus) as clients,
         closing(Engine(site.home / "home" / "artifacts")) as engine,
     ):
@@ -111,7 +114,7 @@ def settings_told(options: argparse.Namespace, engine: Engine) -> dict[str, obje
         "dtype": str(engine.dtype),
         "encoder": options.encoder,
         "pet": options.pet,
-        "tokens": options.tokens,
+        "texts": f"random, of {options.tokens} tokens" if options.tokens else "real",
         "tenants": options.tenants,
         "clients": options.clients,
         "client_cpus": options.client_cpus or "those of the product",

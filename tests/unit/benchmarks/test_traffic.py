@@ -14,15 +14,14 @@ import torch
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
-from benchmarks.serving import traffic
+from benchmarks.serving import real_texts, traffic
 from benchmarks.serving.limit import Limit
-from benchmarks.serving.over_http import real_texts
 from benchmarks.serving.over_http.made import POOLING
-from benchmarks.serving.over_http.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
 from benchmarks.serving.peers import dedicated_server
 from benchmarks.serving.peers.dedicated import Answer, Batcher, Models, Settings
 from benchmarks.serving.peers.dedicated_server import DedicatedServer
 from benchmarks.serving.peers.errors import PeerUnavailable
+from benchmarks.serving.real_texts import DATASETS, DOCSTRINGS, RealTexts, covering
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
     LIMIT,
@@ -36,7 +35,7 @@ from benchmarks.serving.traffic_figures import (
     figures,
     rows,
 )
-from benchmarks.serving.world import DEMO, PETS
+from benchmarks.serving.world import DEFAULT_PET, DEMO, PETS
 from inference.hplm.fragments import pack
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 from workers.training.search import FineTuneSettings
@@ -107,7 +106,7 @@ def test_a_shortened_pattern_keeps_every_client_busy() -> None:
 
 
 def test_what_is_served_is_what_a_fine_tuning_makes_by_default() -> None:
-    assert PETS[traffic.PET] == FineTuneSettings().spec
+    assert PETS[DEFAULT_PET] == FineTuneSettings().spec
     assert FineTuneSettings().pooling == POOLING
     assert real_texts.ALPHA == DEFAULT_ALPHA
 
