@@ -8,11 +8,13 @@ Runs are cached: stop it and start it again.
 """
 
 import argparse
+import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
+from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Final
 
@@ -29,7 +31,7 @@ from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
-from workers.training.datasets import read_examples
+from workers.training.datasets import DatasetFiles, read_examples
 from workers.training.fine_tune import fine_tune
 from workers.training.search import FineTuneSettings
 from workers.training.tasks import task_kind
@@ -83,6 +85,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
     parser.add_argument("--seeds", type=int, default=1, help="of each dataset")
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")
     parser.add_argument(
         "--full-context",
         action="store_true",
@@ -124,6 +127,7 @@ class PetChoice:
         settings = {
             "seeds": self._options.seeds,
             "epochs": self._options.epochs,
+            "rows": self._options.rows,
             "full_context": self._options.full_context,
             "dtype": str(_dtype()),
         }
@@ -140,6 +144,7 @@ class PetChoice:
         }
         key = {
             "dataset": dataset.name,
+            "rows": self._options.rows,
             "settings": chosen,
             "root": "as published" if full else converted.key,
         }
@@ -148,7 +153,7 @@ class PetChoice:
             report = fine_tune(
                 root=converted.root,
                 plots=[self._bench.table(converted, "general", ALPHA)],
-                dataset=canonical(dataset, bench_dir() / "data" / dataset.name),
+                dataset=self._files(dataset),
                 task=dataset.task,
                 out=cache_folder("hplms", {"pet_choice": key}),
                 settings=Settings(**chosen),
@@ -158,6 +163,17 @@ class PetChoice:
             return {"dev": report["dev"]["value"]}
 
         return 100 * float(self._runs.get_or_compute(key, tune)["dev"])
+
+    def _files(self, dataset: Dataset) -> DatasetFiles:
+        """Rows of the training and the dev split; the latter stands for the test split, too, which must not
+        be read."""
+        files = canonical(dataset, bench_dir() / "data" / dataset.name)
+        rows: int | None = self._options.rows
+        if rows is not None:
+            drawn = bench_dir() / "data" / f"{dataset.name}-{rows}"
+            drawn.mkdir(exist_ok=True)
+            files = DatasetFiles(*(_draw(path, rows, drawn) for path in (files.train, files.dev, files.dev)))
+        return replace(files, test=files.dev)
 
     def _lengths(self, converted: Converted) -> list[int]:
         """Tokens of the texts of the dev splits, mixed."""
@@ -222,6 +238,16 @@ class ServingCost:
             sequences = PackedSequences(tuple(lengths))
             states = torch.zeros(sum(lengths), self._root.config.hidden, dtype=_dtype())
             self._root.upper(states, sequences, SegmentPets.of(pets, lengths))
+
+
+def _draw(path: Path, rows: int, folder: Path) -> Path:
+    """A file with so many of the lines, at most."""
+    with path.open(encoding="utf-8") as file:
+        lines = list(file)
+    random.Random(0).shuffle(lines)  # noqa: S311 - the same rows for every candidate
+    drawn = folder / path.name
+    drawn.write_text("".join(lines[:rows]), encoding="utf-8")
+    return drawn
 
 
 def _timed(run: Callable[[], None]) -> float:

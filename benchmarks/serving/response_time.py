@@ -23,7 +23,7 @@ from benchmarks.serving import options as shared
 from benchmarks.serving.arrivals import burst, steady
 from benchmarks.serving.ceiling import stream_seconds
 from benchmarks.serving.open_loop import Plain, Product, Server, serve
-from benchmarks.serving.schemes import Dedicated, HbertAdapter, Shared
+from benchmarks.serving.schemes import Dedicated, HbertAdapter, Shared, dedicated_weights
 from benchmarks.serving.waits import BURST, PRODUCT, Found, Pattern, Run
 from benchmarks.serving.world import World
 from inference.engine.batcher import BatchLimits
@@ -39,7 +39,7 @@ DEADLINE_S = 30.0
 LOAD, QUICK_TIME, REPEATS = 0.9, 0.1, 3
 STORED, RESIDENT = 10_000, 16
 """Models at most, which tenants beyond them share; dedicated models that stay in memory."""
-POOL_BYTES = 6 * 1024**3
+POOL_BYTES = 16 * 1024**3
 SATURATING, CLOCKED = 8, 5
 
 
@@ -114,7 +114,7 @@ class Bench:
         self._servers: dict[str, Server] = {
             PRODUCT: Product(self._executor, limits),
             "hBERT-adapter": Plain(self._adapter, limits),
-            "dedicated": Plain(Dedicated(world, resident=RESIDENT), limits),
+            "dedicated": Plain(Dedicated(world, dedicated_weights(world), resident=RESIDENT), limits),
             "shared": Plain(Shared(world), limits),
         }
 

@@ -2,16 +2,13 @@
 all, and adapters over computed lower layers."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from benchmarks.result_cache import bench_dir
 from benchmarks.serving.timing import settled
 from benchmarks.serving.world import World
 from inference.engine.adapters import AdapterLoader
@@ -24,20 +21,20 @@ from inference.hplm.pets import UpperShape
 from inference.hplm.sequences import PackedSequences
 
 Scheme = Callable[[Sequence[Row]], None]
-STORED_DEDICATED = 32
-"""So many dedicated models lie on disk; a tenant has one of them, and what is not resident is read again."""
+DEDICATED_MODELS = 16
+"""So many different ones there are; a tenant has one of them."""
+Weights = Mapping[str, Tensor]
 
 
 class Dedicated:
     """A whole model of its own for every tenant, of which `resident` stay on the device; the rows of a
-    tenant are computed together."""
+    tenant are computed together. The weights of all are in main memory: those of a model that is not resident
+    are copied over those of the one used least recently."""
 
-    def __init__(self, world: World, *, resident: int) -> None:
-        self._world, self._room = world, resident
+    def __init__(self, world: World, weights: Sequence[Weights], *, resident: int) -> None:
+        self._world, self._weights, self._room = world, weights, resident
         self._models: OrderedDict[int, nn.ModuleList] = OrderedDict()
-        self._folder = bench_dir() / "serving" / world.encoder.name / "dedicated"
         self._head = Head.initial(3, world.encoder.hidden).to(world.device)
-        self._store()
 
     @torch.inference_mode()
     def __call__(self, rows: Sequence[Row]) -> None:
@@ -54,34 +51,28 @@ class Dedicated:
     def _model(self, tenant: int) -> nn.ModuleList:
         model = self._models.pop(tenant, None)
         if model is None:
-            while len(self._models) >= self._room:
-                self._models.popitem(last=False)
-            model = self._fresh()
-            model.load_state_dict(load_file(self._file(tenant % STORED_DEDICATED)))
-            model.to(self._world.device)
+            is_full = len(self._models) >= self._room
+            model = (
+                self._models.popitem(last=False)[1]
+                if is_full
+                else whole_model(self._world).to(self._world.device)
+            )
+            model.load_state_dict(self._weights[tenant % len(self._weights)])
         self._models[tenant] = model
         return model
 
-    def _store(self) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
-        for number in range(STORED_DEDICATED):
-            if not self._file(number).is_file():
-                torch.manual_seed(number)
-                save_file(
-                    {k: v.contiguous() for k, v in self._fresh().state_dict().items()}, self._file(number)
-                )
 
-    def _fresh(self) -> nn.ModuleList:
-        world = self._world
-        shape = world.encoder.architecture
-        model = nn.ModuleList(
-            [FullLower(shape, world.lower), UpperLayers(shape, world.encoder.layers - world.lower)]
-        )
-        return model.eval().requires_grad_(False).to(world.dtype)
+def dedicated_weights(world: World) -> list[Weights]:
+    """Those of different dedicated models, in main memory."""
+    return [whole_model(world, seed=seed).state_dict() for seed in range(DEDICATED_MODELS)]
 
-    def _file(self, number: int) -> Path:
-        kind = str(self._world.dtype).removeprefix("torch.")
-        return self._folder / f"{number:02}-{kind}.safetensors"
+
+def whole_model(world: World, *, seed: int = 0) -> nn.ModuleList:
+    """Lower and upper layers of random weights."""
+    torch.manual_seed(seed)
+    shape = world.encoder.architecture
+    halves = [FullLower(shape, world.lower), UpperLayers(shape, world.encoder.layers - world.lower)]
+    return nn.ModuleList(halves).eval().requires_grad_(False).to(world.dtype)
 
 
 class Shared:

@@ -24,7 +24,7 @@ from benchmarks.serving.ceiling import stream
 from benchmarks.serving.peers.client import Peer
 from benchmarks.serving.peers.errors import PeerUnavailable
 from benchmarks.serving.peers.schemes import Settings
-from benchmarks.serving.schemes import Dedicated, HbertAdapter, Shared
+from benchmarks.serving.schemes import Dedicated, HbertAdapter, Shared, dedicated_weights
 from benchmarks.serving.timing import Sample, interleaved
 from benchmarks.serving.token_sources import VOCAB
 from benchmarks.serving.world import World
@@ -35,7 +35,7 @@ from inference.engine.rows import Answered
 TENANTS, QUICK_TENANTS = (1, 10, 16, 32, 100, 1000, 10_000), (1, 16, 32, 1000)
 STREAM, REPEATS, QUICK_REPEATS, RESIDENT = 3, 7, 3, 16
 MIB = 1024**2
-POOL_BYTES = 6 * 1024 * MIB
+POOL_BYTES = 16 * 1024 * MIB
 PEERS = {"adapters BatchSplit": "batchsplit", "PEFT mixed batch": "peft"}
 Cell = tuple[str, int, str]
 """Scheme, tenants, and the law by which a batch's are drawn."""
@@ -82,7 +82,8 @@ class Cells:
         adapter = HbertAdapter(self._world, pool_bytes=POOL_BYTES)
         one = Shared(self._world)
         # Those of up to RESIDENT tenants stay; the others have room for no more.
-        staying, swapped = (Dedicated(self._world, resident=RESIDENT) for _ in range(2))
+        weights = dedicated_weights(self._world)
+        staying, swapped = (Dedicated(self._world, weights, resident=RESIDENT) for _ in range(2))
         for count in counts:
             for law in ("uniform", "zipf") if count > 1 else ("uniform",):
                 self.ways["hBERT", count, law] = self._engine(executor, count, law)
@@ -144,12 +145,11 @@ class Cells:
         return run
 
     def _tenants(self, count: int, law: str) -> NDArray[np.int64]:
-        """Of a batch, those of one tenant together: as even as its rows allow where they are enough for every
-        tenant."""
+        """Of a batch, those of one tenant together: as even as its rows allow for up to RESIDENT tenants."""
         if law == "zipf":
             weights = 1 / np.arange(1, count + 1)
             return np.sort(self._draw.choice(count, self._rows, p=weights / weights.sum()).astype(np.int64))
-        if count <= self._rows:
+        if count <= RESIDENT:
             return np.sort(np.arange(self._rows, dtype=np.int64) % count)
         return np.sort(self._draw.integers(0, count, self._rows))
 

@@ -2,10 +2,11 @@
 
 The product runs as `make up` starts it, with its default settings, real texts, and a model with the default
 PET for each of 32 tenants: first with the default miss policy, then with `fallback`. Beside it, in turn: a
-FastAPI server of transformers with a whole model for each tenant, asked by the same clients; plain
-transformers in this process, one by one and in batches of 32; and the limit, which is the products of the
-upper layers over the same tokens. Cost is processor time: of the web server, the inference worker, Valkey and
-PostgreSQL, or of the FastAPI server. Figures are medians of the repeats' own ratios.
+FastAPI server of transformers with a whole model for each tenant, and one with a LoRA of PEFT for each, asked
+by the same clients; plain transformers in this process, one by one and in batches of 32; and the limit, which
+is the products of the upper layers over the same tokens. Cost is processor time: of the web server, the
+inference worker, Valkey and PostgreSQL, or of the FastAPI server. Figures are medians of the repeats' own
+ratios.
 
     python -m benchmarks.serving.traffic
 """
@@ -34,6 +35,7 @@ from benchmarks.serving.real_texts import RealTexts
 from benchmarks.serving.timing import interleaved
 from benchmarks.serving.traffic_figures import (
     FASTAPI,
+    FASTAPI_PEFT,
     LIMIT,
     LONE,
     PATTERNS,
@@ -54,6 +56,7 @@ TENANTS, REPEATS, QUICK_REPEATS, QUICK_SHARE = 32, 5, 2, 4
 POLICIES: Final = {"": None, "_fallback": "fallback"}
 """By the end of their figures' names; None: the product's default."""
 FIRST_MODELS, WARM_ROUNDS = 20, 5
+PEFT_RANK: Final = 16
 WARM_TEXT: Final = "A text."
 OnSite = Site[RealTexts]
 
@@ -76,7 +79,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--repeats", type=int, help="of every measurement")
     parser.add_argument("--tenants", type=int, default=TENANTS, help="of a model each, called in turn")
-    parser.add_argument("--no-peers", action="store_true", help="leave the FastAPI server out")
+    parser.add_argument("--no-peers", action="store_true", help="leave the FastAPI servers out")
     options = parser.parse_args(argv)
     if options.tenants < 2:
         parser.error("--tenants must be at least 2")
@@ -101,8 +104,12 @@ class Bench:
         self._plain.warm_up()  # in this thread, see `_plainly_answered`
         self._thread = stack.enter_context(ThreadPoolExecutor(1))
         self._limit = Limit(DEMO, dtype, longest=LONGEST)
-        self._server = None if options.no_peers else start_if_possible(self._settings, stack)
-        urls = {PRODUCT: site.url, **({FASTAPI: self._server.url} if self._server else {})}
+        peers = {} if options.no_peers else {FASTAPI: 0, FASTAPI_PEFT: PEFT_RANK}
+        started = {
+            name: start_if_possible(replace(self._settings, rank=rank), stack) for name, rank in peers.items()
+        }
+        self._servers = {name: server for name, server in started.items() if server}
+        urls = {PRODUCT: site.url, **{name: server.url for name, server in self._servers.items()}}
         self._clients = {
             (pattern.name, who): stack.enter_context(Clients(url, pattern.clients))
             for pattern in options.patterns
@@ -153,8 +160,8 @@ class Bench:
         found: dict[Way, Callable[[int], float]] = {}
         for pattern in self._options.patterns:
             found[pattern.name, PRODUCT] = partial(self._over_http, PRODUCT, pattern)
-            if self._server:
-                found[pattern.name, FASTAPI] = partial(self._over_http, FASTAPI, pattern)
+            for server in self._servers:
+                found[pattern.name, server] = partial(self._over_http, server, pattern)
             if pattern.clients == 1 or pattern.inputs == BATCH:
                 found[pattern.name, PLAIN] = partial(self._plainly, pattern)
             if pattern.clients > 1:
@@ -197,7 +204,7 @@ class Bench:
     def _plainly_answered(self, texts: Sequence[str]) -> None:
         """In a thread of its own, as the FastAPI server computes. With more than one team of threads OpenMP
         spins only briefly at barriers; with one it took three times the processor time on a busy machine."""
-        self._thread.submit(self._plain.answer, PLAIN, texts).result()
+        self._thread.submit(self._plain.answer, [PLAIN] * len(texts), texts).result()
 
     def _multiply(self, pattern: Pattern, repeat: int) -> float:
         lengths = map(self._site.texts.lengths, self._batches(pattern, repeat))
@@ -230,9 +237,8 @@ class Bench:
         return cost.seconds
 
     def _cpu(self, who: str) -> dict[str, float]:
-        if who == FASTAPI:
-            assert self._server is not None
-            return {who: self._server.cpu_seconds()}
+        if who in self._servers:
+            return {who: self._servers[who].cpu_seconds()}
         spent = cpu_seconds()
         return {name: spent[name] for name in PROCESSES}
 

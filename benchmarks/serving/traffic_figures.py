@@ -7,7 +7,8 @@ from typing import Final
 
 from benchmarks.harness import Row
 
-PRODUCT, FASTAPI, PLAIN, LIMIT = "product", "FastAPI + transformers", "transformers in process", "limit"
+PRODUCT, PLAIN, LIMIT = "product", "transformers in process", "limit"
+FASTAPI, FASTAPI_PEFT = "FastAPI + transformers", "FastAPI + PEFT"
 WORKER: Final = "inference_worker"
 PROCESSES: Final = ("web", WORKER, "valkey", "postgresql")
 """Of the product, which are what a text costs."""
@@ -39,6 +40,8 @@ class Pattern:
 LONE: Final = Pattern(clients=1, inputs=1, calls=48)
 PATTERNS: Final = (LONE, Pattern(64, 1, 512), Pattern(24, 2, 256), Pattern(16, 32, 48))
 COMPARED: Final = ("64x1", "16x32")
+COMPARISONS: Final = {"limit_share": LIMIT, "vs_dedicated_http": FASTAPI, "vs_peft_http": FASTAPI_PEFT}
+"""By the names of figures, what is compared with the product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def figures(found: Found) -> dict[str, float]:
     shares = {
         f"{name}_{pattern}": ratio(found, (pattern, other), (pattern, PRODUCT), lambda cost: cost.cpu_ms)
         for pattern in COMPARED
-        for name, other in (("limit_share", LIMIT), ("vs_dedicated_http", FASTAPI))
+        for name, other in COMPARISONS.items()
         if found.get((pattern, other))
     }
     lone = ratio(found, (LONE.name, PRODUCT), (LONE.name, PLAIN), lambda cost: cost.p50)

@@ -1,4 +1,4 @@
-"""The FastAPI server of dedicated models as the benchmark sees it: started, watched, ended."""
+"""A FastAPI server (`dedicated`) as the benchmark sees it: started, watched, ended."""
 
 import json
 import sys

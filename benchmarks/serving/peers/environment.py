@@ -1,7 +1,7 @@
 """The virtual environments that the peers run in, with versions of their own: built once, kept with the runs.
 
 `adapters` wants an older transformers than ours; `peft` runs with that one as well, so that one environment
-is enough for both. The FastAPI server has another, with our transformers. PyTorch is the same as ours.
+is enough for both. The FastAPI servers have another, with our transformers. PyTorch is the same as ours.
 """
 
 import fcntl
@@ -24,9 +24,10 @@ HTTP_PACKAGES = (
     "uvicorn==0.54.0",
     "uvloop==0.23.0",
     "httptools==0.9.0",
+    "peft==0.21.2",
     f"transformers=={version('transformers')}",
 )
-"""Of the FastAPI server; with uvloop and httptools, which uvicorn takes where they are installed."""
+"""Of the FastAPI servers; with uvloop and httptools, which uvicorn takes where they are installed."""
 TORCH_WHEELS = "https://download.pytorch.org/whl"
 INSTALL_S = 1800
 READY = "ready"

@@ -187,18 +187,25 @@ def test_the_limit_leaves_the_number_of_threads_alone() -> None:
 class Noted:
     """In place of models: says what it was asked together."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, mixed: bool = False) -> None:
         self.asked: list[tuple[str, list[str]]] = []
+        self.mixed = mixed
 
-    def answer(self, name: str, texts: Sequence[str]) -> list[Answer]:
-        self.asked.append((name, list(texts)))
-        if name == "unknown":
-            raise KeyError(name)
-        return [{"label": f"{name}: {text}"} for text in texts]
+    def answer(self, names: Sequence[str], texts: Sequence[str]) -> list[Answer]:
+        self.asked.append((names[0] if len(set(names)) == 1 else "several", list(texts)))
+        if "unknown" in names:
+            raise KeyError("unknown")
+        return [{"label": f"{name}: {text}"} for name, text in zip(names, texts, strict=True)]
 
 
-def test_the_server_computes_together_what_waits_for_a_model() -> None:
-    models = Noted()
+@pytest.mark.parametrize(
+    ("mixed", "batches"),
+    [(False, [("one", ["a", "d"]), ("two", ["b", "c"])]), (True, [("several", ["a", "b", "c", "d"])])],
+)
+def test_the_server_computes_together_what_waits_for_a_model_or_for_mixed_ones(
+    mixed: bool, batches: list[tuple[str, list[str]]]
+) -> None:
+    models = Noted(mixed=mixed)
 
     async def ask() -> list[list[Answer]]:
         batcher = Batcher(cast("Models", models))
@@ -206,7 +213,7 @@ def test_the_server_computes_together_what_waits_for_a_model() -> None:
         return list(await asyncio.gather(*(batcher.ask(name, texts) for name, texts in calls)))
 
     answers = asyncio.run(ask())
-    assert models.asked == [("one", ["a", "d"]), ("two", ["b", "c"])]
+    assert models.asked == batches
     assert [[one["label"] for one in each] for each in answers] == [
         ["one: a"],
         ["two: b", "two: c"],
@@ -234,10 +241,12 @@ def test_a_dedicated_model_answers_in_the_order_of_the_texts(tmp_path: Path) -> 
     made.save(str(tmp_path / "tokenizer.json"))
     models = Models(Settings(str(tmp_path), ["one", "two"], "float32", threads=1))
     texts = ["a " * (number % 7 + 1) + "b" for number in range(40)]
-    together = [answer["score"] for answer in models.answer("one", texts)]
-    alone = [models.answer("one", [text])[0]["score"] for text in texts]
+    together = [answer["score"] for answer in models.answer(["one"] * 40, texts)]
+    alone = [models.answer(["one"], [text])[0]["score"] for text in texts]
     assert together == pytest.approx(alone, abs=1e-5)
-    assert together != pytest.approx([answer["score"] for answer in models.answer("two", texts)], abs=1e-5)
+    assert together != pytest.approx(
+        [answer["score"] for answer in models.answer(["two"] * 40, texts)], abs=1e-5
+    )
     models.warm_up()
 
 
