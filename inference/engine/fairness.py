@@ -15,18 +15,26 @@ ALONE_AFTER: Final = 256
 
 @dataclass(slots=True)
 class _Account:
-    """Milliseconds charged, divided by the tenant's weight; rows that wait or are being computed."""
+    """Milliseconds charged, divided by the tenant's weight, and those charged last; rows that wait or are
+    being computed."""
 
     counter: float
+    last_charge: float = 0.0
     rows: int = 0
+
+    @property
+    def start(self) -> float:
+        """Where the tenant stood when its last row began."""
+        return self.counter - self.last_charge
 
 
 class FairShares:
     """A counter for each tenant (start-time fair queueing): charged milliseconds of the engine divided by
     the tenant's weight. The least counter is due first.
 
-    A tenant that comes back is lifted to the least counter of those that have rows: idleness earns nothing,
-    and what it took while nobody else wanted it costs nothing. Tenants without rows are forgotten once
+    A tenant that comes back is lifted to where the others' last rows began, the least of them: idleness earns
+    nothing, and what it took while nobody else wanted it costs nothing. It stands before whoever has a row
+    that is being computed and wants another. Tenants without rows are forgotten once
     their counter would be lifted anyway. Not thread-safe.
     """
 
@@ -56,7 +64,7 @@ class FairShares:
         if account is None or not account.rows:
             self._raise_floor()
             account = self._accounts.setdefault(tenant, _Account(self._floor))
-            account.counter = max(account.counter, self._floor)
+            account.counter, account.last_charge = max(account.counter, self._floor), 0.0
             self._active += 1
             self._note(tenant)
         account.rows += rows
@@ -80,24 +88,25 @@ class FairShares:
         """What waits in the tenants' lines, none of them empty, in the order in which it is due: each item
         stands where its tenant's counter will be once those before it are charged.
 
-        Ends where a tenant would get ahead of the one due first, and that by more than ``ahead_tokens`` once
-        it had what is next: such rows may not even keep others company, whom they would only delay; and the
-        engine must not be full of one tenant's rows when another comes. Has no such end while one tenant is
-        alone.
+        Leaves out what would bring a tenant ahead of the one due first, and that by more than
+        ``ahead_tokens``: such rows would only delay the others in their batch; and the engine must not be
+        full of one tenant's rows when another comes. A tenant with a single row may get ahead by as much for
+        each tenant that waits: else its row needs a batch of its own. Nothing is left out while one tenant
+        is alone.
         """
         # Among equals the one with the fewest rows: a flood of rows notices another one least.
         heap = [(self.counter(tenant), len(line), tenant, 0) for tenant, line in lines.items()]
         heapq.heapify(heap)
         first = heap[0][0] if heap else 0.0
-        last = first + self._expected(ahead_tokens) if self._contested() else float("inf")
+        ahead = self._expected(ahead_tokens) if self._contested() else float("inf")
         while heap:
             at, waiting, tenant, place = heap[0]
             line = lines[tenant]
             expected = self._expected(tokens(line[place]))
-            if at > first and at + expected > last:
-                return
-            yield line[place]
-            if place + 1 == len(line):
+            late = at > first and at + expected > first + ahead * (len(lines) if waiting == 1 else 1)
+            if not late:
+                yield line[place]
+            if late or place + 1 == waiting:
                 heapq.heappop(heap)
             else:
                 at += expected / self._weight(tenant)
@@ -107,7 +116,9 @@ class FairShares:
         """Charge for a row that begins what it is expected to take; returns those milliseconds, for
         ``correct``."""
         expected = self._expected(tokens)
-        self._accounts[tenant].counter += expected / self._weight(tenant)
+        account = self._accounts[tenant]
+        account.last_charge = expected / self._weight(tenant)
+        account.counter += account.last_charge
         return expected
 
     def correct(self, tenant: str, charged: float, took_ms: float) -> None:
@@ -135,9 +146,9 @@ class FairShares:
         return tokens * (self._ms_per_token or FIRST_MS_PER_TOKEN)
 
     def _raise_floor(self) -> None:
-        """The least counter of those with rows; it never sinks."""
+        """The least start of those with rows; it never sinks."""
         if self._active:
-            least = min(account.counter for account in self._accounts.values() if account.rows)
+            least = min(account.start for account in self._accounts.values() if account.rows)
             self._floor = max(self._floor, least)
 
     def _forget(self) -> None:

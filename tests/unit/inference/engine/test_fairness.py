@@ -99,6 +99,27 @@ def test_one_that_comes_while_another_floods_is_served_first() -> None:
     assert "quiet" in engine.step()
 
 
+def test_a_newcomer_is_due_before_who_has_a_row_computed_already() -> None:
+    shares = FairShares()
+    shares.enter("flood", 1000)
+    shares.charge("flood", 10)
+    shares.enter("quiet", 1)
+    lines = {"flood": [10] * 999, "quiet": [10]}
+    assert list(shares.due(lines, tokens=lambda tokens: tokens, ahead_tokens=10)) == [10]
+    assert shares.counter("quiet") < shares.counter("flood")
+
+
+def test_single_rows_travel_together_though_their_tenants_stand_apart() -> None:
+    shares, tenants = FairShares(), [f"tenant {number}" for number in range(8)]
+    shares.enter("waiting", 2)
+    for place, tenant in enumerate(tenants):
+        shares.enter(tenant, place + 1)
+        for _ in range(place):
+            shares.charge(tenant, 10)
+    lines = {"waiting": [10] * 2} | {tenant: [10] for tenant in tenants}
+    assert due_count(shares, lines, ahead=10) == 1 + len(tenants)
+
+
 def test_batches_are_short_only_while_others_may_come() -> None:
     """A flood may fill what it likes when it is alone, and not when somebody else was there lately."""
     shares = FairShares()
@@ -113,8 +134,8 @@ def test_batches_are_short_only_while_others_may_come() -> None:
     assert due_count(shares, {"flood": rows}) == 1000
 
 
-def due_count(shares: FairShares, lines: dict[str, list[int]]) -> int:
-    return len(list(shares.due(lines, tokens=lambda tokens: tokens, ahead_tokens=AHEAD)))
+def due_count(shares: FairShares, lines: dict[str, list[int]], ahead: int = AHEAD) -> int:
+    return len(list(shares.due(lines, tokens=lambda tokens: tokens, ahead_tokens=ahead)))
 
 
 def test_what_rows_take_is_learnt_from_batches() -> None:
@@ -143,8 +164,9 @@ def test_only_who_matters_is_remembered() -> None:
 def test_where_newcomers_stand_never_sinks() -> None:
     """Though a row that was charged beforehand took less: the second to come must gain nothing by it."""
     shares = FairShares()
-    shares.enter("early", 2)
+    shares.enter("early", 3)
     charged = shares.charge("early", 100)
+    shares.charge("early", 100)
     shares.enter("first", 1)
     shares.correct("early", charged, 0.0)
     shares.enter("second", 1)
