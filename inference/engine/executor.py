@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from threading import Event
 
 import numpy as np
@@ -16,6 +16,7 @@ from torch import Tensor
 from inference.engine.adapters import AdapterLoader, Adapters, Leases
 from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import StepCosts
+from inference.engine.engine import Counters
 from inference.engine.in_flight import (
     BatchCallbacks,
     BatchOutputs,
@@ -40,16 +41,6 @@ from inference.hplm.sequences import PackedSequences
 log = logging.getLogger(__name__)
 
 FAILED = "inference_failed"
-
-
-@dataclass(slots=True)
-class Counters:
-    """What one or several executors have done so far. ``slot_mismatches`` must stay 0."""
-
-    batches: int = 0
-    rows: int = 0
-    failed: int = 0
-    slot_mismatches: int = 0
 
 
 class Executor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from inference.engine.batcher import BatchLimits, batch_size
-from inference.engine.executor import Executor
+from inference.engine.engine import Engine
 from inference.engine.fairness import FairShares
 from inference.engine.in_flight import BatchCallbacks, DeviceLostError, GivenUpError, InFlightBatch
 from inference.engine.rows import Answered, Failed, Outcome, Row
@@ -35,11 +35,11 @@ class Waiting:
 
 @dataclass(slots=True, eq=False)
 class ScheduledBatch:
-    """Rows for one step of one root's executor, the milliseconds that each was charged beforehand, and the
+    """Rows for one batch of one root's executor, the milliseconds that each was charged beforehand, and the
     backlog that they were taken from; once begun, the batch in the engine."""
 
     backlog: "Backlog"
-    executor: Executor
+    executor: Engine
     waiting: list[Waiting]
     charged: list[float]
     _in_flight: InFlightBatch | None = None

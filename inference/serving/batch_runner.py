@@ -1,6 +1,5 @@
 """Computing batches: beginning them, ending them, and what came of their rows."""
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
@@ -13,6 +12,7 @@ from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, ScheduledBatch, Waiting
+from inference.serving.clock import Clock
 from inference.serving.in_flight_batches import InFlightBatches
 from inference.serving.intake import expiry
 from inference.serving.metrics import WorkerMetrics
@@ -40,14 +40,14 @@ class BatchRunner:
         limits: BatchLimits,
         misses: MissCounter | None,
         metrics: WorkerMetrics | None,
-        clock: Callable[[], float],
+        clock: Clock,
     ) -> None:
         self.failed = ""
         self.last_batch_at = 0.0
         self.briefly_until = 0.0
         self._outbox, self._recent = outbox, recent
         self._backlog, self._background = backlogs
-        self._in_flight = InFlightBatches(pipelining)
+        self._in_flight = InFlightBatches(pipelining, clock)
         self._bring: Callable[[], None] | None = None
         self._look_failed: Exception | None = None
         self._limits = limits
@@ -108,7 +108,7 @@ class BatchRunner:
 
     def _begin_next(self) -> ScheduledBatch | None:
         """The next batch; one of the background when no other row waits."""
-        briefly = time.monotonic() < self.briefly_until
+        briefly = self._clock.monotonic() < self.briefly_until
         near_end = self._in_flight.near_end if self._in_flight.are_computed_elsewhere else self._near_end_here
         return self._begin(self._backlog, near_end) or self._begin(
             self._background, near_end, briefly=briefly
@@ -117,12 +117,12 @@ class BatchRunner:
     def _begin(
         self, backlog: Backlog, near_end: Callable[[int], None], *, briefly: bool = False
     ) -> ScheduledBatch | None:
-        for ticket in backlog.drop_expired(self._clock()):
+        for ticket in backlog.drop_expired(self._clock.time()):
             self._outbox.reply_to(ticket, expiry(ticket.entry))
         batch = backlog.take(self._limits_for(len(backlog)), briefly=briefly)
         if batch is None:
             return None
-        begun, tickets = self._clock(), batch.tickets
+        begun, tickets = self._clock.time(), batch.tickets
         for ticket in tickets:
             ticket.started(begun)
         alone = not (self._in_flight or self._backlog or self._background)
@@ -136,7 +136,7 @@ class BatchRunner:
 
     def _wanted(self, tickets: Iterable[Ticket]) -> bool:
         """Whether some of these have no answer and are not late."""
-        now = self._clock()
+        now = self._clock.time()
         return any(not (ticket.answered or ticket.expired(now)) for ticket in tickets)
 
     def _finish(self, batch: ScheduledBatch) -> None:
@@ -153,7 +153,7 @@ class BatchRunner:
         else:
             if self._metrics is not None:
                 seconds = batch.in_flight.computing.seconds
-                self._metrics.batch_computed(outcomes, seconds=seconds, ended=self._clock())
+                self._metrics.batch_computed(outcomes, seconds=seconds, ended=self._clock.time())
             self._note(batch, outcomes)
         batch.backlog.settle(batch, outcomes)
         for ticket in tickets:
@@ -174,7 +174,7 @@ class BatchRunner:
         self._recent.computed(len(outcomes), sum(answers, Hits()))
         # A device that refuses everything at once is quick, and no sign of health.
         if any(isinstance(outcome, Answered) for outcome in outcomes):
-            self.last_batch_at = self._clock()
+            self.last_batch_at = self._clock.time()
 
     def _count_misses(self, waiting: Waiting, answer: Answered) -> None:
         """Note what the tables lack, for a domain's to grow from, where the tenant lets it be noted."""

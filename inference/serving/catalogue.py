@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.device_pets import DevicePets, copy_pinned
-from inference.engine.executor import Counters, Executor
+from inference.engine.engine import Counters, Engine
+from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
@@ -59,7 +60,7 @@ class Revision:
 class Route:
     """Where the rows of one model go, and what the manifest says about it."""
 
-    executor: Executor
+    executor: Engine
     chain: str
     served: ServedHplm
 

@@ -16,6 +16,7 @@ from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.batch_runner import BatchRunner
 from inference.serving.catalogue import Catalogue
+from inference.serving.clock import Clock
 from inference.serving.intake import admit, cancellation, expiry
 from inference.serving.loop_timing import LoopTiming
 from inference.serving.metrics import WorkerMetrics
@@ -45,14 +46,14 @@ class EngineLoop:
         timing: LoopTiming,
         misses: MissCounter | None = None,
         metrics: WorkerMetrics | None = None,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = Clock(),  # noqa: B008 - it has no state
     ) -> None:
         self.iterations = 0
         self.paused = threading.Event()
         self._taking = True
         self._lost = ""
         self._consumer = consumer
-        self.recent = Recent(catalogue.pipeline.trace)
+        self.recent = Recent(catalogue.pipeline.trace, clock.monotonic)
         self._catalogue = catalogue
         self._limits, self._timing = limits, timing
         self._clock = clock
@@ -61,7 +62,7 @@ class EngineLoop:
         self._shares_behind = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
         self._background = Backlog(shares=self._shares_behind)
         self._early: list[Entry] = []
-        self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock)
+        self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock.time)
         self._runner = BatchRunner(
             self._outbox,
             self.recent,
@@ -159,22 +160,22 @@ class EngineLoop:
         """Serve one request that another worker left behind, alone: if it killed that worker, it must not
         take others with it. Where there was one, the next turn looks for more; else what is late for roots
         that nobody may serve any more gets its answer."""
-        if time.monotonic() < self._next_claim:
+        if self._clock.monotonic() < self._next_claim:
             return
         entries = self._consumer.claim_abandoned(1)
         if not entries:
-            self._next_claim = time.monotonic() + self._timing.claim_every_s
-            for late in self._consumer.overdue_elsewhere(self._clock()):
+            self._next_claim = self._clock.monotonic() + self._timing.claim_every_s
+            for late in self._consumer.overdue_elsewhere(self._clock.time()):
                 self._outbox.answer(late, expiry(late))
         self._serve_claimed(entries)
 
     def _claim_background(self) -> None:
         """The same of the background, when no other row waits."""
-        if self._runner.others_wait or time.monotonic() < self._next_claim_behind:
+        if self._runner.others_wait or self._clock.monotonic() < self._next_claim_behind:
             return
         entries = self._consumer.claim_abandoned(1, background=True)
         if not entries:
-            self._next_claim_behind = time.monotonic() + self._timing.claim_every_s
+            self._next_claim_behind = self._clock.monotonic() + self._timing.claim_every_s
         self._serve_claimed(entries)
 
     def _serve_claimed(self, entries: list[Entry]) -> None:
@@ -233,9 +234,9 @@ class EngineLoop:
                 self._admit(entry, self._background if entry.is_background else self._backlog)
 
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
-        admitted = admit(entry, self._catalogue, self._clock())
+        admitted = admit(entry, self._catalogue, self._clock.time())
         if not entry.is_background:
-            self._runner.briefly_until = time.monotonic() + CALM_S
+            self._runner.briefly_until = self._clock.monotonic() + CALM_S
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
             self._outbox.expect(admitted)
@@ -247,9 +248,9 @@ class EngineLoop:
     def _drop_cancelled(self) -> None:
         """Compute no more of what has its answer in the queue already. The one it gets here counts for
         nothing, but in the metrics."""
-        if time.monotonic() < self._next_drop:
+        if self._clock.monotonic() < self._next_drop:
             return
-        self._next_drop = time.monotonic() + self._timing.drop_every_s
+        self._next_drop = self._clock.monotonic() + self._timing.drop_every_s
         for ticket in self._outbox.among(self._consumer.answered()):
             self._outbox.reply_to(ticket, cancellation(ticket.entry))
         self._backlog.drop_done()
@@ -258,13 +259,13 @@ class EngineLoop:
     def _schedule_and_run(self) -> bool:
         """Begin what there is room for, and end one batch: what can be done ahead of the next one's turn is
         done while batches compute. False when nothing waits."""
-        begun, answers, runner = time.monotonic(), self._outbox.answered, self._runner
+        begun, answers, runner = self._clock.monotonic(), self._outbox.answered, self._runner
         runner.schedule()
         if not runner:
             return False
         current = self._run_one(self._bring)
         if current.backlog is self._backlog and runner.others_wait:
-            self.recent.behind(self._outbox.answered - answers, time.monotonic() - begun)
+            self.recent.behind(self._outbox.answered - answers, self._clock.monotonic() - begun)
         return True
 
     def _run_one(self, bring: Callable[[], None] | None) -> ScheduledBatch:

@@ -6,6 +6,7 @@ from typing import Final
 
 from inference.engine.pipelining import Pipelining
 from inference.serving.backlog import Backlog, ScheduledBatch
+from inference.serving.clock import Clock
 
 LOOK_S: Final = 0.01
 """While one more batch could compute, it is looked so often for what it might be made of."""
@@ -16,7 +17,8 @@ class InFlightBatches:
     one more with each that comes to its end. The threads that compute them tell how far they are; where there
     are none, one batch is computed by whoever ends it. But for that, one thread."""
 
-    def __init__(self, pipelining: Pipelining) -> None:
+    def __init__(self, pipelining: Pipelining, clock: Clock) -> None:
+        self._clock = clock
         self._at_once = pipelining.at_once
         self.are_computed_elsewhere = pipelining.parallel_batches > 0
         """Whether other threads compute them."""
@@ -65,7 +67,7 @@ class InFlightBatches:
             return next(iter(self._batches.values()))
         while True:
             try:
-                number, done = self._told.get(timeout=LOOK_S if self.room else None)
+                number, done = self._clock.get(self._told, LOOK_S if self.room else None)
             except Empty:
                 look_around()
                 continue

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 from redis.exceptions import RedisError
 
-from inference.engine.executor import Counters
+from inference.engine.engine import Counters
 from inference.engine.pet_pool import SlotMismatchError
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose

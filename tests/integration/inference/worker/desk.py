@@ -1,6 +1,6 @@
 """A worker in the test's own process, moved step by step, beside the queue it serves."""
 
-import time
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -16,11 +16,22 @@ from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
+from inference.serving.clock import Clock
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.loop_timing import LoopTiming
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from tests.integration.inference.queueing.requests import replies_in
 from tests.unit.tiny_world import TinyWorld
+
+
+class LateClock(Clock):
+    """Ahead of the system's by some seconds, so that deadlines pass."""
+
+    def __init__(self, late: Callable[[], float]) -> None:
+        self._late = late
+
+    def time(self) -> float:
+        return super().time() + self._late()
 
 
 class Desk:
@@ -65,7 +76,7 @@ class Desk:
             timing=LoopTiming(idle_wait_s=0.002, claim_every_s=0.0, drop_every_s=0.0),
             misses=self.counter,
             metrics=self.metrics,
-            clock=lambda: time.time() + self.late,
+            clock=LateClock(lambda: self.late),
         )
         self.redis.set(keys.worker(name), b"{}")
 

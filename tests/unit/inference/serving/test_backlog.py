@@ -16,7 +16,7 @@ LIMITS = BatchLimits(rows=4)
 
 
 @dataclass(eq=False)
-class Executor:
+class FakeEngine:
     """Told apart by identity."""
 
     costs: StepCosts = field(default_factory=StepCosts)
@@ -24,7 +24,7 @@ class Executor:
 
 @dataclass
 class Route:
-    executor: Executor
+    executor: FakeEngine
 
 
 @dataclass(eq=False)
@@ -46,13 +46,13 @@ class Desk:
     """A backlog whose batches take a millisecond for each token."""
 
     shares: FairShares = field(default_factory=FairShares)
-    executor: Executor = field(default_factory=Executor)
+    executor: FakeEngine = field(default_factory=FakeEngine)
 
     def __post_init__(self) -> None:
         self.backlog = Backlog(shares=self.shares)
 
     def add(
-        self, tenant: str, rows: int = 1, *, length: int = 10, executor: Executor | None = None
+        self, tenant: str, rows: int = 1, *, length: int = 10, executor: FakeEngine | None = None
     ) -> Ticket:
         model = ModelIdentity(tenant, "model", 1, tenant)
         ids = np.zeros(length, dtype=np.int64)
@@ -100,7 +100,7 @@ def test_rows_of_a_tenant_keep_their_order() -> None:
 
 
 def test_a_batch_is_of_one_root() -> None:
-    desk, other = Desk(), Executor()
+    desk, other = Desk(), FakeEngine()
     desk.add("a", 2)
     desk.add("b", 2, executor=other)
     desk.add("c", 2)
@@ -111,8 +111,8 @@ def test_a_batch_is_of_one_root() -> None:
 
 
 def test_how_many_keep_each_other_company_is_for_their_own_root_to_say() -> None:
-    desk = Desk(executor=Executor(StepCosts(fixed_s=3.0 * 10, token_s=1.0)))
-    desk.add("b", 9, length=20, executor=Executor(StepCosts(fixed_s=1.0, token_s=0.0)))
+    desk = Desk(executor=FakeEngine(StepCosts(fixed_s=3.0 * 10, token_s=1.0)))
+    desk.add("b", 9, length=20, executor=FakeEngine(StepCosts(fixed_s=1.0, token_s=0.0)))
     desk.add("a", 6)
     assert [waiting.tenant for waiting in desk.take().waiting] == ["a"] * 4  # two rows for each of both
 

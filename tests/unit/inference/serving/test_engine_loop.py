@@ -1,0 +1,124 @@
+"""The worker's loop in virtual time: fairness, deadlines, and one answer for each request."""
+
+import random
+from functools import partial
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference.queueing.transport import CANCELLED
+from tests.unit.inference.serving.simulated_engine import Simulation, poisson
+
+QUIET = [f"quiet{number}" for number in range(20)]
+SECONDS = 6.0
+FLOOD_TIMES = 50
+"""The flood asks so many times as often as each of the others."""
+PLACES = 96
+"""Of the queue: the door refuses what is too much."""
+
+requests = st.lists(
+    st.tuples(
+        st.sampled_from("abc"),  # tenant
+        st.floats(0.0, 0.5),  # arrival
+        st.lists(st.integers(1, 200), min_size=1, max_size=6),  # tokens of each text
+        st.sampled_from([0.01, 0.1, 60.0]),  # seconds until the deadline
+        st.booleans(),  # in the background
+        st.none() | st.floats(0.0, 0.5),  # cancelled so long after the arrival
+    ),
+    min_size=1,
+    max_size=30,
+)
+
+
+def p95(values: list[float]) -> float:
+    return sorted(values)[int(0.95 * len(values))]
+
+
+def quiet_tenants(*, flood: bool, cores: int, load: float) -> Simulation:
+    """20 tenants that ask for ``load`` of what the engine can do in full batches, and perhaps a flood beside
+    them. Their requests are the same with and without it."""
+    simulation, draw = Simulation(cores=cores), random.Random(7)
+    rate = load * cores / (60 * simulation.took.token_s) / len(QUIET)
+    for tenant in QUIET:
+        for at in poisson(draw, rate, SECONDS):
+            simulation.ask(tenant, at)
+    for at in poisson(draw, FLOOD_TIMES * rate, SECONDS) if flood else ():
+        simulation.clock.at(simulation.start + at, partial(ask_if_let_in, simulation, at))
+    simulation.run()
+    return simulation
+
+
+def ask_if_let_in(simulation: Simulation, at: float) -> None:
+    if simulation.queue.outstanding("flood") < PLACES:
+        simulation.ask("flood", at)
+
+
+@pytest.mark.parametrize(("cores", "load"), [(1, 0.35), (2, 0.35), (2, 0.7), (8, 0.35)])
+def test_a_flood_delays_quiet_tenants_by_half_at_most(cores: int, load: float) -> None:
+    without, beside = (quiet_tenants(flood=flood, cores=cores, load=load) for flood in (False, True))
+    assert len(beside.waited("flood")) > len(beside.waited(*QUIET)) / 4
+    assert p95(beside.waited(*QUIET)) <= 1.5 * p95(without.waited(*QUIET))
+
+
+def test_two_floods_share_the_engine_by_weight() -> None:
+    simulation = Simulation(weights={"heavy": 3.0})
+    for tenant in ("heavy", "light"):
+        for _ in range(400):
+            simulation.ask(tenant, 0.0)
+    simulation.run()
+    half = sorted(simulation.waited("heavy", "light"))[399]
+    heavy, light = (sum(s <= half for s in simulation.waited(tenant)) for tenant in ("heavy", "light"))
+    assert heavy == pytest.approx(3 * light, rel=0.2)
+
+
+def test_the_simulation_is_deterministic() -> None:
+    first, second = (quiet_tenants(flood=True, cores=2, load=0.35).queue.replies for _ in range(2))
+    assert first == second
+
+
+@settings(max_examples=60, deadline=None)
+@given(requests, st.sampled_from([1, 2, 3]))
+def test_every_request_gets_exactly_one_answer(
+    asked: list[tuple[str, float, list[int], float, bool, float | None]], cores: int
+) -> None:
+    simulation = Simulation(cores=cores, rows=4, backlog_rows=8)
+    cancelled = set()
+    for tenant, at, tokens, within_s, background, cancelled_after in asked:
+        request = simulation.ask(tenant, at, tokens=tokens, within_s=within_s, background=background)
+        if cancelled_after is not None:
+            simulation.queue.cancel(request, simulation.start + at + cancelled_after)
+            cancelled.add(request)
+    simulation.run()
+    assert simulation.queue.replies.keys() == simulation.queue.sent.keys()
+    for request_id, sent in simulation.queue.sent.items():
+        code = simulation.code(request_id)  # it has one answer
+        assert code in {"", "deadline_exceeded", CANCELLED}
+        assert code != CANCELLED or request_id in cancelled
+        assert code != "deadline_exceeded" or sent.deadline - sent.enqueued_at < 1.0
+    assert simulation.loop.backlog_rows == 0
+    assert simulation.catalogue.pool.checks > 0  # it came to rest
+
+
+def test_what_is_late_is_answered_when_a_batch_is_chosen_and_is_not_computed() -> None:
+    simulation = Simulation(cores=1, rows=1)
+    in_time = [simulation.ask("a", 0.0, tokens=[100], within_s=60.0) for _ in range(10)]
+    late = [simulation.ask("b", 0.0, tokens=[100], within_s=0.03) for _ in range(10)]
+    simulation.run()
+    assert {simulation.code(request) for request in in_time} == {""}
+    codes = [simulation.code(request) for request in late]
+    assert codes.count("deadline_exceeded") >= 8
+    assert len(simulation.engine.sizes) == 20 - codes.count("deadline_exceeded")
+    [waited] = {round(s, 3) for s in simulation.waited("b")[-1:]}
+    assert 0.03 <= waited < 0.03 + 2 * simulation.took.of(100)
+
+
+def test_the_background_waits_for_all_others() -> None:
+    simulation = Simulation()
+    for _ in range(20):
+        simulation.ask("behind", 0.0, background=True)
+    for number in range(20):
+        simulation.ask("first", 0.01 * number)
+    simulation.run()
+    assert max(simulation.waited("first")) < 0.1
+    assert min(sorted(simulation.waited("behind"))[5:]) > 0.2
