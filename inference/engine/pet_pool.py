@@ -2,7 +2,7 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Container
+from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
@@ -12,7 +12,7 @@ from inference.engine.packed import PackedHplm
 from inference.engine.rows import ModelIdentity
 
 CHECKED = 1000
-"""The integrity check compares so many slots, those used last."""
+"""The integrity check looks at so many slots a call, those used last first."""
 
 
 class SlotMismatchError(Exception):
@@ -84,6 +84,10 @@ class PetPool:
         self._slots: OrderedDict[str, Slot] = OrderedDict()  # least recently used first
         self._pinned: frozenset[str] = frozenset()
         self._generation = 0
+        self._unchecked: Iterator[tuple[str, Slot]] | None = (
+            None  # None once a slot was taken, added or evicted
+        )
+        self._checked_bytes = 0
         self.used_bytes = 0
         self.loads = 0
 
@@ -128,6 +132,7 @@ class PetPool:
             for slot in [slot for slot in self._slots.values() if slot.digest not in digests]:
                 if slot.leases:
                     self._slots.move_to_end(slot.digest, last=False)
+                    self._unchecked = None
                 else:
                     self._evict(slot)
 
@@ -137,17 +142,26 @@ class PetPool:
             for slot in self._slots.values():
                 slot.hplm = None
             self._slots.clear()
+            self._unchecked = None
             self.used_bytes = 0
 
     def check_integrity(self) -> None:
-        """Raise IntegrityError unless, with no batch running, the slots are what they should be."""
+        """Raise IntegrityError unless, with no batch running, the slots are what they should be. A call looks
+        at CHECKED of them; the next one goes on there, or begins anew if the slots have changed."""
         with self._lock:
-            for digest, slot in islice(reversed(self._slots.items()), CHECKED):
+            if self._unchecked is None:
+                self._unchecked, self._checked_bytes = reversed(self._slots.items()), 0
+            slots = list(islice(self._unchecked, CHECKED))
+            for digest, slot in slots:
                 if slot.digest != digest or slot.hplm is None:
                     raise IntegrityError(f"the slot of {digest[:12]} is not its own")
                 if slot.leases:
                     raise IntegrityError(f"{slot.leases} leases of {digest[:12]} were not released")
-            if self.used_bytes != sum(slot.size for slot in self._slots.values()):
+                self._checked_bytes += slot.size
+            if len(slots) == CHECKED:
+                return
+            self._unchecked = None
+            if self.used_bytes != self._checked_bytes:
                 raise IntegrityError("the slots do not add up to the bytes in use")
 
     def _lease(self, digest: str) -> Slot | None:
@@ -157,6 +171,7 @@ class PetPool:
             if slot is not None:
                 slot.leases += 1
                 self._slots.move_to_end(digest)
+                self._unchecked = None
             return slot
 
     def _loaded(self, model: ModelIdentity) -> Lease:
@@ -167,6 +182,7 @@ class PetPool:
             self._generation += 1
             slot = Slot(model.digest, self._generation, hplm, leases=1, size=hplm.bytes)
             self._slots[slot.digest] = slot
+            self._unchecked = None
             self.used_bytes += slot.size
             self._make_room()
         return Lease(slot, slot.digest, slot.generation, time.perf_counter() - started)
@@ -187,5 +203,6 @@ class PetPool:
 
     def _evict(self, slot: Slot) -> None:
         del self._slots[slot.digest]
+        self._unchecked = None
         slot.hplm = None
         self.used_bytes -= slot.size

@@ -158,6 +158,32 @@ def test_bytes_that_do_not_add_up_are_noticed_when_idle() -> None:
         pool.check_integrity()
 
 
+def test_a_check_looks_at_part_of_the_slots_and_the_next_one_at_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inference.engine.pet_pool.CHECKED", 2)
+    pool = Shelf().pool(room_for(5))
+    use(pool, *range(5))
+    pool.used_bytes += 1
+    pool.check_integrity()
+    pool.check_integrity()
+    with pytest.raises(IntegrityError, match="add up"):
+        pool.check_integrity()
+    pool.used_bytes -= 1
+    for _ in range(6):
+        pool.check_integrity()
+
+
+def test_a_check_begins_anew_with_the_slots_used_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("inference.engine.pet_pool.CHECKED", 2)
+    pool = Shelf().pool(room_for(5))
+    use(pool, *range(5))
+    pool.check_integrity()
+    pool.acquire(identity(0))
+    with pytest.raises(IntegrityError, match="not released"):
+        pool.check_integrity()
+
+
 def test_threads_that_want_the_same_hplms_at_once_each_get_the_right_ones() -> None:
     shelf = Shelf()
     pool = shelf.pool(room_for(3))
