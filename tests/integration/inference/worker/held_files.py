@@ -1,6 +1,8 @@
 """Files that take as long to read as a test wants."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -11,6 +13,15 @@ class HeldFile:
         self._path, self._content = path, path.read_bytes()
         path.unlink()
         os.mkfifo(path)
+
+    @contextmanager
+    def being_read(self) -> Iterator[None]:
+        """Once somebody reads it, who goes on waiting while this is entered."""
+        pipe = os.open(self._path, os.O_WRONLY)
+        try:
+            yield
+        finally:
+            os.close(pipe)
 
     def put_back(self) -> None:
         """The file is there for whoever opens it from now on."""

@@ -70,6 +70,24 @@ def test_one_of_two_workers_killed_under_load_loses_nothing(
     assert_all_answered_once(redis, world, requests)
 
 
+def test_a_worker_killed_while_it_loads_models_loses_nothing(
+    redis: Redis, world: TinyWorld, start_worker: Start
+) -> None:
+    weights = world.folder("hplm", world.hplms[0].digest) / WEIGHTS_FILE
+    whole = weights.read_bytes()
+    weights.write_bytes(b"damaged")  # so that it is not loaded before it is asked for
+    first = start_worker().wait_until_ready()
+    weights.write_bytes(whole)
+    held = HeldFile(weights)
+    requests = submit(redis, world, 12)
+    with held.being_read():
+        wait_until(lambda: first.pending() > 0)
+        first.kill()
+    held.put_back()
+    start_worker().wait_until_ready()
+    assert_all_answered_once(redis, world, requests)
+
+
 def test_sigterm_answers_what_was_taken_in_and_leaves_the_rest(
     redis: Redis, world: TinyWorld, start_worker: Start
 ) -> None:
