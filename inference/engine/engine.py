@@ -29,9 +29,7 @@ class Engine(Protocol):
 
     def begin(self, rows: Sequence[Row], callbacks: BatchCallbacks, *, alone: bool) -> InFlightBatch:
         """Start a batch. One that is ``alone`` has all cores."""
-        ...
 
     def finish(self, batch: InFlightBatch) -> list[Outcome]:
         """Wait for the batch; one outcome per row, in order. Raises GivenUpError where nobody waited for it
         any more when its turn came, and DeviceLostError."""
-        ...

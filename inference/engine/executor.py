@@ -210,7 +210,7 @@ class Executor:
         if adapters.value.refused or feed is None:
             return None
         found = looked_up.result()
-        callback = LayerCallback(self._timing.layer, lambda: callbacks.near_end(number))
+        callback = LayerCallback(self._timing.layer, lambda: callbacks.prefetch(number))
         started = time.perf_counter()
         with self._pipeline.trace.span("compute", number, "compute"):
             outputs = self._compute(rows, found.value, feed, adapters.value.heads, callback)

@@ -22,11 +22,6 @@ class _Account:
     last_charge: float = 0.0
     rows: int = 0
 
-    @property
-    def start(self) -> float:
-        """Where the tenant stood when its last row began."""
-        return self.counter - self.last_charge
-
 
 class FairShares:
     """A counter for each tenant (start-time fair queueing): charged milliseconds of the engine divided by
@@ -80,12 +75,12 @@ class FairShares:
 
     def due(
         self,
-        lines: Mapping[str, Sequence[Item]],
+        queues: Mapping[str, Sequence[Item]],
         *,
         tokens: Callable[[Item], int],
         ahead_tokens: int,
     ) -> Iterator[Item]:
-        """What waits in the tenants' lines, none of them empty, in the order in which it is due: each item
+        """What waits in the tenants' queues, none of them empty, in the order in which it is due: each item
         stands where its tenant's counter will be once those before it are charged.
 
         Leaves out what would bring a tenant ahead of the one due first, and that by more than
@@ -95,17 +90,17 @@ class FairShares:
         is alone.
         """
         # Among equals the one with the fewest rows: a flood of rows notices another one least.
-        heap = [(self.counter(tenant), len(line), tenant, 0) for tenant, line in lines.items()]
+        heap = [(self.counter(tenant), len(queue), tenant, 0) for tenant, queue in queues.items()]
         heapq.heapify(heap)
         first = heap[0][0] if heap else 0.0
         ahead = self._expected(ahead_tokens) if self._contested() else float("inf")
         while heap:
             at, waiting, tenant, place = heap[0]
-            line = lines[tenant]
-            expected = self._expected(tokens(line[place]))
-            late = at > first and at + expected > first + ahead * (len(lines) if waiting == 1 else 1)
+            queue = queues[tenant]
+            expected = self._expected(tokens(queue[place]))
+            late = at > first and at + expected > first + ahead * (len(queues) if waiting == 1 else 1)
             if not late:
-                yield line[place]
+                yield queue[place]
             if late or place + 1 == waiting:
                 heapq.heappop(heap)
             else:
@@ -146,9 +141,10 @@ class FairShares:
         return tokens * (self._ms_per_token or FIRST_MS_PER_TOKEN)
 
     def _raise_floor(self) -> None:
-        """The least start of those with rows; it never sinks."""
+        """The least start of the last row, of those with rows; it never sinks."""
         if self._active:
-            least = min(account.start for account in self._accounts.values() if account.rows)
+            active = [account for account in self._accounts.values() if account.rows]
+            least = min(account.counter - account.last_charge for account in active)
             self._floor = max(self._floor, least)
 
     def _forget(self) -> None:
@@ -157,8 +153,6 @@ class FairShares:
             self._accounts.clear()
         elif len(self._accounts) > self._sweep_at:
             self._raise_floor()
-            kept = {
-                name: one for name, one in self._accounts.items() if one.rows or one.counter > self._floor
-            }
-            self._accounts = kept
-            self._sweep_at = max(LEAST_KEPT, 2 * len(kept))
+            accounts = self._accounts.items()
+            self._accounts = {name: one for name, one in accounts if one.rows or one.counter > self._floor}
+            self._sweep_at = max(LEAST_KEPT, 2 * len(self._accounts))

@@ -68,9 +68,9 @@ class InFlightBatch:
 @dataclass(frozen=True, slots=True)
 class BatchCallbacks:
     """Who follows a batch. ``wanted`` is asked when its turn comes: whether anybody still waits for it.
-    ``near_end`` is told its number between two of its layers, once: as late as leaves time for what is done
-    ahead of the next batch's turn, so that this one is chosen late. The thread that computes asks and tells;
-    neither may raise."""
+    ``prefetch`` is called with its number, once, between two of its layers, when it is time to begin the next
+    batch: as late as leaves time for what is done ahead of that one's turn. The thread that computes calls
+    both; neither may raise."""
 
     wanted: Callable[[], bool] = field(default=lambda: True)
-    near_end: Callable[[int], None] = field(default=lambda _: None)
+    prefetch: Callable[[int], None] = field(default=lambda _: None)

@@ -122,7 +122,13 @@ class Pipeline:
         """The adapters layer by layer: all there, or, where they are to come while others compute, to be
         brought by whoever asked for it."""
         fine = self.pipelining.swapping is Swapping.FINE
-        feed = LayerFeed(pets, layers, device, late=fine, span=partial(self._span_of_layer, batch))
+        feed = LayerFeed(
+            pets,
+            layers,
+            device,
+            late=fine,
+            span=lambda n: self.trace.span("adapters", batch, f"layer {n} of"),
+        )
         if not fine:
             feed.bring()
         return feed
@@ -141,9 +147,6 @@ class Pipeline:
         for pool in (self._retrieval, self._adapters):
             if pool is not None:
                 pool.shutdown(cancel_futures=True)
-
-    def _span_of_layer(self, batch: int, index: int) -> AbstractContextManager[None]:
-        return self.trace.span("adapters", batch, f"layer {index} of")
 
     def _traced(self, lane: Lane, batch: int, name: str, work: Callable[[], Result]) -> Callable[[], Result]:
         def traced() -> Result:

@@ -1,7 +1,7 @@
 """Rows that wait for a step."""
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -14,8 +14,9 @@ from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)
 
-STRETCH = 2.0
-COMPANY = 1.25
+SHORT_BATCH = 2.0
+"""A short batch takes at most so many times as long as its first row alone."""
+JOINING = 1.25
 """What a tenant gets in a batch beyond its turn takes at most so many times as long as the longest row alone,
 for each tenant with more than a row: they wait for each other anyway, and large batches serve all sooner."""
 
@@ -74,16 +75,14 @@ class ScheduledBatch:
 
 
 class Backlog:
-    """A line of rows for each tenant, in order of arrival; ``shares`` says whose turn it is. Whatever is
+    """A queue of rows for each tenant, in order of arrival; ``shares`` says whose turn it is. Whatever is
     taken must be settled."""
 
-    def __init__(self, tickets: Iterable[Ticket] = (), *, shares: FairShares | None = None) -> None:
-        self._shares = FairShares() if shares is None else shares
-        self._lines: dict[str, list[Waiting]] = {}
+    def __init__(self, shares: FairShares) -> None:
+        self.shares = shares
+        self._queues: dict[str, list[Waiting]] = {}
         self._rows_of: dict[Ticket, int] = {}
         self._count = 0
-        for ticket in tickets:
-            self.add(ticket)
 
     def __len__(self) -> int:
         """Rows that wait."""
@@ -92,8 +91,8 @@ class Backlog:
     def add(self, ticket: Ticket) -> None:
         """The ticket's rows wait from now on."""
         for waiting in [Waiting(ticket, row) for row in ticket.rows]:
-            self._lines.setdefault(waiting.tenant, []).append(waiting)
-            self._shares.enter(waiting.tenant, 1)
+            self._queues.setdefault(waiting.tenant, []).append(waiting)
+            self.shares.enter(waiting.tenant, 1)
         self._rows_of[ticket] = len(ticket.rows)
         self._count += len(ticket.rows)
 
@@ -107,21 +106,21 @@ class Backlog:
         self._drop(set(expired))
         return expired
 
-    def take(self, limits: BatchLimits, *, briefly: bool = False) -> ScheduledBatch | None:
+    def take(self, limits: BatchLimits, *, short: bool = False) -> ScheduledBatch | None:
         """Take out the next batch: the row that is due first, and others of the same root, those of a model
         together. They are charged what they are expected to take, so that the next batch may be taken before
         this one is computed.
-        ``briefly``: no more rows than take little longer than one, for others may come meanwhile."""
+        ``short``: no more rows than take little longer than one, for others may come meanwhile."""
         if not self._count:
             return None
-        if briefly:
-            limits = self._brief(limits)
+        if short:
+            limits = self._short(limits)
         window = self._window(limits)
         executor = window[0].ticket.route.executor
         lengths = [len(waiting.row) for waiting in window]
         chosen = window[: batch_size(lengths, limits)]
         chosen.sort(key=lambda waiting: (waiting.row.model.digest, len(waiting.row)))
-        charged = [self._shares.charge(waiting.tenant, len(waiting.row)) for waiting in chosen]
+        charged = [self.shares.charge(waiting.tenant, len(waiting.row)) for waiting in chosen]
         self._remove(set(chosen))
         return ScheduledBatch(self, executor, chosen, charged)
 
@@ -129,52 +128,48 @@ class Backlog:
         """Charge what the rows of a computed batch really took; a row that failed, what was expected."""
         for waiting, charged, outcome in zip(batch.waiting, batch.charged, outcomes, strict=True):
             if isinstance(outcome, Answered):
-                self._shares.correct(waiting.tenant, charged, 1000 * _seconds(outcome))
-            self._shares.leave(waiting.tenant, 1)
-        self._learn(batch, [outcome for outcome in outcomes if isinstance(outcome, Answered)])
-
-    def _learn(self, batch: ScheduledBatch, answered: list[Answered]) -> None:
-        """From a batch that was computed in one piece."""
-        if len(answered) != len(batch.waiting):
+                self.shares.correct(waiting.tenant, charged, 1000 * _seconds(outcome))
+            self.shares.leave(waiting.tenant, 1)
+        answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
+        if len(answered) != len(outcomes):  # it was not computed in one piece: nothing to learn from
             return
         lengths = [len(outcome.row) for outcome in answered]
-        self._shares.learn(sum(lengths), 1000 * sum(map(_seconds, answered)))
+        self.shares.learn(sum(lengths), 1000 * sum(map(_seconds, answered)))
         # Loading an adapter is no part of what a batch of that shape always takes.
         computing = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
         batch.executor.costs.learn(sum(lengths), computing)
 
-    def _brief(self, limits: BatchLimits) -> BatchLimits:
+    def _short(self, limits: BatchLimits) -> BatchLimits:
         first = next(self._due(0))
-        return replace(
-            limits, rows=first.ticket.route.executor.costs.rows_in(STRETCH, len(first.row), limits)
-        )
+        costs = first.ticket.route.executor.costs
+        return replace(limits, rows=costs.rows_in(SHORT_BATCH, len(first.row), limits))
 
     def _window(self, limits: BatchLimits) -> list[Waiting]:
         """The first rows in order of who is due, of the root of the very first, as many as that root may
         compute at once without delaying it much."""
         executor = next(self._due(0)).ticket.route.executor
-        lines = self._lines.values()
-        longest = max(len(w.row) for line in lines for w in line if w.ticket.route.executor is executor)
-        busy = max(1, sum(len(line) > 1 for line in lines))
-        in_order = self._due(longest * busy * executor.costs.rows_in(COMPANY, longest, limits))
+        queues = self._queues.values()
+        longest = max(len(w.row) for queue in queues for w in queue if w.ticket.route.executor is executor)
+        busy = max(1, sum(len(queue) > 1 for queue in queues))
+        in_order = self._due(longest * busy * executor.costs.rows_in(JOINING, longest, limits))
         return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.rows))
 
     def _due(self, ahead_tokens: int) -> Iterator[Waiting]:
-        return self._shares.due(self._lines, tokens=lambda w: len(w.row), ahead_tokens=ahead_tokens)
+        return self.shares.due(self._queues, tokens=lambda w: len(w.row), ahead_tokens=ahead_tokens)
 
     def _drop(self, tickets: set[Ticket]) -> None:
         if not tickets:
             return
-        dropped = {w for line in self._lines.values() for w in line if w.ticket in tickets}
+        dropped = {w for queue in self._queues.values() for w in queue if w.ticket in tickets}
         self._remove(dropped)
         for waiting in dropped:
-            self._shares.leave(waiting.tenant, 1)
+            self.shares.leave(waiting.tenant, 1)
 
     def _remove(self, gone: set[Waiting]) -> None:
         for tenant in {waiting.tenant for waiting in gone}:
-            left = [waiting for waiting in self._lines.pop(tenant) if waiting not in gone]
+            left = [waiting for waiting in self._queues.pop(tenant) if waiting not in gone]
             if left:
-                self._lines[tenant] = left
+                self._queues[tenant] = left
         for waiting in gone:
             self._rows_of[waiting.ticket] -= 1
             if not self._rows_of[waiting.ticket]:

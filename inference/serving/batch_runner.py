@@ -1,9 +1,10 @@
-"""Computing batches: beginning them, ending them, and what came of their rows."""
+"""Running batches: begin those there is room for, wait for one, and answer its requests."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from math import ceil
+from queue import Empty, SimpleQueue
 from typing import Final
 
 from inference.engine.batcher import BatchLimits
@@ -12,21 +13,87 @@ from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Answered, Failed, Hits, Outcome
 from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, ScheduledBatch, Waiting
-from inference.serving.clock import Clock
-from inference.serving.in_flight_batches import InFlightBatches
 from inference.serving.intake import expiry
+from inference.serving.loop_timing import Clock
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
 from inference.serving.recent import Recent
 from inference.serving.ticket import Ticket
 
 LEAST_PART: Final = 4
-"""Rows that are not parted for the sake of batches side by side: less would cost more than it gains."""
+"""So few rows are not divided into batches side by side: that would cost more than it gains."""
+POLL_S: Final = 0.01
+"""While one more batch could compute, so often the queue is asked for its rows."""
+
+
+class InFlightBatches:
+    """The batches that are under way, the oldest first. There is room for as many as compute at once, and for
+    one more with each that calls ``prefetch``. The threads that compute them report how far they are; where
+    there are none, one batch is computed by whoever ends it. But for that, one thread."""
+
+    def __init__(self, pipelining: Pipelining, clock: Clock) -> None:
+        self._clock = clock
+        self._at_once = pipelining.at_once
+        self.uses_threads = pipelining.parallel_batches > 0
+        """Whether other threads compute them."""
+        self._batches: dict[int, ScheduledBatch] = {}
+        self._prefetching: set[int] = set()
+        self._events: SimpleQueue[tuple[int, bool]] = SimpleQueue()
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    @property
+    def room(self) -> int:
+        """So many more may be begun."""
+        return self._at_once - len(self._batches) + len(self._prefetching)
+
+    def waits(self, backlog: Backlog) -> bool:
+        """Whether one of this backlog waits until others are computed."""
+        return sum(each.backlog is backlog for each in self._batches.values()) >= self._at_once
+
+    def add(self, batch: ScheduledBatch) -> None:
+        """One more is under way."""
+        self._batches[batch.in_flight.number] = batch
+        if self.uses_threads:
+            batch.in_flight.when_done(lambda number: self._events.put((number, True)))
+
+    def remove(self, batch: ScheduledBatch) -> bool:
+        """One has ended. Whether it was the oldest."""
+        number = batch.in_flight.number
+        oldest = number == next(iter(self._batches))
+        del self._batches[number]
+        self._prefetching.discard(number)
+        return oldest
+
+    def prefetch(self, number: int) -> None:
+        """It is time to begin the batch after this one; for any thread."""
+        self._events.put((number, False))
+
+    def add_room(self, number: int) -> None:
+        """There is room for the batch after this one."""
+        self._prefetching.add(number)
+
+    def first_done(self, receive_and_schedule: Callable[[], None]) -> ScheduledBatch:
+        """The one that is done first; the oldest, where whoever asks is to compute it. It calls
+        ``receive_and_schedule`` whenever there is room: at once when that is new, else every POLL_S."""
+        if not self.uses_threads:
+            return next(iter(self._batches.values()))
+        while True:
+            try:
+                number, done = self._clock.get(self._events, POLL_S if self.room else None)
+            except Empty:
+                receive_and_schedule()
+                continue
+            if done:
+                return self._batches[number]
+            self.add_room(number)
+            receive_and_schedule()
 
 
 class BatchRunner:
     """Takes batches from two backlogs, from the second when the first is empty, as many as compute at once,
-    and answers the requests that are done with them. Those of the second are brief until ``briefly_until``,
+    and answers the requests that are done with them. Those of the second are short until ``short_until``,
     in monotonic seconds. ``failed`` says what went wrong last and has not gone right since; ``last_batch_at``
     is when some row was answered last. One thread; others may read these."""
 
@@ -44,12 +111,13 @@ class BatchRunner:
     ) -> None:
         self.failed = ""
         self.last_batch_at = 0.0
-        self.briefly_until = 0.0
+        self.short_until = 0.0
         self._outbox, self._recent = outbox, recent
         self._backlog, self._background = backlogs
         self._in_flight = InFlightBatches(pipelining, clock)
-        self._bring: Callable[[], None] | None = None
-        self._look_failed: Exception | None = None
+        self.uses_threads = self._in_flight.uses_threads
+        self._receive: Callable[[], None] | None = None
+        self._deferred_error: Exception | None = None
         self._limits = limits
         self._misses, self._metrics = misses, metrics
         self._clock = clock
@@ -57,11 +125,6 @@ class BatchRunner:
     def __len__(self) -> int:
         """Batches that are under way."""
         return len(self._in_flight)
-
-    @property
-    def elsewhere(self) -> bool:
-        """Whether batches are computed by other threads now."""
-        return self._in_flight.are_computed_elsewhere and bool(self._in_flight)
 
     @property
     def others_wait(self) -> bool:
@@ -73,16 +136,16 @@ class BatchRunner:
         while self._in_flight.room > 0 and (begun := self._begin_next()) is not None:
             self._in_flight.add(begun)
 
-    def run_one(self, bring: Callable[[], None] | None) -> tuple[ScheduledBatch, bool]:
+    def run_one(self, receive: Callable[[], None] | None) -> tuple[ScheduledBatch, bool]:
         """The batch that is done first, or is computed here, answered; and whether it was the oldest. There
-        must be one. Meanwhile ``bring`` brings more, which is begun where there is room; nothing is, without.
-        What it raises is raised when no batch is the worse for it."""
-        self._bring = bring
-        current = self._in_flight.first_done(self._look_around)
+        must be one. Meanwhile ``receive`` fills the backlogs and batches begin where there is room; without
+        it none does. What it raises is raised when the batch is answered."""
+        self._receive = receive
+        current = self._in_flight.first_done(self._receive_and_schedule)
         self._finish(current)
         oldest = self._in_flight.remove(current)
-        if (failed := self._look_failed) is not None:
-            self._look_failed = None
+        if (failed := self._deferred_error) is not None:
+            self._deferred_error = None
             raise failed
         return current, oldest
 
@@ -93,40 +156,38 @@ class BatchRunner:
             self._finish(batch)
         return batch is not None
 
-    def _look_around(self) -> None:
-        if self._bring is not None:
-            self._bring()
+    def _receive_and_schedule(self) -> None:
+        if self._receive is not None:
+            self._receive()
             self.schedule()
 
-    def _near_end_here(self, number: int) -> None:
-        """A batch that this thread computes comes to its end. What fails now is not its fault."""
-        self._in_flight.ends(number)
+    def _prefetch(self, number: int) -> None:
+        """Begin the batch after the one that this thread computes. What fails now is not that one's fault."""
+        self._in_flight.add_room(number)
         try:
-            self._look_around()
+            self._receive_and_schedule()
         except Exception as error:  # noqa: BLE001 - raised by `run_one`
-            self._look_failed = error
+            self._deferred_error = error
 
     def _begin_next(self) -> ScheduledBatch | None:
         """The next batch; one of the background when no other row waits."""
-        briefly = self._clock.monotonic() < self.briefly_until
-        near_end = self._in_flight.near_end if self._in_flight.are_computed_elsewhere else self._near_end_here
-        return self._begin(self._backlog, near_end) or self._begin(
-            self._background, near_end, briefly=briefly
-        )
+        short = self._clock.monotonic() < self.short_until
+        prefetch = self._in_flight.prefetch if self.uses_threads else self._prefetch
+        return self._begin(self._backlog, prefetch) or self._begin(self._background, prefetch, short=short)
 
     def _begin(
-        self, backlog: Backlog, near_end: Callable[[int], None], *, briefly: bool = False
+        self, backlog: Backlog, prefetch: Callable[[int], None], *, short: bool = False
     ) -> ScheduledBatch | None:
         for ticket in backlog.drop_expired(self._clock.time()):
             self._outbox.reply_to(ticket, expiry(ticket.entry))
-        batch = backlog.take(self._limits_for(len(backlog)), briefly=briefly)
+        batch = backlog.take(self._limits_for(len(backlog)), short=short)
         if batch is None:
             return None
         begun, tickets = self._clock.time(), batch.tickets
         for ticket in tickets:
             ticket.started(begun)
         alone = not (self._in_flight or self._backlog or self._background)
-        batch.begin(BatchCallbacks(partial(self._wanted, tickets), near_end), alone=alone)
+        batch.begin(BatchCallbacks(partial(self._wanted, tickets), prefetch), alone=alone)
         return batch
 
     def _limits_for(self, waiting: int) -> BatchLimits:

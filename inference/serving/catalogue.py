@@ -26,13 +26,11 @@ from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
 from inference.serving.background_task import BackgroundTask
 from inference.serving.hot_tier import free_bytes, left_for_rows
-from inference.serving.loading import Checksums, load_verified, verify
+from inference.serving.loading import Checksums, Refusals, follow, load_verified, verify
 from inference.serving.lower_layers import Chains, ServedLowerLayers, chain_name
 from inference.serving.memory import device_bytes as bytes_of_device
 from inference.serving.memory import machine_bytes
 from inference.serving.metrics import WorkerMetrics
-from inference.serving.reconcile import follow
-from inference.serving.refusals import Refusals
 
 log = logging.getLogger(__name__)
 
@@ -65,13 +63,8 @@ class Route:
     served: ServedHplm
 
 
-class NotServedError(Exception):
-    """The model cannot be served; ``code`` is a word of the product's error table."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
+class NotServedError(HplmError):
+    """The model cannot be served, by this revision."""
 
 
 class Catalogue:
@@ -306,10 +299,7 @@ class Catalogue:
         return self._refusals.attempt(model.digest, files, lambda: self._read(model))
 
     def _read_hplm(self, model: ModelIdentity) -> PackedHplm:
-        try:
-            served = self._served(model)
-        except NotServedError as error:  # removed between admission and this step
-            raise HplmError(error.code, error.message) from error
+        served = self._served(model)  # it may have been removed since the row was admitted
         hplm = load_verified(self.manifest.folder("hplm", model.digest), served, self._checksums.of)
         return PackedHplm.of(hplm, self.dtype)
 

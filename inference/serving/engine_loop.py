@@ -16,9 +16,8 @@ from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.batch_runner import BatchRunner
 from inference.serving.catalogue import Catalogue
-from inference.serving.clock import Clock
 from inference.serving.intake import admit, cancellation, expiry
-from inference.serving.loop_timing import LoopTiming
+from inference.serving.loop_timing import Clock, LoopTiming
 from inference.serving.metrics import WorkerMetrics
 from inference.serving.outbox import Outbox
 from inference.serving.recent import Recent
@@ -27,8 +26,8 @@ from inference.serving.ticket import Ticket
 log = logging.getLogger(__name__)
 
 CALM_S = 1.0
-"""For so long after the last request the background's batches are brief: another one may come."""
-BATCHES_BEHIND = 2
+"""For so long after the last request the background's batches are short: another one may come."""
+BACKGROUND_BATCHES = 2
 """So many of the background's batches are held ready."""
 
 
@@ -50,18 +49,17 @@ class EngineLoop:
     ) -> None:
         self.iterations = 0
         self.paused = threading.Event()
-        self._taking = True
-        self._lost = ""
+        self._receiving = True
+        self._queue_error = ""
         self._consumer = consumer
         self.recent = Recent(catalogue.pipeline.trace, clock.monotonic)
         self._catalogue = catalogue
         self._limits, self._timing = limits, timing
         self._clock = clock
-        self._shares = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
-        self._backlog = Backlog(shares=self._shares)
-        self._shares_behind = FairShares(lambda tenant: catalogue.manifest.weight(tenant))
-        self._background = Backlog(shares=self._shares_behind)
-        self._early: list[Entry] = []
+        self._backlog, self._background = (
+            Backlog(FairShares(lambda tenant: catalogue.manifest.weight(tenant))) for _ in range(2)
+        )
+        self._unpublished: list[Entry] = []
         self._outbox = Outbox(consumer, catalogue.counters, self.recent, metrics, clock.time)
         self._runner = BatchRunner(
             self._outbox,
@@ -73,7 +71,8 @@ class EngineLoop:
             metrics=metrics,
             clock=clock,
         )
-        self._next_claim = self._next_claim_behind = self._next_drop = 0.0
+        self._next_claim = {False: 0.0, True: 0.0}  # of the background: True
+        self._next_drop = 0.0
 
     @property
     def backlog_rows(self) -> int:
@@ -83,12 +82,11 @@ class EngineLoop:
     @property
     def is_drained(self) -> bool:
         """Whether it takes in no more, and all that it had is answered; any thread may ask."""
-        return not (self._taking or self._owes)
+        return not (self._receiving or self._has_unanswered)
 
     @property
-    def _owes(self) -> bool:
-        """Whether something was taken in and has no answer yet."""
-        return bool(self._outbox or self._runner or self._backlog or self._background or self._early)
+    def _has_unanswered(self) -> bool:
+        return bool(self._outbox or self._runner or self.backlog_rows or self._unpublished)
 
     @property
     def last_batch_at(self) -> float:
@@ -98,96 +96,72 @@ class EngineLoop:
     @property
     def last_error(self) -> str:
         """What went wrong last and has not gone right since."""
-        return self._lost or self._runner.failed
+        return self._queue_error or self._runner.failed
 
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop`` is set and everything taken in is answered. Outlives the loss of the queue's
         server, except while stopping: then what is left is for other workers to claim."""
-        while not stop.is_set() or self._owes:
+        while not stop.is_set() or self._has_unanswered:
             try:
                 ran = self.step(taking=not (stop.is_set() or self.paused.is_set()))
-                self._lost = ""
-                if not (self._taking or ran):
-                    self._rest(stop)
+                self._queue_error = ""
+                if not (self._receiving or ran):  # wait for a revision that was asked for, or for commands
+                    (time.sleep if self._unpublished else stop.wait)(self._timing.idle_wait_s)
             except RedisError as error:
                 log.warning("the queue cannot be reached: %s", error)
-                self._lost = str(error)
+                self._queue_error = str(error)
                 if stop.wait(self._timing.lost_wait_s):
                     return
-
-    def _rest(self, stop: threading.Event) -> None:
-        """Wait a little where nothing is taken in: for the revision that has what was asked for, or for
-        orders."""
-        if self._early:
-            time.sleep(self._timing.idle_wait_s)
-        else:
-            stop.wait(self._timing.idle_wait_s)
 
     def step(self, *, taking: bool = True) -> bool:
         """Receive, admit, schedule, run, reply, once; False when there was nothing to do. Raises redis errors
         with nothing forgotten."""
-        self._taking = taking
+        self._receiving = taking
         if not self._runner:
             self.iterations += 1
         self._catalogue.keep_up()
-        self._reply()
-        self._admit_early()
+        self._outbox.send()
+        self._admit_unpublished()
         if taking:
-            self._receive_all()
+            self._receive_and_claim()
         self._drop_cancelled()
         ran = self._schedule_and_run()
-        self._reply()
+        self._outbox.send()
         if not ran:
             self._check_integrity()
         return ran
 
-    def _reply(self) -> None:
-        """Send the answers that are there."""
-        self._outbox.send()
-
-    def _receive_all(self) -> None:
+    def _receive_and_claim(self) -> None:
         """Admit what other workers left behind, what has come, and of the background what there is time
         for."""
         self._consumer.follow(self._catalogue.executors)
         self._claim()
         if not self._runner:
-            waiting = self._backlog or self._background
-            self._receive(0.0 if waiting else self._timing.idle_wait_s)
-        self._claim_background()
-        self._reply()
+            self._receive(0.0 if self.backlog_rows else self._timing.idle_wait_s)
+        if not self._runner.others_wait:
+            self._claim(background=True)
+        self._outbox.send()
 
-    def _claim(self) -> None:
+    def _claim(self, *, background: bool = False) -> None:
         """Serve one request that another worker left behind, alone: if it killed that worker, it must not
         take others with it. Where there was one, the next turn looks for more; else what is late for roots
         that nobody may serve any more gets its answer."""
-        if self._clock.monotonic() < self._next_claim:
+        if self._clock.monotonic() < self._next_claim[background]:
             return
-        entries = self._consumer.claim_abandoned(1)
+        entries = self._consumer.claim_abandoned(1, background=background)
         if not entries:
-            self._next_claim = self._clock.monotonic() + self._timing.claim_every_s
-            for late in self._consumer.overdue_elsewhere(self._clock.time()):
+            self._next_claim[background] = self._clock.monotonic() + self._timing.claim_every_s
+            for late in () if background else self._consumer.overdue_elsewhere(self._clock.time()):
                 self._outbox.answer(late, expiry(late))
-        self._serve_claimed(entries)
-
-    def _claim_background(self) -> None:
-        """The same of the background, when no other row waits."""
-        if self._runner.others_wait or self._clock.monotonic() < self._next_claim_behind:
-            return
-        entries = self._consumer.claim_abandoned(1, background=True)
-        if not entries:
-            self._next_claim_behind = self._clock.monotonic() + self._timing.claim_every_s
-        self._serve_claimed(entries)
-
-    def _serve_claimed(self, entries: list[Entry]) -> None:
         for entry in entries:
             request, own = entry.request, whose(entry.request)
             log.warning("request %s is delivered for the %d. time", request.id, entry.deliveries, extra=own)
             self._serve_alone(entry)
 
     def _serve_alone(self, entry: Entry) -> None:
-        while self._runner.elsewhere:
+        while self._runner.uses_threads and self._runner:
             self._run_one(None)
-        alone = Backlog(shares=self._shares_behind if entry.is_background else self._shares)
+        alone = Backlog(self._backlog_for(entry).shares)
         self._admit_all([entry], alone)
         while self._runner.run_alone(alone):
             self.iterations += 1
@@ -202,46 +176,46 @@ class EngineLoop:
         """
         wait_ms = int(idle_s * 1000)
         # A request may have many rows: not more requests at a time than a batch has rows.
-        while (room := self._room()) > 0:
+        while (room := self._timing.backlog_rows - len(self._backlog)) > 0:
             most = min(room, self._limits.rows)
             entries = self._consumer.read(most, wait_ms)
             self._admit_all(entries, self._backlog)
             if len(entries) < self._consumer.share(most):  # no root has more
                 break
             wait_ms = 0
-        early = sum(len(entry.request.sequences) for entry in self._early if entry.is_background)
-        behind = len(self._background) + early
-        if not self._backlog and behind < BATCHES_BEHIND * self._limits.rows:
+        held = len(self._background)
+        held += sum(len(entry.request.sequences) for entry in self._unpublished if entry.is_background)
+        if not self._backlog and held < BACKGROUND_BATCHES * self._limits.rows:
             self._admit_all(self._consumer.read_background(), self._background)
 
-    def _room(self) -> int:
-        return self._timing.backlog_rows - len(self._backlog)
+    def _backlog_for(self, entry: Entry) -> Backlog:
+        return self._background if entry.is_background else self._backlog
 
     def _admit_all(self, entries: list[Entry], backlog: Backlog) -> None:
         self._catalogue.keep_up()  # a request may name what was published while it was waited for
         for entry in entries:
             self._admit(entry, backlog)
 
-    def _admit_early(self) -> None:
-        """Ask again for what named a model before its revision was there."""
-        early, self._early = self._early, []
-        for entry in early:
+    def _admit_unpublished(self) -> None:
+        """Try again what named a model before its revision was there."""
+        entries, self._unpublished = self._unpublished, []
+        for entry in entries:
             if entry.deliveries > 1 and entry.is_background and self._runner.others_wait:
-                self._early.append(entry)
+                self._unpublished.append(entry)
             elif entry.deliveries > 1:
                 self._serve_alone(entry)
             else:
-                self._admit(entry, self._background if entry.is_background else self._backlog)
+                self._admit(entry, self._backlog_for(entry))
 
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock.time())
         if not entry.is_background:
-            self._runner.briefly_until = self._clock.monotonic() + CALM_S
+            self._runner.short_until = self._clock.monotonic() + CALM_S
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
             self._outbox.expect(admitted)
         elif admitted is None:
-            self._early.append(entry)
+            self._unpublished.append(entry)
         else:
             self._outbox.answer(entry, admitted)
 
@@ -263,19 +237,18 @@ class EngineLoop:
         runner.schedule()
         if not runner:
             return False
-        current = self._run_one(self._bring)
+        current = self._run_one(self._receive_meanwhile)
         if current.backlog is self._backlog and runner.others_wait:
             self.recent.behind(self._outbox.answered - answers, self._clock.monotonic() - begun)
         return True
 
-    def _run_one(self, bring: Callable[[], None] | None) -> ScheduledBatch:
-        ended, oldest = self._runner.run_one(bring)
+    def _run_one(self, receive: Callable[[], None] | None) -> ScheduledBatch:
+        ended, oldest = self._runner.run_one(receive)
         self.iterations += oldest
         return ended
 
-    def _bring(self) -> None:
-        """While batches compute, take what has come."""
-        if self._taking:
+    def _receive_meanwhile(self) -> None:
+        if self._receiving:
             self._receive(0.0)
 
     def _check_integrity(self) -> None:

@@ -70,9 +70,7 @@ class WorkerSettings:
             device=env.get("HMI_DEVICE") or "auto",
             dtype=env.get("HMI_DTYPE") or "auto",
             limits=limits,
-            timing=LoopTiming(
-                backlog_rows=BACKLOG_BATCHES * limits.rows,
-            ),
+            timing=LoopTiming(backlog_rows=BACKLOG_BATCHES * limits.rows),
             pool_bytes=read.number("HMI_MODEL_CACHE_MB", 0, int, least=1) * MIB or None,
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,

@@ -47,7 +47,7 @@ class Exporter:
     ) -> None:
         self._registry = registry
         self._settings = settings
-        self._retries = PeriodicThread("exporter", self._retry, interval_s=retry_s)
+        self._retries = PeriodicThread("exporter", lambda: self._listen() is not None, interval_s=retry_s)
         self._server: WSGIServer | None = None
 
     def __enter__(self) -> Self:
@@ -64,9 +64,6 @@ class Exporter:
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
-
-    def _retry(self) -> bool:
-        return self._listen() is not None
 
     def _listen(self) -> OSError | None:
         """Why the address cannot be had, None when it could."""

@@ -28,7 +28,7 @@ def admit(entry: Entry, catalogue: Catalogue, now: float) -> Ticket | InferReply
         return expiry(entry)
     try:
         return _ticket(entry, catalogue)
-    except (NotServedError, HplmError) as error:
+    except HplmError as error:
         if isinstance(error, NotServedError) and catalogue.is_behind:
             return None
         return InferReply.failure(request.id, request.model, error.code, error.message)

@@ -2,14 +2,37 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Container, Mapping
+import logging
+import time
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
+from typing import Final, TypeVar
 
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
 from inference.manifest import ServedHplm
 
+log = logging.getLogger(__name__)
+Loaded = TypeVar("Loaded")
 Stamp = tuple[int, int]
+REMEMBERED_S: Final = 30.0
+
+
+def follow(
+    loaded: Mapping[str, Loaded], wanted: Iterable[str], load: Callable[[str], Loaded]
+) -> tuple[dict[str, Loaded], str]:
+    """All that is wanted, as far as it is ``loaded`` or can be; and the last reason why something cannot, or
+    ""."""
+    names = set(wanted)
+    found = {name: there for name, there in loaded.items() if name in names}
+    reason = ""
+    for name in sorted(names - found.keys()):
+        try:
+            found[name] = load(name)
+        except Exception as error:  # one damaged artifact must not stop the serving of the others
+            log.exception("%s cannot be loaded", name)
+            reason = f"{name[:12]}: {error}"
+    return found, reason
 
 
 def load_verified(folder: Path, served: ServedHplm, sha256: Callable[[Path], str]) -> Hplm:
@@ -81,6 +104,44 @@ class Checksums:
     def keep(self, folders: Container[Path]) -> None:
         """Forget the files of all others."""
         self._known = {path: known for path, known in [*self._known.items()] if path.parent in folders}
+
+
+class Refusals:
+    """What could not be loaded of late, by digest. It is tried again when a file has changed, and in any case
+    after half a minute."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[str, tuple[float, list[Stamp | None], HplmError]] = {}
+
+    def attempt(self, digest: str, files: Iterable[Path], load: Callable[[], Loaded]) -> Loaded:
+        """What ``load`` gives; its HplmError, or the one that it raised last."""
+        stamps = [_stamp(path) for path in files]
+        until, before, error = self._known.pop(digest, (0.0, [], None))
+        if error is not None and stamps == before and self._clock() < until:
+            self._known[digest] = until, before, error
+            raise HplmError(error.code, error.message)
+        try:
+            return load()
+        except HplmError as error:
+            self._remember(digest, stamps, error)
+            raise
+
+    def forget(self) -> None:
+        """Let everything be tried again."""
+        self._known = {}
+
+    def _remember(self, digest: str, stamps: list[Stamp | None], error: HplmError) -> None:
+        now = self._clock()
+        self._known = {name: known for name, known in self._known.items() if known[0] > now}
+        self._known[digest] = now + REMEMBERED_S, stamps, HplmError(error.code, error.message)
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        return stamp_of(path)
+    except HplmError:
+        return None
 
 
 def _unreadable(path: Path, error: OSError) -> HplmError:

@@ -1,6 +1,27 @@
-"""How long the worker's loop waits, and how far it sees."""
+"""The clock of the worker's loop, how long it waits, and how far it sees."""
 
+import time
 from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import TypeVar
+
+Event = TypeVar("Event")
+
+
+class Clock:
+    """The system's time, and waiting; a simulator puts virtual time in its place."""
+
+    def time(self) -> float:
+        """Unix seconds."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+    def get(self, events: "SimpleQueue[Event]", timeout_s: float | None) -> Event:
+        """The next event, waited for; raises queue.Empty when there is none within the timeout."""
+        return events.get(timeout=timeout_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,9 +22,8 @@ from inference.hplm.root import LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ServedHplm
 from inference.serving.hot_tier import HotTier
-from inference.serving.loading import Checksums, verify, verify_artifact
+from inference.serving.loading import Checksums, follow, verify, verify_artifact
 from inference.serving.lower_cache import LowerCache, Use
-from inference.serving.reconcile import follow
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,8 @@ from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.misses import MissCounter
 from inference.queueing.transport import RequestQueue
 from inference.serving.catalogue import Catalogue
-from inference.serving.clock import Clock
 from inference.serving.engine_loop import EngineLoop
-from inference.serving.loop_timing import LoopTiming
+from inference.serving.loop_timing import Clock, LoopTiming
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from tests.integration.inference.queueing.requests import replies_in
 from tests.unit.tiny_world import TinyWorld

@@ -143,8 +143,8 @@ def test_the_end_of_a_batch_is_announced_before_it_comes(
         said.append(("done", number))
         done.set()
 
-    near_end = BatchCallbacks(near_end=lambda number: said.append(("near its end", number)))
-    flight = executor.begin([shared_world.row(0, "the river")], near_end)
+    prefetch = BatchCallbacks(prefetch=lambda number: said.append(("near its end", number)))
+    flight = executor.begin([shared_world.row(0, "the river")], prefetch)
     flight.when_done(is_done)
     assert done.wait(WAIT_S)
     assert said == [("near its end", flight.number), ("done", flight.number)]

@@ -29,9 +29,8 @@ from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest, TokenSequence
 from inference.queueing.transport import Address
 from inference.serving.catalogue import Catalogue, Route
-from inference.serving.clock import Clock
 from inference.serving.engine_loop import EngineLoop
-from inference.serving.loop_timing import LoopTiming
+from inference.serving.loop_timing import Clock, LoopTiming
 from tests.unit.inference.serving.outcomes import CHAIN, ROOT, an_answer
 
 Item = TypeVar("Item")
@@ -140,7 +139,7 @@ class SimulatedEngine:
             return
         self.sizes.append(len(batch.rows))
         self._free_cores -= 1
-        self._clock.at(now + NEXT_AT * batch.seconds, partial(batch.callbacks.near_end, number))
+        self._clock.at(now + NEXT_AT * batch.seconds, partial(batch.callbacks.prefetch, number))
         self._clock.at(now + batch.seconds, partial(self._end, batch))
 
     def _end(self, batch: SimulatedBatch) -> None:

@@ -49,7 +49,7 @@ class Desk:
     executor: FakeEngine = field(default_factory=FakeEngine)
 
     def __post_init__(self) -> None:
-        self.backlog = Backlog(shares=self.shares)
+        self.backlog = Backlog(self.shares)
 
     def add(
         self, tenant: str, rows: int = 1, *, length: int = 10, executor: FakeEngine | None = None

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from inference.errors import HplmError
-from inference.serving.loading import Checksums, verify_artifact
-from inference.serving.refusals import REMEMBERED_S, Refusals
+from inference.serving.loading import REMEMBERED_S, Checksums, Refusals, verify_artifact
 from versiontree.artifact_store import ArtifactStore
 
 
