@@ -47,7 +47,7 @@ RECONNECT_WAIT_S = 1.0
 """Between attempts to reach the queue at the start."""
 MAX_LABELLED_TENANTS = 50
 """At most this many tenants, and domains, have metrics of their own; the rest are labelled `other`."""
-LOAD_AHEAD_S = 5.0
+LOAD_AHEAD_S = 15.0
 """Time limit for loading models before their first request; at the start each is also run once."""
 
 
