@@ -10,6 +10,7 @@ from redis.exceptions import RedisError
 from inference.api.client import gateway
 from inference.api.prepared_request import prepare_request
 from inference.api.submitter import submitter
+from inference.api.validation import InferCall
 from tenants.accounts.authentication import api_key_from
 from tenants.base.errors import HmiError
 from tenants.base.scope import empty_scope, platform_scope, tenant_scope
@@ -52,4 +53,4 @@ def _prepare_a_request_for_each_root() -> None:
         hplms = [version.hplm for version in newest if version.hplm is not None]
     for hplm in hplms:
         with tenant_scope(hplm.tenant), suppress(HmiError):  # it may have no default version
-            prepare_request(tenant=hplm.tenant, reference=hplm.name, inputs=["Is it warm?"])
+            prepare_request(InferCall(model=hplm.name, inputs=["Is it warm?"]), tenant=hplm.tenant)

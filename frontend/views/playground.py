@@ -18,6 +18,7 @@ from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
 from inference.api.infer import infer
 from inference.api.prepared_request import prepare_request
+from inference.api.validation import InferCall
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Split
@@ -141,11 +142,9 @@ def _send_one(request: TenantRequest, offer: CallableHplm, given: dict[str, str]
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     try:
         prepared = prepare_request(
+            InferCall(model=offer.reference, inputs=[input_], explain=True),
             tenant=tenant,
-            reference=offer.reference,
-            inputs=[input_],
             request_id=f"{get_contextvars()['request_id'][:60]}-{number}",
-            explain=True,
         )
         reply = infer(prepared)
     except HmiError as refusal:

@@ -50,14 +50,7 @@ class PlainCall:
         if call.miss_policy is not None or call.explain:
             return None
         with tenant_scope(key.tenant):
-            return prepare_request(
-                tenant=key.tenant,
-                reference=call.model,
-                inputs=call.inputs,
-                timeout_s=call.timeout_s,
-                request_id=request_id,
-                key=key,
-            )
+            return prepare_request(call, tenant=key.tenant, key=key, limits=limits, request_id=request_id)
 
 
 def plain(scope: dict[str, Any]) -> PlainCall | None:

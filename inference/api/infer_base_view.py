@@ -14,7 +14,7 @@ from inference.api.prepared_request import prepare_request
 from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
-from inference.api.validation import tenant_in
+from inference.api.validation import InferCall, tenant_in
 from tenants.accounts.authentication import CachedApiKeyAuthentication
 from tenants.accounts.models import Tenant
 from tenants.base.upload_concurrency import INFER_BODY_LIMIT
@@ -42,7 +42,10 @@ class InferAPIView(APIView):
             tell(request._request, limits_of(tenant, None).tokens)
         return tenant
 
-    def ask(self, request: Request, **asked: Any) -> dict[str, Any]:
-        """The answer to a ``prepare_request``, for whoever sent the request."""
-        prepared = prepare_request(**asked, request_id=self.request_id, key=key_of(request))
+    def ask(
+        self, request: Request, call: InferCall, *, tenant: Tenant, embed: bool = False
+    ) -> dict[str, Any]:
+        """The answer to the call, for whoever sent the request."""
+        key = key_of(request)
+        prepared = prepare_request(call, tenant=tenant, key=key, request_id=self.request_id, embed=embed)
         return infer(prepared, environ=request.META)

@@ -1,7 +1,6 @@
 """A tenant's infer request, once it is checked and its texts are token ids."""
 
 import uuid
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,14 +9,7 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import AdmissionRequest
 from inference.api.codecs import encode, text_codec, token_sequences
 from inference.api.rates.limits import Limits, limits_of
-from inference.api.validation import (
-    GivenInput,
-    check_inputs,
-    check_miss_policy,
-    check_reference,
-    check_timeout,
-    fit_inputs,
-)
+from inference.api.validation import InferCall, fit_inputs
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import MissPolicyName, ModelRef, TokenSequence
 from inference.queueing.replies import How
@@ -36,7 +28,8 @@ LONG_CHARACTERS: Final = 20_000
 class PreparedRequest:
     """A request that nothing speaks against but the engine's own load. ``key`` is the one it came with, if
     any; ``limits`` are those it counts against; ``sequences`` are what the engine gets, and ``encoded`` and
-    ``codec`` what its outputs are read with."""
+    ``codec`` what its outputs are read with. ``tokens``: of all sequences, with the special ones and those
+    that windows share."""
 
     request_id: str
     tenant: Tenant
@@ -45,15 +38,11 @@ class PreparedRequest:
     codec: TextCodec
     encoded: tuple[EncodedInput, ...]
     sequences: tuple[TokenSequence, ...]
+    tokens: int
     admission: AdmissionRequest
     limits: Limits
     miss_policy: MissPolicyName | None
     explain: bool
-
-    @property
-    def tokens(self) -> int:
-        """Of all inputs, with the special ones and those that windows share."""
-        return sum(map(len, self.sequences))
 
     @property
     def how(self) -> How:
@@ -75,48 +64,45 @@ class PreparedRequest:
 
 
 def prepare_request(
+    call: InferCall,
     *,
     tenant: Tenant,
-    reference: str,
-    inputs: Sequence[str | Mapping[str, str] | GivenInput],
-    timeout_s: float | None = None,
-    request_id: str | None = None,
-    miss_policy: str | None = None,
-    explain: bool = False,
-    embed: bool = False,
     key: ApiKey | None = None,
+    limits: Limits | None = None,
+    request_id: str | None = None,
+    embed: bool = False,
 ) -> PreparedRequest:
-    """Check and tokenise what `tenant`'s model `reference` is to say about each of `inputs`.
+    """Resolve the model of the call for `tenant`, and tokenise its inputs.
 
-    An input is a text, or `{"text", "text_pair"}` or `{"question", "context"}` for a model that takes two.
-    The caller has checked that whoever asks may act for the tenant, and may choose `miss_policy` if it is
-    given. With `explain` each result says how each token was made; with `embed` it is the text's `embedding`,
-    whatever the model's task is. Raises HmiError: bad input, `not_found`, `model_not_ready`,
-    `quota_exceeded`; and CacheMiss within ``cached_only`` where something is not cached or the texts are
-    long.
+    The caller has checked that whoever asks may act for the tenant, and may choose a miss policy if the call
+    has one. `limits` are those of tenant and key, where they are known. With `embed` each result is the
+    text's `embedding`, whatever the model's task is. Raises HmiError: inputs that are not those of the model,
+    `not_found`, `model_not_ready`, `quota_exceeded`; and CacheMiss within ``cached_only`` where something is
+    not cached or the texts are long.
     """
-    request_id = request_id or uuid.uuid4().hex
-    reference, seconds = check_reference(reference), check_timeout(timeout_s)
-    given, policy = check_inputs(inputs), check_miss_policy(miss_policy)
-    resolved = resolve_model_cached(tenant, reference)
-    texts = fit_inputs(given, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
+    resolved = resolve_model_cached(tenant, call.model)
+    texts = fit_inputs(call.inputs, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
     quota_check_requests(tenant=tenant)
     if sum(map(_characters, texts)) > LONG_CHARACTERS:
         require_thread("long texts")
     codec = text_codec(root=resolved.root_digest, version=resolved.digest, embed=embed)
     encoded = encode(codec, texts)
+    sequences = token_sequences(encoded, task=codec.task)
     prepared = PreparedRequest(
-        request_id,
+        request_id or uuid.uuid4().hex,
         tenant,
         key,
         ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest),
         codec,
         encoded,
-        token_sequences(encoded, task=codec.task),
-        AdmissionRequest(resolved.tenant_slug, resolved.root_digest, resolved.root, seconds, tenant.weight),
-        limits_of(tenant, key),
-        policy,
-        explain,
+        sequences,
+        sum(map(len, sequences)),
+        AdmissionRequest(
+            resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
+        ),
+        limits or limits_of(tenant, key),
+        call.miss_policy,
+        call.explain,
     )
     bind_contextvars(**prepared.log_fields)
     return prepared

@@ -3,9 +3,12 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import Any, Final
 
+import msgspec
 from django.conf import settings
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from inference.api.admission import check_input_count, check_input_size
 from inference.queueing.messages import MISS_POLICIES, MissPolicyName
@@ -15,7 +18,6 @@ from inference.text.token_levels import QUESTION, TEXTS
 from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
 
-FIELDS = ("model", "inputs", "timeout_s", "miss_policy", "explain")
 MAX_REFERENCE_LENGTH = 256
 REQUEST_ID_HEADER = "X-Request-Id"
 REQUEST_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -23,27 +25,47 @@ FORMS = 'a string, {"text": …, "text_pair": …} or {"question": …, "context
 EXAMPLES = "tenant/model, tenant/model@alias or tenant/model:3"
 
 
-@dataclass(frozen=True, slots=True)
-class GivenInput:
-    """A well-formed input: its texts by the names they were given under, none of them empty."""
+class InferCall(Struct, frozen=True, kw_only=True):
+    """A valid infer request: the fields of the JSON body. Its constructor checks the values, and raises
+    HmiError; ``parse_call`` checks the types, too.
 
-    texts: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class InferCall:
-    """A well-formed request: a model reference, inputs that are not empty, seconds to wait at most, a miss
-    policy where the request names one, and whether it asks how each token was made."""
+    inputs: each a text or an object of texts; once checked, each is a dict of its texts by name, none empty.
+    miss_policy: None for the deployment's own. explain: each result says how each token was made.
+    """
 
     model: str
-    inputs: tuple[GivenInput, ...]
-    timeout_s: float
+    inputs: Sequence[Any]
+    timeout_s: int | float | None = None
     miss_policy: MissPolicyName | None = None
     explain: bool = False
 
+    def __post_init__(self) -> None:
+        force_setattr(self, "model", _check_reference(self.model))
+        force_setattr(self, "inputs", check_inputs(self.inputs))
+        if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
+            raise invalid("timeout_s", WRONG_TYPE["timeout_s"])
+
+    @property
+    def seconds(self) -> float:
+        """How long the client waits: at most HMI_INFER_DEADLINE_S, which is also the default."""
+        longest = float(settings.HMI_INFER_DEADLINE_S)
+        return longest if self.timeout_s is None else float(min(self.timeout_s, longest))
+
+
+FIELDS: Final = InferCall.__struct_fields__
+WRONG_TYPE: Final = {
+    "model": f"The model must be a string such as {EXAMPLES}.",
+    "inputs": f"The inputs must be a list; each is {FORMS}.",
+    "timeout_s": "The timeout must be a number of seconds above 0.",
+    "miss_policy": f"The miss policy must be one of {', '.join(MISS_POLICIES)}.",
+    "explain": "This is true or false.",
+}
+"""By field: what its type is."""
+
 
 def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
-    """Check the JSON value `body`; `timeout_header` counts when the body names no `timeout_s`."""
+    """The request that the JSON value `body` is; `timeout_header` counts when the body names no `timeout_s`.
+    Raises HmiError."""
     if not isinstance(body, Mapping):
         raise invalid(None, 'The body must be a JSON object: {"model": "...", "inputs": ["..."]}.')
     for name in body:
@@ -52,20 +74,21 @@ def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
     for name in ("model", "inputs"):
         if name not in body:
             raise HmiError(ErrorCode.MISSING_FIELD, f"The field {name!r} is missing.", param=name)
-    timeout = body.get("timeout_s")
-    return InferCall(
-        model=check_reference(body["model"]),
-        inputs=check_inputs(body["inputs"]),
-        timeout_s=check_timeout(_number(timeout_header) if timeout is None else timeout),
-        miss_policy=check_miss_policy(body.get("miss_policy")),
-        explain=check_explain(body.get("explain", False)),
-    )
+    if timeout_header is not None and body.get("timeout_s") is None:
+        body = {**body, "timeout_s": _number(timeout_header)}
+    try:
+        return msgspec.convert(body, InferCall)
+    except msgspec.ValidationError as error:
+        name = str(error).rpartition("$.")[2].rstrip("`")
+    except UnicodeEncodeError as error:  # half a surrogate pair in the place of something else
+        name = next(name for name, value in body.items() if value == error.object)
+    raise invalid(name, WRONG_TYPE[name])
 
 
-def check_reference(value: object) -> str:
+def _check_reference(value: str) -> str:
     """A model reference is a short printable string; whether it names anything is decided later."""
-    if not isinstance(value, str) or not value.strip():
-        raise invalid("model", f"The model must be a string such as {EXAMPLES}.")
+    if not value.strip():
+        raise invalid("model", WRONG_TYPE["model"])
     if len(value) > MAX_REFERENCE_LENGTH or not value.isprintable():
         raise invalid("model", f"The model is not a reference such as {EXAMPLES}.")
     return value.strip()
@@ -83,81 +106,49 @@ def tenant_in(reference: str) -> str | None:
     return tenant if slash else None
 
 
-def check_timeout(value: object) -> float:
-    """Seconds the client waits: above 0, at most HMI_INFER_DEADLINE_S, which is also the default."""
-    longest = float(settings.HMI_INFER_DEADLINE_S)
-    if value is None:
-        return longest
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise invalid("timeout_s", "The timeout must be a number of seconds above 0.")
-    return float(min(value, longest))
-
-
-def check_miss_policy(value: object) -> MissPolicyName | None:
-    """One of the policies, or None for the deployment's own."""
-    if value is None:
-        return None
-    for policy in MISS_POLICIES:
-        if value == policy:
-            return policy
-    raise invalid("miss_policy", f"The miss policy must be one of {', '.join(MISS_POLICIES)}.")
-
-
-def check_explain(value: object) -> bool:
-    """True or false."""
-    if isinstance(value, bool):
-        return value
-    raise invalid("explain", "This is true or false.")
-
-
-def _number(header: str | None) -> float | None:
-    if header is None:
-        return None
+def _number(header: str) -> float:
     try:
         return float(header)
     except ValueError:
         raise invalid("timeout_s", "The timeout header must be a number of seconds above 0.") from None
 
 
-def check_inputs(value: object) -> tuple[GivenInput, ...]:
-    """A list of 1 to HMI_MAX_INPUTS inputs, each with something in it and encodable as UTF-8."""
-    if not isinstance(value, list | tuple):
-        raise invalid("inputs", f"The inputs must be a list; each is {FORMS}.")
+def check_inputs(value: Sequence[Any]) -> tuple[dict[str, str], ...]:
+    """A list of 1 to HMI_MAX_INPUTS inputs as their texts by name, each with something in it and encodable as
+    UTF-8."""
     if not value:
         raise invalid("inputs", "The inputs must hold at least one text.")
     check_input_count(len(value))
     return tuple(_check_input(index, one) for index, one in enumerate(value))
 
 
-def fit_inputs(given: Sequence[GivenInput], *, task: str, pairs: bool) -> tuple[InferInput, ...]:
+def fit_inputs(given: Sequence[Mapping[str, str]], *, task: str, pairs: bool) -> tuple[InferInput, ...]:
     """The inputs as the tokenizer reads them, each with exactly the texts that the model was trained on."""
     of_task = TEXTS if pairs else TEXTS[:1]
     wanted = QUESTION if task == QUESTION_ANSWERING else of_task
     return tuple(_fit(index, one, wanted) for index, one in enumerate(given))
 
 
-def _fit(index: int, given: GivenInput, wanted: tuple[str, ...]) -> InferInput:
-    for name in given.texts:
+def _fit(index: int, given: Mapping[str, str], wanted: tuple[str, ...]) -> InferInput:
+    for name in given:
         if name not in wanted:
             message = f"Input {index} has {name!r}; this model takes {_all_of(wanted)}."
             raise invalid(f"inputs[{index}].{name}", message, index=index)
     for name in wanted:
-        if name not in given.texts:
+        if name not in given:
             message = f"Input {index} has no {name!r}; this model takes {_all_of(wanted)}."
             raise refusal(ErrorCode.MISSING_FIELD, f"inputs[{index}].{name}", message, index=index)
-    return InferInput(*(given.texts[name] for name in wanted))
+    return InferInput(*(given[name] for name in wanted))
 
 
 def _all_of(wanted: tuple[str, ...]) -> str:
     return " and ".join(map(repr, wanted))
 
 
-def _check_input(index: int, value: object) -> GivenInput:
+def _check_input(index: int, value: object) -> dict[str, str]:
     where = f"inputs[{index}]"
-    if isinstance(value, GivenInput):
-        return value
     if isinstance(value, str):
-        return GivenInput({TEXTS[0]: _check_text(index, where, value)})
+        return {TEXTS[0]: _check_text(index, where, value)}
     if not isinstance(value, Mapping):
         raise invalid(where, f"Input {index} is neither {FORMS}.", index=index)
     names = QUESTION if QUESTION[0] in value or QUESTION[1] in value else TEXTS
@@ -168,9 +159,7 @@ def _check_input(index: int, value: object) -> GivenInput:
             raise invalid(where, message, index=index)
     if TEXTS[0] not in value and names is TEXTS:
         raise refusal(ErrorCode.MISSING_FIELD, f"{where}.text", f"Input {index} has no 'text'.", index=index)
-    return GivenInput(
-        {name: _check_text(index, f"{where}.{name}", value[name]) for name in names if name in value}
-    )
+    return {name: _check_text(index, f"{where}.{name}", value[name]) for name in names if name in value}
 
 
 def _check_text(index: int, where: str, text: object) -> str:

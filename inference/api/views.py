@@ -61,17 +61,9 @@ class InferView(InferAPIView):
         tenant = self.enter_tenant_of(request, call.model)
 
         def ask() -> dict[str, Any]:
-            return self.ask(
-                request,
-                tenant=tenant,
-                reference=call.model,
-                inputs=call.inputs,
-                timeout_s=call.timeout_s,
-                miss_policy=call.miss_policy,
-                explain=call.explain,
-            )
+            return self.ask(request, call, tenant=tenant)
 
-        answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.timeout_s)
+        answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.seconds)
         return Response(answer, headers=answer_headers(answer))
 
 

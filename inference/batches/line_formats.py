@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from inference.api.errors import rendered
-from inference.api.validation import check_inputs, fit_inputs, invalid
+from inference.api.validation import InferCall, check_inputs, fit_inputs, invalid, parse_call
 from inference.batches.inference_client import InputResult
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from inference.batches.models import INFER
@@ -26,8 +26,8 @@ class Endpoint(Protocol):
 
     embeds: bool
 
-    def parse_body(self, body: Mapping[str, Any]) -> tuple[object, object]:
-        """Return the inputs of a request body, and options for ``response_body``. Raises HmiError."""
+    def parse_body(self, body: Mapping[str, Any]) -> tuple[InferCall, object]:
+        """Return the call that a request body is, and options for ``response_body``. Raises HmiError."""
         ...
 
     def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
@@ -40,10 +40,10 @@ class InferEndpoint:
 
     embeds = False
 
-    def parse_body(self, body: Mapping[str, Any]) -> tuple[object, object]:
+    def parse_body(self, body: Mapping[str, Any]) -> tuple[InferCall, object]:
         for name in body.keys() - {"model", "inputs"}:
             raise invalid(None, f"The body of a request has the fields model and inputs, not {name[:64]!r}.")
-        return body.get("inputs"), None
+        return parse_call({"model": body.get("model"), "inputs": body.get("inputs")}), None
 
     def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
         return {"model": model, "results": list(results)}
@@ -69,9 +69,9 @@ class InputSchema:
     task: str
     pairs: bool
 
-    def validate(self, inputs: object) -> tuple[InferInput, ...]:
+    def fit(self, inputs: Sequence[Mapping[str, str]]) -> tuple[InferInput, ...]:
         """Return the inputs. Raises HmiError for the first that the model does not accept."""
-        return fit_inputs(check_inputs(inputs), task=self.task, pairs=self.pairs)
+        return fit_inputs(inputs, task=self.task, pairs=self.pairs)
 
 
 class LineFormat(Protocol):
@@ -98,7 +98,7 @@ class InputLineFormat:
             value = parse_json_line(line)
             if isinstance(value, dict) and "id" in value:
                 parsed = replace(parsed, custom_id=_check_id(value.pop("id"), "id"))
-            return replace(parsed, inputs=self._schema.validate([value]))
+            return replace(parsed, inputs=self._schema.fit(check_inputs([value])))
         except HmiError as error:
             return replace(parsed, error=_without_index(error))
 
@@ -134,8 +134,8 @@ class RequestLineFormat:
             body = _request_body(request)
             if body.get("model") != self._model:
                 raise invalid("model", f"All requests of a batch are for one model, here {self._model}.")
-            inputs, options = self._endpoint.parse_body(body)
-            return replace(parsed, inputs=self._schema.validate(inputs), options=options)
+            call, options = self._endpoint.parse_body(body)
+            return replace(parsed, inputs=self._schema.fit(call.inputs), options=options)
         except HmiError as error:
             return replace(parsed, error=error)
 

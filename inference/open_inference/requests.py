@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from inference.api.admission import check_input_count
-from inference.api.validation import check_miss_policy, invalid, refusal
+from inference.api.validation import invalid, refusal
 from inference.open_inference.parsers import Body
 from inference.open_inference.signatures import Signature
 from inference.open_inference.tensors import decode_texts, tensor_error
@@ -29,7 +29,7 @@ INPUT_PARAMETERS: Final = (BINARY_SIZE, "content_type")
 
 @dataclass(frozen=True, slots=True)
 class OipRequest:
-    """A valid infer request.
+    """A well-formed infer request; its values are checked by `parse_call`.
 
     ``inputs`` are those of the infer API. ``outputs`` says of each requested output whether it is binary; if
     it is empty, all outputs are requested, binary if ``binary_default``. ``id`` is the client's.
@@ -39,7 +39,7 @@ class OipRequest:
     outputs: Mapping[str, bool] = field(default_factory=dict)
     binary_default: bool = False
     timeout_s: float | None = None
-    miss_policy: str | None = None
+    miss_policy: object = None
     id: str | None = None
 
 
@@ -60,7 +60,7 @@ def parse_request(body: Body, signature: Signature, *, model: str = "") -> OipRe
         outputs=_requested_outputs(request, signature, binary_default),
         binary_default=binary_default,
         timeout_s=_seconds(parameters.get("timeout")),
-        miss_policy=check_miss_policy(parameters.get("miss_policy")),
+        miss_policy=parameters.get("miss_policy"),
         id=_id(request.get("id")),
     )
 

@@ -17,7 +17,7 @@ from inference.api.answer_headers import IN_THE_SCHEMA
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.client import gateway, reaching_the_queue
 from inference.api.infer_base_view import InferAPIView
-from inference.api.validation import tenant_in
+from inference.api.validation import parse_call, tenant_in
 from inference.open_inference.parsers import JSON_LENGTH, Body, OipBodyParser
 from inference.open_inference.requests import parse_request
 from inference.open_inference.responses import BINARY_TYPE, JSON_TYPE, oip_response
@@ -155,15 +155,16 @@ class ModelInferView(InferAPIView):
         found = resolve_model_cached(tenant, reference)
         signature = signature_of(found.task, pairs=found.pairs)
         parsed = parse_request(body, signature, model=model)
-        require_choice_of_policy(request, parsed.miss_policy)
-        answer = self.ask(
-            request,
-            tenant=tenant,
-            reference=reference,
-            inputs=parsed.inputs,
-            timeout_s=parsed.timeout_s,
-            miss_policy=parsed.miss_policy,
+        call = parse_call(
+            {
+                "model": reference,
+                "inputs": parsed.inputs,
+                "timeout_s": parsed.timeout_s,
+                "miss_policy": parsed.miss_policy,
+            }
         )
+        require_choice_of_policy(request, call.miss_policy)
+        answer = self.ask(request, call, tenant=tenant)
         return oip_response(answer, parsed, signature)
 
 

@@ -15,7 +15,7 @@ from rest_framework.response import Response
 
 from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
 from inference.api.infer_base_view import InferAPIView
-from inference.api.validation import check_inputs, check_reference, invalid
+from inference.api.validation import InferCall, invalid, parse_call
 from inference.openai.errors import PermissiveNegotiation, error_responses
 from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
@@ -67,8 +67,7 @@ class EmbeddingOptions:
 class EmbeddingsRequest:
     """A validated request for embeddings."""
 
-    model: str
-    texts: tuple[str, ...]
+    call: InferCall
     options: EmbeddingOptions
 
 
@@ -89,8 +88,8 @@ class EmbeddingsView(InferAPIView):
     def post(self, request: Request) -> Response:
         """Turn texts into vectors."""
         body = parse_embeddings_request(request.data)
-        tenant = self.enter_tenant_of(request, body.model)
-        answer = self.ask(request, tenant=tenant, reference=body.model, inputs=body.texts, embed=True)
+        tenant = self.enter_tenant_of(request, body.call.model)
+        answer = self.ask(request, body.call, tenant=tenant, embed=True)
         model, tokens = answer["model"], answer["usage"]["tokens"]
         vectors = _embeddings_json(answer["results"], f"{model['name']}:{model['version']}", body.options)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
@@ -102,9 +101,9 @@ class EmbeddingsEndpoint:
 
     embeds = True
 
-    def parse_body(self, body: Mapping[str, Any]) -> tuple[object, object]:
+    def parse_body(self, body: Mapping[str, Any]) -> tuple[InferCall, object]:
         request = parse_embeddings_request(body)
-        return list(request.texts), request.options
+        return request.call, request.options
 
     def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
         return _embeddings_json(results, model, options)
@@ -128,10 +127,10 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
     if dimensions is not None and (type(dimensions) is not int or dimensions < 1):
         raise invalid("dimensions", "This is a whole number above 0.")
     options = EmbeddingOptions(encoding or FLOAT, dimensions)
-    return EmbeddingsRequest(check_reference(body["model"]), _texts(body["input"]), options)
+    return EmbeddingsRequest(_call(body["model"], body["input"]), options)
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def _call(model: object, value: object) -> InferCall:
     texts = value if isinstance(value, list) else [value]
     if texts and all(isinstance(part, int | list) and not isinstance(part, bool) for part in texts):
         raise invalid("input", "Send texts: tokens of another tokenizer mean nothing to this model.")
@@ -139,7 +138,7 @@ def _texts(value: object) -> tuple[str, ...]:
         if not isinstance(text, str):
             raise invalid(f"input[{index}]", f"Input {index} is not a string.")
     try:
-        return tuple(one.texts["text"] for one in check_inputs(texts))
+        return parse_call({"model": model, "inputs": texts})
     except HmiError as error:
         error.param = error.param and error.param.replace("inputs", "input", 1)
         raise

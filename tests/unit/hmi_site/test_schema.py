@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from django.core.management import call_command
 
 from inference.api.answer_headers import SAID
+from inference.api.validation import InferCall
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +34,29 @@ def test_all_errors_have_the_same_shape(schema: dict[str, Any]) -> None:
     assert {"type", "code", "message", "param"} == set(error["required"])
     for status, response in schema["paths"]["/api/v1/models"]["post"]["responses"].items():
         assert status == "201" or response["$ref"] == f"#/components/responses/Error{status}"
+
+
+def test_an_infer_request_is_described_as_it_is_validated(schema: dict[str, Any]) -> None:
+    described = schema["components"]["schemas"]["InferRequest"]
+    (validated,) = msgspec.json.schema(InferCall)["$defs"].values()
+    assert list(described["properties"]) == list(validated["properties"])
+    assert set(described["required"]) == set(validated["required"])
+    for name, field in described["properties"].items():
+        own = validated["properties"][name]
+        assert _types_and_values(field, schema) == _types_and_values(own, schema), name
+        assert field.get("default") == own.get("default"), name
+
+
+def _types_and_values(field: dict[str, Any], schema: dict[str, Any]) -> tuple[set[str], list[str]]:
+    """The types of a field but null, which stands for its default, and the values it may have."""
+    types: set[str] = set()
+    values: list[str] = []
+    for kind in field.get("anyOf") or field.get("allOf") or [field]:
+        if "$ref" in kind:
+            kind = schema["components"]["schemas"][kind["$ref"].rpartition("/")[2]]
+        types.add(kind.get("type", "string"))  # msgspec leaves that of texts out where it names all of them
+        values += kind.get("enum", [])
+    return types - ({"null", "integer"} if "number" in types else {"null"}), sorted(values)
 
 
 def test_request_bodies_refuse_unknown_fields(schema: dict[str, Any]) -> None:

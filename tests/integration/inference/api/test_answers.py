@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 
 from inference.api.infer import infer
 from inference.api.prepared_request import prepare_request
+from inference.api.validation import InferCall
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.reference import predict_reference
@@ -153,7 +154,7 @@ def test_a_session_without_the_page_s_token_is_refused(served: Served, viewer: U
 
 
 def test_the_python_function_answers_the_same(ask: Ask, served: Served) -> None:
-    direct = infer(prepare_request(tenant=served.world.tenant, reference="mood", inputs=TEXTS))
+    direct = infer(prepare_request(InferCall(model="mood", inputs=TEXTS), tenant=served.world.tenant))
     assert direct["results"] == ask("mood", TEXTS).json()["results"]
 
 
@@ -164,7 +165,7 @@ def test_many_threads_get_each_their_own_answer(served: Served, db: None, settin
 
     def one(text: str) -> None:
         try:
-            asked = prepare_request(tenant=served.world.tenant, reference="mood", inputs=[text])
+            asked = prepare_request(InferCall(model="mood", inputs=[text]), tenant=served.world.tenant)
             got[text] = infer(asked)["results"][0]
         finally:
             connection.close()
