@@ -18,7 +18,7 @@ from hmi_site.http.slow_clients import SlowClientMonitor
 from hmi_site.http.wsgi_threads import ThreadedWsgiApp
 from hmi_site.ready_file import mark_ready
 from hmi_site.warm_up import warm_up
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from inference.api.submitter import close_submitter
 from inference.garbage_collector import freeze_loaded_objects
 from tenants.base.background_tasks import background_tasks

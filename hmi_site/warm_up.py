@@ -7,7 +7,7 @@ from threading import Thread
 from django.db import DatabaseError
 from redis.exceptions import RedisError
 
-from inference.api.client import gateway
+from inference.api.admission import gateway
 from inference.api.prepared_request import prepare_request
 from inference.api.submitter import submitter
 from inference.api.validation import InferCall

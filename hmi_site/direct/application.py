@@ -13,13 +13,12 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from hmi_site.direct.answers import DirectAnswer
-from hmi_site.direct.plain import PlainCall, plain
+from hmi_site.direct.asgi_messages import DirectAnswer, PlainCall, plain
 from hmi_site.http.errors import internal_error
 from hmi_site.http.request_body import BODY, DISCONNECT, receive_body
 from inference.api.infer import conclude, is_free
 from inference.api.prepared_request import PreparedRequest
-from inference.api.rates.local_buckets import Limit
+from inference.api.rates.limits import Limit
 from inference.api.rates.spending import local_buckets, refund, spend
 from inference.api.submitter import Submission, submitter
 from inference.queueing.log_fields import reply_fields

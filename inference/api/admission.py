@@ -1,20 +1,32 @@
-"""May a request come in? Whether it can ever fit, and how long it would have to wait, before it is queued."""
+"""Whether a request may come in: how serving stands as this process sees it, and how long the request would
+have to wait."""
 
+import atexit
+import logging
 import math
+import os
+import threading
+import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from django.conf import settings
+from redis.exceptions import RedisError
 
 from inference.number_format import format_seconds
-from inference.queueing.status import WorkerStatus
+from inference.queueing.replies import InferClient
+from inference.queueing.status import WorkerStatus, roots_served_lately, workers_alive
 from inference.queueing.transport import QueueFull
 from tenants.base.errors import ErrorCode, HmiError
+
+log = logging.getLogger(__name__)
 
 RETRY_SOONEST_S, RETRY_LATEST_S = 1, 60
 RETRY_NO_WORKER_S = 5
 RETRY_LOADING_S = 2
+SEEN_FOR_S = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,32 +49,6 @@ class ServingState:
     workers: Sequence[WorkerStatus]
     outstanding: Mapping[str, Mapping[str, int]]
     served_lately: Collection[str] = ()
-
-
-def check_body_size(size: int, *, limit: int | None = None) -> None:
-    """Raises ``body_too_large`` beyond the limit, which is HMI_MAX_BODY_BYTES by default."""
-    limit = int(settings.HMI_MAX_BODY_BYTES) if limit is None else limit
-    if size > limit:
-        message = f"The body is larger than {limit:,} bytes."
-        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})
-
-
-def check_input_count(given: int) -> None:
-    """Raises ``too_many_inputs`` beyond HMI_MAX_INPUTS."""
-    limit: int = settings.HMI_MAX_INPUTS
-    if given > limit:
-        message = f"{given} inputs were given; at most {limit} are allowed in one request."
-        details = {"given": given, "max": limit}
-        raise HmiError(ErrorCode.TOO_MANY_INPUTS, message, param="inputs", details=details)
-
-
-def check_input_size(size: int, *, index: int, where: str) -> None:
-    """Raises ``body_too_large`` for one text of more than HMI_MAX_INPUT_BYTES."""
-    limit: int = settings.HMI_MAX_INPUT_BYTES
-    if size > limit:
-        message = f"Input {index} has {size:,} bytes; at most {limit:,} are allowed."
-        details = {"index": index, "max_bytes": limit}
-        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, param=where, details=details)
 
 
 def admit(asking: AdmissionRequest, standing: ServingState) -> None:
@@ -159,3 +145,74 @@ def _counts(tenant: str, outstanding: Mapping[str, int]) -> dict[str, int]:
 
 def _within_bounds(seconds: float) -> int:
     return min(RETRY_LATEST_S, max(RETRY_SOONEST_S, math.ceil(seconds)))
+
+
+class Gateway:
+    """An `InferClient` and what it last saw of the queue, shared by all threads of a process."""
+
+    def __init__(self) -> None:
+        self.client = InferClient(settings.REDIS_URL, capacity=settings.HMI_INFER_CAPACITY)
+        self._standing = ServingState((), {})
+        self._looked_at = float("-inf")
+
+    @property
+    def standing(self) -> ServingState:
+        """How serving stood a moment ago. Raises RedisError."""
+        self.look_if_stale()
+        return self._standing
+
+    def look_if_stale(self) -> None:
+        """Look, unless that was a moment ago. Raises RedisError."""
+        if time.monotonic() - self._looked_at > SEEN_FOR_S:
+            self.look()
+
+    def look(self) -> None:
+        """See how serving stands now. Raises RedisError."""
+        redis = self.client.redis
+        self._standing = ServingState(
+            workers_alive(redis), self.client.queue.outstanding(), roots_served_lately(redis)
+        )
+        self._looked_at = time.monotonic()
+
+
+@contextmanager
+def reaching_the_queue() -> Iterator[None]:
+    """A queue that does not answer is the client's `worker_unavailable`."""
+    try:
+        yield
+    except RedisError as error:
+        log.error("The infer queue cannot be reached: %s", error)
+        raise HmiError(
+            ErrorCode.WORKER_UNAVAILABLE,
+            "The infer queue cannot be reached.",
+            details={"reason": "queue"},
+            retry_after=RETRY_NO_WORKER_S,
+        ) from error
+
+
+_lock = threading.Lock()
+_gateway: Gateway | None = None
+_made_by = 0
+
+
+def gateway() -> Gateway:
+    """The gateway, made on first use: its reading thread would not survive the fork of a web server."""
+    global _gateway, _made_by
+    with _lock:
+        if _gateway is None or _made_by != os.getpid():
+            _gateway, _made_by = Gateway(), os.getpid()
+        return _gateway
+
+
+@atexit.register
+def close_gateway() -> None:
+    """Stop reading replies and remove the reply stream; the next use makes a new gateway."""
+    global _gateway
+    with _lock:
+        mine, _gateway = _gateway if _made_by == os.getpid() else None, None
+    if mine is not None:
+        try:
+            mine.client.close()
+        except RedisError:
+            # The server went first; the stream expires by itself.
+            return

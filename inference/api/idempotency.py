@@ -8,7 +8,7 @@ from typing import Any
 
 from redis.exceptions import RedisError
 
-from inference.api.client import gateway, reaching_the_queue
+from inference.api.admission import gateway, reaching_the_queue
 from inference.queueing.kept_answers import InFlight, KeptAnswers, OtherBody, Turn
 from tenants.accounts.api.idempotency import key_in_use, key_reused
 

@@ -1,26 +1,50 @@
-"""One infer request, from what is prepared to the answer; the REST views and the pages all call this."""
+"""One infer request, from what is prepared to the answer and its headers; the REST views and the pages all
+call this."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
+import numpy as np
 from django.db import InterfaceError, OperationalError
+from drf_spectacular.utils import OpenApiParameter
+from msgspec.structs import asdict
 from structlog.contextvars import bind_contextvars
 
-from inference.api.answers import answer_of, failure_of
-from inference.api.client import gateway, reaching_the_queue
+from inference.api.admission import gateway, reaching_the_queue
 from inference.api.prepared_request import PreparedRequest
 from inference.api.rates.spending import refund, spend
 from inference.api.submitter import ON_HANG_UP, submitter
-from inference.number_format import format_seconds
+from inference.number_format import format_number, format_seconds
 from inference.queueing.log_fields import reply_fields
-from inference.queueing.messages import InferReply
+from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
+from inference.text.codec import Outputs, TextCodec
+from inference.text.encodings import EncodedInput
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
 from tenants.usage.services.usage import usage_record
 
 log = logging.getLogger(__name__)
+
+NOT_READY_RETRY_S: Final = 2
+_KNOWN_CODES: Final = frozenset(code.value for code in ErrorCode)
+MODEL: Final = "x-hmi-model"
+DIGEST: Final = "x-hmi-digest"
+HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
+TIMES: Final = "Server-Timing"
+
+SAID: Final = {
+    MODEL: "The version that answered: `tenant/model:version`.",
+    DIGEST: "Its digest.",
+    HIT_RATIO: "Of the fragments that were looked up, the share that the tables had whole; left out where"
+    " there were none.",
+    TIMES: "What took how many milliseconds, as `timings_ms` has it: `queue;dur=9.4, retrieval;dur=1.4`.",
+}
+IN_THE_SCHEMA: Final = [
+    OpenApiParameter(name, location=OpenApiParameter.HEADER, description=said, response=[200])
+    for name, said in SAID.items()
+]
 
 
 def infer(prepared: PreparedRequest, *, environ: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -93,3 +117,84 @@ def _count(prepared: PreparedRequest, reply: InferReply | None, *, failed: bool 
         log.error(
             "A request of %s for %s was not counted: %s", prepared.model.tenant, prepared.model.hplm, error
         )
+
+
+def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
+    """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
+    numbers make no prediction."""
+    model = reply.model
+    return {
+        "id": prepared.request_id,
+        "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
+        "results": results_of(prepared.codec, prepared.encoded, reply),
+        "usage": {
+            "inputs": len(prepared.encoded),
+            "tokens": prepared.tokens,
+            "truncated": sum(each.truncated for each in prepared.encoded),
+        },
+        "plot": {**asdict(reply.plot), "hit_ratio": hit_ratio(reply.plot)},
+        "batch": asdict(reply.batch),
+        "timings_ms": asdict(reply.timings_ms),
+    }
+
+
+def results_of(codec: TextCodec, encoded: Sequence[EncodedInput], reply: InferReply) -> list[dict[str, Any]]:
+    """The result of each input. Raises HmiError(inference_failed) where the numbers make no prediction."""
+    try:
+        return codec.results(encoded, outputs_of(reply.outputs))
+    except Exception as error:
+        log.exception("The reply to %s cannot be read", reply.id)
+        message = "The model's numbers make no prediction."
+        raise HmiError(ErrorCode.INFERENCE_FAILED, message) from error
+
+
+def hit_ratio(counts: PlotCounts) -> float | None:
+    """The share of the fragments that the tables had whole; None where there were none to be looked up."""
+    fragments = counts.trigram + counts.bigram + counts.unigram + counts.computed
+    return round(counts.trigram / fragments, 4) if fragments else None
+
+
+def failure_of(reply: InferReply, *, asked: ModelRef, sequences: int) -> HmiError | None:
+    """Why the reply is no answer to so many sequences for the model `asked`; None when it is one."""
+    if not reply.ok:
+        return _error_of(reply, asked)
+    if reply.model != asked or len(reply.outputs) != sequences:
+        log.critical("Request %s for %s was answered by %s", reply.id, asked, reply.model)
+        message = "The answer did not come from the model that was asked for."
+        return HmiError(ErrorCode.INFERENCE_FAILED, message)
+    return None
+
+
+def _error_of(reply: InferReply, asked: ModelRef) -> HmiError:
+    if reply.error is None or reply.error.code not in _KNOWN_CODES:
+        return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not answer.")
+    code = ErrorCode(reply.error.code)
+    if code is ErrorCode.NOT_FOUND:
+        # It was there a moment ago, when it was resolved: the worker has yet to hear of it.
+        message = f"{asked.hplm}:{asked.version} is not served yet; try again in a moment."
+        return HmiError(ErrorCode.MODEL_NOT_READY, message, param="model", retry_after=NOT_READY_RETRY_S)
+    return HmiError(code, reply.error.message)
+
+
+def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
+    """What came of each sequence. Raises ValueError for what is no list of numbers."""
+    return [
+        Outputs(
+            np.frombuffer(output.values, "<f4"),
+            np.frombuffer(output.levels, np.uint8) if output.levels else None,
+        )
+        for output in received
+    ]
+
+
+def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
+    """Those of an answer of `infer`, also of one that was kept."""
+    model, ratio = answer["model"], answer["plot"].get("hit_ratio")
+    told = {
+        MODEL: f"{model['name']}:{model['version']}",
+        DIGEST: model["digest"],
+        TIMES: ", ".join(
+            f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
+        ),
+    }
+    return told if ratio is None else told | {HIT_RATIO: str(ratio)}

@@ -1,25 +1,40 @@
-"""A tenant's infer request, once it is checked and its texts are token ids."""
+"""A tenant's infer request, once its texts are token ids; and the codec of each model, which reads them."""
 
+import logging
+import math
 import uuid
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
+import numpy as np
+from django.conf import settings
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
-from inference.api.codecs import encode, text_codec, token_sequences
 from inference.api.rates.limits import Limits, limits_of
 from inference.api.validation import InferCall, fit_inputs
+from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields
 from inference.queueing.messages import MissPolicyName, ModelRef, TokenSequence
 from inference.queueing.replies import How
-from inference.text.codec import TextCodec
-from inference.text.encodings import EncodedInput, InferInput
+from inference.text.codec import OutputNames, TextCodec
+from inference.text.encodings import EncodedInput, InferInput, outputs_at
+from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.accounts.models import ApiKey, Tenant
-from tenants.base.ttl_cache import require_thread
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.ttl_cache import cached, require_thread
 from tenants.usage.services.quotas import quota_check_requests
+from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.resolution import resolve_model_cached
 
+Part = TypeVar("Part")
+
+log = logging.getLogger(__name__)
+
+KEPT_S: Final = math.inf
+"""Artifacts never change."""
 LONG_CHARACTERS: Final = 20_000
 """Tokenising more than this takes milliseconds, which an event loop has not."""
 
@@ -110,3 +125,52 @@ def prepare_request(
 
 def _characters(given: InferInput) -> int:
     return len(given.text) + len(given.text_pair or "")
+
+
+def text_codec(*, root: str, version: str, embed: bool) -> TextCodec:
+    """The codec of a model, by the digests of its root and its version. Raises HmiError(inference_failed)
+    where an artifact cannot be read, and CacheMiss within ``cached_only``."""
+    if embed:
+        return cached(f"codec:{root}", lambda: TextCodec(_tokenizer(root), None), KEPT_S)
+    return cached(f"codec:{root}:{version}", lambda: TextCodec(_tokenizer(root), _names(version)), KEPT_S)
+
+
+def _tokenizer(root: str) -> TextTokenizer:
+    return cached(f"tokenizer:{root}", lambda: _read(TextTokenizer.of_root, "root", root), KEPT_S)
+
+
+def _names(version: str) -> OutputNames:
+    return _read(OutputNames.load, "hplm", version)
+
+
+def _read(load: Callable[[Path], Part], kind: str, digest: str) -> Part:
+    try:
+        return load(ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path(kind, digest))
+    except HplmError as error:
+        raise HmiError(ErrorCode.INFERENCE_FAILED, error.message) from error
+
+
+def encode(codec: TextCodec, inputs: Sequence[InferInput]) -> tuple[EncodedInput, ...]:
+    """The inputs as token ids. Raises HmiError: what `TextCodec.encode` raises, or ``inference_failed`` for a
+    text that breaks the tokenizer."""
+    try:
+        return codec.encode(inputs)
+    except HplmError as error:
+        raise HmiError(ErrorCode(error.code), error.message, param="inputs") from error
+    except Exception as error:
+        log.exception("Inputs cannot be tokenised")
+        raise HmiError(ErrorCode.INFERENCE_FAILED, "The inputs cannot be tokenised.") from error
+
+
+def token_sequences(encoded: Iterable[EncodedInput], *, task: str) -> tuple[TokenSequence, ...]:
+    """One for each encoding of each input, in their order."""
+    return tuple(_sequence(encoding, task) for each in encoded for encoding in each.encodings)
+
+
+def _sequence(encoding: Encoding, task: str) -> TokenSequence:
+    asked = outputs_at(task, encoding)
+    return TokenSequence(
+        ids=encoding.ids.astype("<i4").tobytes(),
+        types=encoding.types.astype(np.uint8).tobytes() if encoding.types.any() else b"",
+        outputs_at=None if asked is None else asked.astype("<i4").tobytes(),
+    )

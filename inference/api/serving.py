@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from django.conf import settings
 
-from inference.api.client import gateway
+from inference.api.admission import gateway
 from inference.queueing.status import WorkerStatus, workers_alive
 from inference.queueing.worker_commands import DONE, TRACE, ask
 

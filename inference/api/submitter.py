@@ -13,8 +13,7 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from inference.api.admission import admit, no_room
-from inference.api.client import Gateway, gateway, reaching_the_queue
+from inference.api.admission import Gateway, admit, gateway, no_room, reaching_the_queue
 from inference.api.prepared_request import PreparedRequest
 from inference.api.validation import REQUEST_ID_HEADER
 from inference.queueing.messages import InferReply, InferRequest

@@ -10,7 +10,6 @@ from django.conf import settings
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from inference.api.admission import check_input_count, check_input_size
 from inference.queueing.messages import MISS_POLICIES, MissPolicyName
 from inference.text.encodings import InferInput
 from inference.text.tasks import QUESTION_ANSWERING
@@ -177,6 +176,32 @@ def _check_text(index: int, where: str, text: object) -> str:
         raise refusal(ErrorCode.INVALID_ENCODING, where, message, index=index, position=error.start) from None
     check_input_size(size, index=index, where=where)
     return text
+
+
+def check_body_size(size: int, *, limit: int | None = None) -> None:
+    """Raises ``body_too_large`` beyond the limit, which is HMI_MAX_BODY_BYTES by default."""
+    limit = int(settings.HMI_MAX_BODY_BYTES) if limit is None else limit
+    if size > limit:
+        message = f"The body is larger than {limit:,} bytes."
+        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, details={"max_bytes": limit})
+
+
+def check_input_count(given: int) -> None:
+    """Raises ``too_many_inputs`` beyond HMI_MAX_INPUTS."""
+    limit: int = settings.HMI_MAX_INPUTS
+    if given > limit:
+        message = f"{given} inputs were given; at most {limit} are allowed in one request."
+        details = {"given": given, "max": limit}
+        raise HmiError(ErrorCode.TOO_MANY_INPUTS, message, param="inputs", details=details)
+
+
+def check_input_size(size: int, *, index: int, where: str) -> None:
+    """Raises ``body_too_large`` for one text of more than HMI_MAX_INPUT_BYTES."""
+    limit: int = settings.HMI_MAX_INPUT_BYTES
+    if size > limit:
+        message = f"Input {index} has {size:,} bytes; at most {limit:,} are allowed."
+        details = {"index": index, "max_bytes": limit}
+        raise HmiError(ErrorCode.BODY_TOO_LARGE, message, param=where, details=details)
 
 
 def invalid(param: str | None, message: str, **details: int) -> HmiError:

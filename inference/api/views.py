@@ -8,10 +8,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.idempotency import answered_once
-from inference.api.infer import cancel
+from inference.api.infer import IN_THE_SCHEMA, answer_headers, cancel
 from inference.api.infer_base_view import InferAPIView
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, parse_call

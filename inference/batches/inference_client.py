@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from redis.exceptions import RedisError
 
-from inference.api.answers import failure_of, results_of
-from inference.api.codecs import encode, token_sequences
+from inference.api.infer import failure_of, results_of
+from inference.api.prepared_request import encode, token_sequences
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient, NoReply

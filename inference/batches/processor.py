@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from inference.api.codecs import text_codec
+from inference.api.prepared_request import text_codec
 from inference.batches.inference_client import BatchInferClient, InferenceResults
 from inference.batches.jsonl import (
     ERRORS,

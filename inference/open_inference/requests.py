@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from inference.api.admission import check_input_count
-from inference.api.validation import invalid, refusal
+from inference.api.validation import check_input_count, invalid, refusal
 from inference.open_inference.parsers import Body
 from inference.open_inference.signatures import Signature
 from inference.open_inference.tensors import decode_texts, tensor_error

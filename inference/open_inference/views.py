@@ -12,10 +12,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from inference.api.admission import serving_root
-from inference.api.answer_headers import IN_THE_SCHEMA
+from inference.api.admission import gateway, reaching_the_queue, serving_root
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
-from inference.api.client import gateway, reaching_the_queue
+from inference.api.infer import IN_THE_SCHEMA
 from inference.api.infer_base_view import InferAPIView
 from inference.api.validation import parse_call, tenant_in
 from inference.open_inference.parsers import JSON_LENGTH, Body, OipBodyParser

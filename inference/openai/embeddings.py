@@ -13,7 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.api.answer_headers import IN_THE_SCHEMA, answer_headers
+from inference.api.infer import IN_THE_SCHEMA, answer_headers
 from inference.api.infer_base_view import InferAPIView
 from inference.api.validation import InferCall, invalid, parse_call
 from inference.openai.errors import PermissiveNegotiation, error_responses

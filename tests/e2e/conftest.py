@@ -26,7 +26,7 @@ from pytest_django import Settings
 from pytest_django.live_server_helper import LiveServer
 
 from hmi_site.launcher.web_server import choose_port
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.accounts.models import User
 from tests.e2e.axe import axe_source
 from tests.e2e.browser import ARGUMENTS, chromium, patient

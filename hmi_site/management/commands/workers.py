@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError
 from redis.exceptions import RedisError
 
 from hmi_site.dashboard.serving import COMMANDS, worker_command
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from inference.api.serving import serving_now
 from tenants.base.errors import HmiError
 

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from django.http import HttpRequest, HttpResponse
 
-from inference.api.rates.limits import TOKENS
-from inference.api.rates.local_buckets import BucketState, Limit
+from inference.api.rates.limits import TOKENS, BucketState, Limit
 from inference.api.rates.spending import local_buckets
 from inference.number_format import format_number
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from django.conf import settings
 
-from inference.api.rates.local_buckets import Limit, LimitExceeded, LocalBuckets
+from inference.api.rates.limits import Limit, LimitExceeded, LocalBuckets
 from inference.queueing.token_buckets import connect_briefly
 from tenants.base.errors import ErrorCode, HmiError
 

@@ -7,8 +7,7 @@ from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
 
 from inference.api.rates.headers import tell
-from inference.api.rates.limits import MANAGE, REQUESTS, Limits, limits_of, person_limits
-from inference.api.rates.local_buckets import Limit
+from inference.api.rates.limits import MANAGE, REQUESTS, Limit, Limits, limits_of, person_limits
 from inference.api.rates.spending import spend
 from tenants.accounts.models import ApiKey, Tenant, User
 

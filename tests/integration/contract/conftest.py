@@ -13,7 +13,7 @@ from django.test import Client
 from pytest_django import Settings
 from redis import Redis
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, world_build

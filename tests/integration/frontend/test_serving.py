@@ -9,7 +9,7 @@ from django.urls import reverse
 from pytest_django import Settings
 from redis import Redis
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, TracedSpan, WorkerStatus
 from inference.queueing.transport import RequestQueue

@@ -6,7 +6,7 @@ import pytest
 from pytest_django import Settings
 from redis import Redis
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.world import World, world_build
 from tests.integration.fuzz.cases import TIMES, Entrance, check_all_tried, total, tried

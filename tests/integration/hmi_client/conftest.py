@@ -12,7 +12,7 @@ from pytest_django.live_server_helper import LiveServer
 
 from hmi_client import Client
 from hmi_client.cli import main
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.jobs.world import World, make_world

@@ -21,7 +21,7 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from demo.history import jobs_create
 from demo.populate import hplms_register, statistics_gather
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.datasets.models import Dataset

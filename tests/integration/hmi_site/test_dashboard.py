@@ -17,7 +17,7 @@ from redis import Redis
 from hmi_site.dashboard import disk
 from hmi_site.dashboard.navigation import GROUPS
 from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Levels, Recently, WorkerStatus
 from inference.queueing.worker_commands import DRAIN, REFRESH, RESUME, CommandListener

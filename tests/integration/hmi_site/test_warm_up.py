@@ -14,9 +14,9 @@ from tests.integration.world import make_world
 STARTED = """
 import hmi_site.asgi
 from django.db import connection
-from inference.api import client, submitter
+from inference.api import admission, submitter
 
-print(connection.connection is None, client._gateway._looked_at > 0, submitter._submitter is not None)
+print(connection.connection is None, admission._gateway._looked_at > 0, submitter._submitter is not None)
 hmi_site.asgi.end()
 """
 

@@ -13,7 +13,7 @@ from pytest_django import Settings
 from rest_framework.test import APIClient
 
 from frontend.presenters.version_page import version_url
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.reference import predict_reference

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.test import Client
 from redis import Redis
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.datasets.models import Corpus
 from tests.e2e.world import World, world_build
 from tests.integration.routes.conf import address

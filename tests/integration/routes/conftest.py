@@ -9,7 +9,7 @@ from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 from redis import Redis
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.base.scope import platform_scope
 from tests.e2e.world import World
 from tests.integration.frontend.conftest import built as built

@@ -5,7 +5,8 @@ import uuid
 
 import pytest
 
-from inference.api.codecs import outputs_of, token_sequences
+from inference.api.infer import outputs_of
+from inference.api.prepared_request import token_sequences
 from inference.queueing import keys
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 from rest_framework_api_key.models import APIKey
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.accounts.models import User
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import NO_INLINES, act, plain

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.accounts.models import User
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import act, plain

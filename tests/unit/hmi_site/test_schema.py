@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
-from inference.api.answer_headers import SAID
+from inference.api.infer import SAID
 from inference.api.validation import InferCall
 
 

@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 
 from hmi_site.launcher import children
 from hmi_site.launcher.web_server import choose_port
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from inference.queueing import keys
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.api_keys import api_key_create

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 from redis import Redis
 
-from inference.api.admission import AdmissionRequest, ServingState, admit, expected_wait_s, no_room
-from inference.api.client import close_gateway
+from inference.api.admission import (
+    AdmissionRequest,
+    ServingState,
+    admit,
+    close_gateway,
+    expected_wait_s,
+    no_room,
+)
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import Recently, State, WorkerStatus
 from inference.queueing.transport import QueueFull, RequestQueue

@@ -15,8 +15,8 @@ from redis import Redis
 
 from hmi_site.direct.application import Direct
 from hmi_site.http import request_body
-from inference.api import answers, codecs
-from inference.api.client import close_gateway
+from inference.api import infer, prepared_request
+from inference.api.admission import close_gateway
 from inference.api.submitter import Submission, close_submitter
 from tenants.base.ttl_cache import process_cache
 from tenants.usage.services.usage import usage_flush
@@ -124,7 +124,7 @@ def test_long_texts_are_tokenised_and_answered_beside_the_event_loop(
     body = {"model": "mood", "inputs": ["a " * 150] * 80}
     assert loop.ask(BODY)[0][0] == 200
     on_loop, threads = get_ident(), set[int]()
-    encode, answer_of = codecs.encode, answers.answer_of
+    encode, answer_of = prepared_request.encode, infer.answer_of
 
     def noted(real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*given: Any) -> Any:

@@ -11,7 +11,7 @@ from django.db import connection
 from pytest_django import Settings
 from rest_framework.test import APIClient
 
-from inference.api.client import close_gateway
+from inference.api.admission import close_gateway
 from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import Ask, Served
 from tests.integration.inference.queueing.requests import depth

@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 from pytest_django import Settings
 
-from inference.api.answer_headers import answer_headers
-from inference.api.answers import failure_of, hit_ratio, results_of
-from inference.api.codecs import text_codec
+from inference.api.infer import answer_headers, failure_of, hit_ratio, results_of
+from inference.api.prepared_request import text_codec
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
 from inference.text.codec import OutputNames, TextCodec
 from inference.text.encodings import InferInput

@@ -9,7 +9,8 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from inference.api.codecs import outputs_of, token_sequences
+from inference.api.infer import outputs_of
+from inference.api.prepared_request import token_sequences
 from inference.hplm.reference import reference_outputs
 from inference.queueing.messages import InferReply, InferRequest, ModelRef, TokenSequence
 from inference.text.encodings import InferInput

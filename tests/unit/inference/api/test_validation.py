@@ -10,7 +10,7 @@ from tenants.base.errors import HmiError
 CALL: dict[str, Any] = {"model": "mood", "inputs": ["a"]}
 
 
-@pytest.mark.parametrize("field", set(FIELDS) - {"model"})
+@pytest.mark.parametrize("field", FIELDS[1:])
 @pytest.mark.parametrize("value", ["\ud800", "$.model`", {"$.model": 1}], ids=["surrogate", "path", "object"])
 def test_a_value_of_another_type_is_told_at_its_field(field: str, value: object) -> None:
     with pytest.raises(HmiError) as refusal:

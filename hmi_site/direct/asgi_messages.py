@@ -1,22 +1,36 @@
-"""Which requests are plain, and what they say."""
+"""A plain infer call, read from the ASGI scope of its request, and its answer as ASGI messages."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Final
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any, Final, cast
 
 from django.conf import settings
+from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
+from django.middleware.clickjacking import XFrameOptionsMiddleware
+from django.middleware.security import SecurityMiddleware
+from django.utils.cache import patch_vary_headers
+from rest_framework.renderers import JSONRenderer
 
-from hmi_site.http.request_log import INFER_PATH
+from hmi_site.http.errors import error_headers
+from hmi_site.http.middleware import SecurityHeaders
+from hmi_site.http.request_log import INFER_PATH, log_infer
+from hmi_site.metrics.requests import count_answer
+from inference.api.errors import rendered
+from inference.api.infer import answer_headers
 from inference.api.parsers import parse_json
 from inference.api.prepared_request import PreparedRequest, prepare_request
-from inference.api.rates.limits import limits_of
+from inference.api.rates.headers import rate_headers
+from inference.api.rates.limits import Limit, limits_of
 from inference.api.rates.spending import local_buckets
-from inference.api.validation import parse_call, usable_request_id
+from inference.api.validation import REQUEST_ID_HEADER, parse_call, usable_request_id
+from inference.api.views import InferView
 from tenants.accounts.authentication import api_key_cached
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import require_scope
+from tenants.base.errors import HmiError
 from tenants.base.scope import tenant_scope
 
 MOST_BYTES: Final = 256 * 1024
@@ -24,6 +38,8 @@ MOST_BYTES: Final = 256 * 1024
 ANYTHING: Final = {b"", b"*/*", b"application/json"}
 """What a caller may accept who gets JSON."""
 BEARER: Final = b"bearer"
+VIEW: Final = "inference_api:infer"
+"""The name under which metrics and logs know what answers here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +119,65 @@ def _key(headers: dict[bytes, bytes]) -> str | None:
 
 def _text(value: bytes | None) -> str | None:
     return None if value is None else value.decode("latin-1")
+
+
+@dataclass(slots=True)
+class DirectAnswer:
+    """What a call is told, in the making; the time runs from its making. ``limits`` are shown with it."""
+
+    request_id: str
+    limits: Sequence[Limit] = ()
+    status: int = 200
+    content: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    _code: str = "ok"
+    _begun: float = field(default_factory=time.perf_counter)
+
+    def result(self, value: dict[str, Any]) -> None:
+        """It is this JSON value."""
+        self.content, self.headers = JSONRenderer().render(value), answer_headers(value)
+
+    def refusal(self, error: HmiError) -> None:
+        """It is an error."""
+        self._code, self.headers = str(error.code), error_headers(error)
+        self.status, body = rendered(error, INFER_PATH)
+        self.content = JSONRenderer().render(body)
+
+    def messages(self) -> list[dict[str, Any]]:
+        """For ASGI; from here on the call counts as answered."""
+        common = common_headers(settings.HMI_HTTPS, settings.HMI_STAFF_TOTP)
+        headers = {**common, **rate_headers(self.limits), **self.headers}
+        headers[REQUEST_ID_HEADER], headers["Content-Length"] = self.request_id, str(len(self.content))
+        seconds = time.perf_counter() - self._begun
+        count_answer(VIEW, self.status, seconds)
+        log_infer(VIEW, self.status, self._code, seconds)
+        encoded = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+        ]
+        return [
+            {"type": "http.response.start", "status": self.status, "headers": encoded},
+            {"type": "http.response.body", "body": self.content},
+        ]
+
+
+def _given(response: HttpResponse, _: HttpRequest) -> HttpResponse:
+    return response
+
+
+@lru_cache(4)
+def common_headers(secure: bool, staff_by_factor: bool) -> dict[str, str]:
+    """Those that the middleware and the view put on every answer; ``secure`` where it goes by HTTPS,
+    ``staff_by_factor`` where the session is asked for staff without a second factor."""
+    request = HttpRequest()
+    request.method, request.path = "POST", INFER_PATH
+    if secure and settings.SECURE_PROXY_SSL_HEADER:
+        name, value = settings.SECURE_PROXY_SSL_HEADER
+        request.META[name] = value
+    response = HttpResponse(
+        content_type=JSONRenderer.media_type, headers=InferView().default_response_headers
+    )
+    for middleware in (SecurityMiddleware, XFrameOptionsMiddleware, SecurityHeaders):
+        response = cast("HttpResponse", middleware(partial(_given, response))(request))
+    if staff_by_factor:
+        patch_vary_headers(response, ["Cookie"])
+    return dict(response.headers)
