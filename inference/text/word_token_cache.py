@@ -127,21 +127,23 @@ class _Table:
 
     def tokens(self, numbers: Ints, words: Sequence[str], parts: Sequence[int]) -> list[Tokens]:
         """The tokens of texts with ``parts`` words each, from the numbers of all words."""
-        counts, joined = self._count[numbers], self._joined[numbers]
-        firsts = np.cumsum([0, *parts[:-1]])
-        word_of = np.repeat(np.arange(len(numbers)), counts)
-        text_of = np.repeat(np.arange(len(parts)), parts)
-        at = np.arange(len(word_of)) - _exclusive_cumsum(counts)[word_of] + self._first[numbers][word_of]
+        counts = self._count[numbers]
         starts = _exclusive_cumsum(_lengths(words) + 1)
-        starts -= starts[firsts][text_of]
-        before = _exclusive_cumsum(joined)
-        before -= before[firsts][text_of]
+        before = _exclusive_cumsum(self._joined[numbers])
+        if len(parts) > 1:  # each text begins at 0
+            firsts = np.repeat(_exclusive_cumsum(np.array(parts)), parts)
+            starts -= starts[firsts]
+            before -= before[firsts]
+        word_of = np.repeat(np.arange(len(numbers)), counts)
+        at = np.arange(len(word_of)) + (self._first[numbers] - _exclusive_cumsum(counts))[word_of]
         every = Tokens(
             self._ids[at],
             self._offsets[at] + starts[word_of][:, None],
             self._words[at] + before[word_of],
         )
-        ends = np.cumsum(np.add.reduceat(counts, firsts)).tolist()
+        if len(parts) == 1:
+            return [every]
+        ends = np.cumsum(np.add.reduceat(counts, np.cumsum([0, *parts[:-1]]))).tolist()
         return [every.part(start, end) for start, end in pairwise([0, *ends])]
 
 
@@ -151,5 +153,5 @@ def _lengths(words: Sequence[str]) -> Ints:
 
 def _exclusive_cumsum(sizes: Ints) -> Ints:
     """The exclusive cumulative sum."""
-    sums: Ints = np.cumsum(sizes) - sizes
+    sums: Ints = sizes.cumsum() - sizes
     return sums
