@@ -40,7 +40,7 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
     "auto" is bfloat16 where the hardware supports it natively, else float16 on a GPU and float32 on a CPU.
     """
     if name == "auto":
-        if _native_bfloat16(device):
+        if has_native_bfloat16(device):
             return torch.bfloat16
         return torch.float16 if device.type == "cuda" else torch.float32
     if name not in _DTYPES:
@@ -48,7 +48,8 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype:
     return _DTYPES[name]
 
 
-def _native_bfloat16(device: torch.device) -> bool:
+def has_native_bfloat16(device: torch.device) -> bool:
+    """Whether the device multiplies bfloat16 natively."""
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     # oneDNN also supports bfloat16 by emulation (plain AVX-512), slower than float32.

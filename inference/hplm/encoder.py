@@ -1,6 +1,7 @@
 """The encoder: embeddings and transformer blocks for all families, split into lower and upper layers."""
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import torch
@@ -18,6 +19,7 @@ from inference.hplm.artifact_files import (
     write_weights,
 )
 from inference.hplm.attention import attention
+from inference.hplm.int8_linear import InputScale, Int8Linear
 from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
 from inference.hplm.sequences import PackedSequences
 
@@ -190,6 +192,20 @@ class UpperLayers(nn.Module):
             before_layer(index)
             hidden = self.step(index, hidden, layout, pets)
         return hidden
+
+    @property
+    def has_int8_weights(self) -> bool:
+        """Whether they were `quantized`."""
+        return any(isinstance(module, Int8Linear) for module in self.modules())
+
+    def quantized(self, scales: Iterable[Mapping[str, InputScale]]) -> "UpperLayers":
+        """A copy with int8 weights, for inference on a CPU; the scale of the input of each place of each
+        layer. Norms stay as they are."""
+        result = copy.deepcopy(self)
+        for block, of_block in zip(result.layers, scales, strict=True):
+            for place, scale in of_block.items():
+                setattr(block, place, Int8Linear(getattr(block, place), scale))
+        return result
 
     @classmethod
     def from_checkpoint(

@@ -24,6 +24,7 @@ from inference.hplm.artifact_files import (
 from inference.hplm.checkpoint import Checkpoint
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.fragments import DEFAULT_N
+from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.root_config import RootConfig
 from inference.text.tokenization import ROOT_FILE, TOKENIZER_FILE, TextTokenizer
 
@@ -154,6 +155,19 @@ class Root:
                 self.folder / LM_HEAD_FILE, self.config.architecture, self.upper.device
             )
         return self._lm_head
+
+    def int8_scales(self) -> Int8Scales | None:
+        """What its conversion measured for int8 weights, or None. Raises HplmError(corrupt_artifact)."""
+        if self.folder is None:
+            return None
+        config = self.config
+        return Int8Scales.load(
+            self.folder, layers=config.upper, hidden=config.hidden, inner=config.architecture.inner
+        )
+
+    def quantize(self, scales: Int8Scales) -> None:
+        """Replace the upper layers by a copy with int8 weights."""
+        self.upper = self.upper.quantized(map(scales.of_layer, range(self.config.upper)))
 
     def pooler(self) -> dict[str, Tensor] | None:
         """The checkpoint's pooler, weight [d, d] and bias [d], or None if the root has none."""
