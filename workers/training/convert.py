@@ -10,12 +10,14 @@ from torch import Tensor
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import FullLower
 from inference.hplm.fragments import DEFAULT_N
+from inference.hplm.int8_scales import Int8Scales
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.checkpoints import CheckpointStore
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.disk import atomic_folders
 from workers.training.hidden_states import Teacher
+from workers.training.int8_ranges import measure_int8
 from workers.training.local_training import STAGE as DISTIL_STAGE
 from workers.training.local_training import (
     Distillation,
@@ -38,6 +40,8 @@ from workers.training.unexplained_variance import level_functions, measure, meas
 BATCHES_FOR_VARIANCE = 16
 # The coverage, in %, of the simulated table that conversion is trained and measured with.
 ALPHA = 50.0
+INT8_TOKENS = 10_000
+"""Tokens of training text on which the ranges of int8 inputs are measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +144,8 @@ def convert_in_process(
     report = conversion.run()
     with atomic_folders(out_root, out_lower):
         root.save(out_root, report)
+        if conversion.int8 is not None:
+            conversion.int8.save(out_root)
         write_general_text(out_root, training.held_out_batches(settings.general_tokens))
         conversion.local.cpu().save(out_lower, report)
     return report
@@ -167,6 +173,7 @@ class _Conversion:
             corpus.sequences_to_count(settings.counted_tokens), root.config.n, root.config.missing_id
         )
         self._table = SimulatedTable(frequencies, ALPHA)
+        self.int8: Int8Scales | None = None
 
     def run(self) -> dict[str, Any]:
         report = self._closed_form()
@@ -178,7 +185,15 @@ class _Conversion:
         report["mixed"] = measure_mixed(
             self.local, self._teacher, self._held_out, self._config, self._reporter, table
         )
+        self.int8 = self._measure_int8()
+        if self.int8 is not None:
+            report["int8"] = {"unexplained": self.int8.unexplained}
         return report
+
+    def _measure_int8(self) -> Int8Scales | None:
+        batches = self._corpus.train_batches(self._settings.ridge_tokens, stage=CLOSED_FORM_STAGE)
+        training = first_batches(batches, INT8_TOKENS)
+        return measure_int8(self.local, self._teacher, training, self._held_out, self._config, self._reporter)
 
     def _closed_form(self) -> dict[str, Any]:
         """Fit the closed form and return the report so far; both from the checkpoint if there is one."""
