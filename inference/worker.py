@@ -25,6 +25,7 @@ from inference.engine.pipeline import Pipeline
 from inference.errors import HplmError
 from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_device, pick_dtype
+from inference.hplm.int8_scales import WeightFormat, check_int8_support
 from inference.logs import LEVELS, STYLES, log_config
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.queueing import worker_commands
@@ -55,8 +56,10 @@ class Worker:
     """Wires the parts of a worker: queue, catalogue, server, metrics and heartbeat."""
 
     def __init__(self, settings: WorkerSettings, exporter: ExporterSettings) -> None:
-        """Raises HplmError for a device or dtype that this machine does not have."""
+        """Raises HplmError for a device or number format that this machine does not have."""
         device = pick_device(settings.device)
+        if settings.weights is WeightFormat.INT8:
+            check_int8_support(device)
         self._settings = settings
         self._exporter = exporter
         self._metrics = WorkerMetrics(
@@ -69,6 +72,7 @@ class Worker:
             ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots),
             device=device,
             dtype=pick_dtype(settings.dtype, device),
+            weights=settings.weights,
             pool_bytes=settings.pool_bytes,
             lower_bytes=settings.lower_bytes,
             device_bytes=settings.device_bytes,
@@ -200,6 +204,7 @@ class Worker:
             dtype=str(catalogue.dtype).removeprefix("torch."),
             roots=tuple(root.name for root in served),
             root_digests=tuple(root.digest for root in served),
+            int8_roots=tuple(root.name for root in served if catalogue.has_int8_weights(root.digest)),
             revision=catalogue.manifest.revision,
             hplms=len(catalogue.manifest.hplms),
             last_batch_at=self._loop.last_batch_at,

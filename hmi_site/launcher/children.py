@@ -43,6 +43,7 @@ def inference_worker() -> tuple[Child, Ready]:
         HMI_WORKER_NAME=name,
         HMI_DEVICE=settings.HMI_DEVICE,
         HMI_DTYPE=settings.HMI_DTYPE,
+        HMI_WEIGHTS=settings.HMI_WEIGHTS,
         OMP_NUM_THREADS=str(usable_cpus()),
     )
     return child, lambda: _is_worker_ready(name)

@@ -59,7 +59,8 @@ class WorkerStatus(Struct, frozen=True):
     before the first; ``roots`` are the names of the roots that it takes requests for, ``root_digests`` their
     digests; ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
     that are ``pinned`` so many; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must
-    stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU."""
+    stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU. ``int8_roots`` are the
+    names of the roots whose upper layers have int8 weights."""
 
     name: str
     state: State
@@ -83,6 +84,7 @@ class WorkerStatus(Struct, frozen=True):
     device_used_bytes: int = 0
     device_total_bytes: int = 0
     recently: Recently = Recently()
+    int8_roots: tuple[str, ...] = ()
     v: int = VERSION
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
+from inference.hplm.int8_scales import WeightFormat, uses_int8
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
@@ -81,6 +82,7 @@ class Catalogue:
         *,
         device: torch.device,
         dtype: torch.dtype,
+        weights: WeightFormat = WeightFormat.FLOAT,
         pool_bytes: int | None = None,
         lower_bytes: int = LOWER_BYTES,
         misses: MissHandling | None = None,
@@ -95,6 +97,7 @@ class Catalogue:
         served."""
         self.device = device
         self.dtype = dtype
+        self._weights = weights
         self.misses = misses or MissHandling()
         self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
         self._refusals = Refusals()
@@ -325,7 +328,19 @@ class Catalogue:
             name: sha256 for name, sha256 in manifest.roots[digest].files.items() if name not in read_later
         }
         verify(folder, files, self._checksums.of)
-        return Root.load(folder, self.device, self.dtype)
+        root = Root.load(folder, self.device, self.dtype)
+        scales = None if self._weights is WeightFormat.FLOAT else root.int8_scales()
+        if uses_int8(self._weights, scales, self.device, self.dtype):
+            assert scales is not None
+            root.quantize(scales)
+        elif self._weights is WeightFormat.INT8:
+            log.warning("root %s has no int8 scales and is served in float; convert it again", digest)
+        return root
+
+    def has_int8_weights(self, root: str) -> bool:
+        """Whether the root of this digest is served with int8 weights."""
+        executor = self.executors.get(root)
+        return executor is not None and executor.root.upper.has_int8_weights
 
     def _start(self, root: Root) -> Executor:
         executor = Executor(root, self.lower_layers, self.pool, self.counters, self.pipeline)

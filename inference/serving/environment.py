@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
+from inference.hplm.int8_scales import WeightFormat
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.serving.loop_timing import LoopTiming
 
@@ -44,6 +45,7 @@ class WorkerSettings:
     name: str
     device: str
     dtype: str
+    weights: WeightFormat
     limits: BatchLimits
     timing: LoopTiming
     pool_bytes: int | None
@@ -69,6 +71,7 @@ class WorkerSettings:
             name=env.get("HMI_WORKER_NAME") or _new_name(),
             device=env.get("HMI_DEVICE") or "auto",
             dtype=env.get("HMI_DTYPE") or "auto",
+            weights=WeightFormat(read.word("HMI_WEIGHTS", "auto", [*WeightFormat])),
             limits=limits,
             timing=LoopTiming(backlog_rows=BACKLOG_BATCHES * limits.rows),
             pool_bytes=read.number("HMI_MODEL_CACHE_MB", 0, int, least=1) * MIB or None,
