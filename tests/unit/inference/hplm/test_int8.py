@@ -261,11 +261,11 @@ VNNI = AVX2 | {"avx512_vnni": True, "avx512_bf16": True}
 @pytest.mark.parametrize(
     ("weights", "unexplained", "capabilities", "dtype", "expected"),
     [
-        ("auto", 0.01, AVX2, torch.float32, True),
-        ("auto", 0.0101, AVX2, torch.float32, False),
+        ("auto", 0.01, VNNI, torch.float32, True),
+        ("auto", 0.0101, VNNI, torch.float32, False),
+        ("auto", 0.001, AVX2, torch.float32, False),
         ("auto", 0.001, AVX2, torch.bfloat16, False),
         ("auto", 0.001, VNNI, torch.bfloat16, True),
-        ("auto", 0.001, VNNI, torch.float32, True),
         ("auto", 0.001, AVX2 | {"avx_vnni": True}, torch.bfloat16, True),
         ("auto", 0.001, VNNI | {"amx_bf16": True}, torch.bfloat16, False),
         ("auto", 0.001, VNNI, torch.float16, False),
