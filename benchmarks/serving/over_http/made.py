@@ -1,6 +1,7 @@
 """What is served over HTTP: a root of random weights with a real tokenizer, its table, models, and texts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -17,10 +18,14 @@ from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.fragments import LEVEL_LEFT, LEVEL_RIGHT, LEVEL_UNI, extract_all, pack, shorten
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
+from inference.hplm.int8_scales import Int8Scales, supports_int8
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import PetWeights, UpperShape
 from inference.hplm.plot_writer import write_plot
 from inference.hplm.root import Root
+from inference.hplm.sequences import PackedSequences
+from workers.training.int8_ranges import InputRanges
+from workers.training.unexplained_variance import RunningVariance
 
 LABELS = ("a", "b", "c")
 POOLING: Final = "cls_mean"
@@ -34,6 +39,7 @@ REPORT: Final = {
 """The variance that the demo root's conversion left unexplained, by which the default miss policy decides.
 0.204 is what makes up the 0.186 of a table of α = 50 with 24 % tri-grams (docs/benchmark_details.md)."""
 SHORTEST_WORD, FRAME = 3, 2
+INT8_TEXTS, INT8_TOKENS = 64, 64
 ROWS_AT_ONCE = 8192
 Ids = NDArray[np.int64]
 
@@ -108,6 +114,8 @@ def write_root(folder: Path, checkpoint: Path, texts: ServedTexts) -> Root:
     opened = open_checkpoint(checkpoint)
     root = Root.from_checkpoint(opened, lower=opened.architecture.layers // 2)
     root.save(folder / "root")
+    if supports_int8(torch.device("cpu")):
+        _measure_int8(root, texts.draw(INT8_TEXTS, INT8_TOKENS)).save(folder / "root")
     lower = LocalLower.from_full(root.checkpoint_lower(), root.config, context_rank=CONTEXT_RANK)
     lower.save(folder / "lower", REPORT)
     missing = root.config.missing_id
@@ -115,6 +123,21 @@ def write_root(folder: Path, checkpoint: Path, texts: ServedTexts) -> Root:
     meta = {"missing_id": missing, "alpha": 100.0 * KNOWN_SHARE}
     write_plot(folder / "plot", _vectors(fragments, root.config.hidden), meta, lower.composition, n=3)
     return root
+
+
+@torch.inference_mode()
+def _measure_int8(root: Root, texts: Sequence[str]) -> Int8Scales:
+    """As a conversion measures it, on these texts alone."""
+    ids = [root.tokenizer.encode(text).ids for text in texts]
+    sequences, packed = PackedSequences.of(ids), torch.from_numpy(np.concatenate(ids))
+    states, ranges = root.checkpoint_lower()(packed, sequences), InputRanges()
+    last = root.upper(states, sequences, ranges)
+    scales = ranges.scales(root.config.upper)
+    variance = RunningVariance()
+    variance.add(
+        last, root.upper.quantized(map(scales.of_layer, range(root.config.upper)))(states, sequences)
+    )
+    return replace(scales, unexplained=variance.unexplained)
 
 
 def write_hplm(folder: Path, root: Root, pet: str, *, seed: int) -> None:
