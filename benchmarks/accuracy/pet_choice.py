@@ -144,7 +144,7 @@ class PetChoice:
         }
         key = {
             "dataset": dataset.name,
-            "rows": self._options.rows,
+            **({"rows": self._options.rows} if self._options.rows else {}),
             "settings": chosen,
             "root": "as published" if full else converted.key,
         }

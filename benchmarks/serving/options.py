@@ -110,4 +110,5 @@ def show(report: harness.Report) -> None:
     """Print the table and the figures."""
     print(harness.markdown_table(report.rows))
     print({name: round(value, 3) for name, value in report.figures.items()})
-    print(*report.failures, sep="\n", end="", file=sys.stderr)
+    for failure in report.failures:
+        print(failure, file=sys.stderr)

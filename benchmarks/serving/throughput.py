@@ -36,6 +36,7 @@ TENANTS, QUICK_TENANTS = (1, 10, 16, 32, 100, 1000, 10_000), (1, 16, 32, 1000)
 STREAM, REPEATS, QUICK_REPEATS, RESIDENT = 3, 7, 3, 16
 MIB = 1024**2
 POOL_BYTES = 16 * 1024 * MIB
+EACH_ONCE = "each once"
 PEERS = {"adapters BatchSplit": "batchsplit", "PEFT mixed batch": "peft"}
 Cell = tuple[str, int, str]
 """Scheme, tenants, and the law by which a batch's are drawn."""
@@ -63,6 +64,7 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
         cells.add_paper(counts, executor)
         cells.add_engine("hBERT, from files", world.executor(pipeline, pool_bytes=MIB), max(counts))
         if options.tokens is not None and not options.no_peers:
+            cells.add_engine("hBERT", executor, options.rows, EACH_ONCE)
             cells.add_peers(stack, options.tokens)
         found = interleaved(cells.ways, repeats=repeats)
     figures = {**_figures(found, max(counts)), "open_all_s": opened_s}
@@ -92,9 +94,9 @@ class Cells:
             self.ways["dedicated", count, "uniform"] = self._alone(dedicated, count)
         self.ways["shared", 1, "uniform"] = self._alone(one, 1)
 
-    def add_engine(self, name: str, executor: Executor, count: int) -> None:
-        """The product with another executor."""
-        self.ways[name, count, "uniform"] = self._engine(executor, count, "uniform")
+    def add_engine(self, name: str, executor: Executor, count: int, law: str = "uniform") -> None:
+        """The product with this executor."""
+        self.ways[name, count, law] = self._engine(executor, count, law)
 
     def add_peers(self, stack: ExitStack, tokens: int) -> None:
         """The libraries, each in a process and an environment of its own, as far as they can be had."""
@@ -104,7 +106,7 @@ class Cells:
             except PeerUnavailable as error:
                 print(f"{name} is left out: {error}", file=sys.stderr)
                 continue
-            self.ways[name, self._rows, "each once"] = lambda repeat, peer=peer: peer.measure(  # type: ignore[misc]
+            self.ways[name, self._rows, EACH_ONCE] = lambda repeat, peer=peer: peer.measure(  # type: ignore[misc]
                 rows=self._rows, tokens=tokens, tenants=self._rows, seed=repeat
             )
 
@@ -149,7 +151,7 @@ class Cells:
         if law == "zipf":
             weights = 1 / np.arange(1, count + 1)
             return np.sort(self._draw.choice(count, self._rows, p=weights / weights.sum()).astype(np.int64))
-        if count <= RESIDENT:
+        if law == EACH_ONCE or count <= RESIDENT:
             return np.sort(np.arange(self._rows, dtype=np.int64) % count)
         return np.sort(self._draw.integers(0, count, self._rows))
 
@@ -183,11 +185,11 @@ def _figures(found: dict[Cell, Sample], most: int) -> dict[str, float]:
         "vs_hbert_adapter": ratio(mixed, ("hBERT-adapter", 32, "uniform")),
     }
     for name, (scheme, label) in {
-        "vs_adapters_32": ("adapters BatchSplit", "each once"),
-        "vs_peft_32": ("PEFT mixed batch", "each once"),
+        "vs_adapters_32": ("adapters BatchSplit", EACH_ONCE),
+        "vs_peft_32": ("PEFT mixed batch", EACH_ONCE),
     }.items():
         if (scheme, 32, label) in found:
-            figures[name] = ratio(mixed, (scheme, 32, label))
+            figures[name] = ratio(("hBERT", 32, label), (scheme, 32, label))
     return figures
 
 

@@ -4,6 +4,7 @@ An input is rounded to 256 steps of a range that conversion measured, never of t
 not depend on its neighbours. Products are summed exactly, in int32. Outputs are float.
 """
 
+import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +17,6 @@ from torch.nn import functional
 
 from inference.hplm.bucketed_linear import linear
 from inference.hplm.devices import has_native_bfloat16
-
-# PyTorch deprecates its quantized tensors. Without them this step takes four times as long.
-warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
 
 WEIGHT_MAX: Final = 64
 """A CPU without VNNI adds two products in int16, which holds 2 * 255 * 64, but not 2 * 255 * 127."""
@@ -61,12 +59,22 @@ class InputScale:
     def quantize(self, rows: Tensor) -> Tensor:
         """Integers [padded, in] uint8 of rows [N, in]; `padded` is `padded_rows(N)`."""
         scaled = torch.mul(rows, self._factors)
-        quantized = torch.quantize_per_tensor(scaled, 1.0, self.zero_point, torch.quint8)
+        quantized = _quantize(scaled, self.zero_point)
         # int_repr() copies, which takes longer than all of the above.
         integers = torch.empty(0, dtype=torch.uint8)
         integers.set_(quantized.untyped_storage(), 0, quantized.shape, quantized.stride())
         missing = padded_rows(len(rows)) - len(rows)
         return functional.pad(integers, (0, 0, 0, missing)) if missing else integers
+
+
+def _quantize(scaled: Tensor, zero_point: int) -> Tensor:
+    return torch.quantize_per_tensor(scaled, 1.0, zero_point, torch.quint8)
+
+
+# PyTorch warns once that its quantized tensors are deprecated. Without them it takes four times as long.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", UserWarning)
+    _quantize(torch.zeros(1), 0)
 
 
 def padded_rows(rows: int) -> int:
@@ -120,10 +128,14 @@ def linears(modules: Sequence[Linear], hidden: Tensor) -> list[Tensor]:
         return [linear(hidden, module.weight, module.bias) for module in floats]
     rows = hidden.reshape(-1, hidden.shape[-1])
     integers = first.input_scale.quantize(rows)
+    # An overflow, of a PET for instance, would become some integer: it has to be seen in the outputs.
+    overflow = None if math.isfinite(rows.sum()) else rows.sum(-1, keepdim=True) * 0
     results = []
     for module in modules:
         assert isinstance(module, Int8Linear)
         assert module.input_scale is first.input_scale
         outputs = module.product(integers)[: len(rows)].to(hidden.dtype)
+        if overflow is not None:
+            outputs = outputs + overflow
         results.append(outputs.view(*hidden.shape[:-1], module.out_features))
     return results

@@ -74,7 +74,9 @@ class Int8Scales:
             bool((low[name] <= high[name]).all()) for name in PLACES_BY_INPUT
         ):
             raise HplmError("corrupt_artifact", f"{INT8_FILE}: the scales are not ranges of float32")
-        return cls(low, high, float(parts["unexplained"]))
+        if (unexplained := float(parts["unexplained"])) < 0:
+            raise HplmError("corrupt_artifact", f"{INT8_FILE}: the unexplained share is {unexplained}")
+        return cls(low, high, unexplained)
 
 
 def check_int8_support(device: torch.device) -> None:

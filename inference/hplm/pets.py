@@ -134,6 +134,10 @@ class PetWeights:
     ) -> "PetWeights":
         """A PET from its stored parts: its rows, or, of earlier versions, its tensors by name. Raises
         HplmError(corrupt_artifact) if they do not match."""
+        # 3.0 == 3: such a layout would be shared with the PETs that are stored properly.
+        for name, value in [*spec.items(), *shape.items()]:
+            if name != "lora_places" and (not isinstance(value, int) or value < (name in shape)):
+                raise HplmError("corrupt_artifact", f"PET: {name} is {value!r}")
         try:
             parts = {**spec, "lora_places": tuple(spec.get("lora_places", PLACES))}
             layout = _shared_layout(PetSpec(**parts), UpperShape(**shape))

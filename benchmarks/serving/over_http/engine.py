@@ -13,6 +13,7 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.devices import pick_device, pick_dtype
+from inference.hplm.int8_scales import WeightFormat
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
@@ -32,6 +33,7 @@ class Engine:
             ManifestWatcher(artifact_root / FILE_NAME),
             device=self.device,
             dtype=self.dtype,
+            weights=WeightFormat.AUTO,
             pool_bytes=POOL_BYTES,
             misses=MISSES,
             pipeline=self._pipeline,
@@ -57,6 +59,11 @@ class Engine:
         """What it takes to answer them."""
         (executor,) = self.executors
         return stream_seconds(executor, batches)
+
+    @property
+    def has_int8_weights(self) -> bool:
+        """Whether its root is served with int8 weights."""
+        return any(self._catalogue.has_int8_weights(root) for root in self._catalogue.executors)
 
     @property
     def executors(self) -> list[Executor]:

@@ -112,6 +112,7 @@ def settings_told(options: argparse.Namespace, engine: Engine) -> dict[str, obje
     return {
         "device": str(engine.device),
         "dtype": str(engine.dtype),
+        "int8_weights": engine.has_int8_weights,
         "encoder": options.encoder,
         "pet": options.pet,
         "texts": f"random, of {options.tokens} tokens" if options.tokens else "real",

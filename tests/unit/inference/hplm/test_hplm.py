@@ -88,6 +88,10 @@ def test_the_head_stays_in_single_precision(root: Root) -> None:
         {"pet": {"adapter": 8, "wings": 2}},
         {"pet": None},
         {"shape": {"layers": 3, "hidden": 32, "inner": 64}},
+        {"shape": {"layers": 0, "hidden": 32, "inner": 64}},
+        {"shape": {"layers": 2.0, "hidden": 32, "inner": 64}},
+        {"pet": {"adapter": 8.0}},
+        {"pet": {"adapter": "8"}},
         {"threshold": 2},
     ],
 )
@@ -118,6 +122,47 @@ def test_a_model_that_an_earlier_version_stored_loads_as_well(
     hplm.save(tmp_path)
     now = PackedPet.of(Hplm.load(tmp_path, dtype=None).pet, torch.float32)
     assert torch.equal(packed.rows, now.rows)
+
+
+def test_sizes_that_only_equal_whole_numbers_spoil_no_other_model(root: Root, tmp_path: Path) -> None:
+    spec = PetSpec(adapter=7)
+    tiny_hplm(root, spec=spec).save(tmp_path)
+    about = json.loads((tmp_path / HPLM_FILE).read_text())
+    shape = {name: float(size) for name, size in about["shape"].items()}
+    (tmp_path / HPLM_FILE).write_text(json.dumps({**about, "shape": shape}))
+    with pytest.raises(HplmError):
+        Hplm.load(tmp_path)
+    (tmp_path / HPLM_FILE).write_text(json.dumps(about))
+    assert PackedPet.of(Hplm.load(tmp_path).pet, torch.float32).rows.shape[0] == 2
+
+
+def test_a_pet_is_stored_in_one_way_only(root: Root, tmp_path: Path) -> None:
+    tiny_hplm(root).save(tmp_path)
+    weights = load_file(tmp_path / WEIGHTS_FILE)
+    save_file({**weights, "pet.adapter.up_b": torch.zeros(2, 32)}, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(HplmError) as caught:
+        Hplm.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
+
+
+@pytest.mark.parametrize("name", ["pet.adapter.down_w", "pet.adapter.up_b"])
+@pytest.mark.parametrize("damage", ["absent", "not a number", "cut"])
+def test_damaged_weights_of_an_earlier_version_do_not_load(
+    root: Root, tmp_path: Path, name: str, damage: str
+) -> None:
+    hplm = tiny_hplm(root)
+    hplm.save(tmp_path)
+    head = {name: value for name, value in load_file(tmp_path / WEIGHTS_FILE).items() if "head." in name}
+    named = {f"pet.{name}": value.half().clone() for name, value in hplm.pet.weights.items()}
+    value = named.pop(name)
+    if damage == "not a number":
+        named[name] = value * torch.nan
+    if damage == "cut":
+        named[name] = value[:, 1:].clone()
+    save_file(head | named, tmp_path / WEIGHTS_FILE)
+    with pytest.raises(HplmError) as caught:
+        Hplm.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
 
 
 @pytest.mark.parametrize("name", ["pet.rows", "head.weight"])

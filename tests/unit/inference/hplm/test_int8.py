@@ -123,6 +123,19 @@ def test_numbers_outside_the_range_are_clipped() -> None:
 
 
 @torch.no_grad()
+@pytest.mark.parametrize("overflow", [torch.nan, torch.inf, -torch.inf])
+def test_what_is_no_finite_number_is_none_in_the_outputs_of_its_row_alone(overflow: float) -> None:
+    _, int8 = layer()
+    hidden = torch.randn(5, 48, generator=torch.Generator().manual_seed(1))
+    expected = int8(hidden)
+    hidden[2, 7] = overflow
+    found = int8(hidden)
+    assert bool(found[2].isnan().all())
+    others = [0, 1, 3, 4]
+    assert torch.equal(found[others], expected[others])
+
+
+@torch.no_grad()
 @settings(max_examples=25, deadline=None)
 @given(rows=st.integers(1, 300), first=st.integers(0, 299), seed=st.integers(0, 100))
 def test_a_row_has_the_same_bits_alone_and_in_any_company(rows: int, first: int, seed: int) -> None:
@@ -199,7 +212,8 @@ def test_a_text_has_the_same_answer_alone_and_in_a_batch(root: Root, row: int) -
     mine = sequences.split(states)[row]
     lone = PackedSequences((len(mine),))
     alone = int8(mine, lone, SegmentPets.of([pets[row]], lone.lengths))
-    torch.testing.assert_close(sequences.split(together)[row], alone, rtol=1e-4, atol=1e-4)
+    # A difference in the last bit of an attention or a PET can move an input by one of its 256 steps.
+    assert relative_error(sequences.split(together)[row], alone) < 0.005
 
 
 def saved(root: Root, folder: Path) -> dict[str, Tensor]:
@@ -232,6 +246,7 @@ DAMAGES = {
     "swapped": lambda parts: parts.update({"attention.low": parts["attention.high"] + 1}),
     "infinite": lambda parts: parts["expand.high"].fill_(torch.inf),
     "dtype": lambda parts: parts.update({"output.low": parts["output.low"].half()}),
+    "negative": lambda parts: parts["unexplained"].fill_(-0.1),
     "extra": lambda parts: parts.update({"more": torch.zeros(1)}),
 }
 
