@@ -25,7 +25,8 @@ from inference.engine.pipeline import Pipeline
 from inference.errors import HplmError
 from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_device, pick_dtype
-from inference.hplm.int8_scales import WeightFormat, check_int8_support
+from inference.hplm.int8_scales import check_int8_support
+from inference.hplm.weight_format import WeightFormat
 from inference.logs import LEVELS, STYLES, log_config
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.queueing import worker_commands

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ from torch import Tensor
 from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
 from inference.hplm.int8_linear import InputScale
+from inference.hplm.weight_format import WeightFormat
 
 INT8_FILE = "int8.safetensors"
 """Roots of earlier conversions have none, and are served in float."""
@@ -24,14 +24,6 @@ PLACES_BY_INPUT: Final = {
     "contract": ("contract",),
 }
 """The linear layers of a block that share an input."""
-
-
-class WeightFormat(StrEnum):
-    """The number format of the upper layers' weights, as HMI_WEIGHTS says it."""
-
-    AUTO = "auto"
-    FLOAT = "float"
-    INT8 = "int8"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,10 +20,11 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
-from inference.hplm.int8_scales import WeightFormat, uses_int8
+from inference.hplm.int8_scales import uses_int8
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
+from inference.hplm.weight_format import WeightFormat
 from inference.manifest import Manifest, ManifestWatcher, ServedHplm
 from inference.serving.background_task import BackgroundTask
 from inference.serving.hot_tier import free_bytes, left_for_rows

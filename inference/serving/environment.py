@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
-from inference.hplm.int8_scales import WeightFormat
 from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.weight_format import WeightFormat
 from inference.serving.loop_timing import LoopTiming
 
 Value = TypeVar("Value", int, float)

@@ -13,8 +13,8 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import ModelIdentity, Row
 from inference.hplm.devices import pick_device, pick_dtype
-from inference.hplm.int8_scales import WeightFormat
 from inference.hplm.miss_policy import MissHandling, MissPolicy
+from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 

@@ -42,7 +42,7 @@ class Work:
 
     def __call__(self) -> None:
         self.runs += 1
-        assert self._released.wait(30)
+        self._released.wait()
 
     def release(self) -> None:
         self._released.set()
@@ -103,7 +103,7 @@ def test_all_who_wait_during_one_run_share_the_next(work: Work, call: Callable[[
     assert not first.done()
     work.release()
     for future in (first, *others):
-        future.result(30)
+        future.result()
     assert work.runs == 2
 
 
@@ -114,7 +114,7 @@ def test_a_run_that_began_before_the_call_does_not_count(
     wait_until(lambda: work.runs == 1)
     late = call()
     work.release()
-    late.result(30)
+    late.result()
     assert work.runs == 2
 
 
@@ -134,8 +134,8 @@ def test_after_a_failed_run_the_next_who_waits_runs(name: Path, reads: list[int]
         return futures
 
     with ThreadPoolExecutor(3) as pool:
-        call_while_locked(1)[0].result(30)
-        failed = [one for one in call_while_locked(3) if one.exception(30) is not None]
+        call_while_locked(1)[0].result()
+        failed = [one for one in call_while_locked(3) if one.exception() is not None]
     assert (len(failed), len(tried)) == (1, 3)
 
 
@@ -148,9 +148,9 @@ def test_another_process_shares_the_run(name: Path, work: Work, call: Callable[[
     )
     wait_until(Path(f"{name}.waiting").exists)
     work.release()
-    output, _ = other.communicate(timeout=30)
-    first.result(30)
-    second.result(30)
+    output, _ = other.communicate()
+    first.result()
+    second.result()
     assert work.runs + output.count("worked") == 2
 
 

@@ -15,11 +15,12 @@ from inference.hplm import int8_linear, int8_scales
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_linear import HEADROOM, InputScale, Int8Linear, linears, padded_rows
-from inference.hplm.int8_scales import INT8_FILE, Int8Scales, WeightFormat, supports_int8, uses_int8
+from inference.hplm.int8_scales import INT8_FILE, Int8Scales, supports_int8, uses_int8
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PackedPet
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.weight_format import WeightFormat
 from tests.unit.families import FAMILIES, published
 from tests.unit.tiny import SPECS, tiny_hplm, tiny_texts
 from workers.training.int8_ranges import InputRanges

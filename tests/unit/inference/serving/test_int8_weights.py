@@ -11,9 +11,10 @@ import torch
 
 from inference.engine.rows import Answered, Row
 from inference.errors import HplmError
-from inference.hplm.int8_scales import INT8_FILE, Int8Scales, WeightFormat, supports_int8
+from inference.hplm.int8_scales import INT8_FILE, Int8Scales, supports_int8
 from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.sequences import PackedSequences
+from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue, identity_of
 from inference.serving.environment import SettingError, WorkerSettings

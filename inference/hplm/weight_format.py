@@ -1,0 +1,12 @@
+"""The number formats of the upper layers' weights. Imports no PyTorch: the web server reads these settings."""
+
+from enum import StrEnum
+
+
+class WeightFormat(StrEnum):
+    """As HMI_WEIGHTS says it."""
+
+    AUTO = "auto"
+    """Int8 where it is faster and a root's conversion found little error; else float."""
+    FLOAT = "float"
+    INT8 = "int8"
