@@ -80,7 +80,9 @@ def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
     except msgspec.ValidationError as error:
         name = str(error).rpartition("$.")[2].rstrip("`")
     except UnicodeEncodeError as error:  # half a surrogate pair in the place of something else
-        name = next(name for name, value in body.items() if value == error.object)
+        name = next((name for name, value in body.items() if value == error.object), "")
+    if name not in WRONG_TYPE:
+        raise invalid(None, "A field of the body has an invalid value.")
     raise invalid(name, WRONG_TYPE[name])
 
 

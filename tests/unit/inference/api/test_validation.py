@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from inference.api import validation
 from inference.api.validation import FIELDS, WRONG_TYPE, InferCall, parse_call
 from tenants.base.errors import HmiError
 
@@ -16,6 +18,34 @@ def test_a_value_of_another_type_is_told_at_its_field(field: str, value: object)
     with pytest.raises(HmiError) as refusal:
         parse_call({**CALL, field: value})
     assert (refusal.value.param, refusal.value.message) == (field, WRONG_TYPE[field])
+
+
+SURROGATE = UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed")
+
+
+@pytest.mark.parametrize("error", [ValueError("no path"), SURROGATE], ids=["value", "surrogate"])
+def test_an_error_without_a_field_is_an_invalid_body(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """msgspec reports a ValueError of the constructor as a ValidationError without a path."""
+
+    def check(_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(validation, "check_inputs", check)
+    with pytest.raises(HmiError) as refusal:
+        parse_call(CALL)
+    assert (refusal.value.code, refusal.value.param) == ("invalid_field", None)
+
+
+def test_a_surrogate_in_no_field_is_an_invalid_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    def convert(*_: object) -> None:
+        raise SURROGATE
+
+    monkeypatch.setattr(msgspec, "convert", convert)
+    with pytest.raises(HmiError) as refusal:
+        parse_call(CALL)
+    assert (refusal.value.code, refusal.value.param) == ("invalid_field", None)
 
 
 @pytest.mark.parametrize("timeout", [0, -(10**400), float("inf"), float("nan")])
