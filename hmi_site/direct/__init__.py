@@ -1,7 +1,6 @@
-"""The way of infer requests past everything that the others need.
+"""Direct infer requests: answered on the event loop, without Django's middleware, views and threads.
 
-``POST /api/v1/infer`` with an API key is what the product is asked all day, and Django's middleware, views
-and threads take longer about it than all the rest. A *plain* call, of which everything that the database
-knows was asked a moment ago, is answered here, on the event loop, by the same functions that the view calls.
-Whatever is not plain, and whatever is refused before it is counted, goes to the view, which says why.
+A `POST /api/v1/infer` with an API key is direct if its headers need nothing else from Django. If its key,
+model and limits are cached, the event loop answers it with the functions that the view calls. What is not
+cached is looked up in a thread. All other requests, and those refused before they count, go to the view.
 """

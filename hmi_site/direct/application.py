@@ -1,4 +1,4 @@
-"""The application of ASGI that answers plain infer requests, and hands on all others."""
+"""The ASGI application that answers direct infer requests, and passes all others to Django."""
 
 import asyncio
 import contextvars
@@ -13,7 +13,7 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
-from hmi_site.direct.asgi_messages import DirectAnswer, PlainCall, plain
+from hmi_site.direct.asgi_messages import DirectAnswer, DirectRequest, read_request
 from hmi_site.http.errors import internal_error
 from hmi_site.http.request_body import BODY, DISCONNECT, receive_body
 from inference.api.infer import conclude, is_free
@@ -36,40 +36,42 @@ Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 LONG_TOKENS: Final = 4096
-"""Composing the answer to more than these takes milliseconds, which an event loop has not."""
+"""Composing the answer to more than these takes milliseconds, which would block the event loop."""
 MOST_LOOK_UPS: Final = 8
-"""At a time, those that wait for a thread among them."""
+"""Requests that look something up in a thread at a time, waiting ones included."""
 
 Result = TypeVar("Result")
 
 
 class Direct:
-    """``others`` answers what is not plain. What has to wait for something waits in ``threads``."""
+    """``others`` answers requests that are not direct. Blocking work runs in ``threads``."""
 
     def __init__(self, others: Application, *, threads: Executor) -> None:
         self._others, self._threads = others, threads
         self._looking = 0
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        call = plain(scope)
-        # Where each request is written down at once, the database has to be waited for.
-        if call is None or not settings.HMI_USAGE_INTERVAL_S:
+        request = read_request(scope)
+        # Without an interval each request writes its usage to the database, which blocks.
+        if request is None or not settings.HMI_USAGE_INTERVAL_S:
             await self._others(scope, receive, send)
             return
-        answer = DirectAnswer(call.request_id or uuid.uuid4().hex)
+        answer = DirectAnswer(request.request_id or uuid.uuid4().hex)
         body = await receive_body(scope, receive)
-        if body.error is None and await self._answer(call, body.content, answer, receive):
+        if body.error is None and await self._answer(request, body.content, answer, receive):
             for message in answer.messages():
                 await send(message)
         else:
             await self._others({**scope, BODY: body}, receive, send)
 
-    async def _answer(self, call: PlainCall, body: bytes, answer: DirectAnswer, receive: Receive) -> bool:
-        """Whether there is an answer; else the view is to be prepared, and nothing has been counted."""
+    async def _answer(
+        self, request: DirectRequest, body: bytes, answer: DirectAnswer, receive: Receive
+    ) -> bool:
+        """Whether ``answer`` was set. If not, nothing has been counted, and the view answers."""
         clear_contextvars()
         bind_contextvars(request_id=answer.request_id)
         try:
-            prepared = await self._asked(call, body, answer.request_id)
+            prepared = await self._prepare(request, body, answer.request_id)
             counted = prepared is not None and await self._count(prepared)
         except (HmiError, OperationalError, InterfaceError):
             prepared = None
@@ -109,20 +111,20 @@ class Direct:
             bind_contextvars(**reply_fields(reply))  # what the thread binds is not seen here
         answer.result(await self._in_thread(conclude, prepared, reply))
 
-    async def _asked(self, call: PlainCall, body: bytes, request_id: str) -> PreparedRequest | None:
+    async def _prepare(self, request: DirectRequest, body: bytes, request_id: str) -> PreparedRequest | None:
         try:
             with cached_only():
-                return call.prepare(body, request_id)
+                return request.prepare(body, request_id)
         except CacheMiss:
             if self._looking >= MOST_LOOK_UPS:
-                return None  # the view has more threads to wait in
+                return None  # Django has more threads for this
         self._looking += 1
         try:
-            prepared = await self._in_thread(_look_up, call, body, request_id)
+            prepared = await self._in_thread(_look_up, request, body, request_id)
         finally:
             self._looking -= 1
         if prepared is not None:
-            bind_contextvars(**prepared.log_fields)  # it was another context that learnt it
+            bind_contextvars(**prepared.log_fields)  # the thread bound them in its own context
         return prepared
 
     async def _count(self, prepared: PreparedRequest) -> bool:
@@ -153,10 +155,10 @@ class Direct:
         return await asyncio.get_running_loop().run_in_executor(self._threads, within)
 
 
-def _look_up(call: PlainCall, body: bytes, request_id: str) -> PreparedRequest | None:
+def _look_up(request: DirectRequest, body: bytes, request_id: str) -> PreparedRequest | None:
     with empty_scope():
         try:
-            return call.prepare(body, request_id)
+            return request.prepare(body, request_id)
         finally:
             release_database()
 

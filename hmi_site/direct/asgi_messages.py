@@ -1,4 +1,4 @@
-"""A plain infer call, read from the ASGI scope of its request, and its answer as ASGI messages."""
+"""Direct infer requests: reads their headers from the ASGI scope, and writes answers as ASGI messages."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -34,18 +34,18 @@ from tenants.base.errors import HmiError
 from tenants.base.scope import tenant_scope
 
 MOST_BYTES: Final = 256 * 1024
-"""Of a body: reading more would keep the event loop from others."""
-ANYTHING: Final = {b"", b"*/*", b"application/json"}
-"""What a caller may accept who gets JSON."""
+"""Of a body: reading more would block the event loop."""
+JSON_ACCEPTS: Final = {b"", b"*/*", b"application/json"}
+"""Values of the `Accept` header that allow an answer in JSON."""
 BEARER: Final = b"bearer"
 VIEW: Final = "inference_api:infer"
-"""The name under which metrics and logs know what answers here."""
+"""The view that metrics and logs name for direct requests."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlainCall:
-    """A request to infer, by its headers. ``request_id`` is the caller's own, if it is usable; a body of
-    ``size`` bytes follows."""
+class DirectRequest:
+    """The headers of an infer request that the event loop may answer. ``key`` is its API key, ``timeout``
+    its `X-Timeout-S`, ``request_id`` the caller's own if it is usable, ``size`` the bytes of its body."""
 
     key: str
     request_id: str | None
@@ -53,8 +53,8 @@ class PlainCall:
     size: int
 
     def prepare(self, body: bytes, request_id: str) -> PreparedRequest | None:
-        """What it asks. None for what only the view can answer. Raises HmiError for what is to be refused,
-        and CacheMiss where ``cached_only`` is in force."""
+        """The request with resolved model and token ids; None if only the view can answer it. Raises HmiError
+        if the view would refuse it, and CacheMiss within ``cached_only``."""
         key = api_key_cached(self.key)
         if key is None:
             return None
@@ -69,43 +69,42 @@ class PlainCall:
             return prepare_request(call, tenant=key.tenant, key=key, limits=limits, request_id=request_id)
 
 
-def plain(scope: dict[str, Any]) -> PlainCall | None:
-    """The call that a request of ASGI is; None if it is another one, or has something about it that the view
-    is to look at."""
+def read_request(scope: dict[str, Any]) -> DirectRequest | None:
+    """The infer request of an ASGI scope; None if it is another one, or has headers for the view."""
     if scope["type"] != "http" or scope["path"] != INFER_PATH or scope["method"] != "POST":
         return None
     headers = _headers(scope["headers"])
-    if headers is None or scope["query_string"] or not _is_welcome(headers):
+    if headers is None or scope["query_string"] or not _has_plain_headers(headers):
         return None
     key, size = _key(headers), headers.get(b"content-length", b"")
     request_id, timeout = (_text(headers.get(name)) for name in (b"x-request-id", b"x-timeout-s"))
     most = min(MOST_BYTES, settings.HMI_MAX_BODY_BYTES)
     if key is None or not size.isdigit() or not 0 < int(size) <= most:
         return None
-    return PlainCall(key, usable_request_id(request_id), timeout, int(size))
+    return DirectRequest(key, usable_request_id(request_id), timeout, int(size))
 
 
 def _headers(given: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes] | None:
-    """None where one stands twice: who reads such a request otherwise is to decide what it says."""
+    """The headers by name; None if a name occurs twice, which the view decides on."""
     pairs = list(given)
     headers = dict(pairs)
     return headers if len(headers) == len(pairs) else None
 
 
-def _is_welcome(headers: dict[bytes, bytes]) -> bool:
+def _has_plain_headers(headers: dict[bytes, bytes]) -> bool:
     return (
         b"idempotency-key" not in headers
         and b"transfer-encoding" not in headers
         and b"content-encoding" not in headers
-        and headers.get(b"accept", b"") in ANYTHING
+        and headers.get(b"accept", b"") in JSON_ACCEPTS
         and not (settings.HMI_STAFF_TOTP and b"cookie" in headers)
         and (not settings.HMI_HTTPS or headers.get(b"x-forwarded-proto") == b"https")
-        and _is_ours(headers.get(b"host", b""), tuple(settings.ALLOWED_HOSTS))
+        and _is_allowed_host(headers.get(b"host", b""), tuple(settings.ALLOWED_HOSTS))
     )
 
 
 @lru_cache(1024)
-def _is_ours(host: bytes, allowed: tuple[str, ...]) -> bool:
+def _is_allowed_host(host: bytes, allowed: tuple[str, ...]) -> bool:
     domain, _ = split_domain_port(host.decode("latin-1"))
     return bool(domain) and validate_host(domain, allowed)
 
@@ -123,7 +122,8 @@ def _text(value: bytes | None) -> str | None:
 
 @dataclass(slots=True)
 class DirectAnswer:
-    """What a call is told, in the making; the time runs from its making. ``limits`` are shown with it."""
+    """The answer to a direct request, being built; its duration counts from its creation. ``limits`` become
+    headers."""
 
     request_id: str
     limits: Sequence[Limit] = ()
@@ -134,17 +134,17 @@ class DirectAnswer:
     _begun: float = field(default_factory=time.perf_counter)
 
     def result(self, value: dict[str, Any]) -> None:
-        """It is this JSON value."""
+        """Set the JSON value of a successful answer."""
         self.content, self.headers = JSONRenderer().render(value), answer_headers(value)
 
     def refusal(self, error: HmiError) -> None:
-        """It is an error."""
+        """Set the error that the answer reports."""
         self._code, self.headers = str(error.code), error_headers(error)
         self.status, body = rendered(error, INFER_PATH)
         self.content = JSONRenderer().render(body)
 
     def messages(self) -> list[dict[str, Any]]:
-        """For ASGI; from here on the call counts as answered."""
+        """The answer as ASGI messages. Counts and logs the request as answered."""
         common = common_headers(settings.HMI_HTTPS, settings.HMI_STAFF_TOTP)
         headers = {**common, **rate_headers(self.limits), **self.headers}
         headers[REQUEST_ID_HEADER], headers["Content-Length"] = self.request_id, str(len(self.content))
@@ -160,14 +160,14 @@ class DirectAnswer:
         ]
 
 
-def _given(response: HttpResponse, _: HttpRequest) -> HttpResponse:
+def _pass_through(response: HttpResponse, _: HttpRequest) -> HttpResponse:
     return response
 
 
 @lru_cache(4)
 def common_headers(secure: bool, staff_by_factor: bool) -> dict[str, str]:
-    """Those that the middleware and the view put on every answer; ``secure`` where it goes by HTTPS,
-    ``staff_by_factor`` where the session is asked for staff without a second factor."""
+    """The headers that the middleware and the view put on every answer. ``secure``: it goes by HTTPS.
+    ``staff_by_factor``: staff need a second factor, so the view reads the session cookie."""
     request = HttpRequest()
     request.method, request.path = "POST", INFER_PATH
     if secure and settings.SECURE_PROXY_SSL_HEADER:
@@ -177,7 +177,7 @@ def common_headers(secure: bool, staff_by_factor: bool) -> dict[str, str]:
         content_type=JSONRenderer.media_type, headers=InferView().default_response_headers
     )
     for middleware in (SecurityMiddleware, XFrameOptionsMiddleware, SecurityHeaders):
-        response = cast("HttpResponse", middleware(partial(_given, response))(request))
+        response = cast("HttpResponse", middleware(partial(_pass_through, response))(request))
     if staff_by_factor:
         patch_vary_headers(response, ["Cookie"])
     return dict(response.headers)

@@ -27,7 +27,7 @@ from tests.processes import InferenceWorker
 
 TEXT = "a good stone"
 BODY = {"model": "mood", "inputs": [TEXT]}
-NOT_PLAIN = {"Accept": "application/json, text/plain"}
+NOT_DIRECT = {"Accept": "application/json, text/plain"}
 OWN = {"date", "x-request-id", "content-length"}
 """Headers that differ from answer to answer."""
 CHANGES = re.compile("ratelimit-re|server-timing")
@@ -287,8 +287,8 @@ def test_answers_are_those_of_the_view(web: str, worker: InferenceWorker, served
             key = {"Authorization": f"Bearer {served.key}"}
             return client.post("/api/v1/infer", json=BODY, headers=key | headers)
 
-        first = ask(**NOT_PLAIN)
-        direct, view = ask(), ask(**NOT_PLAIN)
+        first = ask(**NOT_DIRECT)
+        direct, view = ask(), ask(**NOT_DIRECT)
         assert [answer.status_code for answer in (first, direct, view)] == [200] * 3
         assert _told(direct) == _told(view)
         assert direct.json().keys() == view.json().keys()
@@ -308,9 +308,9 @@ def test_refusals_are_those_of_the_view(
             key = {"Authorization": f"Bearer {served.key}", "X-Timeout-S": "0.2"}
             return client.post("/api/v1/infer", json=BODY, headers=key | headers)
 
-        late = [ask(), ask(**NOT_PLAIN)]
+        late = [ask(), ask(**NOT_DIRECT)]
         wait_for_queued(queue, WEB_CAPACITY // 2)
-        full = [ask(), ask(**NOT_PLAIN)]
+        full = [ask(), ask(**NOT_DIRECT)]
     for direct, view in (late, full):
         assert _told(direct) == _told(view)
         assert direct.json().keys() == view.json().keys()
