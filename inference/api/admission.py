@@ -1,5 +1,5 @@
-"""Whether a request may come in: how serving stands as this process sees it, and how long the request would
-have to wait."""
+"""Admission control (`admit`: workers, capacity, expected wait), and the `Gateway`: this process's queue
+client with the serving state that it saw last."""
 
 import atexit
 import logging

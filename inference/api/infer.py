@@ -1,5 +1,5 @@
-"""One infer request, from what is prepared to the answer and its headers; the REST views and the pages all
-call this."""
+"""Infer requests: runs a prepared one (`infer`), composes its answer or error from the worker's reply, and
+writes its usage and the headers of its answer. The REST views and the pages call this."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,21 +29,21 @@ log = logging.getLogger(__name__)
 
 NOT_READY_RETRY_S: Final = 2
 _KNOWN_CODES: Final = frozenset(code.value for code in ErrorCode)
+
 MODEL: Final = "x-hmi-model"
 DIGEST: Final = "x-hmi-digest"
 HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
 TIMES: Final = "Server-Timing"
 
-SAID: Final = {
+HEADER_DESCRIPTIONS: Final = {
     MODEL: "The version that answered: `tenant/model:version`.",
     DIGEST: "Its digest.",
-    HIT_RATIO: "Of the fragments that were looked up, the share that the tables had whole; left out where"
-    " there were none.",
-    TIMES: "What took how many milliseconds, as `timings_ms` has it: `queue;dur=9.4, retrieval;dur=1.4`.",
+    HIT_RATIO: "The share of fragments that the tables held whole; absent if no fragment was looked up.",
+    TIMES: "Milliseconds by stage, as in `timings_ms`: `queue;dur=9.4, retrieval;dur=1.4`.",
 }
-IN_THE_SCHEMA: Final = [
-    OpenApiParameter(name, location=OpenApiParameter.HEADER, description=said, response=[200])
-    for name, said in SAID.items()
+HEADER_PARAMETERS: Final = [
+    OpenApiParameter(name, location=OpenApiParameter.HEADER, description=description, response=[200])
+    for name, description in HEADER_DESCRIPTIONS.items()
 ]
 
 
@@ -188,13 +188,13 @@ def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
 
 
 def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
-    """Those of an answer of `infer`, also of one that was kept."""
+    """The response headers of an answer of `infer`, also of one kept under an idempotency key."""
     model, ratio = answer["model"], answer["plot"].get("hit_ratio")
-    told = {
+    headers = {
         MODEL: f"{model['name']}:{model['version']}",
         DIGEST: model["digest"],
         TIMES: ", ".join(
             f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
         ),
     }
-    return told if ratio is None else told | {HIT_RATIO: str(ratio)}
+    return headers if ratio is None else headers | {HIT_RATIO: str(ratio)}

@@ -10,7 +10,7 @@ from rest_framework.views import APIView
 
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
 from inference.api.idempotency import answered_once
-from inference.api.infer import IN_THE_SCHEMA, answer_headers, cancel
+from inference.api.infer import HEADER_PARAMETERS, answer_headers, cancel
 from inference.api.infer_base_view import InferAPIView
 from inference.api.serializers import InferAnswerSerializer, InferErrorSerializer, InferRequestSerializer
 from inference.api.validation import REQUEST_ID_HEADER, parse_call
@@ -49,7 +49,7 @@ class InferView(InferAPIView):
                 location=OpenApiParameter.HEADER,
                 description="The same key and body again have the same answer, for ten minutes.",
             ),
-            *IN_THE_SCHEMA,
+            *HEADER_PARAMETERS,
         ],
     )
     def post(self, request: Request) -> Response:

@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 
 from inference.api.admission import gateway, reaching_the_queue, serving_root
 from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
-from inference.api.infer import IN_THE_SCHEMA
+from inference.api.infer import HEADER_PARAMETERS
 from inference.api.infer_base_view import InferAPIView
 from inference.api.validation import parse_call, tenant_in
 from inference.open_inference.parsers import JSON_LENGTH, Body, OipBodyParser
@@ -131,7 +131,7 @@ class ModelInferView(InferAPIView):
                 OpenApiParameter.HEADER,
                 description="Number of JSON bytes at the start of the body. Binary tensors follow.",
             ),
-            *IN_THE_SCHEMA,
+            *HEADER_PARAMETERS,
         ],
         examples=[
             OpenApiExample(

@@ -13,7 +13,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from inference.api.infer import IN_THE_SCHEMA, answer_headers
+from inference.api.infer import HEADER_PARAMETERS, answer_headers
 from inference.api.infer_base_view import InferAPIView
 from inference.api.validation import InferCall, invalid, parse_call
 from inference.openai.errors import PermissiveNegotiation, error_responses
@@ -80,7 +80,7 @@ class EmbeddingsView(InferAPIView):
         operation_id="openai_embeddings",
         request={"application/json": EmbeddingsRequestSerializer},
         responses={200: EmbeddingsSerializer, **error_responses(400, 408, 409, 413, 504)},
-        parameters=IN_THE_SCHEMA,
+        parameters=HEADER_PARAMETERS,
         examples=[
             OpenApiExample("Two texts", {"model": "acme/tickets", "input": ["One", "Two"]}, request_only=True)
         ],

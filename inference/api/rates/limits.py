@@ -1,4 +1,5 @@
-"""Rate limits by the minute: who is held to which, with a little credit in this process.
+"""Rate limits by the minute: those of a tenant, key or person (`limits_of`), and `LocalBuckets`, which spend
+against them with a little credit in this process.
 
 The token buckets are shared by all processes (`inference.queueing.token_buckets`). A process takes a little
 more than it needs, at most a two-hundredth of a minute's worth, and spends this credit without asking Valkey.
