@@ -17,7 +17,7 @@ from inference.api.rates.limits import Limits, limits_of
 from inference.api.validation import InferCall, fit_inputs
 from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields
-from inference.queueing.messages import MissPolicyName, ModelRef, TokenSequence
+from inference.queueing.messages import HASH_BYTES, MissPolicyName, ModelRef, TokenSequence
 from inference.queueing.replies import How
 from inference.text.codec import OutputNames, TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
@@ -164,13 +164,15 @@ def encode(codec: TextCodec, inputs: Sequence[InferInput]) -> tuple[EncodedInput
 
 def token_sequences(encoded: Iterable[EncodedInput], *, task: str) -> tuple[TokenSequence, ...]:
     """One for each encoding of each input, in their order."""
-    return tuple(_sequence(encoding, task) for each in encoded for encoding in each.encodings)
+    hashed = ((each.encodings, each.given.digest(HASH_BYTES)) for each in encoded)
+    return tuple(_sequence(one, task, text_hash) for encodings, text_hash in hashed for one in encodings)
 
 
-def _sequence(encoding: Encoding, task: str) -> TokenSequence:
+def _sequence(encoding: Encoding, task: str, text_hash: bytes) -> TokenSequence:
     asked = outputs_at(task, encoding)
     return TokenSequence(
         ids=encoding.ids.astype("<i4").tobytes(),
         types=encoding.types.astype(np.uint8).tobytes() if encoding.types.any() else b"",
         outputs_at=None if asked is None else asked.astype("<i4").tobytes(),
+        text_hash=text_hash,
     )

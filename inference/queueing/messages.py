@@ -14,6 +14,8 @@ MissPolicyName = Literal["fallback", "compute", "auto"]
 MISS_POLICIES: Final[tuple[MissPolicyName, ...]] = get_args(MissPolicyName)
 ID_BYTES: Final = 4
 """Of a token id, and of a position, in a message: int32, little-endian."""
+HASH_BYTES: Final = 8
+"""Of the hash of a text."""
 
 
 class MessageError(ValueError):
@@ -38,18 +40,22 @@ class TokenSequence(Struct, frozen=True, array_like=True):
     """One text, pair of texts, or window of a long text, as T tokens with the special ones.
 
     ids: T int32. types: T uint8, or nothing where each is 0. outputs_at: int32 positions of the tokens whose
-    outputs are asked for, of a task with outputs for each token; None: all there are.
+    outputs are asked for, of a task with outputs for each token; None: all there are. text_hash: 8 bytes that
+    depend on the whole input alone, the same for each of its windows and for every model; b"": not known.
     """
 
     ids: bytes
     types: bytes = b""
     outputs_at: bytes | None = None
+    text_hash: bytes = b""
 
     def __post_init__(self) -> None:
         if not self.ids or len(self.ids) % ID_BYTES or len(self.outputs_at or b"") % ID_BYTES:
             raise ValueError("the ids and positions of tokens have 4 bytes each, and there is at least one")
         if self.types and len(self.types) != len(self):
             raise ValueError(f"{len(self.types)} types for {len(self)} tokens")
+        if len(self.text_hash) not in (0, HASH_BYTES):
+            raise ValueError(f"a text hash has {HASH_BYTES} bytes")
 
     def __len__(self) -> int:
         return len(self.ids) // ID_BYTES

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final
 
 import numpy as np
@@ -25,6 +26,11 @@ class InferInput:
 
     text: str
     text_pair: str | None = None
+
+    def digest(self, size: int) -> bytes:
+        """`size` bytes of BLAKE2b of the texts. They do not depend on the model or the process."""
+        pair = "" if self.text_pair is None else f"\0{self.text_pair}"
+        return blake2b(f"{self.text}{pair}".encode(), digest_size=size).digest()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

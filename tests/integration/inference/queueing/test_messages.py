@@ -46,7 +46,10 @@ def sequences(draw: st.DrawFn) -> TokenSequence:
     types = draw(st.sampled_from([b"", bytes(length)]))
     positions = st.lists(st.integers(0, length - 1), max_size=4).map(lambda at: np.array(at, "<i4").tobytes())
     return TokenSequence(
-        draw(st.binary(min_size=4 * length, max_size=4 * length)), types, draw(st.none() | positions)
+        draw(st.binary(min_size=4 * length, max_size=4 * length)),
+        types,
+        draw(st.none() | positions),
+        draw(st.sampled_from([b"", b"8 bytes."])),
     )
 
 
@@ -87,6 +90,15 @@ def test_a_request_survives_the_trip(request: InferRequest) -> None:
 @given(replies)
 def test_a_reply_survives_the_trip(reply: InferReply) -> None:
     assert InferReply.decode(reply.encode()) == reply
+
+
+def test_a_sequence_without_a_text_hash_is_read() -> None:
+    data = fields_of(a_request("r1"))
+    data["sequences"] = [sequence[:3] for sequence in data["sequences"]]
+    assert InferRequest.decode(msgpack.encode(data)).sequences[0].text_hash == b""
+    data["sequences"] = [[*sequence, b"short"] for sequence in data["sequences"]]
+    with pytest.raises(MessageError, match="8 bytes"):
+        InferRequest.decode(msgpack.encode(data))
 
 
 def test_a_failure_survives_the_trip() -> None:
