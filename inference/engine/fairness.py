@@ -16,21 +16,28 @@ ALONE_AFTER: Final = 256
 @dataclass(slots=True)
 class _Account:
     """Milliseconds charged, divided by the tenant's weight, and those charged last; rows that wait or are
-    being computed."""
+    being computed, and how many of them are being computed."""
 
     counter: float
     last_charge: float = 0.0
     rows: int = 0
+    in_flight: int = 0
+
+    @property
+    def start(self) -> float:
+        """The counter before the last row that is being computed; the counter itself if none is."""
+        return self.counter - self.last_charge if self.in_flight else self.counter
 
 
 class FairShares:
     """A counter for each tenant (start-time fair queueing): charged milliseconds of the engine divided by
     the tenant's weight. The least counter is due first.
 
-    A tenant that comes back is lifted to where the others' last rows began, the least of them: idleness earns
-    nothing, and what it took while nobody else wanted it costs nothing. It stands before whoever has a row
-    that is being computed and wants another. Tenants without rows are forgotten once
-    their counter would be lifted anyway. Not thread-safe.
+    A tenant that comes back is lifted to the least start among the others: the counter before the last row
+    that is being computed, or the counter of a tenant that only waits. Idleness earns nothing, and what a
+    tenant took while nobody else wanted it costs nothing. A newcomer stands before whoever has a row that is
+    being computed and wants another. Tenants without rows are forgotten once their counter would be lifted
+    anyway. Not thread-safe.
     """
 
     def __init__(self, weight: Callable[[str], float] = lambda _: 1.0) -> None:
@@ -59,16 +66,16 @@ class FairShares:
         if account is None or not account.rows:
             self._raise_floor()
             account = self._accounts.setdefault(tenant, _Account(self._floor))
-            account.counter, account.last_charge = max(account.counter, self._floor), 0.0
+            account.counter = max(account.counter, self._floor)
             self._active += 1
             self._note(tenant)
         account.rows += rows
 
     def leave(self, tenant: str, rows: int) -> None:
-        """So many of its rows are settled, or no longer wanted."""
+        """So many of its waiting rows are no longer wanted."""
         account = self._accounts[tenant]
         account.rows -= rows
-        assert account.rows >= 0, f"{tenant} has fewer rows than leave"
+        assert account.rows >= account.in_flight, f"{tenant} has fewer rows than leave"
         if not account.rows:
             self._active -= 1
             self._forget()
@@ -109,16 +116,23 @@ class FairShares:
 
     def charge(self, tenant: str, tokens: int) -> float:
         """Charge for a row that begins what it is expected to take; returns those milliseconds, for
-        ``correct``."""
+        ``settle``."""
         expected = self._expected(tokens)
         account = self._accounts[tenant]
         account.last_charge = expected / self._weight(tenant)
         account.counter += account.last_charge
+        account.in_flight += 1
+        assert account.in_flight <= account.rows, f"{tenant} has fewer rows than begin"
         return expected
 
-    def correct(self, tenant: str, charged: float, took_ms: float) -> None:
-        """The row that was charged so really took this."""
-        self._accounts[tenant].counter += (took_ms - charged) / self._weight(tenant)
+    def settle(self, tenant: str, charged: float, took_ms: float | None = None) -> None:
+        """A row that was charged so has ended. It is charged what it took instead, unless that is None."""
+        account = self._accounts[tenant]
+        if took_ms is not None:
+            account.counter += (took_ms - charged) / self._weight(tenant)
+        account.in_flight -= 1
+        assert account.in_flight >= 0, f"{tenant} has fewer rows in flight than end"
+        self.leave(tenant, 1)
 
     def learn(self, tokens: int, took_ms: float) -> None:
         """A batch of so many tokens took so long."""
@@ -141,10 +155,9 @@ class FairShares:
         return tokens * (self._ms_per_token or FIRST_MS_PER_TOKEN)
 
     def _raise_floor(self) -> None:
-        """The least start of the last row, of those with rows; it never sinks."""
+        """To the least start of those with rows; it never sinks."""
         if self._active:
-            active = [account for account in self._accounts.values() if account.rows]
-            least = min(account.counter - account.last_charge for account in active)
+            least = min(account.start for account in self._accounts.values() if account.rows)
             self._floor = max(self._floor, least)
 
     def _forget(self) -> None:

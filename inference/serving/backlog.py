@@ -127,9 +127,8 @@ class Backlog:
     def settle(self, batch: ScheduledBatch, outcomes: Sequence[Outcome]) -> None:
         """Charge what the rows of a computed batch really took; a row that failed, what was expected."""
         for waiting, charged, outcome in zip(batch.waiting, batch.charged, outcomes, strict=True):
-            if isinstance(outcome, Answered):
-                self.shares.correct(waiting.tenant, charged, 1000 * _seconds(outcome))
-            self.shares.leave(waiting.tenant, 1)
+            took_ms = 1000 * _seconds(outcome) if isinstance(outcome, Answered) else None
+            self.shares.settle(waiting.tenant, charged, took_ms)
         answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
         if len(answered) != len(outcomes):  # it was not computed in one piece: nothing to learn from
             return

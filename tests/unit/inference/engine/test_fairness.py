@@ -77,6 +77,35 @@ def test_idleness_earns_nothing() -> None:
     assert engine.took_ms["busy"] >= engine.took_ms["late"] - WORTH_MS
 
 
+def test_a_newcomer_enters_at_the_counter_of_who_only_waits() -> None:
+    """Not where the last row of a tenant of small weight began: that row ended long ago."""
+    shares = FairShares(lambda tenant: 0.01 if tenant == "low" else 1.0)
+    shares.enter("low", 3)
+    shares.enter("a", 1000)
+    shares.settle("low", shares.charge("low", 60))
+    for _ in range(90):
+        shares.settle("a", shares.charge("a", 60))
+    assert shares.counter("low") == pytest.approx(300.0)
+    assert shares.counter("a") == pytest.approx(270.0)
+    shares.enter("new", 1000)
+    assert shares.counter("new") == pytest.approx(270.0)
+
+
+@pytest.mark.parametrize("took_ms", [1.0, 30.0])
+def test_a_newcomer_enters_where_the_row_in_service_began(took_ms: float) -> None:
+    """What the row before it took counts as measured, not as estimated."""
+    shares = FairShares()
+    shares.enter("busy", 100)
+    ended, in_service = shares.charge("busy", 60), shares.charge("busy", 20)
+    shares.settle("busy", ended, took_ms)
+    shares.enter("first", 1)
+    assert shares.counter("first") == pytest.approx(took_ms)
+    shares.settle("busy", in_service, took_ms)
+    shares.settle("first", shares.charge("first", 1000))
+    shares.enter("second", 1)
+    assert shares.counter("second") == pytest.approx(2 * took_ms)
+
+
 def test_what_was_taken_while_nobody_else_wanted_it_is_not_paid_for_later() -> None:
     engine = Engine()
     engine.arrive("early", 10, 200)
@@ -168,7 +197,7 @@ def test_where_newcomers_stand_never_sinks() -> None:
     charged = shares.charge("early", 100)
     shares.charge("early", 100)
     shares.enter("first", 1)
-    shares.correct("early", charged, 0.0)
+    shares.settle("early", charged, 0.0)
     shares.enter("second", 1)
     assert shares.counter("second") == shares.counter("first") == pytest.approx(charged)
 
@@ -177,8 +206,7 @@ def test_who_took_more_than_others_owes_it_however_many_come_and_go_meanwhile() 
     shares = FairShares()
     for tenant in ("waiting", "debtor"):
         shares.enter(tenant, 1)
-    shares.charge("debtor", 10_000)
-    shares.leave("debtor", 1)
+    shares.settle("debtor", shares.charge("debtor", 10_000))
     for number in range(3 * LEAST_KEPT):
         shares.enter(f"tenant {number}", 1)
         shares.leave(f"tenant {number}", 1)

@@ -44,15 +44,15 @@ class Engine:
         due = list(islice(self.shares.due(waiting, tokens=lambda row: row[2], ahead_tokens=AHEAD), 64))
         rows = due[: batch_size([tokens for _, _, tokens in due], LIMITS)]
         assert due[0] in rows
-        for tenant, _, tokens in sorted(rows, reverse=True):
-            self._serve(tenant, tokens)
+        charged = [self.shares.charge(tenant, tokens) for tenant, _, tokens in rows]
+        for (tenant, _, tokens), expected in zip(rows, charged, strict=True):
+            self._settle(tenant, tokens, expected)
         for tenant, place, _ in sorted(rows, reverse=True):
             del self.lines[tenant][place]
-            self.shares.leave(tenant, 1)
         self.lines = {tenant: line for tenant, line in self.lines.items() if line}
         return [tenant for tenant, _, _ in rows]
 
-    def _serve(self, tenant: str, tokens: int) -> None:
+    def _settle(self, tenant: str, tokens: int, charged: float) -> None:
         took = tokens * FIRST_MS_PER_TOKEN * self.slower.get(tenant, 1.0)
-        self.shares.correct(tenant, self.shares.charge(tenant, tokens), took)
+        self.shares.settle(tenant, charged, took)
         self.took_ms[tenant] += took
