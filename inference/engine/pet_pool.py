@@ -84,9 +84,8 @@ class PetPool:
         self._slots: OrderedDict[str, Slot] = OrderedDict()  # least recently used first
         self._pinned: frozenset[str] = frozenset()
         self._generation = 0
-        self._unchecked: Iterator[tuple[str, Slot]] | None = (
-            None  # None once a slot was taken, added or evicted
-        )
+        # None: a slot was taken, added or evicted; start again at the slot used last.
+        self._check_cursor: Iterator[tuple[str, Slot]] | None = None
         self._checked_bytes = 0
         self.used_bytes = 0
         self.loads = 0
@@ -132,7 +131,7 @@ class PetPool:
             for slot in [slot for slot in self._slots.values() if slot.digest not in digests]:
                 if slot.leases:
                     self._slots.move_to_end(slot.digest, last=False)
-                    self._unchecked = None
+                    self._check_cursor = None
                 else:
                     self._evict(slot)
 
@@ -142,16 +141,16 @@ class PetPool:
             for slot in self._slots.values():
                 slot.hplm = None
             self._slots.clear()
-            self._unchecked = None
+            self._check_cursor = None
             self.used_bytes = 0
 
     def check_integrity(self) -> None:
         """Raise IntegrityError unless, with no batch running, the slots are what they should be. A call looks
         at CHECKED of them; the next one goes on there, or begins anew if the slots have changed."""
         with self._lock:
-            if self._unchecked is None:
-                self._unchecked, self._checked_bytes = reversed(self._slots.items()), 0
-            slots = list(islice(self._unchecked, CHECKED))
+            if self._check_cursor is None:
+                self._check_cursor, self._checked_bytes = reversed(self._slots.items()), 0
+            slots = list(islice(self._check_cursor, CHECKED))
             for digest, slot in slots:
                 if slot.digest != digest or slot.hplm is None:
                     raise IntegrityError(f"the slot of {digest[:12]} is not its own")
@@ -160,7 +159,7 @@ class PetPool:
                 self._checked_bytes += slot.size
             if len(slots) == CHECKED:
                 return
-            self._unchecked = None
+            self._check_cursor = None
             if self.used_bytes != self._checked_bytes:
                 raise IntegrityError("the slots do not add up to the bytes in use")
 
@@ -171,7 +170,7 @@ class PetPool:
             if slot is not None:
                 slot.leases += 1
                 self._slots.move_to_end(digest)
-                self._unchecked = None
+                self._check_cursor = None
             return slot
 
     def _loaded(self, model: ModelIdentity) -> Lease:
@@ -182,7 +181,7 @@ class PetPool:
             self._generation += 1
             slot = Slot(model.digest, self._generation, hplm, leases=1, size=hplm.bytes)
             self._slots[slot.digest] = slot
-            self._unchecked = None
+            self._check_cursor = None
             self.used_bytes += slot.size
             self._make_room()
         return Lease(slot, slot.digest, slot.generation, time.perf_counter() - started)
@@ -203,6 +202,6 @@ class PetPool:
 
     def _evict(self, slot: Slot) -> None:
         del self._slots[slot.digest]
-        self._unchecked = None
+        self._check_cursor = None
         slot.hplm = None
         self.used_bytes -= slot.size
