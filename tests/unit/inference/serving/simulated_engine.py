@@ -83,7 +83,13 @@ class SimulatedBatch:
     callbacks: BatchCallbacks
     seconds: float
     computed: bool = True
-    end: Callable[[], None] = lambda: None
+    ended: bool = False
+    report: Callable[[], None] = lambda: None
+
+    def end(self) -> None:
+        """It is computed or given up."""
+        self.ended = True
+        self.report()
 
 
 class SimulatedEngine:
@@ -109,7 +115,7 @@ class SimulatedEngine:
         batch = SimulatedBatch(list(rows), callbacks, seconds / self.cores if alone else seconds)
 
         def submit(end: Callable[[], None]) -> "Future[None]":
-            batch.end = end
+            batch.report = end
             return Future()
 
         computing = Stage[Any](lambda: None, submit)
@@ -120,7 +126,9 @@ class SimulatedEngine:
         return InFlightBatch(number, batch.rows, nothing, nothing, computing, Event())
 
     def finish(self, batch: InFlightBatch) -> list[Outcome]:
-        done = self._batches.pop(batch.number)
+        done = self._batches[batch.number]
+        self._clock.wait(lambda: done.ended, None)
+        del self._batches[batch.number]
         if not done.computed:
             raise GivenUpError
         tokens = sum(map(len, done.rows))
@@ -157,15 +165,17 @@ class SimulatedQueue:
         self.sent: dict[str, InferRequest] = {}
         self._clock = clock
         self._arrived: dict[bool, list[Entry]] = {False: [], True: []}
+        self._abandoned: dict[bool, list[Entry]] = {False: [], True: []}
         self._held: dict[Address, Entry] = {}
         self._cancelled: set[str] = set()
 
-    def ask(self, request: InferRequest, *, background: bool = False) -> None:
-        """The request arrives when it says."""
+    def ask(self, request: InferRequest, *, background: bool = False, abandoned: bool = False) -> None:
+        """The request arrives when it says. ``abandoned``: another worker took it then, and died."""
         self.sent[request.id] = request
         queue = keys.background(ROOT) if background else ROOT
-        entry = Entry(Address(queue, request.id), request, 1)
-        self._clock.at(request.enqueued_at, lambda: self._arrived[background].append(entry))
+        entry = Entry(Address(queue, request.id), request, 2 if abandoned else 1)
+        arrived = self._abandoned if abandoned else self._arrived
+        self._clock.at(request.enqueued_at, lambda: arrived[background].append(entry))
 
     def cancel(self, request_id: str, at: float) -> None:
         """Its caller no longer waits."""
@@ -173,7 +183,8 @@ class SimulatedQueue:
 
     def outstanding(self, tenant: str) -> int:
         """Requests of the tenant that have arrived and have no answer."""
-        waiting = [*self._arrived[False], *self._arrived[True], *self._held.values()]
+        queues = *self._arrived.values(), *self._abandoned.values(), self._held.values()
+        waiting = [entry for queue in queues for entry in queue]
         return sum(entry.request.tenant == tenant for entry in waiting)
 
     def follow(self, roots: Collection[str]) -> None:
@@ -181,16 +192,16 @@ class SimulatedQueue:
 
     def read(self, most: int, block_ms: int) -> list[Entry]:
         self._clock.wait(lambda: self._arrived[False], block_ms / 1000)
-        return self._take(False, self.share(most))
+        return self._take(self._arrived[False], self.share(most))
 
     def share(self, most: int) -> int:
         return most
 
     def read_background(self) -> list[Entry]:
-        return self._take(True, 1)
+        return self._take(self._arrived[True], 1)
 
     def claim_abandoned(self, most: int = 1, *, background: bool = False) -> list[Entry]:
-        return []
+        return self._take(self._abandoned[background], most)
 
     def overdue_elsewhere(self, now: float) -> list[Entry]:
         return []
@@ -204,9 +215,9 @@ class SimulatedQueue:
             self.replies.setdefault(reply.id, []).append((self._clock.now, reply))
         return [True] * len(answers)
 
-    def _take(self, background: bool, most: int) -> list[Entry]:
-        arrived = self._arrived[background]
-        taken, self._arrived[background] = arrived[:most], arrived[most:]
+    def _take(self, entries: list[Entry], most: int) -> list[Entry]:
+        taken = entries[:most]
+        del entries[:most]
         self._held |= {entry.address: entry for entry in taken}
         return taken
 
@@ -277,6 +288,7 @@ class Simulation:
         tokens: Iterable[int] = (60,),
         within_s: float = 60.0,
         background: bool = False,
+        abandoned: bool = False,
     ) -> str:
         """A request of that tenant ``at`` seconds after the start; its id. ``tokens``: of each text."""
         arrives = self.start + at
@@ -292,7 +304,7 @@ class Simulation:
             enqueued_at=arrives,
             reply_to="replies",
         )
-        self.queue.ask(request, background=background)
+        self.queue.ask(request, background=background, abandoned=abandoned)
         return request.id
 
     def run(self) -> None:
