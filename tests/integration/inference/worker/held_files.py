@@ -1,9 +1,12 @@
 """Files that take as long to read as a test wants."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from tests.processes import wait_until
 
 
 class HeldFile:
@@ -17,7 +20,7 @@ class HeldFile:
     @contextmanager
     def being_read(self) -> Iterator[None]:
         """Once somebody reads it, who goes on waiting while this is entered."""
-        pipe = os.open(self._path, os.O_WRONLY)
+        pipe = self._opened()
         try:
             yield
         finally:
@@ -31,7 +34,23 @@ class HeldFile:
 
     def release(self) -> None:
         """The same, and the one who waits reads it too; is there none yet, then as soon as there is one."""
-        pipe = os.open(self._path, os.O_WRONLY)
+        pipe = self._opened()
         self.put_back()
         with os.fdopen(pipe, "wb") as reader:
             reader.write(self._content)
+
+    def _opened(self) -> int:
+        """The pipe, for writing, as soon as somebody reads it. Fails if nobody does in time."""
+        pipes: list[int] = []
+
+        def is_read() -> bool:
+            try:
+                pipes.append(os.open(self._path, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError as error:
+                if error.errno != errno.ENXIO:  # nobody has it open
+                    raise
+            return bool(pipes)
+
+        wait_until(is_read)
+        os.set_blocking(pipes[0], True)
+        return pipes[0]
