@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 SHORT_BATCH = 2.0
 """A short batch takes at most so many times as long as its first row alone."""
-JOINING = 1.25
+EXTRA_ROWS_FACTOR = 1.25
 """What a tenant gets in a batch beyond its turn takes at most so many times as long as the longest row alone,
 for each tenant with more than a row: they wait for each other anyway, and large batches serve all sooner."""
 
@@ -150,7 +150,7 @@ class Backlog:
         queues = self._queues.values()
         longest = max(len(w.row) for queue in queues for w in queue if w.ticket.route.executor is executor)
         busy = max(1, sum(len(queue) > 1 for queue in queues))
-        in_order = self._due(longest * busy * executor.costs.rows_in(JOINING, longest, limits))
+        in_order = self._due(longest * busy * executor.costs.rows_in(EXTRA_ROWS_FACTOR, longest, limits))
         return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.rows))
 
     def _due(self, ahead_tokens: int) -> Iterator[Waiting]:

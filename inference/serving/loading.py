@@ -15,7 +15,8 @@ from inference.manifest import ServedHplm
 log = logging.getLogger(__name__)
 Loaded = TypeVar("Loaded")
 Stamp = tuple[int, int]
-REMEMBERED_S: Final = 30.0
+RETRY_AFTER_S: Final = 30.0
+"""What could not be loaded is tried again then, or when its files have changed."""
 
 
 def follow(
@@ -134,7 +135,7 @@ class Refusals:
     def _remember(self, digest: str, stamps: list[Stamp | None], error: HplmError) -> None:
         now = self._clock()
         self._known = {name: known for name, known in self._known.items() if known[0] > now}
-        self._known[digest] = now + REMEMBERED_S, stamps, HplmError(error.code, error.message)
+        self._known[digest] = now + RETRY_AFTER_S, stamps, HplmError(error.code, error.message)
 
 
 def _stamp(path: Path) -> Stamp | None:

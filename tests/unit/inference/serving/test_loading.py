@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from inference.errors import HplmError
-from inference.serving.loading import REMEMBERED_S, Checksums, Refusals, verify_artifact
+from inference.serving.loading import RETRY_AFTER_S, Checksums, Refusals, verify_artifact
 from versiontree.artifact_store import ArtifactStore
 
 
@@ -90,7 +90,7 @@ def test_a_refusal_is_forgotten_in_time_and_when_files_change(tmp_path: Path) ->
     path.write_bytes(b"there")
     attempt(), attempt()
     assert loads == 2
-    now = REMEMBERED_S
+    now = RETRY_AFTER_S
     attempt()
     assert loads == 3
 
