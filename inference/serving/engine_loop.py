@@ -25,7 +25,7 @@ from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)
 
-CALM_S = 1.0
+SHORT_BATCHES_S = 1.0
 """For so long after the last request the background's batches are short: another one may come."""
 BACKGROUND_BATCHES = 2
 """So many of the background's batches are held ready."""
@@ -71,7 +71,7 @@ class EngineLoop:
             metrics=metrics,
             clock=clock,
         )
-        self._next_claim = {False: 0.0, True: 0.0}  # of the background: True
+        self._next_claim = {self._backlog: 0.0, self._background: 0.0}  # in monotonic seconds
         self._next_drop = 0.0
 
     @property
@@ -105,8 +105,13 @@ class EngineLoop:
             try:
                 ran = self.step(taking=not (stop.is_set() or self.paused.is_set()))
                 self._queue_error = ""
-                if not (self._receiving or ran):  # wait for a revision that was asked for, or for commands
-                    (time.sleep if self._unpublished else stop.wait)(self._timing.idle_wait_s)
+                if self._receiving or ran:
+                    continue
+                if self._unpublished:
+                    # A request waits for its revision. After a stop too: stop.wait would return at once.
+                    time.sleep(self._timing.idle_wait_s)
+                else:
+                    stop.wait(self._timing.idle_wait_s)
             except RedisError as error:
                 log.warning("the queue cannot be reached: %s", error)
                 self._queue_error = str(error)
@@ -135,22 +140,24 @@ class EngineLoop:
         """Admit what other workers left behind, what has come, and of the background what there is time
         for."""
         self._consumer.follow(self._catalogue.executors)
-        self._claim()
+        self._claim(self._backlog)
         if not self._runner:
             self._receive(0.0 if self.backlog_rows else self._timing.idle_wait_s)
         if not self._runner.others_wait:
-            self._claim(background=True)
+            self._claim(self._background)
         self._outbox.send()
 
-    def _claim(self, *, background: bool = False) -> None:
-        """Serve one request that another worker left behind, alone: if it killed that worker, it must not
-        take others with it. Where there was one, the next turn looks for more; else what is late for roots
-        that nobody may serve any more gets its answer."""
-        if self._clock.monotonic() < self._next_claim[background]:
+    def _claim(self, backlog: Backlog) -> None:
+        """Serve one request for this backlog that another worker left behind, alone: if it killed that
+        worker, it must not take others with it. The background's turn comes only when no other row waits.
+        Where there was one, the next turn looks for more; else what is late for roots that nobody may serve
+        any more gets its answer."""
+        if self._clock.monotonic() < self._next_claim[backlog]:
             return
+        background = backlog is self._background
         entries = self._consumer.claim_abandoned(1, background=background)
         if not entries:
-            self._next_claim[background] = self._clock.monotonic() + self._timing.claim_every_s
+            self._next_claim[backlog] = self._clock.monotonic() + self._timing.claim_every_s
             for late in () if background else self._consumer.overdue_elsewhere(self._clock.time()):
                 self._outbox.answer(late, expiry(late))
         for entry in entries:
@@ -210,7 +217,7 @@ class EngineLoop:
     def _admit(self, entry: Entry, backlog: Backlog) -> None:
         admitted = admit(entry, self._catalogue, self._clock.time())
         if not entry.is_background:
-            self._runner.short_until = self._clock.monotonic() + CALM_S
+            self._runner.short_until = self._clock.monotonic() + SHORT_BATCHES_S
         if isinstance(admitted, Ticket):
             backlog.add(admitted)
             self._outbox.expect(admitted)
