@@ -49,8 +49,10 @@ RECONNECT_WAIT_S = 1.0
 """Between attempts to reach the queue at the start."""
 MAX_LABELLED_TENANTS = 50
 """At most this many tenants, and domains, have metrics of their own; the rest are labelled `other`."""
-LOAD_AHEAD_S = 15.0
-"""Time limit for loading models before their first request; at the start each is also run once."""
+WARM_UP_S = 15.0
+"""Time limit for loading models and running texts before the worker is ready."""
+LOAD_AHEAD_S = 5.0
+"""Time limit for loading the models of a later revision beside the requests."""
 
 
 class Worker:
@@ -81,7 +83,8 @@ class Worker:
             misses=settings.misses,
             pipeline=Pipeline(with_parallel_batches(settings.pipelining, device)),
             metrics=self._metrics,
-            ahead_s=LOAD_AHEAD_S,
+            warm_up_s=WARM_UP_S,
+            load_ahead_s=LOAD_AHEAD_S,
         )
         # A connection of its own: a thread flushes the counts while the loop serves.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -41,6 +42,8 @@ POOL_SHARE = 4
 """The PET pool takes up to a quarter of the machine's memory, and its PETs on an accelerator a quarter of
 that of the accelerator."""
 WARM_UP_TOKENS = 8
+LOADING_SHARE = 2 / 3
+"""Loading models takes at most this share of the time before ready; the rest is for running texts."""
 AGAIN_AFTER_S = 10.0
 """A revision whose preparation failed as a whole is tried again then."""
 
@@ -91,11 +94,12 @@ class Catalogue:
         metrics: WorkerMetrics | None = None,
         device_bytes: int = 0,
         limits: BatchLimits | None = None,
-        ahead_s: float = 0.0,
+        warm_up_s: float = 0.0,
+        load_ahead_s: float = 0.0,
     ) -> None:
-        """``pool_bytes``: of the PET pool; None: a quarter of the memory. ``ahead_s``: for so long,
-        with each revision, what its models need is loaded before they are asked for, beside what is
-        served."""
+        """``pool_bytes``: of the PET pool; None: a quarter of the memory. ``warm_up_s``: for so long at most
+        the first revision is loaded and run by ``warm_up``. ``load_ahead_s``: for so long the models of each
+        later revision are loaded before they are asked for, beside what is served."""
         self.device = device
         self.dtype = dtype
         self._weights = weights
@@ -122,7 +126,9 @@ class Catalogue:
         self._next: BackgroundTask[Revision | None] = BackgroundTask("next revision")
         self._bringing: BackgroundTask[None] = BackgroundTask("Models ahead of requests")
         self._bring_due = False
-        self._ahead_s = ahead_s
+        self._warm_up_s, self._load_ahead_s = warm_up_s, load_ahead_s
+        self._warm_by: float | None = None
+        """In monotonic seconds, once the first revision is there."""
         self._failure = ""
         self._again_at = math.inf
         self._threads = torch.get_num_threads()
@@ -180,14 +186,16 @@ class Catalogue:
         return self._bringing.under_way
 
     def warm_up(self) -> None:
-        """Have what is served loaded as far as there is time and room, and compute one text along every
-        chain, so that no first request waits for that. What fails is logged, for a request to be told."""
-        if not self._bringing.is_done_within(2 * self._ahead_s):
+        """Have the first revision loaded as far as there is time and room, and compute one text along every
+        chain, so that no first request waits for that. What fails is logged, for a request to be told.
+        The time counts from when loading began; only what is being computed then is finished later."""
+        until = self._warm_by or 0.0
+        if not self._bringing.is_done_within(max(0.0, until - time.monotonic())):
             log.warning("Models are still being loaded; the first requests for them will wait")
             return
         self._bringing.take()
-        until = time.monotonic() + self._ahead_s
-        of_chains = {chain_name(hplm): hplm for hplm in self.manifest.hplms.values()}
+        held_last = sorted(self.manifest.hplms.values(), key=lambda hplm: self.pool.holds(hplm.digest))
+        of_chains = {chain_name(hplm): hplm for hplm in held_last}  # of each a model in memory, if one is
         for hplm in of_chains.values():
             if time.monotonic() >= until:
                 break
@@ -216,11 +224,17 @@ class Catalogue:
         self._bringing.take()
         if self._bring_due and not self._bringing.under_way:
             self._bring_due = False
-            self._bringing.begin(self._load_ahead)
+            now = time.monotonic()
+            if self._warm_by is None:
+                self._warm_by = now + self._warm_up_s
+                until = now + LOADING_SHARE * self._warm_up_s
+            else:
+                until = now + self._load_ahead_s
+            self._bringing.begin(partial(self._load_ahead, until))
 
-    def _load_ahead(self) -> None:
-        """The pinned models; then the lower layers and the other models that nobody has to make room for."""
-        until = time.monotonic() + self._ahead_s
+    def _load_ahead(self, until: float) -> None:
+        """The pinned models; then, until that time in monotonic seconds, the lower layers and the other
+        models that nobody has to make room for."""
         for hplm in self.manifest.pinned_hplms():
             self._load_unless_held(hplm)
         if self.misses.policy is not MissPolicy.FALLBACK:
