@@ -43,11 +43,12 @@ class AdmissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServingState:
-    """How serving stands: the workers with a heartbeat, how many requests are outstanding, by the digest of
-    their root and by tenant, and the digests of roots ``served_lately``."""
+    """How serving stands: the workers with a heartbeat, how many requests are outstanding and of how many
+    tokens, by the digest of their root and by tenant, and the digests of roots ``served_lately``."""
 
     workers: Sequence[WorkerStatus]
     outstanding: Mapping[str, Mapping[str, int]]
+    outstanding_tokens: Mapping[str, Mapping[str, int]]
     served_lately: Collection[str] = ()
 
 
@@ -55,14 +56,16 @@ def admit(asking: AdmissionRequest, standing: ServingState) -> None:
     """Raises ``worker_unavailable`` when nobody serves what is asked for, and ``queue_full`` when the answer
     would come too late. Requests for a worker that was lost wait for it, as those do that it had taken."""
     serving = _serving(asking, standing)
-    outstanding = _before(serving, standing.outstanding)
-    wait = expected_wait_s(asking, outstanding, serving)
+    wait = expected_wait_s(asking, _before(serving, standing.outstanding_tokens), serving)
     if wait > asking.seconds:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
             f"The request would wait for about {format_seconds(wait)}, longer than the "
             f"{format_seconds(asking.seconds)} it has.",
-            details={"expected_wait_s": round(wait, 3), **_counts(asking.tenant, outstanding)},
+            details={
+                "expected_wait_s": round(wait, 3),
+                **_counts(asking.tenant, _before(serving, standing.outstanding)),
+            },
             retry_after=_within_bounds(wait - asking.seconds),
         )
 
@@ -71,7 +74,7 @@ def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: ServingState
     """What the caller is told when the queue has no place for the tenant."""
     capacity: int = settings.HMI_INFER_CAPACITY
     serving = serving_root(asking.root, standing.workers)
-    rate = answers_per_s(serving)
+    rate = _together(worker.recently.behind_per_s for worker in serving)
     too_many = refusal.depth + refusal.own - capacity + 1
     soonest = RETRY_SOONEST_S if serving else RETRY_NO_WORKER_S
     return HmiError(
@@ -83,26 +86,26 @@ def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: ServingState
 
 
 def expected_wait_s(
-    asking: AdmissionRequest, outstanding: Mapping[str, int], serving: Sequence[WorkerStatus]
+    asking: AdmissionRequest, tokens: Mapping[str, int], serving: Sequence[WorkerStatus]
 ) -> float:
-    """Seconds until it would be this tenant's turn, where so many requests of each tenant are outstanding;
-    0.0 while it is not known how fast the workers can be.
+    """Seconds until it would be this tenant's turn, where so many tokens of each tenant are outstanding; 0.0
+    while it is not known how fast the workers can be.
 
-    Tenants take turns. Until the last of a tenant's requests is answered, each other tenant has as many
-    answered as that one has, or all it asked for; a heavier tenant's turn comes more often.
+    Tenants take turns. Until the last of a tenant's tokens is computed, each other tenant has as many
+    computed as that one has, or all it asked for; a heavier tenant's turn comes more often.
     """
-    own = outstanding.get(asking.tenant, 0)
+    own = tokens.get(asking.tenant, 0)
     turns = own / asking.weight
-    others = sum(min(count, turns) for tenant, count in outstanding.items() if tenant != asking.tenant)
-    rate = answers_per_s(serving)
+    others = sum(min(count, turns) for tenant, count in tokens.items() if tenant != asking.tenant)
+    rate = _together(worker.recently.behind_tokens_per_s for worker in serving)
     return (own + others) / rate if rate else 0.0
 
 
-def answers_per_s(workers: Sequence[WorkerStatus]) -> float:
-    """Of all workers together while requests wait for them; 0.0 unless they all are behind: who is not takes
-    the next request at once."""
-    rates = [worker.recently.behind_per_s for worker in workers]
-    return sum(rates) if all(rates) else 0.0
+def _together(rates: Iterable[float]) -> float:
+    """What all workers do a second while requests wait for them; 0.0 unless they all are behind: who is not
+    takes the next request at once."""
+    each = list(rates)
+    return sum(each) if all(each) else 0.0
 
 
 def serving_root(root: str, workers: Iterable[WorkerStatus]) -> list[WorkerStatus]:
@@ -152,7 +155,7 @@ class Gateway:
 
     def __init__(self) -> None:
         self.client = InferClient(settings.REDIS_URL, capacity=settings.HMI_INFER_CAPACITY)
-        self._standing = ServingState((), {})
+        self._standing = ServingState((), {}, {})
         self._looked_at = float("-inf")
 
     @property
@@ -168,9 +171,12 @@ class Gateway:
 
     def look(self) -> None:
         """See how serving stands now. Raises RedisError."""
-        redis = self.client.redis
+        redis, queue = self.client.redis, self.client.queue
         self._standing = ServingState(
-            workers_alive(redis), self.client.queue.outstanding(), roots_served_lately(redis)
+            workers_alive(redis),
+            queue.outstanding(),
+            queue.outstanding_tokens(),
+            roots_served_lately(redis),
         )
         self._looked_at = time.monotonic()
 

@@ -1,4 +1,4 @@
-"""The number formats of the upper layers' weights. Imports no PyTorch: the web server reads these settings."""
+"""The number formats of the upper layers' weights. Imports no PyTorch, which the web server does not load."""
 
 from enum import StrEnum
 

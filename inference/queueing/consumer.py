@@ -258,7 +258,8 @@ class RequestConsumer:
             reply = InferReply.failure(error.request_id, NO_MODEL, "inference_failed", message)
             self._send(address, "", error.reply_to, reply)
             return
-        given = [address.root, keys.GROUP, address.entry, error.request_id, keys.TENANT_FIELD]
+        given = [address.root, keys.GROUP, address.entry, error.request_id]
+        given += [keys.TENANT_FIELD, keys.TOKENS_FIELD]
         run(self._redis, scripts.DISCARD, touched_by(address.root, "", ""), given)
         self._held.discard(address)
 

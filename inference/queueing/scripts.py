@@ -24,8 +24,9 @@ local function count(stream, depths, root)
 end
 """
 
-# KEYS: requests of the root, outstanding requests of tenants, of roots, mark of this call. ARGV: root,
-# capacity, request, message, field, tenant, its field, reply stream, life of the mark in ms.
+# KEYS: requests of the root, outstanding requests of tenants, of roots, mark of this call, outstanding tokens
+# of tenants. ARGV: root, capacity, request, message, field, tenant, its field, reply stream, life of the mark
+# in ms, tokens, their field.
 # Returns {1, depth} when accepted, also when it was accepted before; {2, depth} when another request of the
 # same name is outstanding; or {0, depth, the tenant's own} when the tenant has as many as are free, or there
 # is no room at all: whoever floods the queue leaves half of it, two of them a third (dynamic thresholds,
@@ -42,10 +43,11 @@ end
 local before = redis.call('HMGET', KEYS[4], 'request', 'entry')
 if before[1] == ARGV[3] then return {1, depth} end
 if before[2] then return {2, depth} end
-if depth == 0 then redis.call('DEL', KEYS[2]) end
+if depth == 0 then redis.call('DEL', KEYS[2], KEYS[5]) end
 if own >= ARGV[2] - depth then return {0, depth, own} end
-local entry = redis.call('XADD', KEYS[1], '*', ARGV[5], ARGV[4], ARGV[7], ARGV[6])
+local entry = redis.call('XADD', KEYS[1], '*', ARGV[5], ARGV[4], ARGV[7], ARGV[6], ARGV[11], ARGV[10])
 redis.call('HINCRBY', KEYS[2], ARGV[1] .. ':' .. ARGV[6], 1)
+redis.call('HINCRBY', KEYS[5], ARGV[1] .. ':' .. ARGV[6], ARGV[10])
 count(KEYS[1], KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[4], 'request', ARGV[3], 'entry', entry, 'root', ARGV[1], 'reply_to', ARGV[8])
 redis.call('PEXPIRE', KEYS[4], ARGV[9])
@@ -54,17 +56,21 @@ return {1, depth + 1}
 )
 NAME_TAKEN = 2
 
-# Lets go of an entry for good, of its place in its tenant's count, and of the name of its call.
-# KEYS: requests of the root, outstanding requests of tenants, of roots, mark of the call. ARGV: root, group,
-# entry, request, the tenant's field.
+# Lets go of an entry for good, of its place in its tenant's counts, and of the name of its call.
+# KEYS: requests of the root, outstanding requests of tenants, of roots, mark of the call, outstanding tokens
+# of tenants. ARGV: root, group, entry, request, the tenant's field, that of the tokens.
 _REMOVE = (
     _COUNT
     + """
 local function remove(found)
-  for i = 1, #found, 2 do
-    local share = ARGV[1] .. ':' .. found[i + 1]
-    if found[i] == ARGV[5] and redis.call('HINCRBY', KEYS[2], share, -1) < 1 then
+  local fields = {}
+  for i = 1, #found, 2 do fields[found[i]] = found[i + 1] end
+  if fields[ARGV[5]] then
+    local share = ARGV[1] .. ':' .. fields[ARGV[5]]
+    redis.call('HINCRBY', KEYS[5], share, -(fields[ARGV[6]] or 0))
+    if redis.call('HINCRBY', KEYS[2], share, -1) < 1 then
       redis.call('HDEL', KEYS[2], share)
+      redis.call('HDEL', KEYS[5], share)
     end
   end
   redis.call('XDEL', KEYS[1], ARGV[3])
@@ -84,9 +90,9 @@ if not entry then return 0 end
 ANSWER = (
     _REMOVE
     + """
-local sent = redis.pcall('XADD', KEYS[5], 'MAXLEN', '~', ARGV[8], '*', ARGV[6], ARGV[7])
+local sent = redis.pcall('XADD', KEYS[6], 'MAXLEN', '~', ARGV[9], '*', ARGV[7], ARGV[8])
 if type(sent) == 'table' and sent.err and not string.find(sent.err, 'WRONGTYPE') then return sent end
-redis.call('EXPIRE', KEYS[5], ARGV[9])
+redis.call('EXPIRE', KEYS[6], ARGV[10])
 remove(entry[2])
 return 1
 """

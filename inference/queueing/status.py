@@ -41,8 +41,8 @@ class Levels(Struct, frozen=True):
 class Recently(Struct, frozen=True):
     """The last half minute: rows computed a second, requests answered and how long they took from being sent,
     and what the pipeline did for the last batches. ``behind_per_s`` is how many requests were answered a
-    second while others waited, 0.0 where none had to: that there were few to answer says nothing of how fast
-    they can be."""
+    second while others waited, ``behind_tokens_per_s`` how many tokens they had; 0.0 where none had to wait:
+    that there were few to answer says nothing of how fast they can be."""
 
     rows_per_s: float = 0.0
     requests: int = 0
@@ -51,6 +51,7 @@ class Recently(Struct, frozen=True):
     p99_ms: float = 0.0
     spans: tuple[TracedSpan, ...] = ()
     behind_per_s: float = 0.0
+    behind_tokens_per_s: float = 0.0
     levels: Levels = Levels()
 
 

@@ -80,6 +80,7 @@ class RequestQueue:
         life_s = CALL_LIFE_S + max(0.0, request.deadline - request.enqueued_at)
         given: list[Argument] = [queue, self._capacity, request.id, request.encode(), keys.FIELD]
         given += [request.tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
+        given += [request.tokens, keys.TOKENS_FIELD]
         return touched_by(queue, request.tenant, request.call), given
 
     def _outcome(self, request: InferRequest, answer: Any) -> int | QueueFull | CallOutstanding | RedisError:
@@ -105,7 +106,14 @@ class RequestQueue:
 
     def outstanding(self) -> dict[str, dict[str, int]]:
         """How many requests are accepted and not yet answered, by root and tenant."""
-        counts: Any = self._redis.hgetall(_outstanding(self._background))
+        return self._by_root_and_tenant(_outstanding(self._background))
+
+    def outstanding_tokens(self) -> dict[str, dict[str, int]]:
+        """The tokens of those requests."""
+        return self._by_root_and_tenant(_outstanding_tokens(self._background))
+
+    def _by_root_and_tenant(self, key: str) -> dict[str, dict[str, int]]:
+        counts: Any = self._redis.hgetall(key)
         found: dict[str, dict[str, int]] = defaultdict(dict)
         for share, count in counts.items():
             root, _, tenant = share.decode().partition(":")
@@ -153,14 +161,15 @@ def send_answers(
 def _answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> Any:
     name = reply.id.partition(CALL_END)[0]
     given: list[Argument] = [address.root, keys.GROUP, address.entry, reply.id, keys.TENANT_FIELD]
-    given += [keys.FIELD, reply.encode(), REPLIES_KEPT, REPLIES_LIFE_S]
+    given += [keys.TOKENS_FIELD, keys.FIELD, reply.encode(), REPLIES_KEPT, REPLIES_LIFE_S]
     return run(redis, scripts.ANSWER, [*touched_by(address.root, tenant, name), reply_to], given)
 
 
 def touched_by(queue: str, tenant: str, name: str) -> list[str]:
     """What coming and going of a request changes."""
     background = keys.is_background(queue)
-    return [keys.requests(queue), _outstanding(background), _depths(background), keys.call(tenant, name)]
+    counts = _outstanding(background), _depths(background)
+    return [keys.requests(queue), *counts, keys.call(tenant, name), _outstanding_tokens(background)]
 
 
 def queues_in_use(redis: Redis) -> set[str]:
@@ -171,6 +180,10 @@ def queues_in_use(redis: Redis) -> set[str]:
 
 def _outstanding(background: bool) -> str:
     return keys.BACKGROUND_OUTSTANDING if background else keys.OUTSTANDING
+
+
+def _outstanding_tokens(background: bool) -> str:
+    return keys.BACKGROUND_OUTSTANDING_TOKENS if background else keys.OUTSTANDING_TOKENS
 
 
 def _depths(background: bool) -> str:

@@ -240,13 +240,15 @@ class EngineLoop:
     def _schedule_and_run(self) -> bool:
         """Begin what there is room for, and end one batch: what can be done ahead of the next one's turn is
         done while batches compute. False when nothing waits."""
-        begun, answers, runner = self._clock.monotonic(), self._outbox.answered, self._runner
+        begun, runner, outbox = self._clock.monotonic(), self._runner, self._outbox
+        answers, tokens = outbox.answered, outbox.answered_tokens
         runner.schedule()
         if not runner:
             return False
         current = self._run_one(self._receive_meanwhile)
         if current.backlog is self._backlog and runner.others_wait:
-            self.recent.behind(self._outbox.answered - answers, self._clock.monotonic() - begun)
+            seconds = self._clock.monotonic() - begun
+            self.recent.behind(outbox.answered - answers, outbox.answered_tokens - tokens, seconds)
         return True
 
     def _run_one(self, receive: Callable[[], None] | None) -> ScheduledBatch:

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 class Outbox:
     """The requests that wait for their answers, and the answers that wait to be sent. True while there are
-    any. ``answered`` counts answers."""
+    any. ``answered`` counts answers, ``answered_tokens`` the tokens of their requests."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Outbox:
         metrics: WorkerMetrics | None,
         clock: Callable[[], float],
     ) -> None:
-        self.answered = 0
+        self.answered = self.answered_tokens = 0
         self._consumer, self._counters = consumer, counters
         self._recent, self._metrics, self._clock = recent, metrics, clock
         self._open: dict[Address, Ticket] = {}
@@ -70,6 +70,7 @@ class Outbox:
         """Put the answer in: sending may fail, and must not interrupt what is being done."""
         self._open.pop(entry.address, None)
         self.answered += 1
+        self.answered_tokens += entry.request.tokens
         if self._metrics is not None and not entry.is_background:
             self._metrics.requests_answered([(entry.request, reply)], now=self._clock())
         log_answer(entry.request, reply)

@@ -23,7 +23,7 @@ class Recent:
         self._begun = clock()
         self._rows: deque[tuple[float, int, Hits]] = deque(maxlen=KEPT)
         self._latencies: deque[tuple[float, float]] = deque(maxlen=KEPT)
-        self._behind: deque[tuple[float, int, float]] = deque(maxlen=KEPT)
+        self._behind: deque[tuple[float, int, int, float]] = deque(maxlen=KEPT)
 
     def computed(self, rows: int, hits: Hits = Hits()) -> None:  # noqa: B008 - it is frozen
         """A batch of so many rows was computed, whose fragments were answered so."""
@@ -33,9 +33,9 @@ class Recent:
         """A request was answered so long after it was sent."""
         self._latencies.append((self._clock(), seconds))
 
-    def behind(self, answered: int, seconds: float) -> None:
-        """So many requests were answered in so many seconds during which others waited."""
-        self._behind.append((self._clock(), answered, seconds))
+    def behind(self, answered: int, tokens: int, seconds: float) -> None:
+        """So many requests of so many tokens were answered in so many seconds during which others waited."""
+        self._behind.append((self._clock(), answered, tokens, seconds))
 
     def told(self) -> Recently:
         """The figures of the window, and the last batches in the pipeline."""
@@ -46,6 +46,7 @@ class Recent:
         hits = sum((hits for _, hits in batches), Hits())
         waited = sorted(seconds for at, seconds in list(self._latencies) if at >= since)
         p50, p95, p99 = (1000 * _quantile(waited, share) for share in (0.5, 0.95, 0.99))
+        behind_per_s, behind_tokens_per_s = self._behind_per_s(since)
         return Recently(
             rows_per_s=rows / max(1.0, now - since),
             requests=len(waited),
@@ -53,7 +54,8 @@ class Recent:
             p95_ms=p95,
             p99_ms=p99,
             spans=self._spans(),
-            behind_per_s=self._behind_per_s(since),
+            behind_per_s=behind_per_s,
+            behind_tokens_per_s=behind_tokens_per_s,
             levels=Levels(hits.trigram, hits.bigram, hits.unigram, hits.computed),
         )
 
@@ -62,10 +64,11 @@ class Recent:
         since = max(self._begun, now - WINDOW_S)
         return max(since, self._rows[0][0]) if len(self._rows) == KEPT else since
 
-    def _behind_per_s(self, since: float) -> float:
-        turns = [(answered, seconds) for at, answered, seconds in list(self._behind) if at >= since]
-        time_s = sum(seconds for _, seconds in turns)
-        return sum(answered for answered, _ in turns) / time_s if time_s >= LEAST_BEHIND_S else 0.0
+    def _behind_per_s(self, since: float) -> tuple[float, float]:
+        """Requests, and their tokens."""
+        turns = [turn for at, *turn in list(self._behind) if at >= since]
+        answered, tokens, seconds = map(sum, zip(*turns, strict=True)) if turns else (0, 0, 0.0)
+        return (answered / seconds, tokens / seconds) if seconds >= LEAST_BEHIND_S else (0.0, 0.0)
 
     def _spans(self) -> tuple[TracedSpan, ...]:
         spans = self._trace.spans()

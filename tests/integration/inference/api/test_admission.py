@@ -1,11 +1,12 @@
 """Who is let in: never refused without need, and told when to come back."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pytest_django import Settings
 from redis import Redis
 
@@ -24,6 +25,8 @@ from tenants.base.errors import HmiError
 from tests.integration.inference.api.conftest import Ask, Served, root_of
 from tests.integration.inference.queueing.requests import OTHER_ROOT, ROOT, a_request, depth
 
+TOKENS = 5
+"""Of each request here, as of `a_request`."""
 TENANTS = ("acme", "globex", "initech")
 tenants = st.sampled_from(TENANTS)
 rates = st.floats(0.01, 1000.0)
@@ -32,7 +35,7 @@ counts = st.dictionaries(tenants, st.integers(0, 500))
 
 
 def worker(rate: float = 0.0, *, state: State = "ready", root: str = ROOT, name: str = "w") -> WorkerStatus:
-    recently = Recently(behind_per_s=rate)
+    recently = Recently(behind_per_s=rate, behind_tokens_per_s=rate * TOKENS)
     return WorkerStatus(name, state, "cpu", "float32", ("mini",), (root,), recently=recently)
 
 
@@ -40,24 +43,33 @@ def asking(tenant: str = "acme", within_s: float = 5.0, weight: float = 1.0) -> 
     return AdmissionRequest(tenant, ROOT, "mini", within_s, weight)
 
 
+def standing(workers: Sequence[WorkerStatus], outstanding: Mapping[str, int] | None = None) -> ServingState:
+    """With so many requests of each tenant."""
+    return ServingState(workers, {ROOT: outstanding or {}}, {ROOT: tokens_of(outstanding or {})})
+
+
+def tokens_of(outstanding: Mapping[str, int]) -> dict[str, int]:
+    return {tenant: TOKENS * count for tenant, count in outstanding.items()}
+
+
 def refusal(
     asked: AdmissionRequest, *workers: WorkerStatus, outstanding: Mapping[str, int] | None = None
 ) -> HmiError:
     with pytest.raises(HmiError) as refused:
-        admit(asked, ServingState(workers, {ROOT: outstanding or {}}))
+        admit(asked, standing(workers, outstanding))
     return refused.value
 
 
 @given(tenants, seconds, st.lists(rates | st.just(0.0), min_size=1))
 def test_an_empty_queue_refuses_nobody(tenant: str, within_s: float, measured: list[float]) -> None:
-    admit(asking(tenant, within_s), ServingState([worker(rate) for rate in measured], {}))
+    admit(asking(tenant, within_s), standing([worker(rate) for rate in measured]))
 
 
 @given(seconds, st.dictionaries(st.sampled_from(TENANTS[1:]), st.integers(0, 500)), rates)
 def test_who_has_nothing_outstanding_is_let_in_however_many_others_wait(
     within_s: float, others: dict[str, int], rate: float
 ) -> None:
-    admit(asking("acme", within_s), ServingState([worker(rate)], {ROOT: others}))
+    admit(asking("acme", within_s), standing([worker(rate)], others))
 
 
 @given(counts, seconds, st.lists(rates))
@@ -65,7 +77,7 @@ def test_while_one_worker_keeps_up_nobody_is_refused(
     outstanding: dict[str, int], within_s: float, measured: list[float]
 ) -> None:
     workers = [worker(rate) for rate in [*measured, 0.0]]
-    admit(asking(within_s=within_s), ServingState(workers, {ROOT: outstanding}))
+    admit(asking(within_s=within_s), standing(workers, outstanding))
 
 
 @given(counts, tenants, tenants, rates)
@@ -73,10 +85,12 @@ def test_the_wait_grows_with_what_is_outstanding_and_falls_with_the_rate(
     outstanding: dict[str, int], tenant: str, more: str, rate: float
 ) -> None:
     asked = asking(tenant)
-    wait = expected_wait_s(asked, outstanding, [worker(rate)])
+    wait = expected_wait_s(asked, tokens_of(outstanding), [worker(rate)])
     deeper = {**outstanding, more: outstanding.get(more, 0) + 1}
-    assert expected_wait_s(asked, deeper, [worker(rate)]) >= wait
-    assert expected_wait_s(asked, outstanding, [worker(rate), worker(rate)]) == pytest.approx(wait / 2)
+    assert expected_wait_s(asked, tokens_of(deeper), [worker(rate)]) >= wait
+    assert expected_wait_s(asked, tokens_of(outstanding), [worker(rate), worker(rate)]) == pytest.approx(
+        wait / 2
+    )
 
 
 @given(counts, tenants, rates, st.floats(1.0, 100.0))
@@ -84,7 +98,8 @@ def test_a_heavier_tenant_waits_no_longer(
     outstanding: dict[str, int], tenant: str, rate: float, weight: float
 ) -> None:
     heavy, usual = (
-        expected_wait_s(asking(tenant, weight=w), outstanding, [worker(rate)]) for w in (weight, 1.0)
+        expected_wait_s(asking(tenant, weight=w), tokens_of(outstanding), [worker(rate)])
+        for w in (weight, 1.0)
     )
     assert heavy <= usual
 
@@ -94,9 +109,9 @@ def test_whoever_is_refused_would_have_waited_too_long_and_hears_when_to_come_ba
     outstanding: dict[str, int], tenant: str, within_s: float, rate: float
 ) -> None:
     asked = asking(tenant, within_s)
-    wait = expected_wait_s(asked, outstanding, [worker(rate)])
+    wait = expected_wait_s(asked, tokens_of(outstanding), [worker(rate)])
     if wait <= within_s:
-        admit(asked, ServingState([worker(rate)], {ROOT: outstanding}))
+        admit(asked, standing([worker(rate)], outstanding))
         return
     refused = refusal(asked, worker(rate), outstanding=outstanding)
     assert (refused.code, refused.status) == ("queue_full", 429)
@@ -105,7 +120,7 @@ def test_whoever_is_refused_would_have_waited_too_long_and_hears_when_to_come_ba
 
 @given(st.integers(0, 500), st.integers(0, 500), rates | st.just(0.0))
 def test_a_full_queue_tells_when_to_come_back(depth: int, own: int, rate: float) -> None:
-    error = no_room(QueueFull(depth, own), asking(), ServingState([worker(rate)], {}))
+    error = no_room(QueueFull(depth, own), asking(), standing([worker(rate)]))
     assert (error.code, error.status) == ("queue_full", 429)
     assert 1 <= (error.retry_after or 0) <= 60
 
@@ -115,12 +130,25 @@ def test_the_time_to_come_back_follows_from_what_was_measured(settings: Settings
     late = refusal(asking(within_s=2.0), worker(0.5), outstanding={"acme": 3, "globex": 90})
     assert late.details == {"expected_wait_s": 12.0, "waiting": 93, "yours": 3}
     assert late.retry_after == 10
-    full = no_room(QueueFull(depth=4, own=3), asking(), ServingState([worker(0.5)], {}))
+    full = no_room(QueueFull(depth=4, own=3), asking(), standing([worker(0.5)]))
     assert full.retry_after == 8
-    unmeasured = no_room(QueueFull(depth=4, own=3), asking(), ServingState([worker()], {}))
+    unmeasured = no_room(QueueFull(depth=4, own=3), asking(), standing([worker()]))
     assert unmeasured.retry_after == 1
-    unserved = no_room(QueueFull(depth=4, own=3), asking(), ServingState([], {}, served_lately={ROOT}))
+    unserved = no_room(QueueFull(depth=4, own=3), asking(), ServingState([], {}, {}, served_lately={ROOT}))
     assert unserved.retry_after == 5
+
+
+def test_few_tokens_wait_briefly_however_long_the_requests_before_them_were() -> None:
+    """Ten requests of 2,000 tokens each were answered in five seconds; now 50 short ones wait."""
+    behind = worker(2.0)
+    recently = Recently(behind_per_s=2.0, behind_tokens_per_s=4000.0)
+    serving = [replace(behind, recently=recently)]
+    waiting = ServingState(serving, {ROOT: {"acme": 50}}, {ROOT: {"acme": 1000}})
+    admit(asking(within_s=1.0), waiting)
+    long = ServingState(serving, {ROOT: {"acme": 50}}, {ROOT: {"acme": 100_000}})
+    with pytest.raises(HmiError) as refused:
+        admit(asking(within_s=20.0), long)
+    assert refused.value.details == {"expected_wait_s": 25.0, "waiting": 50, "yours": 50}
 
 
 @pytest.mark.parametrize(
@@ -146,9 +174,9 @@ def test_what_nobody_serves_is_refused_with_the_reason(workers: list[WorkerStatu
 
 @pytest.mark.parametrize("left", [[], [worker(state="loading")], [worker(root=OTHER_ROOT)]])
 def test_a_request_waits_for_a_worker_that_was_lost_a_moment_ago(left: list[WorkerStatus]) -> None:
-    admit(asking(), ServingState(left, {}, served_lately={ROOT}))
+    admit(asking(), ServingState(left, {}, {}, served_lately={ROOT}))
     with pytest.raises(HmiError):
-        admit(asking(), ServingState(left, {}, served_lately={OTHER_ROOT}))
+        admit(asking(), ServingState(left, {}, {}, served_lately={OTHER_ROOT}))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from redis import Redis
 
 from inference.queueing import keys
@@ -16,6 +17,7 @@ from tests.integration.inference.queueing.requests import (
     a_request,
     a_worker,
     answered,
+    sequence_of,
 )
 
 
@@ -48,6 +50,23 @@ def test_who_floods_the_queue_leaves_room_for_the_others(redis: Redis) -> None:
     assert flood("flood") == 4
 
 
+def test_tokens_are_counted_until_their_request_is_answered_or_cancelled(redis: Redis) -> None:
+    queue, worker = RequestQueue(redis, capacity=10), a_worker(redis, "w1")
+    long = (sequence_of(500 * "a"), sequence_of(7 * "a"))
+    queue.submit(replace(a_request("long", "acme"), sequences=long))
+    queue.submit(a_request("short", "acme"))
+    queue.submit(a_request("other", "globex"))
+    short = a_request("short").tokens
+    assert queue.outstanding_tokens() == {ROOT: {"acme": 507 + short, "globex": short}}
+    [entry] = worker.read(1, 0)
+    answered(worker, entry, a_reply(entry.request))
+    assert queue.outstanding_tokens() == {ROOT: {"acme": short, "globex": short}}
+    queue.submit(a_request("short", "acme"))  # a retry after a lost connection
+    assert queue.outstanding_tokens() == {ROOT: {"acme": short, "globex": short}}
+    assert queue.cancel("globex", "other")
+    assert queue.outstanding_tokens() == {ROOT: {"acme": short}}
+
+
 def test_a_count_without_requests_is_forgotten(redis: Redis) -> None:
     """As when somebody deletes the stream by hand."""
     queue = RequestQueue(redis, capacity=4)
@@ -56,6 +75,7 @@ def test_a_count_without_requests_is_forgotten(redis: Redis) -> None:
     redis.delete(REQUESTS)
     assert queue.submit(a_request("r3")) == 1
     assert queue.outstanding() == {ROOT: {"acme": 1}}
+    assert queue.outstanding_tokens() == {ROOT: {"acme": a_request("r3").tokens}}
 
 
 def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> None:
@@ -66,6 +86,7 @@ def test_a_message_that_nobody_can_read_gives_its_place_back(redis: Redis) -> No
     redis.hincrby(keys.OUTSTANDING, keys.share(ROOT, "globex"), 1)
     assert len(worker.read(10, 0)) == 1
     assert queue.outstanding() == {ROOT: {"acme": 1}}
+    assert queue.outstanding_tokens() == {ROOT: {"acme": a_request("r1").tokens}}
 
 
 def test_a_request_in_work_still_counts_against_the_capacity(redis: Redis) -> None:

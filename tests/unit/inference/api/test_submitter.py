@@ -82,7 +82,7 @@ class Client:
 class Connection:
     """A `Gateway` to it, where the root is served."""
 
-    standing = ServingState((), {}, {"root"})
+    standing = ServingState((), {}, {}, {"root"})
 
     def __init__(self) -> None:
         self.client = Client()

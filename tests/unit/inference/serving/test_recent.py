@@ -57,9 +57,10 @@ def test_the_picture_is_of_the_last_batches_that_were_computed() -> None:
 def test_how_fast_requests_are_answered_is_of_the_time_when_others_waited() -> None:
     clock = Clock()
     recent = Recent(Trace(), clock)
-    recent.behind(1000, 2.0)
+    recent.behind(1000, 9000, 2.0)
     clock.now += WINDOW_S + 1
-    recent.behind(3, 0.6)
+    recent.behind(3, 60, 0.6)
     assert recent.told().behind_per_s == 0.0  # of less than a second nothing is known
-    recent.behind(5, 1.0)
+    recent.behind(5, 340, 1.0)
     assert recent.told().behind_per_s == pytest.approx(5.0)
+    assert recent.told().behind_tokens_per_s == pytest.approx(250.0)
