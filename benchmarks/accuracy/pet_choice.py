@@ -55,12 +55,12 @@ class Settings(FineTuneSettings):
 FEED_FORWARD: Final = ("expand", "contract")
 ADAPTER_RATE: Final = 3e-3
 CANDIDATES: Final[dict[str, Settings]] = {
-    "lora-48": Settings(),
-    "lora-32": Settings(lora=32),
+    "lora-48": Settings(lora=48, learning_rate=1e-3),
+    "lora-32": Settings(lora=32, learning_rate=1e-3),
     "lora-16": Settings(lora=16, learning_rate=2e-3),
     "lora-8": Settings(lora=8, learning_rate=2e-3),
     "lora-32-ff": Settings(lora=32, lora_places=FEED_FORWARD, learning_rate=2e-3),
-    "lora-48-attention": Settings(lora=48, lora_places=PLACES[:4]),
+    "lora-48-attention": Settings(lora=48, lora_places=PLACES[:4], learning_rate=1e-3),
     "output-adapter-64": Settings(lora=0, output_adapter=64, learning_rate=ADAPTER_RATE),
     "output-adapter-128": Settings(lora=0, output_adapter=128, learning_rate=ADAPTER_RATE),
     "adapters-64": Settings(lora=0, adapter=64, output_adapter=64, learning_rate=ADAPTER_RATE),

@@ -81,11 +81,12 @@ TINY: Final = Encoder("tiny", 2, 64, 2, 128)
 """To see in a minute that a benchmark runs."""
 ENCODERS: Final = {encoder.name: encoder for encoder in (DEMO, BASE, TINY)}
 PAPER_PET: Final = "adapter-64"
-DEFAULT_PET: Final = "lora-48"
+DEFAULT_PET: Final = "lora-16"
 """What a fine-tuning makes by default."""
 PETS: Final = {
     PAPER_PET: PetSpec(adapter=64),
-    DEFAULT_PET: PetSpec(lora=48, biases=True, norms=True),
+    DEFAULT_PET: PetSpec(lora=16, biases=True, norms=True),
+    "lora-48": PetSpec(lora=48, biases=True, norms=True),
 }
 
 

@@ -94,7 +94,7 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         ),
     },
     JobKind.FINE_TUNE: {
-        "lora": _integer(48, 0, 256, "Rank of LoRA in every linear layer. 0: none."),
+        "lora": _integer(16, 0, 256, "Rank of LoRA in every linear layer. 0: none."),
         "adapter": _integer(0, 0, 1024, "Width of an adapter after the attention. 0: none."),
         "output_adapter": _integer(0, 0, 1024, "Width of an adapter after the feed-forward block. 0: none."),
         "biases": SettingSpec(bool, True),
@@ -105,7 +105,7 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
             choices=("cls", "cls_mean"),
             help="Input of the head: the first token, with or without the mean. Not for tagging.",
         ),
-        "learning_rate": _rate(1e-3),
+        "learning_rate": _rate(2e-3),
         "trials": _integer(1, 1, 3, "Learning rates to try: this one, half of it, twice of it."),
         "epochs": _integer(
             None, 1, 100, f"Exact number. Default: {DEFAULT_EPOCHS}, or more to reach the minimum steps."

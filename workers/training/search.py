@@ -40,11 +40,11 @@ class FineTuneSettings:
     precision: str = "auto"
     adapter: int = 0
     output_adapter: int = 0
-    lora: int = 48
+    lora: int = 16
     biases: bool = True
     norms: bool = True
     pooling: str = "cls_mean"
-    learning_rate: float = 1e-3
+    learning_rate: float = 2e-3
     trials: int = 1
     batch_size: int = 16
     epochs: int | None = None

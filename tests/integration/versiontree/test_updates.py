@@ -85,7 +85,7 @@ def test_what_is_named_as_it_is_by_itself_changes_nothing(
     root: Version, acme: TenantFixture, key: APIClient
 ) -> None:
     create(key, root, acme.dataset.pk, {"epochs": 3})
-    as_it_is = {"lora": 48, "adapter": 0, "output_adapter": 0, "biases": True, "norms": True}
+    as_it_is = {"lora": 16, "adapter": 0, "output_adapter": 0, "biases": True, "norms": True}
     assert "warnings" not in update(key, acme.dataset.pk, as_it_is)["config"]
 
 
