@@ -32,6 +32,7 @@ from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperSha
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from workers.training.datasets import DatasetFiles, read_examples
+from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.search import FineTuneSettings
 from workers.training.tasks import task_kind
@@ -39,6 +40,7 @@ from workers.training.tasks import task_kind
 QUICK_TOKENS, EPOCHS, QUICK_EPOCHS = 100_000, 5, 3
 BATCH, BATCHES, REPEATS = 32, 4, 7
 BARE: Final = "no PET"
+INT8: Final = ", int8"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="of each dataset")
     parser.add_argument("--epochs", type=int)
     parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")
+    parser.add_argument("--int8", action="store_true", help="also evaluate with int8 weights")
     parser.add_argument(
         "--full-context",
         action="store_true",
@@ -110,11 +113,13 @@ class PetChoice:
         budget = {"distil_tokens": QUICK_TOKENS} if self._options.quick or self._options.full_context else {}
         converted = self._bench.convert(**budget)
         metrics = {
-            (name, dataset.name): [
-                self._dev(converted, name, dataset, seed) for seed in range(self._options.seeds)
+            (name, dataset.name + ending): [
+                self._dev(converted, name, dataset, seed, int8=bool(ending))
+                for seed in range(self._options.seeds)
             ]
             for dataset in self._options.datasets
             for name in self._options.candidates
+            for ending in self._endings
         }
         cost = ServingCost(Root.load(converted.root, "cpu", _dtype()), self._lengths(converted))
         milliseconds = cost.measure({name: one.spec for name, one in self._options.candidates.items()})
@@ -133,8 +138,15 @@ class PetChoice:
         }
         return harness.Report("pet_choice", settings, rows, figures)
 
-    def _dev(self, converted: Converted, name: str, dataset: Dataset, seed: int) -> float:
-        """The dev metric in points."""
+    @property
+    def _endings(self) -> list[str]:
+        """Of the columns of a dataset."""
+        return ["", INT8] if self._options.int8 else [""]
+
+    def _dev(
+        self, converted: Converted, name: str, dataset: Dataset, seed: int, *, int8: bool = False
+    ) -> float:
+        """The dev metric in points, by float or by int8 weights."""
         full = self._options.full_context
         chosen = {
             **asdict(CANDIDATES[name]),
@@ -149,20 +161,39 @@ class PetChoice:
             "root": "as published" if full else converted.key,
         }
 
+        folder = cache_folder("hplms", {"pet_choice": key})
+        plots = [self._bench.table(converted, "general", ALPHA)]
+
+        def evaluate_int8() -> dict[str, float]:
+            report = evaluate(
+                root=converted.root,
+                plots=plots,
+                hplm=folder,
+                dataset_file=self._files(dataset).dev,
+                task=dataset.task,
+                reporter=self._bench.reporter,
+                lower=converted.lower,
+                settings=EvaluateSettings(lower_mode=Settings(**chosen).lower_mode, int8=True),
+            )
+            return {"dev": report["value"]}
+
         def tune() -> dict[str, float]:
             report = fine_tune(
                 root=converted.root,
-                plots=[self._bench.table(converted, "general", ALPHA)],
+                plots=plots,
                 dataset=self._files(dataset),
                 task=dataset.task,
-                out=cache_folder("hplms", {"pet_choice": key}),
+                out=folder,
                 settings=Settings(**chosen),
                 reporter=self._bench.reporter,
                 lower=converted.lower,
             )
             return {"dev": report["dev"]["value"]}
 
-        return 100 * float(self._runs.get_or_compute(key, tune)["dev"])
+        result = self._runs.get_or_compute(key, tune)
+        if int8:
+            result = self._runs.get_or_compute({**key, "weights": "int8"}, evaluate_int8)
+        return 100 * float(result["dev"])
 
     def _files(self, dataset: Dataset) -> DatasetFiles:
         """Rows of the training and the dev split; the latter stands for the test split, too, which must not
@@ -190,9 +221,8 @@ class PetChoice:
     def _row(
         self, name: str, metrics: dict[tuple[str, str], list[float]], cost: dict[str, tuple[float, float]]
     ) -> harness.Row:
-        by_dataset = {
-            dataset.name: metrics.get((name, dataset.name), []) for dataset in self._options.datasets
-        }
+        names = [dataset.name + ending for dataset in self._options.datasets for ending in self._endings]
+        by_dataset = {column: metrics.get((name, column), []) for column in names}
         return {
             "PET": name,
             **{dataset: _mean_and_deviation(values) for dataset, values in by_dataset.items()},

@@ -65,9 +65,10 @@ class SharedLayer:
     def linear(self, place: str, module: Linear, hidden: Tensor) -> Tensor:
         a, shift = self.weights.get(f"lora.{place}.a"), self.weights.get(f"bias.{place}")
         if isinstance(module, Int8Linear):
-            assert a is None
-            assert shift is None, "PETs that are shared by all rows are those of training, which is in float"
-            return module.forward(hidden)
+            result = module.forward(hidden)
+            if a is not None:
+                result += functional.linear(functional.linear(hidden, a), self.weights[f"lora.{place}.b"])
+            return result if shift is None else result.add_(shift)
         bias = module.bias if shift is None else module.bias + shift
         if a is None:
             return linear(hidden, module.weight, bias)

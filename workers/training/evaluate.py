@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
 from workers.training.datasets import read_examples
 from workers.training.lower_states import LowerMode
@@ -21,12 +22,14 @@ from workers.training.tasks.base import EvaluatedRow
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings:
-    """lower_mode: see `compute_states.LOWER_MODES`. tolerance: of the mode "auto" (None: its default)."""
+    """lower_mode: see `compute_states.LOWER_MODES`. tolerance: of the mode "auto" (None: its default).
+    int8: compute with int8 weights, which the root must have scales for."""
 
     device: str = "auto"
     precision: str = "auto"
     lower_mode: LowerMode = "fallback"
     tolerance: float | None = None
+    int8: bool = False
 
 
 def evaluate(
@@ -53,6 +56,11 @@ def evaluate(
     settings = settings or EvaluateSettings()
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=0)
     backbone = Backbone.open(root, plots, precision, lower)
+    if settings.int8:
+        scales = backbone.root.int8_scales()
+        if scales is None:
+            raise HplmError("corrupt_artifact", f"the root {backbone.root.config.name} has no int8 scales")
+        backbone.root.quantize(scales)
     stored = Hplm.load(hplm, precision.device)
     kind = task_kind(task, stored.labels, stored.threshold)
     examples = read_examples(dataset_file, task)

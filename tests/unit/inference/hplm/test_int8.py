@@ -16,8 +16,8 @@ from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.int8_linear import HEADROOM, InputScale, Int8Linear, linears, padded_rows
 from inference.hplm.int8_scales import INT8_FILE, Int8Scales, supports_int8, uses_int8
-from inference.hplm.pet_batch import SegmentPets
-from inference.hplm.pets import PackedPet
+from inference.hplm.pet_batch import SegmentPets, SharedPets
+from inference.hplm.pets import PackedPet, PetSpec
 from inference.hplm.root import Root
 from inference.hplm.sequences import PackedSequences
 from inference.hplm.weight_format import WeightFormat
@@ -215,6 +215,18 @@ def test_a_text_has_the_same_answer_alone_and_in_a_batch(root: Root, row: int) -
     alone = int8(mine, lone, SegmentPets.of([pets[row]], lone.lengths))
     # A difference in the last bit of an attention or a PET can move an input by one of its 256 steps.
     assert relative_error(sequences.split(together)[row], alone) < 0.005
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("spec", SPECS[:-1])
+def test_a_pet_for_all_rows_changes_int8_layers_as_one_for_each_segment(root: Root, spec: PetSpec) -> None:
+    _, int8 = quantized(root)
+    states, sequences = states_of(root, tiny_texts(6))
+    pet = tiny_hplm(root, spec=spec).pet
+    shared = int8(states, sequences, SharedPets(pet.weights))
+    segments = SegmentPets.of([PackedPet.of(pet, torch.float32)] * 6, sequences.lengths)
+    assert relative_error(shared, int8(states, sequences, segments)) < 0.005
+    assert relative_error(shared, int8(states, sequences)) > 0.01
 
 
 def saved(root: Root, folder: Path) -> dict[str, Tensor]:

@@ -274,6 +274,21 @@ def test_auto_computes_what_is_above_the_tolerance(
     assert shares[0.0] > 0.0
 
 
+def test_a_root_without_int8_scales_is_not_evaluated_with_int8_weights(
+    branch: Branch, tuned: dict[str, Any]
+) -> None:
+    with pytest.raises(HplmError, match="no int8 scales"):
+        evaluate(
+            root=branch.root,
+            plots=[branch.plot],
+            hplm=tuned["out"],
+            dataset_file=tuned["files"].test,
+            task=tuned["task"],
+            reporter=NullReporter(),
+            settings=EvaluateSettings(int8=True),
+        )
+
+
 @pytest.mark.parametrize("lower_mode", ["fallback", "compute"])
 def test_fine_tuning_under_autocast_to_bfloat16(branch: Branch, tmp_path: Path, lower_mode: Any) -> None:
     """As on machines with native bfloat16; elsewhere PyTorch emulates it."""
