@@ -7,13 +7,13 @@ from typing import Final
 from benchmarks.serving.over_http.clients import TIMEOUT_S
 from benchmarks.serving.over_http.engine import MISSES
 
-KEPT: Final = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN")
+KEPT: Final = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN", "HMI_WEIGHTS")
 OURS: Final = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 
 
 def surround(home: Path, rows: int | None) -> None:
-    """Let nothing of this installation's own environment into the product that is started. ``rows``: of a
-    batch at most, with tables that answer all fragments; None: as the product does by default."""
+    """Let nothing of this installation's own environment but KEPT into the product that is started. ``rows``:
+    of a batch at most, with tables that answer all fragments; None: as the product does by default."""
     for name in [name for name in os.environ if name.startswith(OURS) and name not in KEPT]:
         del os.environ[name]
     os.environ |= {

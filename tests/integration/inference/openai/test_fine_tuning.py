@@ -82,7 +82,7 @@ def test_its_files_become_one_dataset_and_one_version(
 ) -> None:
     assert now(client, mood)["status"] == "queued"
     assert (begun.name, begun.number, Version.unscoped.filter(kind="model").count()) == ("mood", 1, 1)
-    assert begun.config["settings"] == {"epochs": 3, "learning_rate": 2e-3, "seed": 7}
+    assert begun.config["settings"] == {"epochs": 3, "learning_rate": 4e-3, "seed": 7}
     assert {split.split: split.rows for split in begun.dataset.splits.all()}["dev"] == 10  # type: ignore[union-attr]
 
 
