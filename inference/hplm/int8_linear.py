@@ -18,6 +18,10 @@ from torch.nn import functional
 from inference.hplm.bucketed_linear import linear
 from inference.hplm.devices import has_native_bfloat16
 
+# PyTorch deprecates its quantized tensors. Without them this step takes four times as long. A first call here
+# that swallowed the warning would start OpenMP, and training jobs that fork afterwards would wait for ever.
+warnings.filterwarnings("ignore", "torch.quantize_per_tensor", UserWarning)
+
 WEIGHT_MAX: Final = 64
 """A CPU without VNNI adds two products in int16, which holds 2 * 255 * 64, but not 2 * 255 * 127."""
 HEADROOM: Final = 2.0
@@ -59,22 +63,12 @@ class InputScale:
     def quantize(self, rows: Tensor) -> Tensor:
         """Integers [padded, in] uint8 of rows [N, in]; `padded` is `padded_rows(N)`."""
         scaled = torch.mul(rows, self._factors)
-        quantized = _quantize(scaled, self.zero_point)
+        quantized = torch.quantize_per_tensor(scaled, 1.0, self.zero_point, torch.quint8)
         # int_repr() copies, which takes longer than all of the above.
         integers = torch.empty(0, dtype=torch.uint8)
         integers.set_(quantized.untyped_storage(), 0, quantized.shape, quantized.stride())
         missing = padded_rows(len(rows)) - len(rows)
         return functional.pad(integers, (0, 0, 0, missing)) if missing else integers
-
-
-def _quantize(scaled: Tensor, zero_point: int) -> Tensor:
-    return torch.quantize_per_tensor(scaled, 1.0, zero_point, torch.quint8)
-
-
-# PyTorch warns once that its quantized tensors are deprecated. Without them it takes four times as long.
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", UserWarning)
-    _quantize(torch.zeros(1), 0)
 
 
 def padded_rows(rows: int) -> int:

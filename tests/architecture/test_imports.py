@@ -60,3 +60,25 @@ def test_the_layers_hold() -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "0 broken" in done.stdout
+
+
+FORK_AND_COMPUTE = """
+import os
+from importlib import import_module
+
+from workers.tasks import TRAINING_MODULES
+
+for name in TRAINING_MODULES:
+    import_module(name)
+import torch
+
+child = os.fork()
+if not child:
+    torch.nn.functional.gelu(torch.ones(3000, 1000) @ torch.ones(1000, 1000)).sum()
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+def test_training_libraries_start_no_openmp_threads_that_forked_jobs_would_wait_for() -> None:
+    assert "torch" in loaded_by(f"import django; django.setup()\n{FORK_AND_COMPUTE}")
