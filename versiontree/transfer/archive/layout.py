@@ -33,6 +33,7 @@ ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
             "root.json",
             "tokenizer.json",
             "upper.safetensors",
+            "int8.safetensors",
             "checkpoint_lower.safetensors",
             "lm_head.safetensors",
             "pooler.safetensors",
