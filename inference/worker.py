@@ -224,7 +224,7 @@ class Worker:
             host_bytes=host_bytes(),
             device_used_bytes=device_used,
             device_total_bytes=device_total,
-            recently=self._loop.recent.told(),
+            recently=self._loop.recent.rates(),
         ).encode()
 
 

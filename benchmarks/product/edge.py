@@ -23,7 +23,13 @@ from benchmarks import harness
 from benchmarks.serving.options import parse
 from benchmarks.serving.over_http.batch import batch_seconds
 from benchmarks.serving.over_http.clients import Call, Timed, cpu_seconds
-from benchmarks.serving.over_http.product import Product, arguments, running, settings_told, told
+from benchmarks.serving.over_http.product import (
+    Product,
+    arguments,
+    print_and_save,
+    running,
+    settings_of_report,
+)
 from benchmarks.serving.timing import interleaved
 from hmi_site.launcher.children import usable_cpus
 
@@ -43,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(usable_cpus())
     with running(options, rows=BATCH_ROWS) as product:
         report = Bench(product, options).report()
-    return told(report, options)
+    return print_and_save(report, options)
 
 
 class Bench:
@@ -132,7 +138,7 @@ class Bench:
         return seconds
 
     def _settings(self) -> dict[str, Any]:
-        return settings_told(self._options, self._product.engine) | {
+        return settings_of_report(self._options, self._product.engine) | {
             "threads": torch.get_num_threads(),
             "calls": {str(inputs): len(calls) for inputs, calls in self._calls.items()},
             "batch_lines": len(self._lines),

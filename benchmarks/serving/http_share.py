@@ -22,7 +22,13 @@ import torch
 from benchmarks import harness
 from benchmarks.serving.options import parse
 from benchmarks.serving.over_http.clients import cpu_seconds
-from benchmarks.serving.over_http.product import Product, arguments, running, settings_told, told
+from benchmarks.serving.over_http.product import (
+    Product,
+    arguments,
+    print_and_save,
+    running,
+    settings_of_report,
+)
 from benchmarks.serving.timing import Sample, interleaved, rates
 from hmi_site.launcher.children import usable_cpus
 
@@ -39,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     torch.set_num_threads(usable_cpus())
     with running(options, rows=options.rows) as product:
         report = Bench(product, options).report()
-    return told(report, options)
+    return print_and_save(report, options)
 
 
 class Bench:
@@ -99,7 +105,7 @@ class Bench:
         }
 
     def _settings(self) -> dict[str, Any]:
-        return settings_told(self._options, self._engine) | {
+        return settings_of_report(self._options, self._engine) | {
             "threads": torch.get_num_threads(),
             "inputs_a_call": self._options.rows,
             "calls": len(self._calls),

@@ -3,22 +3,22 @@
 from collections.abc import Sequence
 from html import escape
 
-from inference.engine.trace import LANES, Span, row_of
+from inference.engine.trace import STAGES, Span, row_of
 
 WIDTH, LANE, BAR, LEFT, TOP, BOTTOM = 960, 44, 28, 84, 12, 30
 COLOURS = ("#3b6ea5", "#d9822b", "#4f9d69", "#8e5ea2", "#c44e52", "#64748b")
-"""A batch has the same in every lane."""
+"""A batch has the same in every stage."""
 
 
 def svg(spans: Sequence[Span], title: str) -> str:
-    """Three lanes against time, one more for each further batch that computes beside another; a bar for each
+    """Three stages against time, one more for each further batch that computes beside another; a bar for each
     piece of work."""
     if not spans:
         return ""
     first, last = min(span.start for span in spans), max(span.end for span in spans)
     scale = (WIDTH - LEFT - 10) / (last - first)
     tracks = 1 + max(span.track for span in spans)
-    rows = [*LANES, *(row_of("compute", track) for track in range(1, tracks))]
+    rows = [*STAGES, *(row_of("compute", track) for track in range(1, tracks))]
     height = TOP + LANE * len(rows) + BOTTOM
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img">',

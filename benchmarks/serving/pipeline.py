@@ -85,23 +85,23 @@ def measure(options: argparse.Namespace, world: World) -> harness.Report:
     return harness.Report("pipeline", {"tenants": tenants}, rows, figures)
 
 
-def busy(spans: Sequence[Span], lane: str) -> float:
-    """Seconds that a lane was at work."""
-    return sum(span.end - span.start for span in spans if span.lane == lane)
+def busy(spans: Sequence[Span], stage: str) -> float:
+    """Seconds that a stage was at work."""
+    return sum(span.end - span.start for span in spans if span.stage == stage)
 
 
-def share(spans: Sequence[Span], lane: str) -> float:
-    """Of the seconds from the first of these to the last, those that a lane was at work."""
-    return busy(spans, lane) / (max(span.end for span in spans) - min(span.start for span in spans))
+def share(spans: Sequence[Span], stage: str) -> float:
+    """Of the seconds from the first of these to the last, those that a stage was at work."""
+    return busy(spans, stage) / (max(span.end for span in spans) - min(span.start for span in spans))
 
 
 def hidden(spans: Sequence[Span]) -> float:
     """Of the retrieval's seconds, the share that passed while a batch was computed."""
-    computing = [(span.start, span.end) for span in spans if span.lane == "compute"]
+    computing = [(span.start, span.end) for span in spans if span.stage == "compute"]
     covered = sum(
         max(0.0, min(span.end, end) - max(span.start, start))
         for span in spans
-        if span.lane == "retrieval"
+        if span.stage == "retrieval"
         for start, end in computing
     )
     return covered / busy(spans, "retrieval")

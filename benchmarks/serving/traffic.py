@@ -29,7 +29,7 @@ import torch
 from benchmarks import harness
 from benchmarks.serving.limit import Limit
 from benchmarks.serving.over_http.clients import Call, Clients, cpu_seconds
-from benchmarks.serving.over_http.product import Site, started, told
+from benchmarks.serving.over_http.product import Site, print_and_save, started
 from benchmarks.serving.peers.dedicated import BATCH, LONGEST, Models, Settings
 from benchmarks.serving.peers.dedicated_server import start_if_possible
 from benchmarks.serving.real_texts import RealTexts
@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     texts = RealTexts.collect(known_share=1 / QUICK_SHARE if options.quick else 1.0)
     with started(DEMO, DEFAULT_PET, options.tenants, texts.read_with) as site, ExitStack() as stack:
         report = Bench(site, options, stack).report()
-    return told(report, options)
+    return print_and_save(report, options)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -105,9 +105,10 @@ def pipeline_trace(recently: Recently) -> PipelineTrace | None:
         return None
     spans = _shorten_pauses(recently.spans, longest_pause=busy * MAX_PAUSE)
     end = max(span.start + span.length for span in spans)
-    names = [*TRACKS, *sorted({span.lane for span in spans} - {*TRACKS})]
+    names = [*TRACKS, *sorted({span.stage for span in spans} - {*TRACKS})]
     return PipelineTrace(
-        [TraceTrack(name, [_slice(span, end) for span in spans if span.lane == name]) for name in names], busy
+        [TraceTrack(name, [_slice(span, end) for span in spans if span.stage == name]) for name in names],
+        busy,
     )
 
 

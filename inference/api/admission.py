@@ -74,7 +74,7 @@ def no_room(refusal: QueueFull, asking: AdmissionRequest, standing: ServingState
     """What the caller is told when the queue has no place for the tenant."""
     capacity: int = settings.HMI_INFER_CAPACITY
     serving = serving_root(asking.root, standing.workers)
-    rate = _together(worker.recently.behind_per_s for worker in serving)
+    rate = _rate_of_all(worker.recently.behind_per_s for worker in serving)
     too_many = refusal.depth + refusal.own - capacity + 1
     soonest = RETRY_SOONEST_S if serving else RETRY_NO_WORKER_S
     return HmiError(
@@ -97,11 +97,11 @@ def expected_wait_s(
     own = tokens.get(asking.tenant, 0)
     turns = own / asking.weight
     others = sum(min(count, turns) for tenant, count in tokens.items() if tenant != asking.tenant)
-    rate = _together(worker.recently.behind_tokens_per_s for worker in serving)
+    rate = _rate_of_all(worker.recently.behind_tokens_per_s for worker in serving)
     return (own + others) / rate if rate else 0.0
 
 
-def _together(rates: Iterable[float]) -> float:
+def _rate_of_all(rates: Iterable[float]) -> float:
     """What all workers do a second while requests wait for them; 0.0 unless they all are behind: who is not
     takes the next request at once."""
     each = list(rates)

@@ -12,7 +12,7 @@ import torch
 
 from inference.engine.compute_threads import ComputeThreads, thread_pool
 from inference.engine.pipelining import Pipelining, Swapping
-from inference.engine.trace import Lane, Trace
+from inference.engine.trace import StageName, Trace
 from inference.hplm.pet_batch import SegmentLayer, SegmentPets
 
 Result = TypeVar("Result")
@@ -77,7 +77,7 @@ class Stage(Generic[Result]):
 
 
 class Pipeline:
-    """The threads that work ahead, one for each lane, and the trace of all lanes. Shared by the executors of
+    """The threads that work ahead, one a stage, and the trace of all stages. Shared by the executors of
     a worker; `close` it."""
 
     def __init__(self, pipelining: Pipelining | None = None, trace: Trace | None = None) -> None:
@@ -148,9 +148,11 @@ class Pipeline:
             if pool is not None:
                 pool.shutdown(cancel_futures=True)
 
-    def _traced(self, lane: Lane, batch: int, name: str, work: Callable[[], Result]) -> Callable[[], Result]:
+    def _traced(
+        self, stage: StageName, batch: int, name: str, work: Callable[[], Result]
+    ) -> Callable[[], Result]:
         def traced() -> Result:
-            with self.trace.span(lane, batch, name):
+            with self.trace.span(stage, batch, name):
                 return work()
 
         return traced

@@ -10,17 +10,17 @@ from itertools import count
 from threading import Lock, get_ident
 from typing import Any, Final, Literal
 
-Lane = Literal["retrieval", "adapters", "compute"]
-LANES: Final[tuple[Lane, ...]] = ("retrieval", "adapters", "compute")
+StageName = Literal["retrieval", "adapters", "compute"]
+STAGES: Final[tuple[StageName, ...]] = ("retrieval", "adapters", "compute")
 KEPT = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
     """One piece of work on one batch; start and end in seconds of `time.perf_counter`. track: which of those
-    that the lane did at the same time, from 0."""
+    that the stage did at the same time, from 0."""
 
-    lane: Lane
+    stage: StageName
     batch: int
     name: str
     start: float
@@ -30,7 +30,7 @@ class Span:
     @property
     def row(self) -> str:
         """What its row in a picture is called."""
-        return row_of(self.lane, self.track)
+        return row_of(self.stage, self.track)
 
 
 class Trace:
@@ -38,16 +38,16 @@ class Trace:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._spans: deque[Span] = deque(maxlen=kept)
-        self._tracks: dict[tuple[Lane, int], int] = {}
+        self._tracks: dict[tuple[StageName, int], int] = {}
         self._lock = Lock()
 
     @contextmanager
-    def span(self, lane: Lane, batch: int, name: str) -> Iterator[None]:
+    def span(self, stage: StageName, batch: int, name: str) -> Iterator[None]:
         """Note how long what is done inside takes, also when it fails."""
-        own = lane, get_ident()
+        own = stage, get_ident()
         with self._lock:
             within = own in self._tracks
-            track = self._tracks[own] if within else self._free(lane)
+            track = self._tracks[own] if within else self._free(stage)
             self._tracks[own] = track
         start = time.perf_counter()
         try:
@@ -56,10 +56,10 @@ class Trace:
             with self._lock:
                 if not within:
                     del self._tracks[own]
-                self._spans.append(Span(lane, batch, name, start, time.perf_counter(), track))
+                self._spans.append(Span(stage, batch, name, start, time.perf_counter(), track))
 
-    def _free(self, lane: Lane) -> int:
-        taken = {track for (other, _), track in self._tracks.items() if other == lane}
+    def _free(self, stage: StageName) -> int:
+        taken = {track for (other, _), track in self._tracks.items() if other == stage}
         return next(track for track in count() if track not in taken)
 
     def forget(self) -> None:
@@ -74,44 +74,44 @@ class Trace:
 
     def chrome(self, since: float = 0.0, *, process: str = "inference worker") -> dict[str, Any]:
         """The spans in Chrome's trace event format, which `chrome://tracing` and Perfetto open: a process of
-        this name, a thread for each lane, and for each further track of one, times in microseconds."""
+        this name, a thread for each stage, and for each further track of one, times in microseconds."""
         pid, spans = os.getpid(), self.spans(since)
         events = [
             {
                 "ph": "X",
                 "name": f"{span.name} {span.batch}",
-                "cat": span.lane,
+                "cat": span.stage,
                 "pid": pid,
-                "tid": _tid(span.lane, span.track),
+                "tid": _tid(span.stage, span.track),
                 "ts": span.start * 1e6,
                 "dur": (span.end - span.start) * 1e6,
                 "args": {"batch": span.batch},
             }
             for span in spans
         ]
-        tracks = {(lane, 0) for lane in LANES} | {(span.lane, span.track) for span in spans}
+        tracks = {(stage, 0) for stage in STAGES} | {(span.stage, span.track) for span in spans}
         in_order = sorted(tracks, key=lambda track: _tid(*track))
         return {"traceEvents": [*_names(pid, process, in_order), *events], "displayTimeUnit": "ms"}
 
 
-def row_of(lane: Lane, track: int) -> str:
-    """What the row of a lane's track in a picture is called: as the lane, and from the second on numbered."""
-    return f"{lane} {track + 1}" if track else lane
+def row_of(stage: StageName, track: int) -> str:
+    """The name of a stage's track in a picture: that of the stage, numbered from the second on."""
+    return f"{stage} {track + 1}" if track else stage
 
 
-def _names(pid: int, process: str, tracks: Iterable[tuple[Lane, int]]) -> Iterator[dict[str, Any]]:
-    """What the process and its lanes are called, and that the lanes stand in the order of the pipeline."""
+def _names(pid: int, process: str, tracks: Iterable[tuple[StageName, int]]) -> Iterator[dict[str, Any]]:
+    """What the process and its stages are called, and that the stages stand in the order of the pipeline."""
 
     def named(what: str, tid: int, **args: object) -> dict[str, Any]:
         return {"ph": "M", "name": what, "pid": pid, "tid": tid, "args": args}
 
-    yield named("process_name", _tid(LANES[0], 0), name=process)
-    for lane, track in tracks:
-        tid = _tid(lane, track)
-        yield named("thread_name", tid, name=row_of(lane, track))
+    yield named("process_name", _tid(STAGES[0], 0), name=process)
+    for stage, track in tracks:
+        tid = _tid(stage, track)
+        yield named("thread_name", tid, name=row_of(stage, track))
         yield named("thread_sort_index", tid, sort_index=tid)
 
 
-def _tid(lane: Lane, track: int) -> int:
+def _tid(stage: StageName, track: int) -> int:
     """From 1: viewers take 0 for the idle thread. Computing comes last, with all its tracks."""
-    return 1 + LANES.index(lane) + len(LANES) * track
+    return 1 + STAGES.index(stage) + len(STAGES) * track

@@ -18,10 +18,10 @@ SERVED_LATELY_S: Final = 60.0
 
 
 class TracedSpan(Struct, frozen=True):
-    """One piece of work of the pipeline: ``lane`` is retrieval, adapters or compute; ``start`` and ``length``
-    are milliseconds."""
+    """One piece of work of the pipeline: ``stage`` is retrieval, adapters or compute; ``start`` and
+    ``length`` are milliseconds."""
 
-    lane: str
+    stage: str
     batch: int
     name: str
     start: float

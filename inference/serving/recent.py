@@ -37,7 +37,7 @@ class Recent:
         """So many requests of so many tokens were answered in so many seconds during which others waited."""
         self._behind.append((self._clock(), answered, tokens, seconds))
 
-    def told(self) -> Recently:
+    def rates(self) -> Recently:
         """The figures of the window, and the last batches in the pipeline."""
         now = self._clock()
         since = self._since(now)
@@ -72,7 +72,7 @@ class Recent:
 
     def _spans(self) -> tuple[TracedSpan, ...]:
         spans = self._trace.spans()
-        done = sorted({span.batch for span in spans if span.lane == "compute"})[-BATCHES_SHOWN:]
+        done = sorted({span.batch for span in spans if span.stage == "compute"})[-BATCHES_SHOWN:]
         shown = [span for span in spans if span.batch in done]
         start = min((span.start for span in shown), default=0.0)
         return tuple(

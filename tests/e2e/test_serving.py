@@ -21,16 +21,16 @@ def test_what_a_worker_did_is_shown_and_can_be_downloaded(
     page.goto("/serving/")
 
     # The page fetches itself anew until the worker's next heartbeat has told of the batch.
-    for lane in ("retrieval", "adapters", "compute"):
-        expect(page.get_by_role("img", name=lane)).to_be_visible()
+    for stage in ("retrieval", "adapters", "compute"):
+        expect(page.get_by_role("img", name=stage)).to_be_visible()
     expect(page.get_by_text("of 1 request")).to_be_visible()
     with page.expect_download() as downloading:
         # In one step, since what is shown of the workers is replaced.
         page.get_by_role("link", name="Download trace").evaluate("link => link.click()")
     assert downloading.value.suggested_filename == f"trace-{inference_worker.name}.json"
-    lanes = lanes_of(Path(downloading.value.path()).read_text(), process=inference_worker.name)
+    stages = lanes_of(Path(downloading.value.path()).read_text(), process=inference_worker.name)
     # One batch: what was computed before the worker was ready is not in it.
-    computed, looked_up = ([event["name"] for event in lanes[name]] for name in ("compute", "retrieval"))
+    computed, looked_up = ([event["name"] for event in stages[name]] for name in ("compute", "retrieval"))
     assert len(computed) == 1
     assert looked_up == [computed[0].replace("compute", "retrieve")]
-    assert lanes["adapters"]
+    assert stages["adapters"]

@@ -107,7 +107,7 @@ def started(
         raise SystemExit("It was stopped before its end.")
 
 
-def settings_told(options: argparse.Namespace, engine: Engine) -> dict[str, object]:
+def settings_of_report(options: argparse.Namespace, engine: Engine) -> dict[str, object]:
     """What was measured, for the report."""
     return {
         "device": str(engine.device),
@@ -123,7 +123,7 @@ def settings_told(options: argparse.Namespace, engine: Engine) -> dict[str, obje
     }
 
 
-def told(report: harness.Report, options: argparse.Namespace) -> int:
+def print_and_save(report: harness.Report, options: argparse.Namespace) -> int:
     """Print the tables, write them where that was asked for."""
     print(harness.markdown_table(report.rows))
     print({name: round(value, 3) for name, value in report.figures.items()})

@@ -112,8 +112,8 @@ def test_the_picture_has_a_lane_for_each_stage_and_a_colour_for_each_batch(
     beat(redis, recently=Recently(spans=SPANS))
     answer = staff.get("/serving/").content.decode()
     page = Page(answer)
-    lanes = {lane["aria-label"]: lane for lane in page.tags["svg"] if lane.get("aria-label")}
-    assert list(lanes) == ["retrieval", "adapters", "compute"]
+    stages = {stage["aria-label"]: stage for stage in page.tags["svg"] if stage.get("aria-label")}
+    assert list(stages) == ["retrieval", "adapters", "compute"]
     pieces = [(one["class"], one["x"], one["width"]) for one in page.tags["rect"]]
     assert pieces == [
         ("batch-2", "0.000", "25.000"),  # of 20 ms, batch 7
@@ -127,9 +127,9 @@ def test_the_picture_has_a_lane_for_each_stage_and_a_colour_for_each_batch(
 
 def test_pauses_in_which_no_lane_works_are_cut_short(staff: Client, redis: Redis) -> None:
     spans = [
-        TracedSpan(lane, batch, "at work", 1000.0 * batch + start, length)
+        TracedSpan(stage, batch, "at work", 1000.0 * batch + start, length)
         for batch in (0, 1)
-        for lane, start, length in (("retrieval", 0.0, 10.0), ("compute", 10.0, 40.0))
+        for stage, start, length in (("retrieval", 0.0, 10.0), ("compute", 10.0, 40.0))
     ]
     beat(redis, recently=Recently(spans=tuple(spans)))
     answer = staff.get("/serving/").content.decode()

@@ -38,10 +38,10 @@ class ComputeThreads:
         )
 
     def _lane(self, name: str) -> Any:
-        async def lane(scope: Any, receive: Any, send: Any) -> None:
+        async def stage(scope: Any, receive: Any, send: Any) -> None:
             self.seen.append(name)
 
-        return lane
+        return stage
 
 
 async def _nothing(*_: object) -> None:
@@ -49,16 +49,16 @@ async def _nothing(*_: object) -> None:
 
 
 def test_only_the_address_of_a_stream_is_one() -> None:
-    lanes = ComputeThreads()
+    stages = ComputeThreads()
 
     async def ask() -> None:
         for path in (LIVE, "/", "/t/acme/jobs/", f"{LIVE}more", "/t/a/b/jobs/1/live/"):
-            await lanes.ask(path)
-        await lanes.ask(LIVE, "lifespan")
-        await lanes.ask(LIVE, method="POST")
+            await stages.ask(path)
+        await stages.ask(LIVE, "lifespan")
+        await stages.ask(LIVE, method="POST")
 
     asyncio.run(ask())
-    assert lanes.seen == ["stream", "other", "other", "other", "other", "other", "other"]
+    assert stages.seen == ["stream", "other", "other", "other", "other", "other", "other"]
 
 
 def test_of_a_body_that_never_ends_a_stream_receives_nothing() -> None:
@@ -76,14 +76,14 @@ def test_of_a_body_that_never_ends_a_stream_receives_nothing() -> None:
 
 
 def test_streams_end_when_the_server_is_told_to_stop_and_the_server_hears_of_it_too() -> None:
-    lanes = ComputeThreads()
-    signal.signal(signal.SIGTERM, lambda *_: lanes.seen.append("server"))
+    stages = ComputeThreads()
+    signal.signal(signal.SIGTERM, lambda *_: stages.seen.append("server"))
 
     async def stop() -> None:
-        await lanes.ask(LIVE)
-        await lanes.ask(LIVE)
+        await stages.ask(LIVE)
+        await stages.ask(LIVE)
         os.kill(os.getpid(), signal.SIGTERM)
         await asyncio.sleep(0.05)
 
     asyncio.run(stop())
-    assert lanes.seen == ["stream", "stream", "server", "ended"]
+    assert stages.seen == ["stream", "stream", "server", "ended"]

@@ -99,6 +99,6 @@ def test_how_fast_it_answers_is_told_of_the_time_when_others_waited(
 ) -> None:
     monkeypatch.setattr("inference.serving.recent.LEAST_BEHIND_S", 1e-9)
     one_row.ask(request_for(world.hplms[0], "river"))
-    assert one_row.server.recent.told().behind_per_s == 0.0
+    assert one_row.server.recent.rates().behind_per_s == 0.0
     one_row.ask(*(request_for(world.hplms[0], text) for text in tiny_texts(9)))
-    assert one_row.server.recent.told().behind_per_s > 0.0
+    assert one_row.server.recent.rates().behind_per_s > 0.0

@@ -163,12 +163,12 @@ def test_the_next_batch_is_begun_when_one_comes_to_its_end(desk: Desk, world: Ti
     """Its fragments are looked up while both still compute."""
     trace, begun = desk.catalogue.pipeline.trace, threading.Event()
     last = before_each_batch(desk, world, lambda _: None).layers[-1]
-    before = len([span for span in trace.spans() if span.lane == "retrieval"])
+    before = len([span for span in trace.spans() if span.stage == "retrieval"])
 
     def looked_up(*_: object) -> None:
         if not begun.is_set():
             third = before + 3
-            wait_until(lambda: len([one for one in trace.spans() if one.lane == "retrieval"]) >= third)
+            wait_until(lambda: len([one for one in trace.spans() if one.stage == "retrieval"]) >= third)
             begun.set()
 
     last.register_forward_pre_hook(looked_up)

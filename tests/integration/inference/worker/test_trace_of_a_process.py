@@ -27,13 +27,13 @@ def test_a_worker_tells_what_its_pipeline_did(
     wait_until(lambda: len(replies_in(redis)) == len(world.hplms), worker)
     told = ask(redis, worker.name, TRACE, within_s=PATIENCE_S)
     assert told is not None
-    lanes = lanes_of(told, process=worker.name)
-    side_by_side = [lanes[name] for name in lanes if name.startswith("compute")]
-    computed = {event["args"]["batch"] for lane in side_by_side for event in lane}
+    stages = lanes_of(told, process=worker.name)
+    side_by_side = [stages[name] for name in stages if name.startswith("compute")]
+    computed = {event["args"]["batch"] for stage in side_by_side for event in stage}
     assert len(computed) >= len(world.hplms)
-    for lane in ("retrieval", "adapters"):
-        assert {event["args"]["batch"] for event in lanes[lane]} == computed
-    layers = [event for event in lanes["adapters"] if event["name"].startswith("layer")]
+    for stage in ("retrieval", "adapters"):
+        assert {event["args"]["batch"] for event in stages[stage]} == computed
+    layers = [event for event in stages["adapters"] if event["name"].startswith("layer")]
     assert len(layers) == world.root.config.upper * len(computed)
 
 

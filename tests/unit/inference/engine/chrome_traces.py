@@ -21,11 +21,11 @@ def lanes_of(payload: bytes | str, *, process: str) -> dict[str, list[dict[str, 
         assert isinstance(event["name"], str)
         assert isinstance(event["cat"], str)
         assert event["ts"] >= 0 <= event["dur"]
-    lanes = {name: [event for event in complete if event["tid"] == tid] for tid, name in names.items()}
-    assert sum(map(len, lanes.values())) == len(complete)
-    for lane in lanes.values():
-        _assert_nested(lane)
-    return lanes
+    stages = {name: [event for event in complete if event["tid"] == tid] for tid, name in names.items()}
+    assert sum(map(len, stages.values())) == len(complete)
+    for stage in stages.values():
+        _assert_nested(stage)
+    return stages
 
 
 def _assert_nested(events: list[dict[str, Any]]) -> None:

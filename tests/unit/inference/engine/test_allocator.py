@@ -26,10 +26,10 @@ def batch(_):
 def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 
-with ThreadPoolExecutor(2) as lanes:
-    list(lanes.map(batch, range(100)))
+with ThreadPoolExecutor(2) as stages:
+    list(stages.map(batch, range(100)))
     before = faults()
-    list(lanes.map(batch, range(40)))
+    list(stages.map(batch, range(40)))
 print(faults() - before)
 """
 

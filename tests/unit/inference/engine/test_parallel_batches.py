@@ -77,7 +77,7 @@ def test_two_batches_compute_at_the_same_time_and_a_third_waits_for_them(
     flights = [executor.begin([shared_world.row(number, "the river")]) for number in range(4)]
     assert all(answered(executor, flight) for flight in flights)
     assert most == [2]
-    tracks = {span.batch: span.row for span in pipeline.trace.spans() if span.lane == "compute"}
+    tracks = {span.batch: span.row for span in pipeline.trace.spans() if span.stage == "compute"}
     assert set(tracks.values()) == {"compute", "compute 2"}
 
 
@@ -211,14 +211,14 @@ def test_a_processor_computes_a_batch_for_each_thread_and_a_device_one(threads: 
 
 
 def test_lanes_that_are_closed_end_what_they_have_begun() -> None:
-    lanes, begun, go_on = ComputeThreads(2), threading.Event(), threading.Event()
+    stages, begun, go_on = ComputeThreads(2), threading.Event(), threading.Event()
 
     def work() -> bool:
         begun.set()
         return go_on.wait(WAIT_S)
 
-    done = lanes.submit(work)
+    done = stages.submit(work)
     assert begun.wait(WAIT_S)
     threading.Timer(0.1, go_on.set).start()
-    lanes.close()
+    stages.close()
     assert done.result(0)

@@ -11,7 +11,7 @@ import pytest
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
 from inference.engine.rows import Answered, Failed
-from inference.engine.trace import LANES
+from inference.engine.trace import STAGES
 from tests.unit.inference.engine.chrome_traces import lanes_of
 from tests.unit.inference.engine.worlds import EngineWorld, damaged
 
@@ -103,7 +103,7 @@ def test_the_trace_shows_every_stage_of_every_batch_in_its_lane(
     for number in range(3):
         executor.step([shared_world.row(number, "the river")])
     spans = pipeline.trace.spans()
-    assert {(span.lane, span.batch) for span in spans} == {(lane, n) for lane in LANES for n in (1, 2, 3)}
+    assert {(span.stage, span.batch) for span in spans} == {(stage, n) for stage in STAGES for n in (1, 2, 3)}
     assert all(span.start <= span.end for span in spans)
     layers = shared_world.tiny.root.config.upper
     assert sum(span.name.startswith("layer") for span in spans) == 3 * layers

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from inference.engine.trace import LANES, Trace
+from inference.engine.trace import STAGES, Trace
 from tests.unit.inference.engine.chrome_traces import lanes_of
 
 
@@ -15,11 +15,11 @@ def test_a_trace_opens_in_chrome_with_a_lane_for_each_stage() -> None:
             pass
         with trace.span("compute", batch, "compute"):
             pass
-    lanes = lanes_of(json.dumps(trace.chrome(process="gpu-1")), process="gpu-1")
-    assert tuple(lanes) == LANES
-    assert [event["name"] for event in lanes["compute"]] == ["compute 7", "compute 8"]
-    assert [event["args"]["batch"] for event in lanes["adapters"]] == [7, 7, 8, 8]
-    assert lanes["retrieval"] == []
+    stages = lanes_of(json.dumps(trace.chrome(process="gpu-1")), process="gpu-1")
+    assert tuple(stages) == STAGES
+    assert [event["name"] for event in stages["compute"]] == ["compute 7", "compute 8"]
+    assert [event["args"]["batch"] for event in stages["adapters"]] == [7, 7, 8, 8]
+    assert stages["retrieval"] == []
 
 
 def test_times_are_microseconds() -> None:
@@ -37,8 +37,8 @@ def test_what_fails_is_in_it_and_the_oldest_is_forgotten() -> None:
     for number in range(3):
         with pytest.raises(ZeroDivisionError), trace.span("compute", number, "compute"):
             raise ZeroDivisionError
-    lanes = lanes_of(json.dumps(trace.chrome()), process="inference worker")
-    assert [event["args"]["batch"] for event in lanes["compute"]] == [1, 2]
+    stages = lanes_of(json.dumps(trace.chrome()), process="inference worker")
+    assert [event["args"]["batch"] for event in stages["compute"]] == [1, 2]
 
 
 def test_an_interval_begins_where_it_is_wanted() -> None:
@@ -48,5 +48,5 @@ def test_an_interval_begins_where_it_is_wanted() -> None:
             pass
     since = trace.spans()[1].end
     assert [span.batch for span in trace.spans(since)] == [2]
-    lanes = lanes_of(json.dumps(trace.chrome(since)), process="inference worker")
-    assert [event["args"]["batch"] for event in lanes["compute"]] == [2]
+    stages = lanes_of(json.dumps(trace.chrome(since)), process="inference worker")
+    assert [event["args"]["batch"] for event in stages["compute"]] == [2]

@@ -1,4 +1,4 @@
-"""What is told of the last half minute."""
+"""The rates of the last half minute."""
 
 import pytest
 
@@ -22,9 +22,9 @@ def test_figures_are_of_the_window_alone() -> None:
     for seconds in range(1, 101):
         recent.answered(seconds / 1000)
     recent.computed(60)
-    told = recent.told()
-    assert told.rows_per_s == pytest.approx(60 / WINDOW_S)
-    assert (told.requests, told.p50_ms, told.p95_ms, told.p99_ms) == (100, 51.0, 96.0, 100.0)
+    rates = recent.rates()
+    assert rates.rows_per_s == pytest.approx(60 / WINDOW_S)
+    assert (rates.requests, rates.p50_ms, rates.p95_ms, rates.p99_ms) == (100, 51.0, 96.0, 100.0)
 
 
 def test_many_small_batches_do_not_look_like_few_rows() -> None:
@@ -34,22 +34,22 @@ def test_many_small_batches_do_not_look_like_few_rows() -> None:
     for _ in range(2 * KEPT):
         clock.now += WINDOW_S / (2 * KEPT)
         recent.computed(3)
-    assert recent.told().rows_per_s == pytest.approx(3 * 2 * KEPT / WINDOW_S, rel=0.01)
+    assert recent.rates().rows_per_s == pytest.approx(3 * 2 * KEPT / WINDOW_S, rel=0.01)
 
 
 def test_before_anything_happened_there_is_nothing_to_tell() -> None:
-    told = Recent(Trace()).told()
-    assert (told.rows_per_s, told.requests, told.p99_ms, told.spans) == (0.0, 0, 0.0, ())
+    rates = Recent(Trace()).rates()
+    assert (rates.rows_per_s, rates.requests, rates.p99_ms, rates.spans) == (0.0, 0, 0.0, ())
 
 
 def test_the_picture_is_of_the_last_batches_that_were_computed() -> None:
     trace = Trace()
     for batch in range(1, 9):
-        for lane in ("retrieval", "compute"):
-            if (batch, lane) != (8, "compute"):
-                with trace.span(lane, batch, lane):
+        for stage in ("retrieval", "compute"):
+            if (batch, stage) != (8, "compute"):
+                with trace.span(stage, batch, stage):
                     pass
-    spans = Recent(trace).told().spans
+    spans = Recent(trace).rates().spans
     assert {span.batch for span in spans} == set(range(8 - BATCHES_SHOWN, 8))
     assert spans[0].start == 0.0
 
@@ -60,7 +60,7 @@ def test_how_fast_requests_are_answered_is_of_the_time_when_others_waited() -> N
     recent.behind(1000, 9000, 2.0)
     clock.now += WINDOW_S + 1
     recent.behind(3, 60, 0.6)
-    assert recent.told().behind_per_s == 0.0  # of less than a second nothing is known
+    assert recent.rates().behind_per_s == 0.0  # of less than a second nothing is known
     recent.behind(5, 340, 1.0)
-    assert recent.told().behind_per_s == pytest.approx(5.0)
-    assert recent.told().behind_tokens_per_s == pytest.approx(250.0)
+    assert recent.rates().behind_per_s == pytest.approx(5.0)
+    assert recent.rates().behind_tokens_per_s == pytest.approx(250.0)
