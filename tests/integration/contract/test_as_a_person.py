@@ -1,4 +1,4 @@
-"""The API does what its description says, whatever a signed-in owner, or an administrator, sends."""
+"""The API does what its description says, whatever a signed-in owner of a tenant sends."""
 
 from pathlib import Path
 from typing import Any
@@ -7,21 +7,19 @@ import pytest
 
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
-from tests.integration.contract.named import named_for_the_tenant, named_on_the_platform
+from tests.integration.contract.named import named_for_the_tenant
 from tests.integration.contract.probing import Caller, Findings, operations, probe
 from tests.integration.contract.ready import for_good_requests
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
-PLATFORM = "/api/v1/platform/"
-OF_PEOPLE = ("/api/v1/tenants/", PLATFORM)
 
 
 def test_every_answer_to_a_person_is_a_described_one(
     door: Any, person: Caller, world: World, files: TinyFiles, tmp_path: Path
 ) -> None:
-    in_the_tenant = named_for_the_tenant(world, for_good_requests(world, files, tmp_path, person.actor))
-    of_the_platform, findings = named_on_the_platform(world, in_the_tenant), Findings()
-    for operation in operations(door, lambda path: path.startswith(OF_PEOPLE)):
-        probe(operation, person, of_the_platform if PLATFORM in operation.path else in_the_tenant, findings)
+    known = named_for_the_tenant(world, for_good_requests(world, files, tmp_path, person.actor))
+    findings = Findings()
+    for operation in operations(door, lambda path: path.startswith("/api/v1/tenants/")):
+        probe(operation, person, known, findings)
     assert not findings.faults, "\n\n".join(findings.faults)
     assert findings.closed == {}
