@@ -16,6 +16,7 @@ from tests.integration.jobs.world import (
     make_short,
     state_of,
     store,
+    wait_for_jobs,
 )
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.processes import wait_until
@@ -25,7 +26,7 @@ from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.tree.models import Version, VersionArtifact
 from workers.tasks import run_job
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_a_job_whose_worker_was_killed_is_finished_by_another(
     let_lease_run_out(fine_tune)
     assert state_of(fine_tune) == "queued"
     second = start_worker()
-    wait_until(lambda: state_of(fine_tune) == "succeeded", second)
+    wait_for_jobs(lambda: state_of(fine_tune) == "succeeded", second)
     fine_tune.refresh_from_db()
     assert fine_tune.attempt == 2
     assert VersionArtifact.unscoped.filter(version=fine_tune.version).count() == 1
@@ -86,7 +87,7 @@ def test_a_running_job_can_be_cancelled_and_one_whose_message_was_lost_is_nudged
     assert leases_recover().redispatched == 0
     Job.unscoped.filter(pk=second.pk).update(dispatched_at=timezone.now() - timedelta(seconds=11))
     assert leases_recover().redispatched == 1
-    wait_until(lambda: state_of(second) == "succeeded", worker)
+    wait_for_jobs(lambda: state_of(second) == "succeeded", worker)
 
 
 def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
@@ -96,7 +97,7 @@ def test_messages_that_come_twice_run_a_job_once_and_in_a_process_of_its_own(
     for _ in range(2):
         run_job.apply_async(args=(str(fine_tune.pk),), queue="training", priority=fine_tune.priority)
     worker = start_worker()
-    wait_until(lambda: Version.unscoped.get(pk=fine_tune.version_id).state == "ready", worker)
+    wait_for_jobs(lambda: Version.unscoped.get(pk=fine_tune.version_id).state == "ready", worker)
     begun = JobEvent.unscoped.filter(job__version=fine_tune.version, kind="running")
     assert begun.count() == 2
     pids = {data["worker"].split(":")[1] for data in begun.values_list("data", flat=True)}

@@ -1,8 +1,9 @@
 """A small world for jobs: a tenant with uploads, a tiny checkpoint, and ways to get a version ready."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from django.conf import settings
@@ -18,6 +19,7 @@ from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.tree_factory import jobs_in_order
+from tests.processes import CeleryWorker, wait_until
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny import tiny_checkpoint, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.artifact_store import ArtifactStore
@@ -149,6 +151,22 @@ def make_endless(job: Job) -> None:
 def make_short(job: Job) -> None:
     """Have it end soon after all."""
     _settings_update(job, SMALL_FINE_TUNE)
+
+
+def wait_for_jobs(ended: Callable[[], object], worker: CeleryWorker) -> None:
+    """Wait as long as the jobs go on, by their states and heartbeats: on a busy machine that takes long."""
+    while not ended():
+        wait_until(partial(_ended_or_beaten, ended, heartbeats()), worker)
+
+
+def _ended_or_beaten(ended: Callable[[], object], before: list[tuple[object, ...]]) -> bool:
+    return bool(ended()) or heartbeats() != before
+
+
+@platform_scope()
+def heartbeats() -> list[tuple[object, ...]]:
+    """The state of each job, and when its worker last renewed the lease."""
+    return list(Job.unscoped.order_by("pk").values_list("pk", "state", "heartbeat_at"))
 
 
 @platform_scope()
