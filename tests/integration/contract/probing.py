@@ -84,6 +84,16 @@ class Findings:
     closed: dict[str, str] = field(default_factory=dict)
 
 
+def probe_all(door: Any, caller: Caller, known: Known, wanted: Callable[[str], bool]) -> dict[str, str]:
+    """Probe the operations at the addresses wanted. What refused a good request, and in which words. Fails
+    with all wrong answers."""
+    findings = Findings()
+    for operation in operations(door, wanted):
+        probe(operation, caller, known, findings)
+    assert not findings.faults, "\n\n".join(findings.faults)
+    return findings.closed
+
+
 def probe(operation: Operation, caller: Caller, known: Known, findings: Findings) -> None:
     """Send a good request, and then cases of all kinds."""
     own = known.own(operation.label)

@@ -8,7 +8,7 @@ import pytest
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 from tests.integration.contract.named import named_for_the_tenant
-from tests.integration.contract.probing import Caller, Findings, operations, probe
+from tests.integration.contract.probing import Caller, probe_all
 from tests.integration.contract.ready import for_good_requests
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -47,8 +47,7 @@ def test_every_answer_to_a_program_is_a_described_one(
     door: Any, program: Caller, world: World, files: TinyFiles, tmp_path: Path
 ) -> None:
     known = named_for_the_tenant(world, for_good_requests(world, files, tmp_path, program.actor))
-    findings = Findings()
-    for operation in operations(door, lambda path: path.startswith(OWN) and not path.startswith(OF_PEOPLE)):
-        probe(operation, program, known, findings)
-    assert not findings.faults, "\n\n".join(findings.faults)
-    assert findings.closed == {label: why for why, labels in STAY_CLOSED.items() for label in labels}
+    closed = probe_all(
+        door, program, known, lambda path: path.startswith(OWN) and not path.startswith(OF_PEOPLE)
+    )
+    assert closed == {label: why for why, labels in STAY_CLOSED.items() for label in labels}
