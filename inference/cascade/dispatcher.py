@@ -1,0 +1,101 @@
+"""Which texts are answered by the tables, and which are computed in full (Tabi, section 4.1)."""
+
+import math
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import Final
+
+from inference.cascade.confidence import OutputKind
+
+
+class Level(IntEnum):
+    """How the lower layers of a text are had."""
+
+    TABLE = 1
+    """Looked up; what no table holds, by shorter fragments (paper, section 5.1)."""
+    FULL = 2
+    """Computed, each token with the whole text as its context."""
+
+
+class AnswerPolicy(StrEnum):
+    """At which levels texts are answered."""
+
+    TABLE = "table"
+    FULL = "full"
+    CASCADE = "cascade"
+    """By the tables first, and in full where the dispatcher sends the text on."""
+
+
+HASH_RANGE: Final = 2**64
+"""The hash of a text is 8 bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many tokens of a text were answered by the tables as their whole fragment, by a part of it, or by
+    their uni-gram."""
+
+    whole: int = 0
+    part: int = 0
+    unigram: int = 0
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The shares answered by a part and by the uni-gram alone; 0.0 of no tokens."""
+        total = max(1, self.whole + self.part + self.unigram)
+        return self.part / total, self.unigram / total
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatcher:
+    """Decides by the outputs of the level TABLE whether a text goes on.
+
+    kind: of these outputs. temperature, threshold: see `confidence`. cutoff (c of equation 4): the confidence
+    up to which every text goes on; above it ever fewer do, the faster the larger `slope` (k) is.
+    coefficients: of a logistic that predicts whether the level FULL answers otherwise, from (1, log-odds of
+    the confidence, share of parts, share of uni-grams); then one minus that probability stands for the
+    confidence. Without coefficients the confidence itself counts. Of a number, which has no confidence, the
+    log-odds are 0, and without coefficients every one goes on.
+    """
+
+    kind: OutputKind
+    temperature: float = 1.0
+    threshold: float = 0.5
+    cutoff: float = 0.95
+    slope: float = 10.0
+    coefficients: tuple[float, ...] = ()
+
+    def certainty(self, confidence: float | None, coverage: Coverage) -> float:
+        """What equation 4 takes for the confidence."""
+        if not self.coefficients:
+            return 0.0 if confidence is None else confidence
+        features = (1.0, _log_odds(confidence), *coverage.shares)
+        change = sum(one * value for one, value in zip(self.coefficients, features, strict=True))
+        return 1 / (1 + math.exp(min(change, 500.0)))
+
+    def escalation(self, certainty: float) -> float:
+        """The probability that a text goes on (Tabi, equation 4)."""
+        if certainty <= self.cutoff:
+            return 1.0
+        norm = (certainty - self.cutoff) / (1 - self.cutoff) - 0.5
+        return 1 / (1 + math.exp(self.slope * norm))
+
+    def escalates(self, certainty: float, text_hash: bytes) -> bool:
+        """Whether this text goes on: always the same for the same text, whoever asks and whenever."""
+        return draw(text_hash) < self.escalation(certainty)
+
+
+def draw(text_hash: bytes) -> float:
+    """A number from 0 to below 1 that depends on the hash alone."""
+    return int.from_bytes(text_hash, "little") / HASH_RANGE
+
+
+ODDS_BOUND: Final = 1e-6
+"""Probabilities nearer to 0 or 1 than this are taken for it."""
+
+
+def _log_odds(confidence: float | None) -> float:
+    if confidence is None:
+        return 0.0
+    bounded = min(max(confidence, ODDS_BOUND), 1 - ODDS_BOUND)
+    return math.log(bounded / (1 - bounded))

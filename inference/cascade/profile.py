@@ -1,0 +1,184 @@
+"""The cascade of one version of a model: calibration, what was measured on dev, and what is chosen by it."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from inference.cascade.confidence import OUTPUT_KINDS, OutputKind
+from inference.cascade.dispatcher import Dispatcher
+from inference.errors import HplmError
+
+CASCADE_FILE: Final = "cascade.json"
+FORMAT: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Dev rows of like confidence: how many, their mean confidence, and the share that was right."""
+
+    rows: int
+    confidence: float
+    right: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelProfile:
+    """One level on dev. metric: the task's own, 0 to 1. operations: multiplications of a mean text, lower and
+    upper layers together. ece, ece_before: expected calibration error after and before the temperature, 0 to
+    1; None for numbers. bins, bins_before: the reliability diagram after and before."""
+
+    metric: float
+    operations: float
+    temperature: float = 1.0
+    ece: float | None = None
+    ece_before: float | None = None
+    bins: tuple[Bin, ...] = ()
+    bins_before: tuple[Bin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One setting of the cascade and what it came to on dev. weight: of the level FULL in the answer to a
+    text that went on (Tabi, equation 6). metric, escalated (share of the texts), operations: as measured."""
+
+    cutoff: float
+    slope: float
+    weight: float
+    metric: float
+    escalated: float
+    operations: float
+
+
+@dataclass(frozen=True, slots=True)
+class CascadeProfile:
+    """cascade.json of a model. threshold: as calibrated at the level TABLE. coefficients: see `Dispatcher`.
+    candidates: by rising cost; chosen: the place of the one that serves without a target. report: further
+    figures of the choice, for people."""
+
+    kind: OutputKind
+    table: LevelProfile
+    full: LevelProfile
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    threshold: float = 0.5
+    coefficients: tuple[float, ...] = ()
+    rows: int = 0
+    report: Mapping[str, Any] | None = None
+
+    def candidate(self, target: float | None = None) -> Candidate:
+        """The cheapest candidate whose metric on dev is at least the target, else the best; without a target
+        the chosen one."""
+        if target is None:
+            return self.candidates[self.chosen]
+        enough = [one for one in self.candidates if one.metric >= target]
+        if enough:
+            return min(enough, key=lambda one: one.operations)
+        return max(self.candidates, key=lambda one: one.metric)
+
+    def dispatcher(self, candidate: Candidate) -> Dispatcher:
+        """What decides, for that candidate."""
+        return Dispatcher(
+            self.kind,
+            self.table.temperature,
+            self.threshold,
+            candidate.cutoff,
+            candidate.slope,
+            self.coefficients,
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write cascade.json into the folder of a model."""
+        text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, sort_keys=True, allow_nan=False)
+        (folder / CASCADE_FILE).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> "CascadeProfile | None":
+        """Read what `save` wrote; None if it is not there. Raises HplmError(corrupt_artifact)."""
+        path = folder / CASCADE_FILE
+        if not path.is_file():
+            return None
+        try:
+            return _profile(json.loads(path.read_bytes()))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise HplmError("corrupt_artifact", f"{CASCADE_FILE} cannot be read: {error}") from error
+
+
+def _profile(data: Mapping[str, Any]) -> CascadeProfile:
+    if data["format"] != FORMAT:
+        raise ValueError(f"format {data['format']!r} is not {FORMAT}")
+    kind = data["kind"]
+    if kind not in OUTPUT_KINDS:
+        raise ValueError(f"unknown kind {kind!r}")
+    candidates = tuple(_candidate(entry) for entry in data["candidates"])
+    chosen, rows = int(data["chosen"]), int(data["rows"])
+    if not 0 <= chosen < len(candidates):
+        raise ValueError(f"chosen is {chosen}, of {len(candidates)} candidates")
+    coefficients = tuple(_number(value) for value in data["coefficients"])
+    if len(coefficients) not in (0, 4):
+        raise ValueError(f"{len(coefficients)} coefficients")
+    return CascadeProfile(
+        kind,
+        _level(data["table"]),
+        _level(data["full"]),
+        candidates,
+        chosen,
+        _share(data["threshold"]),
+        coefficients,
+        rows,
+        data["report"],
+    )
+
+
+def _level(data: Mapping[str, Any]) -> LevelProfile:
+    temperature = _number(data["temperature"])
+    if temperature <= 0:
+        raise ValueError(f"a temperature of {temperature}")
+    return LevelProfile(
+        _number(data["metric"]),
+        _number(data["operations"]),
+        temperature,
+        _optional_share(data["ece"]),
+        _optional_share(data["ece_before"]),
+        _bins(data["bins"]),
+        _bins(data["bins_before"]),
+    )
+
+
+def _bins(data: Sequence[Mapping[str, Any]]) -> tuple[Bin, ...]:
+    return tuple(Bin(int(one["rows"]), _share(one["confidence"]), _share(one["right"])) for one in data)
+
+
+def _candidate(data: Mapping[str, Any]) -> Candidate:
+    return Candidate(
+        _cutoff(data["cutoff"]),
+        _number(data["slope"]),
+        _share(data["weight"]),
+        _number(data["metric"]),
+        _share(data["escalated"]),
+        _number(data["operations"]),
+    )
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
+
+
+def _share(value: Any) -> float:
+    if not 0 <= (share := _number(value)) <= 1:
+        raise ValueError(f"{value!r} is not from 0 to 1")
+    return share
+
+
+def _optional_share(value: Any) -> float | None:
+    return None if value is None else _share(value)
+
+
+def _cutoff(value: Any) -> float:
+    if not (cutoff := _number(value)) < 1:
+        raise ValueError(f"a cutoff of {cutoff} is not below 1")
+    return cutoff
