@@ -33,6 +33,7 @@ HMI_LIVE_STREAMS = 256
 HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_WEIGHTS = env.choice("HMI_WEIGHTS", "auto", ("auto", "float", "int8"))
+HMI_POLICY = env.choice("HMI_POLICY", "cascade", ("cascade", "full", "table"))
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Each waiting request holds a thread of the web server. The rest serve pages, health checks and 429s.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)

@@ -80,7 +80,6 @@ class Worker:
             lower_bytes=settings.lower_bytes,
             device_bytes=settings.device_bytes,
             limits=settings.limits,
-            misses=settings.misses,
             pipeline=Pipeline(with_parallel_batches(settings.pipelining, device)),
             metrics=self._metrics,
             warm_up_s=WARM_UP_S,

@@ -63,7 +63,7 @@ class DirectRequest:
         if any(local_buckets().standing(limit).left < 1 for limit in [*limits.requests, *limits.tokens]):
             return None
         call = parse_call(parse_json(body), timeout_header=self.timeout)
-        if call.miss_policy is not None or call.explain:
+        if call.explain:
             return None
         with tenant_scope(key.tenant):
             return prepare_request(call, tenant=key.tenant, key=key, limits=limits, request_id=request_id)

@@ -5,8 +5,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from tenants.accounts.models import ApiKey, Scope, Tenant
-from tenants.accounts.permissions import request_tenant, require_staff
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.accounts.permissions import request_tenant
 from tenants.base.scope import enter_tenant
 
 
@@ -26,13 +25,3 @@ def enter_asked_tenant(request: Request, named: str | None) -> Tenant:
     )
     enter_tenant(tenant)
     return tenant
-
-
-def require_choice_of_policy(request: Request, policy: str | None) -> None:
-    """Only the platform's staff choose what a request may cost; a key is its tenant's."""
-    if policy is None:
-        return
-    if isinstance(request.auth, ApiKey):
-        message = "Only the platform's staff may choose the miss policy."
-        raise HmiError(ErrorCode.FORBIDDEN, message, param="miss_policy")
-    require_staff(request.user)

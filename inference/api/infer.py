@@ -18,8 +18,9 @@ from inference.api.submitter import ON_HANG_UP, submitter
 from inference.number_format import format_number, format_seconds
 from inference.queueing.log_fields import reply_fields
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
-from inference.text.codec import Outputs, TextCodec
+from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput
+from inference.text.outputs import Outputs
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
@@ -126,7 +127,7 @@ def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
     return {
         "id": prepared.request_id,
         "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
-        "results": results_of(prepared.codec, prepared.encoded, reply),
+        "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan.weight),
         "usage": {
             "inputs": len(prepared.encoded),
             "tokens": prepared.tokens,
@@ -138,10 +139,13 @@ def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
     }
 
 
-def results_of(codec: TextCodec, encoded: Sequence[EncodedInput], reply: InferReply) -> list[dict[str, Any]]:
-    """The result of each input. Raises HmiError(inference_failed) where the numbers make no prediction."""
+def results_of(
+    codec: TextCodec, encoded: Sequence[EncodedInput], reply: InferReply, weight: float
+) -> list[dict[str, Any]]:
+    """The result of each input; weight: as in `AnswerPlan`. Raises HmiError(inference_failed) where the
+    numbers make no prediction."""
     try:
-        return codec.results(encoded, outputs_of(reply.outputs))
+        return codec.results(encoded, outputs_of(reply.outputs), weight)
     except Exception as error:
         log.exception("The reply to %s cannot be read", reply.id)
         message = "The model's numbers make no prediction."
@@ -150,7 +154,7 @@ def results_of(codec: TextCodec, encoded: Sequence[EncodedInput], reply: InferRe
 
 def hit_ratio(counts: PlotCounts) -> float | None:
     """The share of the fragments that the tables had whole; None where there were none to be looked up."""
-    fragments = counts.trigram + counts.bigram + counts.unigram + counts.computed
+    fragments = counts.trigram + counts.bigram + counts.unigram
     return round(counts.trigram / fragments, 4) if fragments else None
 
 
@@ -181,7 +185,9 @@ def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
     return [
         Outputs(
             np.frombuffer(output.values, "<f4"),
-            np.frombuffer(output.levels, np.uint8) if output.levels else None,
+            np.frombuffer(output.token_levels, np.uint8) if output.token_levels else None,
+            output.level,
+            np.frombuffer(output.from_tables, "<f4") if output.from_tables else None,
         )
         for output in received
     ]

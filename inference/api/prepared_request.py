@@ -15,12 +15,15 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import AdmissionRequest
 from inference.api.rates.limits import Limits, limits_of
 from inference.api.validation import InferCall, fit_inputs
+from inference.cascade.plan import AnswerPlan
+from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields
-from inference.queueing.messages import HASH_BYTES, MissPolicyName, ModelRef, TokenSequence
+from inference.queueing.messages import HASH_BYTES, ModelRef, TokenSequence
 from inference.queueing.replies import How
-from inference.text.codec import OutputNames, TextCodec
+from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
+from inference.text.outputs import OutputNames
 from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
@@ -56,7 +59,7 @@ class PreparedRequest:
     tokens: int
     admission: AdmissionRequest
     limits: Limits
-    miss_policy: MissPolicyName | None
+    plan: AnswerPlan
     explain: bool
 
     @property
@@ -66,7 +69,8 @@ class PreparedRequest:
             "root": self.admission.root,
             "seconds": self.admission.seconds,
             "call": self.request_id,
-            "miss_policy": self.miss_policy,
+            "level": self.plan.level,
+            "dispatcher": self.plan.dispatcher,
             "explain": self.explain,
             "embed": self.codec.names is None,
         }
@@ -89,11 +93,11 @@ def prepare_request(
 ) -> PreparedRequest:
     """Resolve the model of the call for `tenant`, and tokenise its inputs.
 
-    The caller has checked that whoever asks may act for the tenant, and may choose a miss policy if the call
-    has one. `limits` are those of tenant and key, where they are known. With `embed` each result is the
-    text's `embedding`, whatever the model's task is. Raises HmiError: inputs that are not those of the model,
-    `not_found`, `model_not_ready`, `quota_exceeded`; and CacheMiss within ``cached_only`` where something is
-    not cached or the texts are long.
+    The caller has checked that whoever asks may act for the tenant. `limits` are those of tenant and key,
+    where they are known. With `embed` each result is the text's `embedding`, whatever the model's task is.
+    Raises HmiError: inputs that are not those of the model, `not_found`, `model_not_ready`,
+    `quota_exceeded`; and CacheMiss within ``cached_only`` where something is not cached or the texts are
+    long.
     """
     resolved = resolve_model_cached(tenant, call.model)
     texts = fit_inputs(call.inputs, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
@@ -116,7 +120,7 @@ def prepare_request(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
         ),
         limits or limits_of(tenant, key),
-        call.miss_policy,
+        codec.plan(call.policy, call.target),
         call.explain,
     )
     bind_contextvars(**prepared.log_fields)
@@ -132,15 +136,16 @@ def text_codec(*, root: str, version: str, embed: bool) -> TextCodec:
     where an artifact cannot be read, and CacheMiss within ``cached_only``."""
     if embed:
         return cached(f"codec:{root}", lambda: TextCodec(_tokenizer(root), None), KEPT_S)
-    return cached(f"codec:{root}:{version}", lambda: TextCodec(_tokenizer(root), _names(version)), KEPT_S)
+    return cached(f"codec:{root}:{version}", lambda: _codec(root, version), KEPT_S)
 
 
 def _tokenizer(root: str) -> TextTokenizer:
     return cached(f"tokenizer:{root}", lambda: _read(TextTokenizer.of_root, "root", root), KEPT_S)
 
 
-def _names(version: str) -> OutputNames:
-    return _read(OutputNames.load, "hplm", version)
+def _codec(root: str, version: str) -> TextCodec:
+    names = _read(OutputNames.load, "hplm", version)
+    return TextCodec(_tokenizer(root), names, _read(CascadeProfile.load, "hplm", version))
 
 
 def _read(load: Callable[[Path], Part], kind: str, digest: str) -> Part:

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-from inference.queueing.messages import MISS_POLICIES
+from inference.api.validation import QUALITIES
 from tenants.base.api.inputs import StrictSerializer
 from tenants.base.errors import ErrorCode
 
@@ -38,10 +38,17 @@ class InferRequestSerializer(StrictSerializer):
         "`question` and `context` (a long one is read in windows that overlap). Each has one result.",
     )
     timeout_s = serializers.FloatField(required=False, help_text="Seconds to wait at most.")
-    miss_policy = serializers.ChoiceField(
-        choices=MISS_POLICIES,
+    quality = serializers.ChoiceField(
+        choices=QUALITIES,
         required=False,
-        help_text="Platform staff only: what is done about fragments that the tables lack.",
+        help_text="`fast`: every text is answered from the tables. `exact`: every text is computed in full. "
+        "`balanced`: the tables answer where the model is sure, and the other texts are computed.",
+    )
+    target = serializers.FloatField(
+        required=False,
+        min_value=0,
+        max_value=1,
+        help_text="With `balanced`: the model's metric on its dev split that is to be reached at least cost.",
     )
     explain = serializers.BooleanField(
         required=False, default=False, help_text="Each result says how each of its tokens was made."
@@ -70,6 +77,15 @@ class ResultSerializer(serializers.Serializer[object]):
     """What every result says."""
 
     truncated = serializers.BooleanField(help_text="Longer than the root reads, and cut.")
+    level = serializers.ChoiceField(
+        choices=("table", "full"), help_text="Answered from the tables, or computed in full."
+    )
+    confidence = serializers.FloatField(
+        required=False, help_text="The calibrated probability that the answer is right; numbers have none."
+    )
+    table = serializers.DictField(
+        required=False, help_text="What the tables gave, of a text that went on from there."
+    )
     tokens = TokenSerializer(many=True, required=False, help_text="Where the request asked to `explain`.")
 
 
@@ -133,8 +149,6 @@ class PlotSerializer(serializers.Serializer[object]):
     trigram = serializers.IntegerField(help_text="By the tables, as themselves (whatever the root's n is).")
     bigram = serializers.IntegerField(help_text="By the tables, by a part of them.")
     unigram = serializers.IntegerField(help_text="By the tables, by their token alone.")
-    computed = serializers.IntegerField(help_text="Computed, because the tables lack them.")
-    whole_rows = serializers.IntegerField(help_text="Texts that were computed whole, without fragments.")
     hit_ratio = serializers.FloatField(
         allow_null=True, help_text="`trigram` as a share of all fragments; null where there are none."
     )

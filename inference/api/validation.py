@@ -3,14 +3,14 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 from django.conf import settings
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
-from inference.queueing.messages import MISS_POLICIES, MissPolicyName
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.text.encodings import InferInput
 from inference.text.tasks import QUESTION_ANSWERING
 from inference.text.token_levels import QUESTION, TEXTS
@@ -24,18 +24,36 @@ FORMS = 'a string, {"text": …, "text_pair": …} or {"question": …, "context
 EXAMPLES = "tenant/model, tenant/model@alias or tenant/model:3"
 
 
+Quality = Literal["fast", "balanced", "exact"]
+QUALITIES: Final[tuple[Quality, ...]] = get_args(Quality)
+BALANCED: Final[Quality] = "balanced"
+POLICIES: Final[dict[Quality, AnswerPolicy]] = {
+    "fast": AnswerPolicy.TABLE,
+    BALANCED: AnswerPolicy.CASCADE,
+    "exact": AnswerPolicy.FULL,
+}
+
+
+def deployment_policy() -> AnswerPolicy:
+    """HMI_POLICY: where a request does not choose its quality."""
+    return AnswerPolicy(settings.HMI_POLICY)
+
+
 class InferCall(Struct, frozen=True, kw_only=True):
     """A valid infer request: the fields of the JSON body. Its constructor checks the values, and raises
     HmiError; ``parse_call`` checks the types, too.
 
     inputs: each a text or an object of texts; once checked, each is a dict of its texts by name, none empty.
-    miss_policy: None for the deployment's own. explain: each result says how each token was made.
+    quality: at which levels texts are answered; None for the deployment's own. target: the model's metric on
+    its dev split that the cascade is to reach at the least cost, 0 to 1. explain: each result says how each
+    token was made.
     """
 
     model: str
     inputs: Sequence[Any]
     timeout_s: int | float | None = None
-    miss_policy: MissPolicyName | None = None
+    quality: Quality | None = None
+    target: float | None = None
     explain: bool = False
 
     def __post_init__(self) -> None:
@@ -43,6 +61,17 @@ class InferCall(Struct, frozen=True, kw_only=True):
         force_setattr(self, "inputs", check_inputs(self.inputs))
         if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
             raise invalid("timeout_s", WRONG_TYPE["timeout_s"])
+        if self.target is not None and not 0 <= self.target <= 1:
+            raise invalid("target", WRONG_TYPE["target"])
+        if self.target is not None and self.policy is not AnswerPolicy.CASCADE:
+            raise invalid("target", f'A target is for the quality "{BALANCED}".')
+
+    @property
+    def policy(self) -> AnswerPolicy:
+        """What the quality asks for; a target alone asks for the cascade."""
+        if self.quality is not None:
+            return POLICIES[self.quality]
+        return deployment_policy() if self.target is None else AnswerPolicy.CASCADE
 
     @property
     def seconds(self) -> float:
@@ -56,7 +85,8 @@ WRONG_TYPE: Final = {
     "model": f"The model must be a string such as {EXAMPLES}.",
     "inputs": f"The inputs must be a list; each is {FORMS}.",
     "timeout_s": "The timeout must be a number of seconds above 0.",
-    "miss_policy": f"The miss policy must be one of {', '.join(MISS_POLICIES)}.",
+    "quality": f"The quality must be one of {', '.join(QUALITIES)}.",
+    "target": "The target must be a number from 0 to 1.",
     "explain": "This is true or false.",
 }
 """By field: what its type is."""

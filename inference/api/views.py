@@ -8,7 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
+from inference.api.callers import IsIdentified, enter_asked_tenant
 from inference.api.idempotency import answered_once
 from inference.api.infer import HEADER_PARAMETERS, answer_headers, cancel
 from inference.api.infer_base_view import InferAPIView
@@ -56,7 +56,6 @@ class InferView(InferAPIView):
         """Ask a model."""
         key = check_key(request.headers.get(idempotency.HEADER))
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
-        require_choice_of_policy(request, call.miss_policy)
         tenant = self.enter_tenant_of(request, call.model)
 
         def ask() -> dict[str, Any]:

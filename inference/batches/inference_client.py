@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 from inference.api.infer import failure_of, results_of
 from inference.api.prepared_request import encode, token_sequences
+from inference.api.validation import deployment_policy
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient, NoReply
@@ -62,6 +63,7 @@ class BatchInferClient:
     def __init__(self, client: InferClient, model: ModelRef, root: str, name: str, codec: TextCodec) -> None:
         self._client, self._model, self._root, self._name = client, model, root, name
         self._codec = codec
+        self._plan = codec.plan(deployment_policy())
         self._cancelled = threading.Event()
         self._outstanding: set[str] = set()
         self._crashing: list[InferInput] = []
@@ -108,7 +110,7 @@ class BatchInferClient:
         reply = self._reply(name, sequences)
         if (failure := failure_of(reply, asked=self._model, sequences=len(sequences))) is not None:
             raise failure
-        results: list[InputResult] = [*results_of(self._codec, encoded, reply)]
+        results: list[InputResult] = [*results_of(self._codec, encoded, reply, self._plan.weight)]
         return InferenceResults(results, sum(map(len, sequences)), reply.timings_ms.busy)
 
     def _infer_one_by_one(
@@ -159,6 +161,8 @@ class BatchInferClient:
                     root=self._root,
                     seconds=REPLY_TIMEOUT_S,
                     call=call,
+                    level=self._plan.level,
+                    dispatcher=self._plan.dispatcher,
                     embed=self._codec.names is None,
                 )
             except CallOutstanding:  # of a process that was killed

@@ -1,16 +1,14 @@
 """How sure a model is of an answer: the calibrated probability that it is right (Tabi, section 4.1)."""
 
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.cascade.dispatcher import OutputKind
+
 Floats = NDArray[np.floating[Any]]
 Probabilities = NDArray[np.float64]
-OutputKind = Literal["classes", "labels", "tokens", "span", "number"]
-"""What the outputs of a head are: logits [C] of one class among C; [C] of labels that each apply or not;
-[T, C] of a class for each token; [T, 2] of the first and the last token of a span; [1] a number."""
-OUTPUT_KINDS: Final[tuple[OutputKind, ...]] = get_args(OutputKind)
 
 
 def probabilities(kind: OutputKind, logits: Floats, temperature: float = 1.0) -> Probabilities:
@@ -46,6 +44,14 @@ def confidence(
             return float(found.max(axis=0).prod())
         case _:
             return float(found.max(axis=-1).min(initial=1.0))
+
+
+def calibrated_threshold(threshold: float, temperature: float) -> float:
+    """The threshold on calibrated probabilities that predicts the same labels as this one on those of a
+    temperature of 1."""
+    if not 0 < threshold < 1:
+        return threshold
+    return float(1 / (1 + (1 / threshold - 1) ** (1 / temperature)))
 
 
 def ensemble(table: Probabilities, full: Probabilities, weight: float) -> Probabilities:

@@ -3,9 +3,12 @@
 import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Final, Literal, get_args
 
-from inference.cascade.confidence import OutputKind
+OutputKind = Literal["classes", "labels", "tokens", "span", "number"]
+"""What the outputs of a head are: logits [C] of one class among C; [C] of labels that each apply or not;
+[T, C] of a class for each token; [T, 2] of the first and the last token of a span; [1] a number."""
+OUTPUT_KINDS: Final[tuple[OutputKind, ...]] = get_args(OutputKind)
 
 
 class Level(IntEnum):
@@ -38,6 +41,9 @@ class Coverage:
     whole: int = 0
     part: int = 0
     unigram: int = 0
+
+    def __add__(self, other: "Coverage") -> "Coverage":
+        return Coverage(self.whole + other.whole, self.part + other.part, self.unigram + other.unigram)
 
     @property
     def shares(self) -> tuple[float, float]:

@@ -7,8 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inference.cascade.confidence import OUTPUT_KINDS, OutputKind
-from inference.cascade.dispatcher import Dispatcher
+from inference.cascade.dispatcher import OUTPUT_KINDS, Dispatcher, OutputKind
 from inference.errors import HplmError
 
 CASCADE_FILE: Final = "cascade.json"

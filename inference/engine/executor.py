@@ -13,6 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from inference.cascade.confidence import confidence
+from inference.cascade.dispatcher import Coverage, Level
 from inference.engine.adapters import AdapterLoader, Adapters, Leases
 from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import StepCosts
@@ -28,7 +30,7 @@ from inference.engine.in_flight import (
 from inference.engine.pet_pool import PetPool, SlotMismatchError
 from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
-from inference.engine.retrieval import LowerLayersSource, hits_of, retrieval
+from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
 from inference.hplm.heads import Head, apply_heads, mean_state
@@ -253,16 +255,26 @@ def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outc
                 row=row,
                 logits=logits[at],
                 used=leases[row.model.digest].identity(row.model),
-                hits=hits_of(states.counts[at]),
+                coverage=states.coverage[at],
                 missed=states.missed[at],
                 seconds=shares[at],
                 batch_rows=len(rows),
                 batch_tenants=tenants,
                 given=states.token_levels[at],
                 mean=mean,
+                escalates=_escalates(row, logits[at], states.coverage[at]),
             )
         )
     return outcomes
+
+
+def _escalates(row: Row, logits: NDArray[np.float32], coverage: Coverage) -> bool:
+    """Whether the row's dispatcher sends it on, by what it was answered from the tables."""
+    own = row.dispatcher
+    if own is None or row.level is Level.FULL:
+        return False
+    sure = confidence(own.kind, logits, own.temperature, own.threshold)
+    return own.escalates(own.certainty(sure, coverage), row.text_hash)
 
 
 def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[int, NDArray[np.float32]]:
@@ -276,18 +288,16 @@ def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[in
 
 
 def _shares(rows: list[Row], leases: Leases, seconds: StageSeconds) -> list[StageSeconds]:
-    """What each row takes of a batch's time, by its tokens; but a model that had to be loaded is on its own
+    """What each row takes of a batch's time, by its work; but a model that had to be loaded is on its own
     rows alone: whoever asks often does not pay for who comes once."""
-    tokens, tokens_of = 0, Counter[str]()
+    work, work_of = 0, Counter[str]()
     for row in rows:
-        tokens += len(row)
-        tokens_of[row.model.digest] += len(row)
+        work += row.work
+        work_of[row.model.digest] += row.work
     loading = sum(lease.loading_s for lease in leases.values())
     common = replace(seconds, adapter_load=max(0.0, seconds.adapter_load - loading))
     return [
-        common.share(len(row) / tokens)
-        + StageSeconds(
-            adapter_load=leases[row.model.digest].loading_s * len(row) / tokens_of[row.model.digest]
-        )
+        common.share(row.work / work)
+        + StageSeconds(adapter_load=leases[row.model.digest].loading_s * row.work / work_of[row.model.digest])
         for row in rows
     ]

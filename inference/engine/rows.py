@@ -1,12 +1,14 @@
 """What goes into a step of the engine and what comes out: token ids in, logits out."""
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.hplm.miss_policy import MissHandling
+from inference.cascade.dispatcher import Coverage, Dispatcher, Level
+from inference.hplm.root_config import RootConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,23 +27,39 @@ class ModelIdentity:
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
     """One text, or pair of texts. ``key`` is the caller's own; ids [T] int64 with the boundary tokens, and
-    their types [T] int64; ``chain`` names the PLOT chain that the model was trained on; ``misses`` says what
-    is done about fragments that the chain lacks; ``explain``: it is to be told what each token was given;
-    ``embed``: what is asked for is the mean of its final states; ``outputs_at`` [W] int64: the tokens whose
-    outputs are asked for, of a task with outputs for each (None: all)."""
+    their types [T] int64; ``chain`` names the PLOT chain that the model was trained on; ``level`` says how
+    its lower layers are had; ``dispatcher`` decides whether an answer from the tables goes on to the level
+    FULL, by ``text_hash`` where chance does (None: it never does); ``explain``: it is to be told what each
+    token was given; ``embed``: what is asked for is the mean of its final states; ``outputs_at`` [W] int64:
+    the tokens whose outputs are asked for, of a task with outputs for each (None: all). ``work``: the tokens
+    that would take as long at the level TABLE."""
 
     key: str
     ids: NDArray[np.int64]
     types: NDArray[np.int64]
     model: ModelIdentity
     chain: str
-    misses: MissHandling
+    level: Level
+    work: int
+    dispatcher: Dispatcher | None = None
+    text_hash: bytes = b""
     explain: bool = False
     embed: bool = False
     outputs_at: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def escalated(self, config: RootConfig) -> "Row":
+        """The same text at the level FULL."""
+        work = work_of(len(self), Level.FULL, config)
+        return replace(self, level=Level.FULL, work=work, dispatcher=None)
+
+
+def work_of(tokens: int, level: Level, config: RootConfig) -> int:
+    """The tokens that would take as long at the level TABLE, where only the upper layers are computed."""
+    layers = config.layers if level is Level.FULL else config.upper
+    return math.ceil(tokens * layers / config.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,45 +82,26 @@ class StageSeconds:
         return StageSeconds(self.retrieval * part, self.adapter_load * part, self.compute * part)
 
 
-@dataclass(frozen=True, slots=True)
-class Hits:
-    """How fragments were answered: by the tables as themselves (``trigram``, whatever n is), by a part of
-    them, by their uni-gram; or computed. ``whole_rows`` counts texts computed without fragments."""
-
-    trigram: int = 0
-    bigram: int = 0
-    unigram: int = 0
-    computed: int = 0
-    whole_rows: int = 0
-
-    def __add__(self, other: Self) -> "Hits":
-        return Hits(
-            self.trigram + other.trigram,
-            self.bigram + other.bigram,
-            self.unigram + other.unigram,
-            self.computed + other.computed,
-            self.whole_rows + other.whole_rows,
-        )
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Answered:
     """A row that was computed. logits fp32, [C] of a task with one answer for a text, [T, C] or [W, C] of one
-    with an answer for each token; ``used`` is the version in the slot that computed them; ``missed`` [M, n]
-    int64 are the fragments that the row's chain lacks; ``seconds`` are the row's share of its batch;
-    ``given`` [T] uint8 is what each token was given (levels of `hplm.plot`, or COMPUTED), where that was
-    asked for, and ``mean`` [d] fp32 that of the final states of its tokens."""
+    with an answer for each token; ``used`` is the version in the slot that computed them; ``coverage`` says
+    what the tables had of it, and ``missed`` [M, n] int64 are the fragments that the row's chain lacks;
+    ``seconds`` are the row's share of its batch; ``given`` [T] uint8 is what each token was given (levels of
+    `hplm.plot`, or COMPUTED), where that was asked for, and ``mean`` [d] fp32 that of the final states of its
+    tokens. ``escalates``: its dispatcher sends it on to the level FULL."""
 
     row: Row
     logits: NDArray[np.float32]
     used: ModelIdentity
-    hits: Hits
+    coverage: Coverage
     missed: NDArray[np.int64]
     seconds: StageSeconds
     batch_rows: int
     batch_tenants: int
     given: NDArray[np.uint8] | None = None
     mean: NDArray[np.float32] | None = None
+    escalates: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

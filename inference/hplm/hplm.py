@@ -17,7 +17,7 @@ from inference.hplm.artifact_files import (
 )
 from inference.hplm.heads import Activation, Head, Pooling
 from inference.hplm.pets import PetWeights
-from inference.text.codec import HPLM_FILE
+from inference.text.outputs import HPLM_FILE
 from inference.text.tasks import DEFAULT_THRESHOLD, FIXED_LABELS, PER_TOKEN, TASKS, Task
 
 WEIGHTS_FILE = "hplm.safetensors"

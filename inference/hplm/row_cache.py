@@ -58,16 +58,6 @@ class SearchResult:
     level: NDArray[np.uint8]
     inverse: NDArray[np.int64]
 
-    def only(self, wanted: NDArray[np.bool_]) -> "SearchResult":
-        """The distinct fragments of those requested ones that are ``wanted`` [N]. The inverse of the others
-        means nothing."""
-        kept = np.zeros(len(self.row), dtype=np.bool_)
-        kept[self.inverse[wanted]] = True
-        if kept.all():
-            return self
-        numbers = np.cumsum(kept) - 1
-        return SearchResult(self.table[kept], self.row[kept], self.level[kept], numbers[self.inverse])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GatheredRows:

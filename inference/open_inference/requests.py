@@ -20,7 +20,7 @@ MODEL_NAME: Final = "model_name"
 FIELDS: Final = ("id", MODEL_NAME, "inputs", "outputs", "parameters")
 INPUT_FIELDS: Final = ("name", "shape", "datatype", "data", "parameters")
 OUTPUT_FIELDS: Final = ("name", "parameters")
-PARAMETERS: Final = ("timeout", "miss_policy", "binary_data_output")
+PARAMETERS: Final = ("timeout", "quality", "target", "binary_data_output")
 BINARY_SIZE, BINARY_DATA = "binary_data_size", "binary_data"
 INPUT_PARAMETERS: Final = (BINARY_SIZE, "content_type")
 """MLServer's clients send a ``content_type``, which is ignored."""
@@ -38,7 +38,8 @@ class OipRequest:
     outputs: Mapping[str, bool] = field(default_factory=dict)
     binary_default: bool = False
     timeout_s: float | None = None
-    miss_policy: object = None
+    quality: object = None
+    target: object = None
     id: str | None = None
 
 
@@ -59,7 +60,8 @@ def parse_request(body: Body, signature: Signature, *, model: str = "") -> OipRe
         outputs=_requested_outputs(request, signature, binary_default),
         binary_default=binary_default,
         timeout_s=_seconds(parameters.get("timeout")),
-        miss_policy=parameters.get("miss_policy"),
+        quality=parameters.get("quality"),
+        target=parameters.get("target"),
         id=_id(request.get("id")),
     )
 

@@ -51,7 +51,7 @@ class OipInferRequestSerializer(serializers.Serializer[object]):
     outputs = OipRequestedOutputSerializer(many=True, required=False, help_text="All, if none are named.")
     parameters = serializers.DictField(
         required=False,
-        help_text="`timeout` in microseconds; `binary_data_output`; `miss_policy` (the platform's staff).",
+        help_text="`timeout` in microseconds; `binary_data_output`; `quality`, `target` as in the infer API.",
     )
 
 

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from inference.api.admission import gateway, reaching_the_queue, serving_root
-from inference.api.callers import IsIdentified, enter_asked_tenant, require_choice_of_policy
+from inference.api.callers import IsIdentified, enter_asked_tenant
 from inference.api.infer import HEADER_PARAMETERS
 from inference.api.infer_base_view import InferAPIView
 from inference.api.validation import parse_call, tenant_in
@@ -159,10 +159,10 @@ class ModelInferView(InferAPIView):
                 "model": reference,
                 "inputs": parsed.inputs,
                 "timeout_s": parsed.timeout_s,
-                "miss_policy": parsed.miss_policy,
+                "quality": parsed.quality,
+                "target": parsed.target,
             }
         )
-        require_choice_of_policy(request, call.miss_policy)
         answer = self.ask(request, call, tenant=tenant)
         return oip_response(answer, parsed, signature)
 

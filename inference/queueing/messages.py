@@ -2,16 +2,16 @@
 MessagePack. Token ids go in and numbers come back: the worker knows no texts and no labels."""
 
 from math import isfinite
-from typing import Final, Literal, Self, get_args
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct
 
-VERSION: Final = 6
+from inference.cascade.dispatcher import Dispatcher, Level
+
+VERSION: Final = 7
 CALL_END: Final = "."
 """Stands in an id between the name of the call and what makes it unique."""
-MissPolicyName = Literal["fallback", "compute", "auto"]
-MISS_POLICIES: Final[tuple[MissPolicyName, ...]] = get_args(MissPolicyName)
 ID_BYTES: Final = 4
 """Of a token id, and of a position, in a message: int32, little-endian."""
 HASH_BYTES: Final = 8
@@ -79,8 +79,9 @@ class InferRequest(_Message, frozen=True, kw_only=True):
     """Token sequences for one version of one model, and the digest of the root whose tokenizer read them.
 
     id: nobody else's, now or later: an answer is known by it. deadline, enqueued_at: unix seconds.
-    miss_policy: replaces the worker's own. explain: the level of each token is asked for. embed: the mean of
-    the final states is asked for in place of the head's outputs.
+    level: of every sequence (1: the tables, 2: in full). dispatcher: decides which answers from the tables go
+    on to level 2; None: none does. explain: how each token was made is asked for. embed: the mean of the
+    final states is asked for in place of the head's outputs.
     """
 
     id: str
@@ -93,7 +94,8 @@ class InferRequest(_Message, frozen=True, kw_only=True):
     deadline: float
     enqueued_at: float
     reply_to: str
-    miss_policy: MissPolicyName | None = None
+    level: Level = Level.TABLE
+    dispatcher: Dispatcher | None = None
     explain: bool = False
     embed: bool = False
 
@@ -144,15 +146,12 @@ class TimingsMs(Struct, frozen=True):
 
 
 class PlotCounts(Struct, frozen=True):
-    """How the request's fragments were answered: by the tables, as themselves (``trigram``, whatever the
-    root's n), by a part of them, by their uni-gram; or computed. ``whole_rows`` counts inputs whose lower
-    layers were computed in one piece, without fragments."""
+    """How the tables answered the request's fragments: as themselves (``trigram``, whatever the root's n), by
+    a part of them, or by their uni-gram. Those of texts that were computed without a lookup do not count."""
 
     trigram: int = 0
     bigram: int = 0
     unigram: int = 0
-    computed: int = 0
-    whole_rows: int = 0
 
 
 class BatchInfo(Struct, frozen=True):
@@ -173,11 +172,14 @@ class SequenceOutput(Struct, frozen=True, array_like=True):
     """What came of one sequence.
 
     values: little-endian fp32: C outputs of the head, or C for each token that was asked for; of an embedding
-    the d means. levels: T uint8, how each token was made, where that was asked for.
+    the d means. token_levels: T uint8, how each token was made, where that was asked for. level: at which it
+    was answered. from_tables: of a sequence that went on to level 2, the outputs of level 1.
     """
 
     values: bytes
-    levels: bytes = b""
+    token_levels: bytes = b""
+    level: Level = Level.TABLE
+    from_tables: bytes = b""
 
 
 class InferReply(_Message, frozen=True, kw_only=True):

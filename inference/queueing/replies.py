@@ -11,6 +11,7 @@ from typing import Any, NotRequired, TypedDict, Unpack
 from redis import Redis
 from redis.exceptions import RedisError
 
+from inference.cascade.dispatcher import Dispatcher, Level
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.messages import (
@@ -18,7 +19,6 @@ from inference.queueing.messages import (
     InferReply,
     InferRequest,
     MessageError,
-    MissPolicyName,
     ModelRef,
     TokenSequence,
 )
@@ -127,7 +127,8 @@ class How(TypedDict):
     root: str
     seconds: float
     call: NotRequired[str | None]
-    miss_policy: NotRequired[MissPolicyName | None]
+    level: NotRequired[Level]
+    dispatcher: NotRequired[Dispatcher | None]
     explain: NotRequired[bool]
     embed: NotRequired[bool]
 
@@ -178,7 +179,8 @@ class InferClient:
             deadline=now + how["seconds"],
             enqueued_at=now,
             reply_to=self._reader.stream,
-            miss_policy=how.get("miss_policy"),
+            level=how.get("level", Level.TABLE),
+            dispatcher=how.get("dispatcher"),
             explain=how.get("explain", False),
             embed=how.get("embed", False),
         )

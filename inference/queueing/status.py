@@ -29,13 +29,15 @@ class TracedSpan(Struct, frozen=True):
 
 
 class Levels(Struct, frozen=True):
-    """How many fragments were answered by the tables as themselves, by a part of them, by their uni-gram, or
-    were computed."""
+    """How many fragments the tables answered as themselves, by a part of them, or by their uni-gram; and how
+    many rows were answered by the tables, went on from there to the level FULL, and were computed there."""
 
     trigram: int = 0
     bigram: int = 0
     unigram: int = 0
-    computed: int = 0
+    table_rows: int = 0
+    escalated_rows: int = 0
+    full_rows: int = 0
 
 
 class Recently(Struct, frozen=True):

@@ -90,11 +90,14 @@ class Backlog:
 
     def add(self, ticket: Ticket) -> None:
         """The ticket's rows wait from now on."""
-        for waiting in [Waiting(ticket, row) for row in ticket.rows]:
-            self._queues.setdefault(waiting.tenant, []).append(waiting)
-            self.shares.enter(waiting.tenant, 1)
-        self._rows_of[ticket] = len(ticket.rows)
-        self._count += len(ticket.rows)
+        for row in ticket.rows:
+            self._queues.setdefault(row.model.tenant, []).append(Waiting(ticket, row))
+            self._enter(ticket, row)
+
+    def add_first(self, ticket: Ticket, row: Row) -> None:
+        """One of the ticket's rows, which goes on to another level, waits before all others of its tenant."""
+        self._queues.setdefault(row.model.tenant, []).insert(0, Waiting(ticket, row))
+        self._enter(ticket, row)
 
     def drop_done(self) -> None:
         """Forget the remaining rows of requests that have their answer already."""
@@ -117,10 +120,10 @@ class Backlog:
             limits = self._short(limits)
         window = self._window(limits)
         executor = window[0].ticket.route.executor
-        lengths = [len(waiting.row) for waiting in window]
-        chosen = window[: batch_size(lengths, limits)]
+        work = [waiting.row.work for waiting in window]
+        chosen = window[: batch_size(work, limits)]
         chosen.sort(key=lambda waiting: (waiting.row.model.digest, len(waiting.row)))
-        charged = [self.shares.charge(waiting.tenant, len(waiting.row)) for waiting in chosen]
+        charged = [self.shares.charge(waiting.tenant, waiting.row.work) for waiting in chosen]
         self._remove(set(chosen))
         return ScheduledBatch(self, executor, chosen, charged)
 
@@ -132,29 +135,34 @@ class Backlog:
         answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
         if len(answered) != len(outcomes):  # it was not computed in one piece: nothing to learn from
             return
-        lengths = [len(outcome.row) for outcome in answered]
-        self.shares.learn(sum(lengths), 1000 * sum(map(_seconds, answered)))
+        work = sum(outcome.row.work for outcome in answered)
+        self.shares.learn(work, 1000 * sum(map(_seconds, answered)))
         # Loading an adapter is no part of what a batch of that shape always takes.
         computing = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
-        batch.executor.costs.learn(sum(lengths), computing)
+        batch.executor.costs.learn(work, computing)
 
     def _short(self, limits: BatchLimits) -> BatchLimits:
         first = next(self._due(0))
         costs = first.ticket.route.executor.costs
-        return replace(limits, rows=costs.rows_in(SHORT_BATCH, len(first.row), limits))
+        return replace(limits, rows=costs.rows_in(SHORT_BATCH, first.row.work, limits))
 
     def _window(self, limits: BatchLimits) -> list[Waiting]:
         """The first rows in order of who is due, of the root of the very first, as many as that root may
         compute at once without delaying it much."""
         executor = next(self._due(0)).ticket.route.executor
         queues = self._queues.values()
-        longest = max(len(w.row) for queue in queues for w in queue if w.ticket.route.executor is executor)
+        longest = max(w.row.work for queue in queues for w in queue if w.ticket.route.executor is executor)
         busy = max(1, sum(len(queue) > 1 for queue in queues))
         in_order = self._due(longest * busy * executor.costs.rows_in(EXTRA_ROWS_FACTOR, longest, limits))
         return list(islice((w for w in in_order if w.ticket.route.executor is executor), limits.rows))
 
     def _due(self, ahead_tokens: int) -> Iterator[Waiting]:
-        return self.shares.due(self._queues, tokens=lambda w: len(w.row), ahead_tokens=ahead_tokens)
+        return self.shares.due(self._queues, tokens=lambda w: w.row.work, ahead_tokens=ahead_tokens)
+
+    def _enter(self, ticket: Ticket, row: Row) -> None:
+        self.shares.enter(row.model.tenant, 1)
+        self._rows_of[ticket] = self._rows_of.get(ticket, 0) + 1
+        self._count += 1
 
     def _drop(self, tickets: set[Ticket]) -> None:
         if not tickets:

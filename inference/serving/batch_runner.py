@@ -10,7 +10,7 @@ from typing import Final
 from inference.engine.batcher import BatchLimits
 from inference.engine.in_flight import BatchCallbacks, GivenUpError
 from inference.engine.pipelining import Pipelining
-from inference.engine.rows import Answered, Failed, Hits, Outcome
+from inference.engine.rows import Answered, Failed, Outcome
 from inference.queueing.misses import MissCounter
 from inference.serving.backlog import Backlog, ScheduledBatch, Waiting
 from inference.serving.intake import expiry
@@ -226,15 +226,17 @@ class BatchRunner:
         """What came of the rows, for their requests and for those who watch."""
         self.failed = ""
         for waiting, outcome in zip(batch.waiting, outcomes, strict=True):
-            waiting.ticket.settle(outcome)
+            further = waiting.ticket.settle(outcome)
+            if further is not None:
+                batch.backlog.add_first(waiting.ticket, further)
             if isinstance(outcome, Failed):
                 self.failed = outcome.message
             else:
                 self._count_misses(waiting, outcome)
-        answers = [outcome.hits for outcome in outcomes if isinstance(outcome, Answered)]
-        self._recent.computed(len(outcomes), sum(answers, Hits()))
+        answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
+        self._recent.computed(len(outcomes), answered)
         # A device that refuses everything at once is quick, and no sign of health.
-        if any(isinstance(outcome, Answered) for outcome in outcomes):
+        if answered:
             self.last_batch_at = self._clock.time()
 
     def _count_misses(self, waiting: Waiting, answer: Answered) -> None:

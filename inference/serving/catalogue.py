@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from inference.cascade.dispatcher import Level
 from inference.engine.batcher import BatchLimits
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.engine import Counters, Engine
@@ -22,7 +23,6 @@ from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.rows import ModelIdentity, Row
 from inference.errors import HplmError
 from inference.hplm.int8_scales import uses_int8
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.root import LM_HEAD_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.hplm.weight_format import WeightFormat
@@ -89,7 +89,6 @@ class Catalogue:
         weights: WeightFormat = WeightFormat.FLOAT,
         pool_bytes: int | None = None,
         lower_bytes: int = LOWER_BYTES,
-        misses: MissHandling | None = None,
         pipeline: Pipeline | None = None,
         metrics: WorkerMetrics | None = None,
         device_bytes: int = 0,
@@ -103,7 +102,6 @@ class Catalogue:
         self.device = device
         self.dtype = dtype
         self._weights = weights
-        self.misses = misses or MissHandling()
         self._read = metrics.timed_load(self._read_hplm) if metrics else self._read_hplm
         self._refusals = Refusals()
         self._device_pets = _device_pets(device, device_bytes)
@@ -116,7 +114,6 @@ class Catalogue:
             dtype=dtype,
             lower_bytes=lower_bytes,
             hot_bytes=self._hot_bytes,
-            measuring=self.misses.policy is not MissPolicy.FALLBACK,
             checksums=self._checksums,
         )
         self._device_bytes, self._limits = device_bytes, limits or BatchLimits()
@@ -146,7 +143,7 @@ class Catalogue:
     @property
     def last_error(self) -> str:
         """What could not be loaded last, "" when all is well."""
-        return self._failure or self._now.error or self.lower_layers.lowers.last_error
+        return self._failure or self._now.error
 
     @property
     def pinned_resident(self) -> int:
@@ -210,8 +207,8 @@ class Catalogue:
         route = self.route(identity_of(hplm))
         ids = _warm_up_ids(route.executor.root.config)
         rows = [
-            Row(policy, ids, np.zeros_like(ids), identity_of(hplm), route.chain, MissHandling(policy))
-            for policy in (self.misses.policy, MissPolicy.FALLBACK)
+            Row(level.name, ids, np.zeros_like(ids), identity_of(hplm), route.chain, level, len(ids))
+            for level in Level
         ]
         executor = Executor(route.executor.root, self.lower_layers, self.pool, pipeline=self.pipeline)
         for flight in [executor.begin(rows) for _ in range(executor.parallel_batches)]:
@@ -233,12 +230,10 @@ class Catalogue:
             self._bringing.begin(partial(self._load_ahead, until))
 
     def _load_ahead(self, until: float) -> None:
-        """The pinned models; then, until that time in monotonic seconds, the lower layers and the other
-        models that nobody has to make room for."""
+        """The pinned models; then, until that time in monotonic seconds, the other models that nobody has to
+        make room for."""
         for hplm in self.manifest.pinned_hplms():
             self._load_unless_held(hplm)
-        if self.misses.policy is not MissPolicy.FALLBACK:
-            self.lower_layers.bring(until)
         for hplm in self.manifest.hplms.values():
             if time.monotonic() >= until or not self.pool.is_roomy:
                 return

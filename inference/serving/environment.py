@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.weight_format import WeightFormat
 from inference.serving.loop_timing import LoopTiming
 
@@ -35,9 +34,8 @@ class SettingError(Exception):
 class WorkerSettings:
     """name: differs from every other living worker's. roots: names or digests of the roots that are served,
     none for all. pool_bytes: of the PET pool; None: a quarter of the memory. device_bytes: of the
-    device, for all but the upper layers; 0: what is free. misses: what is done about fragments that no table
-    holds, if a request does not say. life_s: how long a heartbeat lasts. stuck_s: how long one turn of the
-    loop may take before the process ends itself."""
+    device, for all but the upper layers; 0: what is free. life_s: how long a heartbeat lasts. stuck_s: how
+    long one turn of the loop may take before the process ends itself."""
 
     redis_url: str
     artifact_root: Path
@@ -51,7 +49,6 @@ class WorkerSettings:
     pool_bytes: int | None
     lower_bytes: int
     device_bytes: int
-    misses: MissHandling
     pipelining: Pipelining
     life_s: float
     stuck_s: float
@@ -77,7 +74,6 @@ class WorkerSettings:
             pool_bytes=read.number("HMI_MODEL_CACHE_MB", 0, int, least=1) * MIB or None,
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
-            misses=MissHandling(policy=MissPolicy(read.word("HMI_MISS_POLICY", "auto", [*MissPolicy]))),
             pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),
             stuck_s=read.number("HMI_WORKER_STUCK_S", 120.0, float, least=0.1),

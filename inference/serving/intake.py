@@ -1,14 +1,13 @@
 """From a delivered request to rows: refuse what is late, unknown, or no sequence of this root's tokens."""
 
 import logging
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inference.engine.rows import ModelIdentity, Row
+from inference.cascade.dispatcher import Level
+from inference.engine.rows import ModelIdentity, Row, work_of
 from inference.errors import HplmError
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.number_format import format_seconds
 from inference.queueing.consumer import Entry
 from inference.queueing.log_fields import whose
@@ -56,15 +55,11 @@ def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:
     request = entry.request
     model = ModelIdentity(request.tenant, request.hplm, request.version, request.digest)
     route = catalogue.route(model)
-    misses = catalogue.misses
-    if request.miss_policy is not None:
-        misses = replace(misses, policy=MissPolicy(request.miss_policy))
     if request.root != route.served.root:
         message = f"{model} has another root than the one its tokens were read for"
         raise NotServedError("model_not_ready", message)
     rows = [
-        _row(str(index), sequence, request, model, route, misses)
-        for index, sequence in enumerate(request.sequences)
+        _row(str(index), sequence, request, model, route) for index, sequence in enumerate(request.sequences)
     ]
     return Ticket(entry, route, rows)
 
@@ -75,7 +70,6 @@ def _row(
     request: InferRequest,
     model: ModelIdentity,
     route: Route,
-    misses: MissHandling,
 ) -> Row:
     """HplmError(inference_failed) for what no tokenizer of the root gives."""
     config = route.executor.root.config
@@ -89,7 +83,21 @@ def _row(
     _require_below(config.vocab, ids, f"a token of sequence {key}")
     _require_below(config.type_count, types, f"a type of sequence {key}")
     _require_below(config.max_tokens + 1, np.array([len(ids)]), f"the length of sequence {key}")
-    return Row(key, ids, types, model, route.chain, misses, request.explain, request.embed, asked)
+    level = Level(request.level)
+    return Row(
+        key,
+        ids,
+        types,
+        model,
+        route.chain,
+        level,
+        work_of(len(ids), level, config),
+        request.dispatcher,
+        sequence.text_hash,
+        request.explain,
+        request.embed,
+        asked,
+    )
 
 
 def _require_below(limit: int, values: NDArray[np.int64], what: str) -> None:

@@ -3,11 +3,12 @@
 from collections import Counter as Tally
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import astuple, fields
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from inference.engine.rows import Answered, Failed, Hits, Outcome, StageSeconds
+from inference.cascade.dispatcher import Coverage, Level
+from inference.engine.rows import Answered, Failed, Outcome, StageSeconds
 from inference.queueing.messages import InferReply, InferRequest
 from inference.serving.busiest import OTHER, Busiest
 
@@ -15,7 +16,8 @@ Place = tuple[str, str]
 """Names of a root and of the nearest domain below it."""
 
 STAGES = tuple(field.name for field in fields(StageSeconds))
-LEVELS = ("trigram", "bigram", "unigram", "computed")
+FRAGMENT_LEVELS = ("trigram", "bigram", "unigram")
+ROW_LEVELS = ("table", "escalated", "full")
 SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 FRESH_KEPT = 1024
 """Of models that were loaded and not yet used, so many are remembered: a batch that is given up uses none."""
@@ -138,31 +140,36 @@ class Adapters:
             self._fresh.pop(digest, None)
 
 
-class Fragments:
-    """How fragments were answered, by the place in the tree whose tables were asked."""
+class Levels:
+    """At which level rows were answered, and how the tables answered their fragments, by the place in the
+    tree whose tables were asked. A row that goes on from the tables counts as escalated, and as full when it
+    was computed."""
 
     def __init__(self, registry: CollectorRegistry, limit: int, clock: Callable[[], float]) -> None:
         self._busiest: Busiest[Place] = Busiest(limit, other=(OTHER, OTHER), clock=clock)
         self._fragments = Counter(
             "hmi_worker_fragments",
-            "Fragments answered, by level",
+            "Fragments looked up, by what the tables had",
             ["root", "domain", "level"],
             registry=registry,
         )
-        self._whole = Counter(
-            "hmi_worker_whole_rows", "Rows computed in one piece", ["root", "domain"], registry=registry
+        self._rows = Counter(
+            "hmi_worker_level_rows", "Rows answered, by level", ["root", "domain", "level"], registry=registry
         )
 
-    def count(self, hits: dict[Place, Hits]) -> None:
-        """What one batch found, by place."""
-        for root, domain in self._busiest.note({place: _total(hits[place]) for place in hits}):
-            self._fragments.remove_by_labels({"root": root, "domain": domain})
-            self._whole.remove(root, domain)
-        for place, found in hits.items():
+    def count(self, places: dict[Place, list[Answered]]) -> None:
+        """The rows of one batch, by place."""
+        for root, domain in self._busiest.note({place: len(rows) for place, rows in places.items()}):
+            for family in (self._fragments, self._rows):
+                family.remove_by_labels({"root": root, "domain": domain})
+        for place, rows in places.items():
             names = self._busiest.label(place)
-            self._whole.labels(*names).inc(found.whole_rows)
-            for level in LEVELS:
-                self._fragments.labels(*names, level).inc(getattr(found, level))
+            found = sum((row.coverage for row in rows), Coverage())
+            for level, count in zip(FRAGMENT_LEVELS, astuple(found), strict=True):
+                self._fragments.labels(*names, level).inc(count)
+            levels = Tally(_level_of(row) for row in rows)
+            for level in ROW_LEVELS:
+                self._rows.labels(*names, level).inc(levels[level])
 
 
 class Tenants:
@@ -197,5 +204,7 @@ class Tenants:
                 family.labels(self._busiest.label(tenant)).inc(count)
 
 
-def _total(hits: Hits) -> int:
-    return hits.trigram + hits.bigram + hits.unigram + hits.computed + hits.whole_rows
+def _level_of(row: Answered) -> str:
+    if row.row.level is Level.FULL:
+        return "full"
+    return "escalated" if row.escalates else "table"

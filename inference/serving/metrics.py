@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, ProcessCollector, disable_creat
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from inference.engine.rows import Answered, Hits, ModelIdentity, Outcome
+from inference.engine.rows import Answered, ModelIdentity, Outcome
 from inference.manifest import Manifest
 from inference.queueing.messages import InferReply, InferRequest
-from inference.serving.metric_families import Adapters, Batches, Fragments, Place, Requests, Tenants
+from inference.serving.metric_families import Adapters, Batches, Levels, Place, Requests, Tenants
 
 Held = TypeVar("Held")
 DIGITS = 12
@@ -51,7 +51,7 @@ class WorkerMetrics:
         self._batches = Batches(self.registry)
         self._requests = Requests(self.registry)
         self._adapters = Adapters(self.registry)
-        self._fragments = Fragments(self.registry, names, clock)
+        self._levels = Levels(self.registry, names, clock)
         self._tenants = Tenants(self.registry, names, clock)
         self.registry.register(_Now(standing))
         ProcessCollector(registry=self.registry)
@@ -61,7 +61,7 @@ class WorkerMetrics:
         self._batches.count(outcomes, seconds, ended)
         self._adapters.count(outcomes)
         self._tenants.count(outcomes)
-        self._fragments.count(self._hits(outcomes))
+        self._levels.count(self._by_place(outcomes))
 
     def requests_answered(self, answered: Iterable[tuple[InferRequest, InferReply]], *, now: float) -> None:
         """Requests that have their one answer, computed or refused, at unix time ``now``."""
@@ -83,17 +83,12 @@ class WorkerMetrics:
 
         return timed
 
-    def _hits(self, outcomes: Iterable[Outcome]) -> dict[Place, Hits]:
-        """How the fragments of the answered rows were answered, by place: several chains may share one."""
-        chains: dict[str, Hits] = {}
+    def _by_place(self, outcomes: Iterable[Outcome]) -> dict[Place, list[Answered]]:
+        """The answered rows by place: several chains may share one."""
+        places: dict[Place, list[Answered]] = {}
         for outcome in outcomes:
             if isinstance(outcome, Answered):
-                chain = outcome.row.chain
-                chains[chain] = chains.get(chain, Hits()) + outcome.hits
-        places: dict[Place, Hits] = {}
-        for chain, hits in chains.items():
-            place = self._place(chain)
-            places[place] = places.get(place, Hits()) + hits
+                places.setdefault(self._place(outcome.row.chain), []).append(outcome)
         return places
 
 

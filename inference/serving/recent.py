@@ -2,9 +2,12 @@
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from inference.engine.rows import Hits
+from msgspec.structs import astuple
+
+from inference.cascade.dispatcher import Coverage, Level
+from inference.engine.rows import Answered
 from inference.engine.trace import Trace
 from inference.queueing.status import Levels, Recently, TracedSpan
 
@@ -21,13 +24,13 @@ class Recent:
     def __init__(self, trace: Trace, clock: Callable[[], float] = time.monotonic) -> None:
         self._trace, self._clock = trace, clock
         self._begun = clock()
-        self._rows: deque[tuple[float, int, Hits]] = deque(maxlen=KEPT)
+        self._rows: deque[tuple[float, int, Levels]] = deque(maxlen=KEPT)
         self._latencies: deque[tuple[float, float]] = deque(maxlen=KEPT)
         self._behind: deque[tuple[float, int, int, float]] = deque(maxlen=KEPT)
 
-    def computed(self, rows: int, hits: Hits = Hits()) -> None:  # noqa: B008 - it is frozen
-        """A batch of so many rows was computed, whose fragments were answered so."""
-        self._rows.append((self._clock(), rows, hits))
+    def computed(self, rows: int, answered: Iterable[Answered] = ()) -> None:
+        """A batch of so many rows was computed, and these of them were answered."""
+        self._rows.append((self._clock(), rows, _levels(answered)))
 
     def answered(self, seconds: float) -> None:
         """A request was answered so long after it was sent."""
@@ -41,9 +44,8 @@ class Recent:
         """The figures of the window, and the last batches in the pipeline."""
         now = self._clock()
         since = self._since(now)
-        batches = [(rows, hits) for at, rows, hits in list(self._rows) if at >= since]
+        batches = [(rows, levels) for at, rows, levels in list(self._rows) if at >= since]
         rows = sum(rows for rows, _ in batches)
-        hits = sum((hits for _, hits in batches), Hits())
         waited = sorted(seconds for at, seconds in list(self._latencies) if at >= since)
         p50, p95, p99 = (1000 * _quantile(waited, share) for share in (0.5, 0.95, 0.99))
         behind_per_s, behind_tokens_per_s = self._behind_per_s(since)
@@ -56,7 +58,7 @@ class Recent:
             spans=self._spans(),
             behind_per_s=behind_per_s,
             behind_tokens_per_s=behind_tokens_per_s,
-            levels=Levels(hits.trigram, hits.bigram, hits.unigram, hits.computed),
+            levels=_sum(levels for _, levels in batches),
         )
 
     def _since(self, now: float) -> float:
@@ -85,6 +87,21 @@ class Recent:
             )
             for span in shown
         )
+
+
+def _levels(answered: Iterable[Answered]) -> Levels:
+    found = Coverage()
+    table = escalated = full = 0
+    for each in answered:
+        found += each.coverage
+        full += each.row.level is Level.FULL
+        escalated += each.escalates
+        table += each.row.level is Level.TABLE and not each.escalates
+    return Levels(found.whole, found.part, found.unigram, table, escalated, full)
+
+
+def _sum(levels: Iterable[Levels]) -> Levels:
+    return Levels(*(sum(column) for column in zip(*map(astuple, levels), strict=True)))
 
 
 def _quantile(ordered: list[float], share: float) -> float:

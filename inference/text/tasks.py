@@ -2,6 +2,8 @@
 
 from typing import Final, Literal
 
+from inference.cascade.dispatcher import OutputKind
+
 Task = Literal["classification", "multilabel", "regression", "tagging", "question_answering"]
 CLASSIFICATION: Final = "classification"
 MULTILABEL: Final = "multilabel"
@@ -9,6 +11,13 @@ REGRESSION: Final = "regression"
 TAGGING: Final = "tagging"
 QUESTION_ANSWERING: Final = "question_answering"
 TASKS: Final[tuple[Task, ...]] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QUESTION_ANSWERING)
+OUTPUT_KINDS: Final[dict[Task, OutputKind]] = {
+    CLASSIFICATION: "classes",
+    MULTILABEL: "labels",
+    REGRESSION: "number",
+    TAGGING: "tokens",
+    QUESTION_ANSWERING: "span",
+}
 PER_TOKEN: Final = (TAGGING, QUESTION_ANSWERING)
 FIXED_LABELS: Final[dict[str, tuple[str, ...]]] = {
     REGRESSION: ("value",),

@@ -1,0 +1,38 @@
+"""From a policy to what the engine does with a request."""
+
+from dataclasses import dataclass
+
+from inference.cascade.dispatcher import AnswerPolicy, Dispatcher, Level, OutputKind
+from inference.cascade.profile import CascadeProfile
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPlan:
+    """level: at which texts are answered first. dispatcher: decides which of them go on to the level FULL;
+    None: none does. weight: of the level FULL in the answer to a text that went on."""
+
+    level: Level
+    dispatcher: Dispatcher | None = None
+    weight: float = 1.0
+
+
+def answer_plan(
+    policy: AnswerPolicy,
+    kind: OutputKind | None,
+    profile: CascadeProfile | None,
+    target: float | None = None,
+) -> AnswerPlan:
+    """What a policy means for a model whose outputs are of this kind (None: embeddings).
+
+    profile: of the version; without one the cascade sends every text on that is not very sure, and all
+    numbers. Embeddings have no confidence: the cascade computes them in full. target: the metric on dev that
+    the cascade is to reach, at the least cost.
+    """
+    if policy is AnswerPolicy.TABLE:
+        return AnswerPlan(Level.TABLE)
+    if policy is AnswerPolicy.FULL or kind is None or (kind == "number" and profile is None):
+        return AnswerPlan(Level.FULL)
+    if profile is None:
+        return AnswerPlan(Level.TABLE, Dispatcher(kind))
+    candidate = profile.candidate(target)
+    return AnswerPlan(Level.TABLE, profile.dispatcher(candidate), candidate.weight)
