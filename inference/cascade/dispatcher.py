@@ -29,8 +29,8 @@ class AnswerPolicy(StrEnum):
     """By the tables first, and in full where the dispatcher sends the text on."""
 
 
-HASH_RANGE: Final = 2**64
-"""The hash of a text is 8 bytes."""
+DRAW_BITS: Final = 53
+"""Of the 64 bits of a hash, those that a float holds exactly: a draw is never rounded up to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class Dispatcher:
 
 def draw(text_hash: bytes) -> float:
     """A number from 0 to below 1 that depends on the hash alone."""
-    return int.from_bytes(text_hash, "little") / HASH_RANGE
+    return (int.from_bytes(text_hash, "little") >> (64 - DRAW_BITS)) / 2**DRAW_BITS
 
 
 ODDS_BOUND: Final = 1e-6

@@ -116,7 +116,8 @@ class ServedLowerLayers:
         """Load the layers behind what is to be served while half of the budget holds them: the rest is for
         what is asked for. The last reason why some cannot be loaded, or ""."""
         reason = ""
-        for file in {link.full.digest: link.full for link in chains.links.values()}.values():
+        served = [link.full for link in chains.links.values() if link.full.root in chains.roots]
+        for file in {file.digest: file for file in served}.values():
             if not self.lowers.has_room:
                 break
             try:

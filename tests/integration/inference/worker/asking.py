@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from inference.api.infer import outputs_of
 from inference.api.prepared_request import token_sequences
-from inference.hplm.reference import reference_outputs
+from inference.cascade.dispatcher import Dispatcher, Level
+from inference.hplm.lower_states import full_states
+from inference.hplm.reference import outputs_from_states, reference_outputs
 from inference.queueing.messages import InferReply, InferRequest, ModelRef, TokenSequence
 from inference.text.encodings import InferInput
 from tests.integration.inference.queueing.requests import STREAM, depth
@@ -27,7 +29,12 @@ def inputs_for(hplm: TinyHplm, *texts: str) -> list[InferInput]:
 
 
 def request_of(
-    hplm: TinyHplm, inputs: Sequence[InferInput], *, seconds: float = 60.0, miss_policy: Any = "fallback"
+    hplm: TinyHplm,
+    inputs: Sequence[InferInput],
+    *,
+    seconds: float = 60.0,
+    level: Level = Level.TABLE,
+    dispatcher: Dispatcher | None = None,
 ) -> InferRequest:
     """What the edge sends for these inputs."""
     now = time.time()
@@ -39,7 +46,8 @@ def request_of(
         digest=hplm.digest,
         root=hplm.root,
         sequences=token_sequences(hplm.codec.encode(inputs), task=hplm.codec.task),
-        miss_policy=miss_policy,
+        level=level,
+        dispatcher=dispatcher,
         deadline=now + seconds,
         enqueued_at=now,
         reply_to=STREAM,
@@ -47,10 +55,15 @@ def request_of(
 
 
 def request_for(
-    hplm: TinyHplm, *texts: str, seconds: float = 60.0, miss_policy: Any = "fallback"
+    hplm: TinyHplm,
+    *texts: str,
+    seconds: float = 60.0,
+    level: Level = Level.TABLE,
+    dispatcher: Dispatcher | None = None,
 ) -> InferRequest:
     """As `request_of`, of `inputs_for`."""
-    return request_of(hplm, inputs_for(hplm, *texts), seconds=seconds, miss_policy=miss_policy)
+    inputs = inputs_for(hplm, *texts)
+    return request_of(hplm, inputs, seconds=seconds, level=level, dispatcher=dispatcher)
 
 
 def results_in(hplm: TinyHplm, inputs: Sequence[InferInput], reply: InferReply) -> list[dict[str, Any]]:
@@ -91,11 +104,17 @@ def assert_outputs(request: InferRequest, reply: InferReply, expected: list[NDAr
         np.testing.assert_allclose(found.values, wanted, rtol=1e-3, atol=2e-3, err_msg=request.hplm)
 
 
-def expected_outputs(world: TinyWorld, hplm: TinyHplm, sequence: TokenSequence) -> NDArray[np.float32]:
-    """What the reference says about one sequence, flat."""
+def expected_outputs(
+    world: TinyWorld, hplm: TinyHplm, sequence: TokenSequence, level: Level = Level.TABLE
+) -> NDArray[np.float32]:
+    """What the reference says about one sequence at the level, flat."""
     ids = np.frombuffer(sequence.ids, "<i4").astype(np.int64)
-    types = np.frombuffer(sequence.types, np.uint8).astype(np.int64) if sequence.types else None
-    outputs = reference_outputs(world.root, world.chain(hplm), hplm.model, ids, types)
+    types = np.frombuffer(sequence.types, np.uint8).astype(np.int64) if sequence.types else np.zeros_like(ids)
+    if level is Level.TABLE:
+        outputs = reference_outputs(world.root, world.chain(hplm), hplm.model, ids, types)
+    else:
+        states = full_states(world.root.checkpoint_lower(), [ids], [types])
+        outputs = outputs_from_states(world.root, hplm.model, states)
     if sequence.outputs_at is not None:
         outputs = outputs[np.frombuffer(sequence.outputs_at, "<i4")]
     return outputs.reshape(-1)

@@ -7,7 +7,6 @@ import torch
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipeline import Pipeline
-from inference.hplm.miss_policy import MissHandling
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
@@ -44,7 +43,6 @@ class Desk:
         rows: int = 32,
         pool_bytes: int | None = 1 << 30,
         lower_bytes: int = 1 << 30,
-        misses: MissHandling | None = None,
         device_bytes: int = 0,
         pipeline: Pipeline | None = None,
         name: str = "desk",
@@ -63,7 +61,6 @@ class Desk:
             pool_bytes=pool_bytes,
             lower_bytes=lower_bytes,
             device_bytes=device_bytes,
-            misses=misses,
             pipeline=pipeline,
             metrics=self.metrics,
         )

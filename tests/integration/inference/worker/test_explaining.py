@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from inference.cascade.dispatcher import Level
 from inference.text.encodings import InferInput
 from tests.integration.inference.worker.asking import CONTEXT, inputs_for, request_for, results_in
 from tests.integration.inference.worker.desk import Desk
@@ -37,16 +38,13 @@ def test_every_kind_of_hplm_tells_the_tokens_of_what_it_read(desk: Desk, world: 
 def test_the_levels_of_the_tokens_are_those_that_were_counted(desk: Desk, world: TinyWorld) -> None:
     """All but those of the special tokens at both ends."""
     hplm = next(hplm for hplm in world.hplms if not hplm.model.pairs)
-    asking = [
-        msgspec.structs.replace(request_for(hplm, TEXT, miss_policy=policy), explain=True)
-        for policy in ("fallback", "compute")
-    ]
+    asking = [msgspec.structs.replace(request_for(hplm, TEXT, level=level), explain=True) for level in Level]
     seen: Counter[str] = Counter()
     for reply in desk.ask(*asking):
         [result] = results_in(hplm, [InferInput(TEXT)], reply)
         levels = Counter(token["level"] for token in result["tokens"])
         counted = Counter(msgspec.structs.asdict(reply.plot))
-        if reply.plot.whole_rows:
+        if result["level"] == "full":
             assert set(levels) == {"computed"}
         else:
             assert sum((counted - levels).values()) == 2

@@ -166,7 +166,7 @@ def test_wrong_settings_stop_the_start_and_are_named(
     assert value in worker.output()
 
 
-@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "0"), ("HMI_MISS_POLICY", "guess")])
+@pytest.mark.parametrize(("name", "value"), [("HMI_BATCH_ROWS", "0"), ("HMI_WEIGHTS", "guess")])
 def test_settings_out_of_bounds_are_refused(name: str, value: str) -> None:
     env = {"REDIS_URL": "redis://absent", "HMI_ARTIFACT_ROOT": "absent", name: value}
     with pytest.raises(SettingError, match=value):

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from redis import Redis
 
 from inference.engine.batcher import BatchLimits
 from inference.hplm.hplm import WEIGHTS_FILE
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import VECTORS_FILE
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.queueing.messages import InferReply, InferRequest
@@ -138,22 +136,6 @@ def test_a_request_for_what_was_just_published_waits_no_longer_than_its_deadline
     unread.release()
 
 
-def test_tables_answer_while_lower_layers_are_loaded(redis: Redis, redis_url: str, world: TinyWorld) -> None:
-    desk = Desk(redis_url, world, misses=MissHandling(MissPolicy.FALLBACK))
-    held = HeldFile(world.folder("lower", of_domain(world).lower) / "lower.safetensors")
-
-    def ask() -> InferReply:
-        [reply] = desk.ask(request_for(of_domain(world), UNSEEN, miss_policy="compute"))
-        return reply
-
-    waiting = ask()
-    assert (waiting.plot.computed, waiting.plot.whole_rows) == (0, 0)
-    assert waiting.plot.unigram > 0
-    held.release()
-    wait_until(lambda: ask().plot.computed > 0)
-    assert desk.catalogue.last_error == ""
-
-
 def test_a_table_with_one_other_byte_fails_only_those_who_need_it(desk: Desk, world: TinyWorld) -> None:
     alter(world, "plot", of_domain(world).plots[0], VECTORS_FILE)
     bad, good = request_for(of_domain(world), "river"), request_for(under_root(world), "river")
@@ -175,20 +157,17 @@ def test_a_root_with_one_other_byte_is_not_served_until_it_is_as_it_was(desk: De
     assert desk.catalogue.last_error == ""
 
 
-def test_a_root_whose_lower_layers_could_not_be_timed_is_timed_once_they_can(
-    redis_url: str, world: TinyWorld, caplog: pytest.LogCaptureFixture
+def test_lower_layers_that_were_damaged_are_loaded_with_a_later_revision(
+    desk: Desk, world: TinyWorld
 ) -> None:
-    caplog.set_level("INFO", logger="inference.serving.lower_layers")
     restore = alter(world, "root", world.root_digest, LOWER_FILE)
-    desk, timed = Desk(redis_url, world, misses=MissHandling(MissPolicy.AUTO)), list[int]()
-    for revision in (1, 2, 3):
-        desk.step()
-        assert desk.catalogue.manifest.revision == revision
-        timed.append(sum("CostModel" in message for message in caplog.messages))
-        restore()
-        world.publish(revision=revision + 1)
-    assert timed == [0, 1, 1]
-    desk.close()
+    desk.step()
+    assert "damaged" in desk.catalogue.last_error
+    restore()
+    world.publish(revision=2)
+    desk.step()
+    assert desk.catalogue.last_error == ""
+    assert desk.catalogue.lower_layers.lowers.loads == 1
 
 
 def test_a_damaged_hplm_is_read_once_until_its_files_change(desk: Desk, world: TinyWorld) -> None:

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.parser import text_string_to_metric_families
 
+from inference.cascade.dispatcher import Level
 from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.serving.environment import SettingError
 from inference.serving.exporter import Exporter, ExporterSettings
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
@@ -50,7 +50,7 @@ def row_of(desk: Desk, hplm: TinyHplm, text: str) -> Row:
     model = ModelIdentity(hplm.tenant, hplm.hplm, hplm.version, hplm.digest)
     route = desk.catalogue.route(model)
     encoding = route.executor.root.tokenizer.encode(text, text if hplm.model.pairs else None)
-    return Row("0", encoding.ids, encoding.types, model, route.chain, MissHandling(MissPolicy.FALLBACK))
+    return Row("0", encoding.ids, encoding.types, model, route.chain, Level.TABLE, len(encoding))
 
 
 def computed(desk: Desk, world: TinyWorld, texts: list[str]) -> list[Outcome]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from inference.cascade.dispatcher import Level
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
@@ -55,15 +56,15 @@ def test_first_requests_are_answered_without_reading_a_file(
         assert_right(world, request, reply)
 
 
-def test_what_tables_lack_is_computed_in_the_first_request(
+def test_first_requests_are_computed_in_full_without_reading_a_file(
     redis: Redis, world: TinyWorld, start_worker: StartWorker
 ) -> None:
-    worker = start_worker(HMI_MISS_POLICY="auto").wait_until_ready()
-    requests = [request_for(hplm, UNSEEN, miss_policy="compute") for hplm in world.hplms]
+    worker = start_worker().wait_until_ready()
+    requests = [request_for(hplm, UNSEEN, level=Level.FULL) for hplm in world.hplms]
     with without_files(world):
         replies = answers(redis, worker, requests)
     assert [reply.error for reply in replies if not reply.ok] == []
-    assert all(reply.plot.computed for reply in replies)
+    assert {output.level for reply in replies for output in reply.outputs} == {Level.FULL}
 
 
 def test_warming_up_is_not_counted(world: TinyWorld, start_worker: StartWorker) -> None:

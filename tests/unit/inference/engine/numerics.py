@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from inference.cascade.dispatcher import Level
 from inference.engine.executor import Executor
 from inference.engine.rows import Answered, Outcome, Row
 from inference.hplm.heads import Head
@@ -16,7 +17,6 @@ from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec
 from inference.hplm.root import Root
 from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING, Task
-from tests.unit.inference.engine.alone import WAYS
 from tests.unit.inference.engine.worlds import EngineWorld, scale_of
 from tests.unit.tiny import SPECS, tiny_hplm, tiny_texts
 
@@ -124,9 +124,7 @@ class Sample:
         texts = tiny_texts(count, seed=seed, longest=40)
         hplms = len(world.tiny.hplms)
         self.world = world
-        self.rows = [
-            world.row(at % hplms, text, WAYS[draw.integers(len(WAYS))]) for at, text in enumerate(texts)
-        ]
+        self.rows = [world.row(at % hplms, text, Level(draw.integers(1, 3))) for at, text in enumerate(texts)]
         self.expected = [world.expected(row) for row in self.rows]
 
     def errors(self, executor: Executor) -> "Errors":

@@ -133,8 +133,8 @@ def test_every_token_is_a_hit_of_one_level(world: EngineWorld) -> None:
     rows = [world.row(number, "the river stone zebra quixotic") for number in range(4)]
     for outcome in world.executor().step(rows):
         assert isinstance(outcome, Answered)
-        assert sum(dataclasses.astuple(outcome.hits)) == len(outcome.row)
-        assert outcome.hits.unigram > 0
+        assert sum(dataclasses.astuple(outcome.coverage)) == len(outcome.row)
+        assert outcome.coverage.unigram > 0
 
 
 def test_shares_add_up() -> None:

@@ -6,14 +6,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from inference.cascade.dispatcher import Coverage, Level
 from inference.hplm.fragments import pack
 from inference.hplm.lower_states import compute_lower_states
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot import PlotChain
 from inference.hplm.plot_lookup import LowerLayers
 from inference.text.token_levels import tokens_of
 from inference.text.tokenization import Encoding, TextTokenizer
-from tests.unit.inference.engine.alone import COMPUTE, FALLBACK, WAYS
 from tests.unit.inference.engine.worlds import EngineWorld
 from tests.unit.tiny import WORDS
 
@@ -45,44 +44,45 @@ def looked_up(chain: PlotChain, ids: Ids) -> list[str]:
 @pytest.fixture(scope="module")
 def halves(shared_world: EngineWorld) -> list[LowerLayers]:
     full = shared_world.tiny.root.checkpoint_lower()
-    return [LowerLayers(chain, shared_world.local(name), full) for name, chain in shared_world.chains.items()]
+    return [LowerLayers(chain, full) for chain in shared_world.chains.values()]
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     mix=st.lists(
-        st.tuples(st.integers(0, 1), st.sampled_from(WAYS), known, st.booleans()), min_size=1, max_size=6
+        st.tuples(st.integers(0, 1), st.sampled_from(Level), known, st.booleans()), min_size=1, max_size=6
     )
 )
 def test_each_token_is_told_what_the_reference_finds_for_it_whatever_else_is_in_the_batch(
-    shared_world: EngineWorld, halves: list[LowerLayers], mix: list[tuple[int, MissHandling, str, bool]]
+    shared_world: EngineWorld, halves: list[LowerLayers], mix: list[tuple[int, Level, str, bool]]
 ) -> None:
     encoded = [shared_world.tiny.root.tokenizer.encode(text) for *_, text, _ in mix]
-    own, misses, explain = [halves[at] for at, *_ in mix], [way for _, way, *_ in mix], [e for *_, e in mix]
-    filled = compute_lower_states([one.ids for one in encoded], own, misses, explain=explain)
+    own, asked, explain = (
+        [halves[at] for at, *_ in mix],
+        [level for _, level, *_ in mix],
+        [e for *_, e in mix],
+    )
+    filled = compute_lower_states([one.ids for one in encoded], own, asked, explain=explain)
     for at, (half, encoding) in enumerate(zip(own, encoded, strict=True)):
-        levels, counts = filled.token_levels[at], filled.counts[at]
+        levels, covered = filled.token_levels[at], filled.coverage[at]
         if not explain[at]:
             assert levels is None
             continue
         assert levels is not None
         expected = looked_up(half.chain, encoding.ids)
-        if counts.full_context:
+        if asked[at] is Level.FULL:
             expected = ["computed"] * len(expected)
-        elif counts.computed:
-            expected = ["trigram" if one == "trigram" else "computed" for one in expected]
         told = tokens_of("classification", [encoding], [levels])
         assert [token["level"] for token in told] == expected[1:-1]
-        if not counts.full_context:
-            sums = [counts.exact, counts.shorter, counts.unigram, counts.computed]
-            assert np.bincount(levels, minlength=4).tolist() == sums
+        if asked[at] is Level.TABLE:
+            assert Coverage(*np.bincount(levels, minlength=3).tolist()) == covered
 
 
 def test_all_four_levels_occur(shared_world: EngineWorld, halves: list[LowerLayers]) -> None:
     """Or else the test above would prove little."""
     ids = shared_world.tiny.root.tokenizer.encode("the river zebra quixotic " + " ".join(WORDS)).ids
-    ways = [FALLBACK, COMPUTE, MissHandling(MissPolicy.FALLBACK)]
-    filled = compute_lower_states([ids] * 3, [halves[0], halves[0], halves[1]], ways, explain=[True] * 3)
+    asked = [Level.TABLE, Level.FULL, Level.TABLE]
+    filled = compute_lower_states([ids] * 3, [halves[0], halves[0], halves[1]], asked, explain=[True] * 3)
     assert {int(level) for given in filled.token_levels if given is not None for level in given} == {
         0,
         1,

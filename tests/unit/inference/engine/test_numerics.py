@@ -11,7 +11,6 @@ import torch
 from inference.engine.rows import Failed, Row
 from inference.hplm.hplm import Hplm
 from inference.hplm.reference import lookup_states, outputs_from_states
-from tests.unit.inference.engine.alone import FALLBACK
 from tests.unit.inference.engine.numerics import (
     DISAGREEMENT,
     DTYPES,
@@ -72,7 +71,7 @@ class Parts:
     def __init__(self, world: EngineWorld, texts: int = 12) -> None:
         hplms, drawn = len(world.tiny.hplms), tiny_texts(texts, longest=40)
         self._world = world
-        self._rows = [world.row(number, text, FALLBACK) for number in range(hplms) for text in drawn]
+        self._rows = [world.row(number, text) for number in range(hplms) for text in drawn]
         self._names = [name for name in PARTS for _ in range(len(self._rows) // len(PARTS))]
         self._states = {
             (row.chain, row.key): lookup_states(world.chains[row.chain], row.ids, row.types)

@@ -4,9 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from inference.cascade.dispatcher import Level
 from inference.engine.executor import Executor
-from inference.hplm.miss_policy import MissHandling
-from tests.unit.inference.engine.alone import WAYS
 from tests.unit.inference.engine.numerics import DTYPES, LOGITS, TOLERANCES, rounding
 from tests.unit.inference.engine.worlds import EngineWorld
 from tests.unit.tiny import LAYERS, WORDS
@@ -14,7 +13,7 @@ from tests.unit.tiny import LAYERS, WORDS
 known = st.lists(st.sampled_from(WORDS), max_size=80).map(" ".join)
 anything = st.text(st.characters(exclude_categories=["Cs"]), max_size=120)
 mixes = st.lists(
-    st.tuples(st.integers(0, 9), known | anything, st.sampled_from(WAYS)), min_size=1, max_size=12
+    st.tuples(st.integers(0, 9), known | anything, st.sampled_from(Level)), min_size=1, max_size=12
 )
 
 
@@ -26,10 +25,10 @@ def executor(request: pytest.FixtureRequest, shared_world: EngineWorld) -> Execu
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(mix=mixes)
 def test_any_mix_of_rows_equals_the_reference(
-    executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, MissHandling]]
+    executor: Executor, shared_world: EngineWorld, mix: list[tuple[int, str, Level]]
 ) -> None:
-    """Of tenants, domains, tasks, PETs, heads, pairs, and ways of answering what the tables lack."""
-    outcomes = executor.step([shared_world.row(number, text, misses) for number, text, misses in mix])
+    """Of tenants, domains, tasks, PETs, heads, pairs, and levels."""
+    outcomes = executor.step([shared_world.row(number, text, level) for number, text, level in mix])
     assert [outcome.row.key for outcome in outcomes] == [text for _, text, _ in mix]
     unit = rounding(executor.root.upper.dtype, LAYERS)
     assert max(shared_world.differences(outcomes)) < TOLERANCES[LOGITS].largest * unit

@@ -8,21 +8,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from inference.cascade.dispatcher import Level
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool
 from inference.engine.pipeline import Pipeline
-from inference.engine.rows import Answered, ModelIdentity, Outcome, Row
+from inference.engine.rows import Answered, ModelIdentity, Outcome, Row, work_of
 from inference.errors import HplmError
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.local_lower import LocalLower
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.reference import outputs_from_states, reference_outputs
 from inference.hplm.root import Root
 from inference.text.tasks import TASKS
-from tests.unit.inference.engine.alone import FALLBACK, states_alone
+from tests.unit.inference.engine.alone import states_alone
 from tests.unit.tiny_world import TinyHplm, TinyWorld, tiny_world
 
 
@@ -35,7 +34,6 @@ class EngineWorld:
     ) -> None:
         self.tiny: TinyWorld = tiny_world(folder, hplms=10, tasks=TASKS, make=make, **checkpoint)
         self.chains = {name_of(hplm): self.tiny.chain(hplm) for hplm in self.tiny.hplms}
-        self.lowers = {name_of(hplm): hplm.lower for hplm in self.tiny.hplms}
         self.replaced: dict[str, Hplm | Exception] = {}
         self._lower_layers: dict[str, LowerLayers] = {}
 
@@ -60,16 +58,13 @@ class EngineWorld:
         pool = PetPool(load, budget_bytes)
         return Executor(root, TinyHalves(self, dtype), pool, pipeline=pipeline)
 
-    def local(self, chain: str) -> LocalLower:
-        """The local lower layers behind a chain."""
-        return LocalLower.load(self.tiny.folder("lower", self.lowers[chain]))
-
-    def row(self, number: int, text: str, misses: MissHandling = FALLBACK) -> Row:
+    def row(self, number: int, text: str, level: Level = Level.TABLE) -> Row:
         """A row of model ``number`` for ``text``."""
         hplm = self.tiny.hplms[number]
         # The second text of a pair is as good as any other.
         encoding = self.tiny.root.tokenizer.encode(text, text[::-1] if hplm.model.pairs else None)
-        return Row(text, encoding.ids, encoding.types, identity_of(hplm), name_of(hplm), misses)
+        work = work_of(len(encoding), level, self.tiny.root.config)
+        return Row(text, encoding.ids, encoding.types, identity_of(hplm), name_of(hplm), level, work)
 
     def hplm(self, row: Row) -> Hplm:
         """The model that the row asks."""
@@ -78,16 +73,16 @@ class EngineWorld:
     def expected(self, row: Row) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
         """What the reference says about the row."""
         hplm = self.hplm(row)
-        if row.misses.policy is MissPolicy.FALLBACK:
+        if row.level is Level.TABLE:
             return reference_outputs(self.tiny.root, self.chains[row.chain], hplm, row.ids, row.types)
-        states = states_alone(self._half(row.chain), row.ids, row.types, row.misses)
+        states = states_alone(self._half(row.chain), row.ids, row.types, row.level)
         return outputs_from_states(self.tiny.root, hplm, states)
 
     def _half(self, chain: str) -> LowerLayers:
         """The lower half that the reference computes with, read once."""
         if chain not in self._lower_layers:
             full = self.tiny.root.checkpoint_lower()
-            self._lower_layers[chain] = LowerLayers(self.chains[chain], self.local(chain), full)
+            self._lower_layers[chain] = LowerLayers(self.chains[chain], full)
         return self._lower_layers[chain]
 
     def differences(self, outcomes: Sequence[Outcome]) -> list[float]:
@@ -109,14 +104,14 @@ class TinyHalves:
 
     def __init__(self, world: EngineWorld, dtype: torch.dtype) -> None:
         full = copy.deepcopy(world.tiny.root.checkpoint_lower()).to(dtype)
-        self._tables, self._computing = {}, {}
+        self._tables, self._full = {}, {}
         for name, chain in world.chains.items():
             parts = chain.composition.with_context_dtype(dtype)
             self._tables[name] = LowerLayers(chain, composition=parts)
-            self._computing[name] = LowerLayers(chain, world.local(name).to(dtype), full, composition=parts)
+            self._full[name] = LowerLayers(chain, full, composition=parts)
 
-    def for_chain(self, chain: str, *, computing: bool) -> LowerLayers:
-        return (self._computing if computing else self._tables)[chain]
+    def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
+        return (self._full if full else self._tables)[chain]
 
 
 def identity_of(hplm: TinyHplm) -> ModelIdentity:

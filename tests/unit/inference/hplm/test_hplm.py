@@ -11,7 +11,7 @@ from inference.hplm.artifact_files import FORMAT
 from inference.hplm.hplm import WEIGHTS_FILE, Hplm
 from inference.hplm.pets import PackedPet, PetSpec
 from inference.hplm.root import Root
-from inference.text.codec import HPLM_FILE
+from inference.text.outputs import HPLM_FILE
 from inference.text.tasks import CLASSIFICATION, TAGGING, Task
 from tests.unit.tiny import SPECS, tiny_hplm
 

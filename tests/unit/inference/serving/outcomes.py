@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Row, StageSeconds
-from inference.hplm.miss_policy import MissHandling
+from inference.cascade.dispatcher import Coverage, Level
+from inference.engine.rows import Answered, Failed, ModelIdentity, Row, StageSeconds
 
 ROOT, TABLE, ROOT_TABLE = "r" * 64, "d" * 64, "t" * 64
 CHAIN = f"{ROOT}:{'l' * 64}:{TABLE}:{ROOT_TABLE}"
@@ -12,16 +12,16 @@ CHAIN = f"{ROOT}:{'l' * 64}:{TABLE}:{ROOT_TABLE}"
 def a_row(tenant: str = "acme", *, tokens: int = 4, hplm: str = "mood", chain: str = CHAIN) -> Row:
     """A row of so many tokens; its digest is the model's name."""
     ids = np.zeros(tokens, dtype=np.int64)
-    return Row("0", ids, ids, ModelIdentity(tenant, hplm, 1, hplm), chain, MissHandling())
+    return Row("0", ids, ids, ModelIdentity(tenant, hplm, 1, hplm), chain, Level.TABLE, tokens)
 
 
-def an_answer(row: Row, *, hits: Hits | None = None, seconds: StageSeconds | None = None) -> Answered:
+def an_answer(row: Row, *, coverage: Coverage | None = None, seconds: StageSeconds | None = None) -> Answered:
     """The row, answered."""
     return Answered(
         row=row,
         logits=np.zeros(2, dtype=np.float32),
         used=row.model,
-        hits=hits or Hits(trigram=len(row)),
+        coverage=coverage or Coverage(whole=len(row)),
         missed=np.zeros((0, 3), dtype=np.int64),
         seconds=seconds or StageSeconds(0.001, 0.002, 0.003),
         batch_rows=1,

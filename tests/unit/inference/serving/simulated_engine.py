@@ -4,7 +4,7 @@ import heapq
 import random
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
@@ -14,6 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from inference.cascade.dispatcher import Dispatcher
 from inference.engine.batcher import BatchLimits, StepCosts
 from inference.engine.engine import Counters
 from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
@@ -21,12 +22,11 @@ from inference.engine.pipeline import Stage
 from inference.engine.pipelining import Pipelining
 from inference.engine.rows import Outcome, Row, StageSeconds
 from inference.engine.trace import Trace
-from inference.hplm.miss_policy import MissHandling
 from inference.hplm.root import Root
 from inference.manifest import ServedHplm
 from inference.queueing import keys
 from inference.queueing.consumer import Entry, RequestConsumer
-from inference.queueing.messages import InferReply, InferRequest, TokenSequence
+from inference.queueing.messages import InferReply, InferRequest, SequenceOutput, TokenSequence
 from inference.queueing.transport import Address
 from inference.serving.catalogue import Catalogue, Route
 from inference.serving.engine_loop import EngineLoop
@@ -34,7 +34,7 @@ from inference.serving.loop_timing import Clock, LoopTiming
 from tests.unit.inference.serving.outcomes import CHAIN, ROOT, an_answer
 
 Item = TypeVar("Item")
-CONFIG = SimpleNamespace(vocab=2, type_count=1, max_tokens=512)
+CONFIG = SimpleNamespace(vocab=2, type_count=1, max_tokens=512, layers=6, upper=3)
 NEXT_AT = 0.8
 """After this part of a batch's time the next one is chosen."""
 
@@ -110,7 +110,7 @@ class SimulatedEngine:
 
     def begin(self, rows: Sequence[Row], callbacks: BatchCallbacks, *, alone: bool) -> InFlightBatch:
         number = next(self._numbers)
-        tokens = sum(len(row) * self._slower.get(row.model.tenant, 1.0) for row in rows)
+        tokens = sum(row.work * self._slower.get(row.model.tenant, 1.0) for row in rows)
         seconds = self._took.fixed_s + self._took.token_s * tokens
         batch = SimulatedBatch(list(rows), callbacks, seconds / self.cores if alone else seconds)
 
@@ -131,9 +131,12 @@ class SimulatedEngine:
         del self._batches[batch.number]
         if not done.computed:
             raise GivenUpError
-        tokens = sum(map(len, done.rows))
+        work = sum(row.work for row in done.rows)
         seconds = StageSeconds(compute=done.seconds / self.cores)
-        return [an_answer(row, seconds=seconds.share(len(row) / tokens)) for row in done.rows]
+        return [
+            replace(an_answer(row, seconds=seconds.share(row.work / work)), escalates=bool(row.dispatcher))
+            for row in done.rows
+        ]
 
     def _start(self) -> None:
         while self._free_cores and self._waiting:
@@ -239,7 +242,7 @@ class SimulatedCatalogue:
 
     def __init__(self, engine: SimulatedEngine, weights: dict[str, float] | None = None) -> None:
         self.executors = {ROOT: engine}
-        self.misses, self.counters, self.pool = MissHandling(), Counters(), SimulatedPool()
+        self.counters, self.pool = Counters(), SimulatedPool()
         self.manifest = SimpleNamespace(weight=lambda tenant: (weights or {}).get(tenant, 1.0))
         pipelining = Pipelining(parallel_batches=engine.cores)
         self.pipeline = SimpleNamespace(trace=Trace(), pipelining=pipelining, at_rest=True)
@@ -289,8 +292,10 @@ class Simulation:
         within_s: float = 60.0,
         background: bool = False,
         abandoned: bool = False,
+        escalating: bool = False,
     ) -> str:
-        """A request of that tenant ``at`` seconds after the start; its id. ``tokens``: of each text."""
+        """A request of that tenant ``at`` seconds after the start; its id. ``tokens``: of each text.
+        ``escalating``: each goes on from the tables."""
         arrives = self.start + at
         request = InferRequest(
             id=f"{tenant}-{next(self._numbers)}",
@@ -303,6 +308,7 @@ class Simulation:
             deadline=arrives + within_s,
             enqueued_at=arrives,
             reply_to="replies",
+            dispatcher=Dispatcher("classes") if escalating else None,
         )
         self.queue.ask(request, background=background, abandoned=abandoned)
         return request.id
@@ -325,6 +331,11 @@ class Simulation:
             for at, _ in answers
             if self.queue.sent[request_id].tenant in tenants
         ]
+
+    def outputs(self, request_id: str) -> tuple[SequenceOutput, ...]:
+        """What its only answer says of each text."""
+        [(_, reply)] = self.queue.replies[request_id]
+        return reply.outputs
 
     def code(self, request_id: str) -> str:
         """The code of its only answer's error, "" for a result."""

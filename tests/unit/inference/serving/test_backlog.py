@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from inference.cascade.dispatcher import Coverage, Level
 from inference.engine.batcher import BatchLimits, StepCosts
 from inference.engine.fairness import FairShares
-from inference.engine.rows import Answered, Failed, Hits, ModelIdentity, Outcome, Row, StageSeconds
-from inference.hplm.miss_policy import MissHandling
+from inference.engine.rows import Answered, Failed, ModelIdentity, Outcome, Row, StageSeconds
 from inference.serving.backlog import Backlog, ScheduledBatch
 from inference.serving.ticket import Ticket
 
@@ -56,7 +56,7 @@ class Desk:
     ) -> Ticket:
         model = ModelIdentity(tenant, "model", 1, tenant)
         ids = np.zeros(length, dtype=np.int64)
-        made = [Row(str(n), ids, ids, model, "chain", MissHandling()) for n in range(rows)]
+        made = [Row(str(n), ids, ids, model, "chain", Level.TABLE, length) for n in range(rows)]
         ticket = cast("Ticket", FakeTicket(made, Route(executor or self.executor)))
         self.backlog.add(ticket)
         return ticket
@@ -81,7 +81,7 @@ def answered(row: Row, ms_per_token: float = 1.0) -> Outcome:
     third = StageSeconds(1 / 3, 1 / 3, 1 / 3).share(len(row) * ms_per_token / 1000)
     none: Any = np.empty((0, 3), dtype=np.int64)
     logits = np.zeros(2, dtype=np.float32)
-    return Answered(row, logits, row.model, Hits(), none, third, 1, 1)
+    return Answered(row, logits, row.model, Coverage(), none, third, 1, 1)
 
 
 def test_a_flood_does_not_hide_who_came_after_it() -> None:

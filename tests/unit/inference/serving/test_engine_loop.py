@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from inference.cascade.dispatcher import Level
 from inference.queueing.transport import CANCELLED
 from tests.unit.inference.serving.simulated_engine import Simulation, poisson
 
@@ -25,6 +26,7 @@ requests = st.lists(
         st.sampled_from([0.01, 0.1, 60.0]),  # seconds until the deadline
         st.booleans(),  # in the background
         st.none() | st.floats(0.0, 0.5),  # cancelled so long after the arrival
+        st.booleans(),  # its texts go on from the tables
     ),
     min_size=1,
     max_size=30,
@@ -80,14 +82,20 @@ def test_the_simulation_is_deterministic() -> None:
 @settings(max_examples=60, deadline=None)
 @given(requests, st.sampled_from([1, 2, 3]))
 def test_every_request_gets_exactly_one_answer(
-    asked: list[tuple[str, float, list[int], float, bool, float | None]], cores: int
+    asked: list[tuple[str, float, list[int], float, bool, float | None, bool]], cores: int
 ) -> None:
     """The first one was left behind by a worker that died."""
     simulation = Simulation(cores=cores, rows=4, backlog_rows=8)
     cancelled = set()
-    for place, (tenant, at, tokens, within_s, background, cancelled_after) in enumerate(asked):
+    for place, (tenant, at, tokens, within_s, background, cancelled_after, escalating) in enumerate(asked):
         request = simulation.ask(
-            tenant, at, tokens=tokens, within_s=within_s, background=background, abandoned=place == 0
+            tenant,
+            at,
+            tokens=tokens,
+            within_s=within_s,
+            background=background,
+            abandoned=place == 0,
+            escalating=escalating,
         )
         if cancelled_after is not None:
             simulation.queue.cancel(request, simulation.start + at + cancelled_after)
@@ -99,8 +107,37 @@ def test_every_request_gets_exactly_one_answer(
         assert code in {"", "deadline_exceeded", CANCELLED}
         assert code != CANCELLED or request_id in cancelled
         assert code != "deadline_exceeded" or sent.deadline - sent.enqueued_at < 1.0
+        level = Level.TABLE if sent.dispatcher is None else Level.FULL
+        assert all(output.level is level for output in simulation.outputs(request_id))
     assert simulation.loop.backlog_rows == 0
     assert simulation.catalogue.pool.checks > 0  # it came to rest
+
+
+def test_a_text_that_goes_on_has_both_answers_and_goes_before_what_waits_of_its_tenant() -> None:
+    simulation = Simulation(cores=1, rows=1)
+    first = simulation.ask("a", 0.0, escalating=True)
+    others = [simulation.ask("a", 0.0) for _ in range(3)]
+    simulation.run()
+    # The one after it was begun before it was known to go on.
+    assert list(simulation.queue.replies) == [others[0], first, *others[1:]]
+    [output] = simulation.outputs(first)
+    assert output.level is Level.FULL
+    assert output.from_tables
+    assert not any(output.from_tables for other in others for output in simulation.outputs(other))
+    assert simulation.engine.sizes == [1] * 5
+
+
+def test_who_goes_on_is_charged_for_both_levels() -> None:
+    """Of two tenants that ask for as much, the one whose texts all go on is served less."""
+    simulation = Simulation(rows=8)
+    for _ in range(200):
+        simulation.ask("onward", 0.0, escalating=True)
+        simulation.ask("plain", 0.0)
+    simulation.run()
+    half = sorted(simulation.waited("onward", "plain"))[199]
+    onward, plain = (sum(s <= half for s in simulation.waited(tenant)) for tenant in ("onward", "plain"))
+    # Three lower layers beside three upper ones: a text that goes on takes three times as long.
+    assert plain == pytest.approx(3 * onward, rel=0.25)
 
 
 def test_what_is_late_is_answered_when_a_batch_is_chosen_and_is_not_computed() -> None:

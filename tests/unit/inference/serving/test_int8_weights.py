@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from inference.cascade.dispatcher import Level
 from inference.engine.rows import Answered, Row
 from inference.errors import HplmError
 from inference.hplm.int8_scales import INT8_FILE, Int8Scales, supports_int8
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.sequences import PackedSequences
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
@@ -27,7 +27,6 @@ from workers.training.int8_ranges import InputRanges
 pytestmark = pytest.mark.skipif(
     not supports_int8(torch.device("cpu")), reason="this CPU has no kernels for int8 weights"
 )
-FALLBACK = MissHandling(MissPolicy.FALLBACK)
 MEASURED = 0.005
 ERROR = 0.12
 """Of the logits of random models, relative to their size. Measured: 0.068 in float32, 0.077 in bfloat16."""
@@ -64,7 +63,7 @@ def scales(world: TinyWorld) -> Int8Scales:
 
 def catalogue(world: TinyWorld, weights: WeightFormat, dtype: torch.dtype = torch.float32) -> Catalogue:
     watcher = ManifestWatcher(Path(world.artifact_root) / FILE_NAME)
-    opened = Catalogue(watcher, device=torch.device("cpu"), dtype=dtype, weights=weights, misses=FALLBACK)
+    opened = Catalogue(watcher, device=torch.device("cpu"), dtype=dtype, weights=weights)
     opened.refresh()
     return opened
 
@@ -76,7 +75,15 @@ def outputs(catalogue: Catalogue, world: TinyWorld) -> np.ndarray[tuple[int, ...
         encoding = world.root.tokenizer.encode(tiny_texts(20)[number])
         route = catalogue.route(identity_of(served))
         rows.append(
-            Row(str(number), encoding.ids, encoding.types, identity_of(served), route.chain, FALLBACK)
+            Row(
+                str(number),
+                encoding.ids,
+                encoding.types,
+                identity_of(served),
+                route.chain,
+                Level.TABLE,
+                len(encoding),
+            )
         )
     executor = next(iter(catalogue.executors.values()))
     answers = executor.finish(executor.begin(rows))

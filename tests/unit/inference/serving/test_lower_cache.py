@@ -1,152 +1,101 @@
-"""Lower layers within a budget: never pushed out while in use, and no more loading than answering."""
+"""Full-context lower layers within a budget: always given, loaded once, those used last stay."""
 
-from functools import partial
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 
 import pytest
-from torch import nn
 
-from inference.serving.lower_cache import REST, LowerCache, Use
-from tests.processes import wait_until
-
-LOAD_S = 2.0
+from inference.errors import HplmError
+from inference.hplm.architecture import Architecture
+from inference.hplm.encoder import FullLower
+from inference.serving.lower_cache import LowerCache, size_of
 
 
 class Files:
-    """A cache of modules of 40 bytes each, and the clock that loading one moves."""
+    """A cache with room for so many modules, and what was read for it."""
 
     def __init__(self, *, room: int) -> None:
-        self.now = 0.0
         self.read: list[str] = []
-        self.cache = LowerCache(budget_bytes=40 * room, clock=lambda: self.now)
+        self.cache = LowerCache(budget_bytes=room * size_of(self._module()))
 
-    def get(self, name: str, use: Use | None = None) -> bool:
-        """Whether it can be had."""
-        return self.cache.get(name, lambda: self._load(name), use or Use(), wait=True) is not None
+    def get(self, *names: str) -> list[FullLower]:
+        return [self.cache.get(name, lambda name=name: self._load(name)) for name in names]  # type: ignore[misc]
 
-    def batch(self, *names: str) -> list[str]:
-        """Which of them one batch gets."""
-        use = Use()
-        return [name for name in names if self.get(name, use)]
-
-    def _load(self, name: str) -> nn.Module:
+    def _load(self, name: str) -> FullLower:
         self.read.append(name)
-        self.now += LOAD_S
-        return nn.Linear(10, 1, bias=False)
+        return self._module()
+
+    @staticmethod
+    def _module() -> FullLower:
+        return FullLower(ARCHITECTURE, 1)
 
 
-def test_what_a_batch_uses_is_not_pushed_out_by_what_else_it_wants() -> None:
-    files = Files(room=1)
-    assert [files.batch("local", "full") for _ in range(20)] == [["local"]] * 20
-    assert files.read == ["local", "full"]  # once to see how big it is
-    assert files.cache.used_bytes == 40
-    assert "fit HMI_LOWER_CACHE_MB" in files.cache.last_error
+ARCHITECTURE = Architecture(
+    family="bert",
+    vocab=5,
+    hidden=4,
+    inner=4,
+    layers=2,
+    heads=1,
+    positions=8,
+    activation="gelu",
+    eps=1e-12,
+    embedding=4,
+)
 
 
-def test_what_another_half_of_the_batch_uses_is_not_pushed_out() -> None:
-    files = Files(room=1)
-    first, second = Use(), Use()
-    assert files.get("one", first)
-    assert not files.get("two", second)
-    del first
-    files.now += 100 * LOAD_S
-    assert files.get("two", second)
-
-
-def test_one_more_than_fits_takes_a_tenth_of_the_time() -> None:
+def test_what_was_used_longest_ago_goes_first_and_is_read_again_when_it_is_wanted() -> None:
     files = Files(room=2)
-    answered = dict.fromkeys("abc", 0)
-    begun = files.now
-    for turn in range(3000):
-        files.now += 0.1
-        for name in files.batch("abc"[turn % 3]):
-            answered[name] += 1
-    assert LOAD_S * len(files.read) < 1.5 * (files.now - begun) / (1 + REST) + 3 * LOAD_S
-    assert min(answered.values()) > 200  # and nobody starves
+    files.get("a", "b", "a", "c", "a")
+    assert files.read == ["a", "b", "c"]
+    assert "b" not in files.cache
+    files.get("b")
+    assert files.read[-1] == "b"
+    assert "c" not in files.cache
+    assert files.cache.used_bytes <= files.cache.budget_bytes
 
 
-def test_room_that_is_free_is_filled_at_once() -> None:
-    files = Files(room=3)
-    assert files.batch("a", "b", "c") == ["a", "b", "c"]
-    assert files.cache.last_error == ""
+def test_what_is_larger_than_the_budget_is_given_all_the_same() -> None:
+    """How an answer is made must not depend on the memory there is."""
+    files = Files(room=0)
+    first, second = files.get("a", "b")
+    assert first is not second
+    assert files.cache.loads == 2
+    assert "b" in files.cache
+    assert "a" not in files.cache
 
 
-def test_what_was_used_longest_ago_goes_first() -> None:
-    files = Files(room=2)
-    for name in "aba":
-        files.batch(name)
-    assert files.batch("c") == []  # how big it is, is not known before it is read
-    assert files.batch("c") == ["c"]
-    files.read.clear()
-    assert files.batch("a", "c") == ["a", "c"]
-    assert files.read == []
+def test_threads_that_want_the_same_load_it_once() -> None:
+    files, go_on = Files(room=2), Event()
 
-
-def test_who_does_not_wait_has_nothing_until_it_is_there_and_one_is_loaded_at_a_time() -> None:
-    cache, begun, go_on = LowerCache(budget_bytes=80), Event(), Event()
-
-    def load() -> nn.Module:
-        begun.set()
+    def load() -> FullLower:
         go_on.wait()
-        return nn.Linear(10, 1, bias=False)
+        return files._load("a")
 
-    assert cache.get("first", load, Use()) is None
-    begun.wait()
-    begun.clear()
-    for name in ("first", "second"):
-        assert cache.get(name, load, Use()) is None
-    assert not begun.wait(0.2)
-    go_on.set()
-    for name in ("first", "second"):
-        wait_until(partial(cache.get, name, load, Use()))
-    assert cache.loads == 2
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(files.cache.get, "a", load) for _ in range(4)]
+        go_on.set()
+        assert len({id(each.result()) for each in asked}) == 1
+    assert files.read == ["a"]
 
 
-def test_what_failed_is_an_error_until_it_can_be_had() -> None:
+def test_what_cannot_be_loaded_is_an_error_and_holds_nothing() -> None:
     files = Files(room=1)
 
-    def fail() -> nn.Module:
-        raise OSError("no such disk")
+    def fail() -> FullLower:
+        raise HplmError("corrupt_artifact", "no such disk")
 
-    assert files.cache.get("a", fail, Use(), wait=True) is None
-    assert "no such disk" in files.cache.last_error
-    assert not files.get("a")  # and is not tried again
-    files.cache.try_again()
-    assert files.cache.last_error == ""
+    with pytest.raises(HplmError, match="no such disk"):
+        files.cache.get("a", fail)
+    assert files.cache.used_bytes == 0
     assert files.get("a")
 
 
-def test_a_refusal_is_no_error_any_more_once_there_is_room() -> None:
-    files = Files(room=1)
-    in_use = Use()
-    files.get("a", in_use)
-    for _ in range(2):
-        assert not files.get("b")
-    assert "fit HMI_LOWER_CACHE_MB" in files.cache.last_error
-    del in_use
-    assert files.get("b")
-    assert files.cache.last_error == ""
-
-
-def test_what_is_named_no_more_goes_with_its_errors() -> None:
-    files = Files(room=1)
-    for _ in range(2):
-        files.batch("local", "full")
-    files.cache.keep({"local"})
-    assert files.cache.last_error == ""
-    assert files.cache.used_bytes == 40
-    files.cache.keep(set())
+def test_what_is_named_no_more_is_dropped() -> None:
+    files = Files(room=2)
+    files.get("a", "b")
+    files.cache.keep({"a"})
+    assert "b" not in files.cache
+    assert files.cache.has_room is False
+    files.cache.keep(())
     assert files.cache.used_bytes == 0
-
-
-def test_a_refusal_is_logged_once_and_forgotten_with_the_next_manifest(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    files = Files(room=1)
-    for _ in range(5):
-        files.batch("local", "full")
-    assert len(caplog.records) == 1
-    files.cache.try_again()
-    assert files.cache.last_error == ""
-    files.batch("local", "full")
-    assert "full" in files.cache.last_error

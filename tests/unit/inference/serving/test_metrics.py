@@ -1,6 +1,6 @@
 """What the inference worker counts, read as Prometheus reads it."""
 
-import dataclasses
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from inference.engine.rows import Hits, ModelIdentity, Outcome, StageSeconds
+from inference.cascade.dispatcher import Coverage, Level
+from inference.engine.rows import ModelIdentity, Outcome, StageSeconds
 from inference.manifest import Manifest, ServedRoot
 from inference.queueing.messages import InferReply, InferRequest, TimingsMs, TokenSequence
 from inference.serving.busiest import REVIEW_S
-from inference.serving.metric_families import FRESH_KEPT, LEVELS
+from inference.serving.metric_families import FRESH_KEPT
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from tests.unit.inference.serving.outcomes import CHAIN, ROOT, TABLE, a_failure, a_row, an_answer
 from tests.unit.inference.serving.test_busiest import Clock
@@ -93,18 +94,23 @@ def test_the_last_batch_is_the_last_one_with_an_answer(figures: Figures) -> None
 
 
 def test_fragments_are_counted_by_level_root_and_domain(figures: Figures) -> None:
-    hits = Hits(trigram=5, bigram=4, unigram=3, computed=2, whole_rows=1)
+    coverage = Coverage(whole=5, part=4, unigram=3)
     other_lower = f"{ROOT}:{'m' * 64}:{TABLE}"
-    figures.batch(an_answer(a_row(), hits=hits), an_answer(a_row(chain=other_lower), hits=hits))
-    figures.batch(an_answer(a_row(), hits=hits), an_answer(a_row(), hits=hits))
+    figures.batch(
+        an_answer(a_row(), coverage=coverage), an_answer(a_row(chain=other_lower), coverage=coverage)
+    )
+    figures.batch(an_answer(a_row(), coverage=coverage), an_answer(a_row(), coverage=coverage))
     where = {"root": "tiny", "domain": "acme/medicine"}
-    for level, count in (("trigram", 20), ("bigram", 16), ("unigram", 12), ("computed", 8)):
+    for level, count in (("trigram", 20), ("bigram", 16), ("unigram", 12)):
         assert figures("hmi_worker_fragments_total", level=level, **where) == count
-    assert figures("hmi_worker_whole_rows_total", **where) == 4
 
 
-def test_every_level_that_the_engine_counts_is_told() -> None:
-    assert {field.name for field in dataclasses.fields(Hits)} == {*LEVELS, "whole_rows"}
+def test_rows_are_counted_by_the_level_that_answered_them(figures: Figures) -> None:
+    from_tables, computed = an_answer(a_row()), an_answer(replace(a_row(), level=Level.FULL))
+    figures.batch(from_tables, replace(from_tables, escalates=True), computed, computed)
+    where = {"root": "tiny", "domain": "acme/medicine"}
+    for level, count in (("table", 1), ("escalated", 1), ("full", 2)):
+        assert figures("hmi_worker_level_rows_total", level=level, **where) == count
 
 
 def test_what_has_just_gone_is_named_by_its_digest() -> None:
@@ -157,7 +163,7 @@ def test_how_the_worker_stands_is_asked_at_each_scrape(figures: Figures) -> None
     assert figures("hmi_worker_resident_model_bytes") == 4096
     assert figures("hmi_worker_backlog_rows") == 7
     assert figures("hmi_worker_slot_mismatches_total") == 0
-    figures.standing = dataclasses.replace(STANDING, slot_mismatches=1)
+    figures.standing = replace(STANDING, slot_mismatches=1)
     assert figures("hmi_worker_slot_mismatches_total") == 1
 
 
@@ -180,7 +186,7 @@ def test_a_busier_tenant_takes_the_series_of_another() -> None:
     assert few("hmi_worker_tenant_rows_total", tenant="other") == 5
     assert few("hmi_worker_tenant_rows_total", tenant="second") == 1
     assert few.labels("hmi_worker_fragments_total", "root") == {"second", "other"}
-    assert few.labels("hmi_worker_whole_rows_total", "root") == {"second", "other"}
+    assert few.labels("hmi_worker_level_rows_total", "root") == {"second", "other"}
 
 
 ANY_BATCH = st.lists(
@@ -198,7 +204,7 @@ def test_whatever_comes_there_are_few_series_and_each_row_is_counted(
         rows = [(a_row(f"tenant{tenant}", chain=f"{root}:l:d"), good) for tenant, root, good in batch]
         few.batch(*[an_answer(row) if good else a_failure(row) for row, good in rows])
     samples = few.samples()
-    for family, labels_each in (("tenant_rows", 1), ("tenant_failed_rows", 1), ("fragments", 4)):
+    for family, labels_each in (("tenant_rows", 1), ("tenant_failed_rows", 1), ("fragments", 3)):
         found = [labels for name, labels in samples if name == f"hmi_worker_{family}_total"]
         assert len(found) <= (4 + 1) * labels_each
     assert few("hmi_worker_batch_rows_sum") == sum(len(batch) for _, batch in steps)

@@ -1,0 +1,190 @@
+"""At which level a text is answered, and what the worker tells of it."""
+
+from collections.abc import Sequence
+from uuid import uuid4
+
+import msgspec
+import numpy as np
+from redis import Redis
+
+from inference.api.infer import outputs_of
+from inference.cascade.dispatcher import Dispatcher, Level
+from inference.queueing.messages import InferRequest
+from inference.text.encodings import WINDOWS, InferInput
+from inference.text.tasks import OUTPUT_KINDS, TASKS
+from tests.integration.inference.queueing.requests import replies_in
+from tests.integration.inference.worker.asking import (
+    assert_outputs,
+    assert_right,
+    expected_outputs,
+    inputs_for,
+    request_for,
+    request_of,
+    results_in,
+)
+from tests.integration.inference.worker.desk import Desk
+from tests.unit.tiny_world import TinyHplm, TinyWorld
+
+UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
+ALWAYS, NEVER = 1 - 1e-9, -1.0
+"""Cutoffs above and below every confidence."""
+
+
+def of_domain(world: TinyWorld) -> TinyHplm:
+    return next(hplm for hplm in world.hplms if len(hplm.plots) == 2)
+
+
+def anew(requests: Sequence[InferRequest]) -> list[InferRequest]:
+    """The same, asked once more."""
+    return [msgspec.structs.replace(request, id=uuid4().hex) for request in requests]
+
+
+def dispatcher(hplm: TinyHplm, cutoff: float) -> Dispatcher:
+    """One that sends on by the cutoff alone."""
+    return Dispatcher(OUTPUT_KINDS[hplm.model.task], cutoff=cutoff, slope=1e6)
+
+
+def test_each_level_gives_what_the_reference_gives_at_it(desk: Desk, world: TinyWorld) -> None:
+    for hplm in world.hplms:
+        requests = [request_for(hplm, UNSEEN, level=level) for level in Level]
+        for request, reply in zip(requests, desk.ask(*requests), strict=True):
+            [sequence] = request.sequences
+            assert_outputs(request, reply, [expected_outputs(world, hplm, sequence, request.level)])
+            assert [output.level for output in reply.outputs] == [request.level]
+            assert reply.batch.rows == 2
+            looked_up = reply.plot.trigram + reply.plot.bigram + reply.plot.unigram
+            assert looked_up == (request.tokens if request.level is Level.TABLE else 0)
+
+
+def test_a_text_that_goes_on_has_the_answers_of_both_levels_and_keeps_its_request(
+    desk: Desk, world: TinyWorld
+) -> None:
+    for hplm in world.hplms:
+        request = request_for(hplm, UNSEEN, "the river", dispatcher=dispatcher(hplm, ALWAYS))
+        [reply] = desk.ask(request)
+        full, table = (
+            [expected_outputs(world, hplm, s, level) for s in request.sequences] for level in (2, 1)
+        )
+        assert_outputs(request, reply, full)
+        for output, wanted in zip(outputs_of(reply.outputs), table, strict=True):
+            assert output.level is Level.FULL
+            assert output.from_tables is not None
+            np.testing.assert_allclose(output.from_tables, wanted, rtol=1e-3, atol=2e-3)
+        assert reply.plot.trigram + reply.plot.bigram + reply.plot.unigram == request.tokens
+
+
+def test_texts_of_one_request_go_their_own_ways_and_always_the_same(desk: Desk, world: TinyWorld) -> None:
+    hplm = next(hplm for hplm in world.hplms if hplm.model.task == "classification")
+    texts = [f"{word} stone" for word in ("river", "zebra", "light", "city", "doctor", "winter", "quixotic")]
+    # Sure enough for half of them, by the draw alone.
+    request = request_for(hplm, *texts, dispatcher=Dispatcher("classes", cutoff=NEVER, slope=0.0))
+    levels = [tuple(output.level for output in desk.ask(one)[0].outputs) for one in anew([request] * 3)]
+    alone = [
+        desk.ask(request_for(hplm, text, dispatcher=request.dispatcher))[0].outputs[0].level for text in texts
+    ]
+    assert set(levels) == {tuple(alone)}
+    assert set(alone) == {*Level}
+
+
+def test_who_is_sure_enough_stays(desk: Desk, world: TinyWorld) -> None:
+    for hplm in (hplm for hplm in world.hplms if hplm.model.task != "regression"):
+        [reply] = desk.ask(request_for(hplm, UNSEEN, dispatcher=dispatcher(hplm, NEVER)))
+        assert reply.outputs[0].level is Level.TABLE
+        assert reply.outputs[0].from_tables == b""
+
+
+def test_a_text_that_went_on_late_is_late(desk: Desk, world: TinyWorld) -> None:
+    hplm = world.hplms[0]
+    request = request_for(hplm, UNSEEN, seconds=30.0, dispatcher=dispatcher(hplm, ALWAYS))
+    desk.queue.submit(request)
+    while not desk.catalogue.counters.rows:
+        desk.step()
+    desk.late = 60.0
+    desk.serve()
+    [reply] = [reply for reply in replies_in(desk.redis) if reply.id == request.id]
+    assert (reply.error and reply.error.code) == "deadline_exceeded"
+
+
+def test_a_level_that_does_not_exist_fails_its_request_alone(desk: Desk, world: TinyWorld) -> None:
+    good = request_for(world.hplms[0], "river")
+    bad = request_for(world.hplms[0], "river", level=3)  # type: ignore[arg-type]
+    refused, answered = desk.ask(bad, good)
+    assert not refused.ok
+    assert_right(world, good, answered)
+
+
+def test_lower_layers_without_room_in_memory_answer_all_the_same(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    """What an answer is must not depend on what happens to be in memory."""
+    requests = [request_for(hplm, UNSEEN, level=Level.FULL) for hplm in world.hplms]
+    roomy, small = (
+        Desk(redis_url, world, lower_bytes=size, name=f"with{size}").ask(*anew(requests))
+        for size in (1 << 30, 1000)
+    )
+    assert [reply.outputs for reply in roomy] == [reply.outputs for reply in small]
+    assert all(reply.ok for reply in small)
+
+
+def test_lower_layers_are_there_before_the_first_text_needs_them(desk: Desk, world: TinyWorld) -> None:
+    desk.step()
+    lowers = desk.catalogue.lower_layers.lowers
+    assert lowers.loads > 0
+    before = lowers.loads
+    assert all(
+        reply.ok for reply in desk.ask(*(request_for(h, UNSEEN, level=Level.FULL) for h in world.hplms))
+    )
+    assert lowers.loads == before
+
+
+def test_damaged_lower_layers_fail_only_the_texts_that_need_them(
+    redis: Redis, redis_url: str, world: TinyWorld
+) -> None:
+    path = world.folder("root", world.root_digest) / "checkpoint_lower.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-2] ^= 1
+    path.write_bytes(content)
+    desk = Desk(redis_url, world)
+    table, full = (request_for(of_domain(world), UNSEEN, level=level) for level in Level)
+    answered, refused = desk.ask(table, full)
+    assert_right(world, table, answered)
+    assert (refused.error and refused.error.code) == "inference_failed"
+    assert "damaged" in desk.catalogue.last_error
+
+
+def test_a_long_context_is_read_in_windows_and_answered_from_the_best(desk: Desk, world: TinyWorld) -> None:
+    hplm = next(hplm for hplm in world.hplms if hplm.model.task == "question_answering")
+    context = " ".join(f"river {number} stone" for number in range(60))
+    inputs = [InferInput("the doctor of the city", context), InferInput("light", "river")]
+    request = request_of(hplm, inputs)
+    [reply] = desk.ask(request)
+    assert_right(world, request, reply)
+    assert reply.batch.rows > 5
+    result, _ = results_in(hplm, inputs, reply)
+    assert context[result["start"] : result["end"]] == result["answer"]
+    assert result["truncated"] is False
+
+
+def test_a_context_without_end_is_read_up_to_a_limit(desk: Desk, world: TinyWorld) -> None:
+    hplm = next(hplm for hplm in world.hplms if hplm.model.task == "question_answering")
+    endless = InferInput("light", "river stone " * 20_000)
+    [reply] = desk.ask(request_of(hplm, [endless]))
+    [result] = results_in(hplm, [endless], reply)
+    assert result["truncated"] is True
+    assert desk.catalogue.counters.rows == WINDOWS
+
+
+def test_every_task_is_answered_in_its_own_words(desk: Desk, world: TinyWorld) -> None:
+    words = {
+        "classification": {"label", "scores"},
+        "multilabel": {"labels", "scores"},
+        "regression": {"value"},
+        "tagging": {"spans"},
+        "question_answering": {"answer", "start", "end", "score"},
+    }
+    assert {hplm.model.task for hplm in world.hplms} == set(TASKS)
+    for hplm in world.hplms:
+        [reply] = desk.ask(request_for(hplm, "the river"))
+        [result] = results_in(hplm, inputs_for(hplm, "the river"), reply)
+        words_of_all = {"truncated", "level"} | ({"confidence"} if hplm.model.task != "regression" else set())
+        assert set(result) == words[hplm.model.task] | words_of_all

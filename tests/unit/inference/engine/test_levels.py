@@ -1,0 +1,162 @@
+"""The states at the cut: those of each level equal their definition, alone or in company."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
+
+from inference.cascade.dispatcher import Coverage, Level
+from inference.errors import HplmError
+from inference.hplm import fragments
+from inference.hplm.lower_states import LowerLayersOutput, compute_lower_states
+from inference.hplm.plot import PlotChain, PlotTable
+from inference.hplm.plot_lookup import LowerLayers, lookup
+from inference.hplm.row_cache import RowCache
+from tests.unit.inference.engine.alone import states_alone
+from tests.unit.inference.engine.worlds import EngineWorld
+from tests.unit.tiny import WORDS, tiny_lower, tiny_plot, tiny_root, tiny_texts
+
+Ids = NDArray[np.int64]
+
+known = st.lists(st.sampled_from([*WORDS, "zebra"]), max_size=40).map(" ".join)
+mixes = st.lists(st.tuples(st.integers(0, 1), st.sampled_from(Level), known, known), min_size=1, max_size=8)
+
+
+@pytest.fixture(scope="module")
+def halves(shared_world: EngineWorld) -> list[LowerLayers]:
+    """Of the root's table alone, and of a domain's before it, each with lower layers of its own."""
+    full = shared_world.tiny.root.checkpoint_lower()
+    return [LowerLayers(chain, full) for chain in shared_world.chains.values()]
+
+
+def ids_of(world: EngineWorld, text: str) -> Ids:
+    return world.tiny.root.tokenizer.encode(text).ids
+
+
+def states_of(filled: LowerLayersOutput, at: int) -> Tensor:
+    return filled.sequences.split(filled.states)[at]
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(mix=mixes)
+def test_any_mix_of_chains_and_levels_gives_each_text_what_it_gets_alone(
+    shared_world: EngineWorld, halves: list[LowerLayers], mix: list[tuple[int, Level, str, str]]
+) -> None:
+    """Of two texts where there is a second."""
+    tokenizer = shared_world.tiny.root.tokenizer
+    encoded = [tokenizer.encode(text, pair or None) for _, _, text, pair in mix]
+    own = [halves[number] for number, *_ in mix]
+    ids, types = [one.ids for one in encoded], [one.types for one in encoded]
+    filled = compute_lower_states(ids, own, [level for _, level, _, _ in mix], types)
+    for at, (_, level, _, _) in enumerate(mix):
+        alone = states_alone(own[at], ids[at], types[at], level)
+        torch.testing.assert_close(states_of(filled, at), alone, atol=1e-4, rtol=1e-4)
+
+
+def test_the_levels_differ(shared_world: EngineWorld, halves: list[LowerLayers]) -> None:
+    """Or else the test above would prove little."""
+    ids = ids_of(shared_world, "zebra river quixotic stone")
+    looked_up, full = (compute_lower_states([ids], halves[:1], [level]).states for level in Level)
+    assert (looked_up - full).abs().max() > 0.1
+
+
+def test_rows_are_gathered_only_of_texts_that_are_looked_up(
+    shared_world: EngineWorld, halves: list[LowerLayers]
+) -> None:
+    ids = ids_of(shared_world, "the river zebra quixotic stone")
+    [both] = lookup([ids, ids[:3]], halves[1:] * 2, [Level.FULL, Level.TABLE]).parts
+    assert (both.full, both.looked_up) == ([0], [1])
+    assert both.rows is not None
+    assert len(both.rows) == 3
+    [full] = lookup([ids], halves[1:], [Level.FULL]).parts
+    assert full.rows is None
+
+
+def test_a_text_cannot_be_computed_without_the_layers_for_it(
+    shared_world: EngineWorld, halves: list[LowerLayers]
+) -> None:
+    half = replace(halves[0], full=None)
+    ids = ids_of(shared_world, "the river")
+    assert compute_lower_states([ids], [half], [Level.TABLE]).states.isfinite().all()
+    with pytest.raises(HplmError, match="not loaded"):
+        compute_lower_states([ids], [half], [Level.FULL])
+
+
+def test_every_looked_up_token_is_accounted_for_and_what_is_missing_is_named(
+    shared_world: EngineWorld, halves: list[LowerLayers]
+) -> None:
+    texts = ["the river zebra", "quixotic", "light of the city"]
+    ids = [ids_of(shared_world, text) for text in texts]
+    filled = compute_lower_states(ids, [halves[1]] * 3, [Level.TABLE] * 3)
+    for covered, missed, own in zip(filled.coverage, filled.missed, ids, strict=True):
+        assert covered.whole + covered.part + covered.unigram == len(own)
+        lookup = halves[1].chain.lookup(fragments.extract(own, halves[1].chain.missing_id))
+        assert len(missed) == int((lookup.level > 0).sum()) == covered.part + covered.unigram
+        assert all(fragment[1] in own for fragment in missed)
+
+
+def test_of_a_computed_text_nothing_is_looked_up(
+    shared_world: EngineWorld, halves: list[LowerLayers]
+) -> None:
+    ids = [ids_of(shared_world, text) for text in ("quixotic zebra", "the river")]
+    filled = compute_lower_states(ids, [halves[1]] * 2, [Level.FULL, Level.TABLE])
+    assert filled.coverage[0] == Coverage() != filled.coverage[1]
+    assert filled.missed[0].shape == (0, halves[1].chain.n)
+
+
+@pytest.mark.parametrize("n", [2, 4, 5])
+def test_fragments_of_other_sizes_are_no_different(tmp_path: Path, n: int) -> None:
+    root = tiny_root(tmp_path / "checkpoint", n=n)
+    local = tiny_lower(root)
+    tiny_plot(tmp_path / "plot", root, local, tiny_texts(20), share=0.5)
+    chain = PlotChain([PlotTable.open(tmp_path / "plot")])
+    half = LowerLayers(chain, root.checkpoint_lower())
+    for level in Level:
+        ids = [root.tokenizer.encode(text).ids for text in (*tiny_texts(4, seed=1), "x")]
+        filled = compute_lower_states(ids, [half] * 5, [level] * 5)
+        for at, own in enumerate(ids):
+            alone = states_alone(half, own, np.zeros_like(own), level)
+            torch.testing.assert_close(states_of(filled, at), alone, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("count", [1, 5])
+def test_what_comes_out_may_be_learnt_from(
+    shared_world: EngineWorld, halves: list[LowerLayers], count: int, level: Level
+) -> None:
+    """The states feed training too."""
+    ids: Sequence[Ids] = [ids_of(shared_world, "the river zebra")] * count
+    filled = compute_lower_states(ids, [halves[0]] * count, [level] * count)
+    weight = torch.ones(filled.states.shape[1], requires_grad=True)
+    (filled.states @ weight).sum().backward()  # type: ignore[no-untyped-call]
+    assert weight.grad is not None
+
+
+@pytest.mark.parametrize("level", Level)
+@pytest.mark.parametrize("hot", [False, True])
+@pytest.mark.parametrize("context", [torch.float32, torch.bfloat16])
+def test_autocast_to_bfloat16_changes_no_more_than_rounding(
+    shared_world: EngineWorld,
+    halves: list[LowerLayers],
+    level: Level,
+    hot: bool,
+    context: torch.dtype,
+) -> None:
+    """Training calls it under autocast. PyTorch refuses to concatenate float16 rows there."""
+    chain = halves[1].chain
+    composition = chain.composition.with_context_dtype(context)
+    caches = [RowCache(table, len(table), torch.device("cpu")) for table in chain.tables] if hot else []
+    half = replace(halves[1], composition=composition, row_caches=caches)
+    ids = [ids_of(shared_world, text) for text in ("the river zebra", "quixotic", "light of the city")]
+    plain = compute_lower_states(ids, [half] * 3, [level] * 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        cast = compute_lower_states(ids, [half] * 3, [level] * 3)
+    assert cast.coverage == plain.coverage
+    torch.testing.assert_close(cast.states, plain.states, atol=0.1, rtol=0.1)
