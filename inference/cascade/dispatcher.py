@@ -77,18 +77,22 @@ class Dispatcher:
             return 0.0 if confidence is None else confidence
         features = (1.0, _log_odds(confidence), *coverage.shares)
         change = sum(one * value for one, value in zip(self.coefficients, features, strict=True))
-        return 1 / (1 + math.exp(min(change, 500.0)))
+        return _sigmoid(-change)
 
     def escalation(self, certainty: float) -> float:
         """The probability that a text goes on (Tabi, equation 4)."""
         if certainty <= self.cutoff:
             return 1.0
         norm = (certainty - self.cutoff) / (1 - self.cutoff) - 0.5
-        return 1 / (1 + math.exp(self.slope * norm))
+        return _sigmoid(-self.slope * norm)
 
     def escalates(self, certainty: float, text_hash: bytes) -> bool:
         """Whether this text goes on: always the same for the same text, whoever asks and whenever."""
         return draw(text_hash) < self.escalation(certainty)
+
+
+def _sigmoid(value: float) -> float:
+    return 1 / (1 + math.exp(-max(-500.0, min(value, 500.0))))
 
 
 def draw(text_hash: bytes) -> float:
