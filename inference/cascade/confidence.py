@@ -1,5 +1,6 @@
 """How sure a model is of an answer: the calibrated probability that it is right (Tabi, section 4.1)."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,8 @@ def calibrated_threshold(threshold: float, temperature: float) -> float:
     temperature of 1."""
     if not 0 < threshold < 1:
         return threshold
-    return float(1 / (1 + (1 / threshold - 1) ** (1 / temperature)))
+    odds = math.log(threshold / (1 - threshold)) / temperature
+    return 1 / (1 + math.exp(-max(odds, -500.0)))
 
 
 def ensemble(table: Probabilities, full: Probabilities, weight: float) -> Probabilities:

@@ -29,8 +29,10 @@ class AnswerPolicy(StrEnum):
     """By the tables first, and in full where the dispatcher sends the text on."""
 
 
+HASH_BYTES: Final = 8
+"""Of the hash of a text."""
 DRAW_BITS: Final = 53
-"""Of the 64 bits of a hash, those that a float holds exactly: a draw is never rounded up to 1."""
+"""Of the bits of a hash, those that a float holds exactly: a draw is never rounded up to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,8 @@ class Dispatcher:
         """What equation 4 takes for the confidence."""
         if not self.coefficients:
             return 0.0 if confidence is None else confidence
-        features = (1.0, _log_odds(confidence), *coverage.shares)
-        change = sum(one * value for one, value in zip(self.coefficients, features, strict=True))
+        given = features(confidence, coverage)
+        change = sum(one * value for one, value in zip(self.coefficients, given, strict=True))
         return _sigmoid(-change)
 
     def escalation(self, certainty: float) -> float:
@@ -97,7 +99,13 @@ def _sigmoid(value: float) -> float:
 
 def draw(text_hash: bytes) -> float:
     """A number from 0 to below 1 that depends on the hash alone."""
-    return (int.from_bytes(text_hash, "little") >> (64 - DRAW_BITS)) / 2**DRAW_BITS
+    return (int.from_bytes(text_hash, "little") >> (8 * HASH_BYTES - DRAW_BITS)) / (1 << DRAW_BITS)
+
+
+def features(confidence: float | None, coverage: Coverage) -> tuple[float, float, float, float]:
+    """What a `Dispatcher`'s coefficients are multiplied with: 1, the log-odds of the confidence, and the
+    shares of parts and of uni-grams."""
+    return 1.0, _log_odds(confidence), *coverage.shares
 
 
 ODDS_BOUND: Final = 1e-6

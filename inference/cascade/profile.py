@@ -2,6 +2,7 @@
 
 import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +13,11 @@ from inference.errors import HplmError
 
 CASCADE_FILE: Final = "cascade.json"
 FORMAT: Final = 1
+MIN_TEMPERATURE: Final = 1e-3
+MAX_TEMPERATURE: Final = 1e3
+MAX_SLOPE: Final = 1e3
+MAX_COEFFICIENT: Final = 1e6
+"""Beyond these numbers overflow; none that is fitted comes near them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +107,7 @@ class CascadeProfile:
             return None
         try:
             return _profile(json.loads(path.read_bytes()))
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise HplmError("corrupt_artifact", f"{CASCADE_FILE} cannot be read: {error}") from error
 
 
@@ -112,12 +118,14 @@ def _profile(data: Mapping[str, Any]) -> CascadeProfile:
     if kind not in OUTPUT_KINDS:
         raise ValueError(f"unknown kind {kind!r}")
     candidates = tuple(_candidate(entry) for entry in data["candidates"])
-    chosen, rows = int(data["chosen"]), int(data["rows"])
-    if not 0 <= chosen < len(candidates):
+    chosen, rows, report = _count(data["chosen"]), _count(data["rows"]), data["report"]
+    if chosen >= len(candidates):
         raise ValueError(f"chosen is {chosen}, of {len(candidates)} candidates")
-    coefficients = tuple(_number(value) for value in data["coefficients"])
+    coefficients = tuple(_between(value, -MAX_COEFFICIENT, MAX_COEFFICIENT) for value in data["coefficients"])
     if len(coefficients) not in (0, 4):
         raise ValueError(f"{len(coefficients)} coefficients")
+    if not isinstance(report, Mapping | None):
+        raise TypeError("the report is not an object")
     return CascadeProfile(
         kind,
         _level(data["table"]),
@@ -127,18 +135,15 @@ def _profile(data: Mapping[str, Any]) -> CascadeProfile:
         _share(data["threshold"]),
         coefficients,
         rows,
-        data["report"],
+        report,
     )
 
 
 def _level(data: Mapping[str, Any]) -> LevelProfile:
-    temperature = _number(data["temperature"])
-    if temperature <= 0:
-        raise ValueError(f"a temperature of {temperature}")
     return LevelProfile(
-        _number(data["metric"]),
-        _number(data["operations"]),
-        temperature,
+        _between(data["metric"], -1, 1),
+        _between(data["operations"], 0, math.inf),
+        _between(data["temperature"], MIN_TEMPERATURE, MAX_TEMPERATURE),
         _optional_share(data["ece"]),
         _optional_share(data["ece_before"]),
         _bins(data["bins"]),
@@ -147,30 +152,37 @@ def _level(data: Mapping[str, Any]) -> LevelProfile:
 
 
 def _bins(data: Sequence[Mapping[str, Any]]) -> tuple[Bin, ...]:
-    return tuple(Bin(int(one["rows"]), _share(one["confidence"]), _share(one["right"])) for one in data)
+    return tuple(Bin(_count(one["rows"]), _share(one["confidence"]), _share(one["right"])) for one in data)
 
 
 def _candidate(data: Mapping[str, Any]) -> Candidate:
     return Candidate(
         _cutoff(data["cutoff"]),
-        _number(data["slope"]),
+        _between(data["slope"], 0, MAX_SLOPE),
         _share(data["weight"]),
-        _number(data["metric"]),
+        _between(data["metric"], -1, 1),
         _share(data["escalated"]),
-        _number(data["operations"]),
+        _between(data["operations"], 0, math.inf),
     )
 
 
 def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a number")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    # Whole numbers of JSON may be too large for a float.
+    if not -sys.float_info.max <= value <= sys.float_info.max:
+        raise ValueError("a number is not finite")
     return float(value)
 
 
+def _between(value: Any, low: float, high: float) -> float:
+    if not low <= (number := _number(value)) <= high:
+        raise ValueError(f"{number} is not from {low} to {high}")
+    return number
+
+
 def _share(value: Any) -> float:
-    if not 0 <= (share := _number(value)) <= 1:
-        raise ValueError(f"{value!r} is not from 0 to 1")
-    return share
+    return _between(value, 0, 1)
 
 
 def _optional_share(value: Any) -> float | None:
@@ -178,6 +190,12 @@ def _optional_share(value: Any) -> float | None:
 
 
 def _cutoff(value: Any) -> float:
-    if not (cutoff := _number(value)) < 1:
-        raise ValueError(f"a cutoff of {cutoff} is not below 1")
+    if (cutoff := _share(value)) == 1:
+        raise ValueError("a cutoff of 1: equation 4 divides by 1 - c")
     return cutoff
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is not a count")
+    return value

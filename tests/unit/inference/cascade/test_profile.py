@@ -1,0 +1,153 @@
+"""cascade.json: what is written is read back, and what is not sound is refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.cascade.dispatcher import OUTPUT_KINDS
+from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
+from inference.errors import HplmError
+
+SHARES = st.floats(0, 1)
+COSTS = st.floats(0, 1e15)
+BINS = st.lists(st.builds(Bin, st.integers(0, 10**6), SHARES, SHARES), max_size=10).map(tuple)
+LEVELS = st.builds(
+    LevelProfile,
+    metric=st.floats(-1, 1),
+    operations=COSTS,
+    temperature=st.floats(0.1, 10),
+    ece=SHARES | st.none(),
+    ece_before=SHARES | st.none(),
+    bins=BINS,
+    bins_before=BINS,
+)
+CANDIDATES = st.builds(
+    Candidate,
+    cutoff=st.floats(0, 0.99),
+    slope=st.floats(0, 100),
+    weight=SHARES,
+    metric=st.floats(-1, 1),
+    escalated=SHARES,
+    operations=COSTS,
+)
+
+
+@st.composite
+def profiles(draw: st.DrawFn) -> CascadeProfile:
+    candidates = tuple(draw(st.lists(CANDIDATES, min_size=1, max_size=5)))
+    return CascadeProfile(
+        draw(st.sampled_from(OUTPUT_KINDS)),
+        draw(LEVELS),
+        draw(LEVELS),
+        candidates,
+        draw(st.integers(0, len(candidates) - 1)),
+        draw(SHARES),
+        draw(st.just(()) | st.tuples(*[st.floats(-100, 100)] * 4)),
+        draw(st.integers(0, 10**6)),
+        draw(st.none() | st.dictionaries(st.text(), st.floats(-1, 1))),
+    )
+
+
+def candidate(metric: float, operations: float) -> Candidate:
+    return Candidate(0.9, 10.0, 0.5, metric, 0.2, operations)
+
+
+def profile(*candidates: Candidate, chosen: int = 0) -> CascadeProfile:
+    level = LevelProfile(0.8, 10.0, bins=(Bin(5, 0.9, 0.8),))
+    return CascadeProfile("classes", level, level, candidates or (candidate(0.8, 20.0),), chosen)
+
+
+@given(profiles())
+def test_what_is_saved_is_loaded(tmp_path_factory: pytest.TempPathFactory, saved: CascadeProfile) -> None:
+    folder = tmp_path_factory.mktemp("profile")
+    saved.save(folder)
+    assert CascadeProfile.load(folder) == saved
+
+
+def test_a_model_without_a_cascade_has_no_profile(tmp_path: Path) -> None:
+    assert CascadeProfile.load(tmp_path) is None
+
+
+class TestTheCandidate:
+    """That serves a target."""
+
+    CHEAP, GOOD, BEST = candidate(0.80, 10.0), candidate(0.85, 20.0), candidate(0.90, 30.0)
+
+    def test_without_a_target_is_the_chosen_one(self) -> None:
+        assert profile(self.CHEAP, self.GOOD, self.BEST, chosen=1).candidate() == self.GOOD
+
+    def test_is_the_cheapest_that_meets_the_target(self) -> None:
+        found = profile(self.CHEAP, self.GOOD, self.BEST)
+        assert [found.candidate(target) for target in (0.5, 0.85, 0.86)] == [self.CHEAP, self.GOOD, self.BEST]
+
+    def test_is_the_best_if_none_meets_the_target(self) -> None:
+        assert profile(self.CHEAP, self.BEST, self.GOOD).candidate(0.99) == self.BEST
+
+
+BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
+    "another format": (("format",), 99),
+    "an unknown kind": (("kind",), "sonnets"),
+    "a kind that is a list": (("kind",), ["classes"]),
+    "no candidates": (("candidates",), []),
+    "candidates that are a number": (("candidates",), 3),
+    "a chosen candidate that is not there": (("chosen",), 1),
+    "a chosen candidate before the first": (("chosen",), -1),
+    "a chosen candidate that is true": (("chosen",), False),
+    "three coefficients": (("coefficients",), [1, 2, 3]),
+    "a coefficient that overflows": (("coefficients",), [1e300, 0, 0, 0]),
+    "a threshold of two": (("threshold",), 2),
+    "a report that is a list": (("report",), []),
+    "a level that is not there": (("table",), None),
+    "a temperature of zero": (("table", "temperature"), 0),
+    "a temperature that overflows": (("full", "temperature"), 1e-300),
+    "a temperature that is text": (("full", "temperature"), "1"),
+    "an error above one": (("full", "ece"), 1.5),
+    "a bin of half a row": (("table", "bins", 0, "rows"), 0.5),
+    "a bin of a negative row": (("table", "bins", 0, "rows"), -1),
+    "a cutoff of one": (("candidates", 0, "cutoff"), 1),
+    "a slope that overflows": (("candidates", 0, "slope"), 1e9),
+    "a negative slope": (("candidates", 0, "slope"), -1),
+    "a weight above one": (("candidates", 0, "weight"), 1.1),
+    "a number of 400 digits": (("candidates", 0, "operations"), 10**400),
+    "operations that are true": (("candidates", 0, "operations"), True),
+}
+
+
+@pytest.mark.parametrize("name", BREAKS)
+def test_a_profile_that_is_not_sound_is_refused(tmp_path: Path, name: str) -> None:
+    path, value = BREAKS[name]
+    profile().save(tmp_path)
+    data = json.loads((tmp_path / CASCADE_FILE).read_text())
+    place = data
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = value
+    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
+    with pytest.raises(HplmError) as caught:
+        CascadeProfile.load(tmp_path)
+    assert caught.value.code == "corrupt_artifact"
+
+
+@pytest.mark.parametrize("name", ["format", "kind", "candidates", "chosen", "table", "full", "report"])
+def test_a_profile_that_lacks_a_part_is_refused(tmp_path: Path, name: str) -> None:
+    profile().save(tmp_path)
+    data = json.loads((tmp_path / CASCADE_FILE).read_text())
+    del data[name]
+    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
+    with pytest.raises(HplmError, match=CASCADE_FILE):
+        CascadeProfile.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"3", b"null", b"\xff\xfe", b'{"format": NaN}', b"[" * 100_000, b'{"format": 1}'],
+    ids=["empty", "cut off", "list", "number", "null", "no text", "NaN", "deep", "format alone"],
+)
+def test_a_file_that_is_no_profile_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / CASCADE_FILE).write_bytes(content)
+    with pytest.raises(HplmError, match=CASCADE_FILE):
+        CascadeProfile.load(tmp_path)
