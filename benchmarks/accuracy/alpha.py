@@ -1,4 +1,4 @@
-"""The paper's table 5: quality and size of tables by coverage, under each miss policy.
+"""The paper's table 5: quality and size of tables by coverage.
 
 One model per dataset is trained on looked-up and computed lower halves, then read through tables of falling
 coverage; bytes and entries are those of all tables of its branch.
@@ -18,13 +18,11 @@ from benchmarks.accuracy.data import DATASETS, Dataset, canonical
 from benchmarks.accuracy.workbench import Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.hplm.artifact_files import read_artifact_json
-from workers.training.evaluate import EvaluateSettings, evaluate
+from workers.training.evaluate import evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)
-POLICIES: tuple[LowerMode, ...] = ("fallback", "compute", "auto")
 EPOCHS, QUICK_EPOCHS = 5, 3
 
 
@@ -44,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> harness.Report:
-    """The model, then every coverage under every policy."""
+    """The model, then every coverage."""
     bench, runs = Workbench(console), ResultCache("alpha", console)
     converted = bench.convert()
     files = canonical(dataset, bench_dir() / "data" / dataset.name)
@@ -66,11 +64,10 @@ def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> ha
     rows, figures = [], {}
     for alpha in ALPHAS:
         plots = tables(bench, converted, dataset, alpha, vectors)
-        for policy in POLICIES:
-            read = partial(_read, converted, plots, hplm, files.test, dataset, policy, bench)
-            found = runs.get_or_compute(key | {"alpha": alpha, "policy": policy, "vectors": vectors}, read)
-            rows.append(_row(alpha, policy, plots, found))
-            figures[f"metric_{alpha:g}_{policy}"] = 100 * found["value"]
+        read = partial(_read, converted, plots, hplm, files.test, dataset, bench)
+        found = runs.get_or_compute(key | {"alpha": alpha, "vectors": vectors}, read)
+        rows.append(_row(alpha, plots, found))
+        figures[f"metric_{alpha:g}"] = 100 * found["value"]
     return harness.Report(
         "alpha", {"dataset": dataset.name, "vectors": vectors, "epochs": epochs}, rows, figures
     )
@@ -92,7 +89,6 @@ def _read(
     hplm: Path,
     test: Path,
     dataset: Dataset,
-    policy: LowerMode,
     bench: Workbench,
 ) -> dict[str, Any]:
     found = evaluate(
@@ -103,26 +99,22 @@ def _read(
         task=dataset.task,
         reporter=bench.reporter,
         lower=converted.lower,
-        settings=EvaluateSettings(lower_mode=policy),
     )
     return {"value": found["value"], "hits": found["plot_hits"]}
 
 
-def _row(alpha: float, policy: str, plots: list[Path], found: dict[str, Any]) -> harness.Row:
+def _row(alpha: float, plots: list[Path], found: dict[str, Any]) -> harness.Row:
     about = [read_artifact_json(plot / "plot.json") for plot in plots]
     size = sum(file.stat().st_size for plot in plots for file in plot.iterdir())
     hits = {name: 100 * share for name, share in found["hits"].items()}
     return {
         "α %": alpha,
-        "policy": policy,
         "metric": 100 * found["value"],
         "entries": sum(one["rows"] for one in about),
         "MB": size / 1e6,
         "tri-gram %": hits["trigram"],
         "bi-gram %": hits["bigram"],
         "uni-gram %": hits["unigram"],
-        "computed %": hits["computed"],
-        "texts whole %": hits["whole"],
     }
 
 

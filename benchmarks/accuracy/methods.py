@@ -79,8 +79,8 @@ DEDICATED = Method("dedicated", "all", "full", 2e-4)
 UPPER = Method("upper layers", "upper", "full", 3e-4)
 SHARED = Method("shared", "head", "full", 5e-3)
 ADAPTER = Method("hBERT-adapter", "pet", "full", 1e-3)
-PLOT = Method("hBERT-PLOT", "upper", "compute", 3e-4)
-HBERT = Method("hBERT", "pet", "fallback", 1e-3, full_context_share=0.5)
+PLOT = Method("hBERT-PLOT", "upper", "table", 3e-4)
+HBERT = Method("hBERT", "pet", "table", 1e-3, full_context_share=0.5)
 METHODS = {method.name: method for method in (DEDICATED, UPPER, SHARED, ADAPTER, PLOT, HBERT)}
 
 

@@ -11,7 +11,6 @@ from benchmarks.accuracy.data import DATASETS, canonical
 from benchmarks.accuracy.workbench import Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.hplm.fragments import level_name
-from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.search import FineTuneSettings
 
@@ -60,8 +59,8 @@ def _row(
     return {
         "n": shape.n,
         "lower layers": shape.lower,
-        "metric, every fragment": 100 * found["computed"],
-        "metric": 100 * found["fallback"],
+        "metric, full": 100 * found["full"],
+        "metric": 100 * found["table"],
         "unexplained, complete": left[level_name(0, shape.n)]["cut"],
         "unexplained, uni-grams": left["unigram"]["cut"],
         "MB of the table": found["megabytes"],
@@ -85,19 +84,9 @@ def _tune(
         reporter=bench.reporter,
         lower=converted.lower,
     )
-    computed = evaluate(
-        root=converted.root,
-        plots=[table],
-        hplm=out,
-        dataset_file=files.test,
-        task=dataset.task,
-        reporter=bench.reporter,
-        lower=converted.lower,
-        settings=EvaluateSettings(lower_mode="compute"),
-    )
     size = sum(file.stat().st_size for file in table.iterdir())
     return {
-        "computed": computed["value"],
-        "fallback": report["test"]["value"],
+        "full": report["test_levels"]["full"],
+        "table": report["test_levels"]["table"],
         "megabytes": size / 1e6,
     }

@@ -6,10 +6,8 @@ split, in points. Results are cached: stop it and start it again, or take one da
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -34,22 +32,14 @@ from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.root import LOWER_FILE, UPPER_FILE
 from inference.text.tokenization import ROOT_FILE
-from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerMode
 from workers.training.search import FineTuneSettings
 
 ALPHA = 50.0
-COMPUTED = "hBERT, computed lower layers"
-FALLBACK = "hBERT, α = 50, fallback"
-AUTO = "hBERT, α = 50, auto"
-EVALUATION_MODES: dict[str, LowerMode] = {
-    HBERT.name: "compute",
-    COMPUTED: "full",
-    FALLBACK: "fallback",
-    AUTO: "auto",
-}
-"""The same model is evaluated in several modes; in the row hBERT every fragment is computed."""
+FULL = "hBERT, full"
+CASCADE = "hBERT, cascade"
+LEVELS = {HBERT.name: "table", CASCADE: "cascade", FULL: "full"}
+"""The same model at each level; the row hBERT is the model as served from tables."""
 QUICK_EPOCHS = 3
 
 
@@ -90,7 +80,7 @@ class Accuracy:
         seeds = 1 if quick else options.seeds
         self._seeds = {dataset.name: seeds or dataset.seeds for dataset in self._datasets}
         self._found: dict[tuple[str, str], list[float]] = {}
-        self._notes: dict[str, list[float]] = {"bytes": [], "auto_rows": [], "auto_time": []}
+        self._notes: dict[str, list[float]] = {"bytes": [], "escalated": []}
 
     def run(self) -> harness.Report:
         converted = self._bench.convert()
@@ -135,16 +125,9 @@ class Accuracy:
             self._note(dataset, method.name, result["test"])
         else:
             self._notes["bytes"].append(result["bytes"])
-            for name, found in result["readings"].items():
-                self._note(dataset, name, found["value"])
-            self._note_auto(result["readings"])
-
-    def _note_auto(self, readings: dict[str, Any]) -> None:
-        """How many texts `auto` computes, and how much of the time that computing all of them adds."""
-        auto, least, most = (readings[name] for name in (AUTO, FALLBACK, COMPUTED))
-        self._notes["auto_rows"].append(auto["hits"]["whole"])
-        added = most["cpu_seconds"] - least["cpu_seconds"]
-        self._notes["auto_time"].append((auto["cpu_seconds"] - least["cpu_seconds"]) / added)
+            for name, level in LEVELS.items():
+                self._note(dataset, name, result["levels"][level])
+            self._notes["escalated"].append(result["levels"]["escalated"])
 
     def _inputs(self, converted: Converted, dataset: Dataset) -> Inputs:
         tables = [self._bench.table(converted, "general", ALPHA)]
@@ -167,35 +150,13 @@ class Accuracy:
             reporter=self._bench.reporter,
             lower=inputs.lower,
         )
-        result = {
+        return {
             "dev": report["dev"]["value"],
             "test": report["test"]["value"],
+            "levels": report["test_levels"],
             "learning_rate": report["learning_rate"],
             "trials": report["trials"],
             "bytes": report["bytes"],
-        }
-        if method is HBERT:
-            result["readings"] = {
-                name: self._read(inputs, out, mode) for name, mode in EVALUATION_MODES.items()
-            }
-        return result
-
-    def _read(self, inputs: Inputs, hplm: Path, mode: LowerMode) -> dict[str, Any]:
-        started = time.process_time()
-        found = evaluate(
-            root=inputs.root,
-            plots=inputs.plots,
-            hplm=hplm,
-            dataset_file=inputs.files.test,
-            task=inputs.task,
-            reporter=self._bench.reporter,
-            lower=inputs.lower,
-            settings=EvaluateSettings(lower_mode=mode),
-        )
-        return {
-            "value": found["value"],
-            "hits": found["plot_hits"],
-            "cpu_seconds": time.process_time() - started,
         }
 
     def _note(self, dataset: Dataset, row: str, value: float) -> None:
@@ -224,10 +185,9 @@ class Accuracy:
             return fmean(high - low for high, low in pairs) if pairs else None
 
         wanted = {
-            "drop_conversion": drop(HBERT.name, ADAPTER.name),
-            "drop_computed": drop(COMPUTED, HBERT.name),
-            "drop_alpha50_fallback": drop(FALLBACK, HBERT.name),
-            "drop_alpha50_auto": drop(AUTO, HBERT.name),
+            "drop_conversion": drop(FULL, ADAPTER.name),
+            "drop_table": drop(HBERT.name, FULL),
+            "drop_cascade": drop(CASCADE, FULL),
             "drop_dedicated": drop(HBERT.name, DEDICATED.name),
             "drop_upper_all": drop(UPPER.name, DEDICATED.name),
             "drop_plot": drop(PLOT.name, DEDICATED.name),
@@ -236,8 +196,7 @@ class Accuracy:
         figures = {name: value for name, value in wanted.items() if value is not None}
         if self._notes["bytes"]:
             figures["hplm_bytes_share"] = max(self._notes["bytes"]) / _root_bytes(converted)
-            figures["auto_rows_computed"] = fmean(self._notes["auto_rows"])
-            figures["auto_time_computed"] = fmean(self._notes["auto_time"])
+            figures["escalated_share"] = fmean(self._notes["escalated"])
         return figures
 
 

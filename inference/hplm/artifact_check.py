@@ -121,12 +121,21 @@ def check_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:
 
 
 def check_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
-    """Load an hPLM, and check that its PET fits the upper layers of this root."""
+    """Load an hPLM and its cascade, if it has one, and check that its PET fits the upper layers of this
+    root."""
     hplm = Hplm.load(folder)
+    check_cascade(folder, hplm)
     if hplm.pet.shape != UpperShape(config.upper, config.hidden, config.architecture.inner):
         raise HplmError("corrupt_artifact", "the PET does not fit the upper layers of this root")
     check_sizes(hplm)
     return {"task": hplm.task, "pairs": hplm.pairs}
+
+
+def check_cascade(folder: Path, hplm: Hplm) -> None:
+    """Load the cascade of an hPLM, if it has one, and check that it is of the same kind of outputs."""
+    profile = CascadeProfile.load(folder)
+    if profile is not None and profile.kind != OUTPUT_KIND_OF[hplm.task]:
+        raise HplmError("corrupt_artifact", f"{CASCADE_FILE} is of {profile.kind}, the model of {hplm.task}")
 
 
 def run_request(payload: Mapping[str, Any]) -> dict[str, Any]:

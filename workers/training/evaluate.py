@@ -8,8 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from inference.cascade.dispatcher import Level
+from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
+from workers.training.cascade.outputs import read_both_levels
+from workers.training.cascade.selection import level_metrics
 from workers.training.datasets import read_examples
 from workers.training.lower_states import LowerMode
 from workers.training.precision import configure_torch
@@ -22,13 +26,12 @@ from workers.training.tasks.base import EvaluatedRow
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings:
-    """lower_mode: see `compute_states.LOWER_MODES`. tolerance: of the mode "auto" (None: its default).
-    int8: compute with int8 weights, which the root must have scales for."""
+    """lower_mode: see `lower_states.LOWER_MODES`. int8: compute with int8 weights, which the root must have
+    scales for."""
 
     device: str = "auto"
     precision: str = "auto"
-    lower_mode: LowerMode = "fallback"
-    tolerance: float | None = None
+    lower_mode: LowerMode = "table"
     int8: bool = False
 
 
@@ -46,12 +49,13 @@ def evaluate(
     scratch: Path | None = None,
     answers: Path | None = None,
 ) -> dict[str, Any]:
-    """Return {metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …}.
+    """Return {metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} as read in
+    settings.lower_mode, and of a model with a cascade also `levels`, see `level_metrics`.
 
-    plots: folders of the lookup tables, nearest first, the root's last. lower: the local lower layers of the
-    nearest version, for missing fragments. train_file: what the baselines are fitted on; without it they are
-    fitted on the evaluated file itself, which flatters them. scratch: on whose disk the states lie (None:
-    that of temporary files). answers: a new folder for the answer to each row.
+    plots: folders of the lookup tables, nearest first, the root's last. lower: the lower layers of the
+    nearest version. train_file: what the baselines are fitted on; without it they are fitted on the evaluated
+    file itself, which flatters them. scratch: on whose disk the states lie (None: that of temporary files).
+    answers: a new folder for the answer to each row.
     """
     settings = settings or EvaluateSettings()
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=0)
@@ -66,23 +70,30 @@ def evaluate(
     examples = read_examples(dataset_file, task)
     train = examples if train_file is None else read_examples(train_file, task)
     model = TaskModel(stored.pet, stored.head).to(precision.device)
+    profile = CascadeProfile.load(hplm)
+    other: LowerMode = "table" if settings.lower_mode == "full" else "full"
     split = prepare_split(
         examples,
         kind,
         backbone,
         reporter,
-        modes=[settings.lower_mode],
-        tolerance=settings.tolerance,
+        modes=[settings.lower_mode] if profile is None else [settings.lower_mode, other],
         folder=scratch,
     )
     reporter.start_stage("evaluate", 1)
-    outputs = compute_outputs(model, backbone, split, kind, reporter)
+    levels = {}
+    if profile is None:
+        outputs = compute_outputs(model, backbone, split, kind, reporter)
+    else:
+        both = read_both_levels(model, backbone, split, kind, reporter)
+        outputs = list(both.at(Level[settings.lower_mode.upper()]))
+        levels = {"levels": level_metrics(both, profile)}
     predictions = [kind.predict(one) for one in outputs]
     if answers is not None:
         rows = [kind.evaluate(one, answer) for one, answer in zip(outputs, predictions, strict=True)]
         write_answers(answers, task=task, file=dataset_file, evaluated=rows)
     reporter.report(1)
-    return split_metrics(split, predictions, kind, train)
+    return split_metrics(split, predictions, kind, train) | levels
 
 
 FORMAT: Final = 1

@@ -6,19 +6,22 @@ from typing import Any, cast
 
 import torch
 
+from inference.cascade.dispatcher import Level
 from inference.hplm.heads import Head, Pooling
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetWeights, UpperShape
 from inference.text.tasks import Task
+from workers.training.cascade.outputs import read_both_levels
+from workers.training.cascade.selection import fit_profile, level_metrics, summary
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles, read_examples
 from workers.training.disk import atomic_folders
+from workers.training.lower_states import LowerMode
 from workers.training.precision import configure_torch
 from workers.training.prepared_split import (
     Backbone,
     PreparedSplit,
     imbalance,
-    predict,
     prepare_split,
     split_metrics,
 )
@@ -42,27 +45,28 @@ def fine_tune(
     start_from: Path | None = None,
     checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
-    """Train on dataset.train, choose learning rate and epoch on dataset.dev, write the hPLM to `out`, report
-    dev and test metrics.
+    """Train on dataset.train, choose learning rate and epoch on dataset.dev, fit the cascade on dataset.dev,
+    write the hPLM to `out`, report dev and test metrics.
 
-    plots: folders of the lookup tables, nearest first, the root's last. lower: the local lower layers of the
-    nearest version, for missing fragments. start_from: folder of the version that this one updates. Raises
-    HplmError: one_label, too_few_rows, malformed_row, training_diverged, out_of_memory, out_of_disk.
+    plots: folders of the lookup tables, nearest first, the root's last. lower: the lower layers of the
+    nearest version. start_from: folder of the version that this one updates. Raises HplmError: one_label,
+    too_few_rows, malformed_row, training_diverged, out_of_memory, out_of_disk.
     """
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
     backbone = Backbone.open(root, plots, precision, lower)
     examples = {name: read_examples(path, task) for name, path in asdict(dataset).items()}
     kind = task_kind(task)
     kind.fit(examples["train"])
-    # The training split needs a second variant where the model trains on both.
+    # The model may train on both levels; the cascade is fitted and measured on both.
     mixed = settings.full_context_share > 0 and settings.lower_mode != "full"
+    other: LowerMode = "table" if settings.lower_mode == "full" else "full"
     splits = {
         name: prepare_split(
             rows,
             kind,
             backbone,
             reporter,
-            modes=[settings.lower_mode, "full"] if mixed and name == "train" else [settings.lower_mode],
+            modes=[settings.lower_mode, other] if mixed or name != "train" else [settings.lower_mode],
             folder=out.parent,
         )
         for name, rows in examples.items()
@@ -76,12 +80,18 @@ def fine_tune(
         model, backbone, splits, kind, settings, reporter, checkpoints or CheckpointStore()
     )
     report |= search.run()
-    for name in ("dev", "test"):
-        answers = predict(model, backbone, splits[name], kind, reporter)
+    outputs = {
+        name: read_both_levels(model, backbone, splits[name], kind, reporter) for name in ("dev", "test")
+    }
+    for name, found in outputs.items():
+        answers = [kind.predict(one) for one in found.at(Level[settings.lower_mode.upper()])]
         report[name] = split_metrics(splits[name], answers, kind, examples["train"])
+    profile = fit_profile(outputs["dev"])
+    report |= {"cascade": summary(profile), "test_levels": level_metrics(outputs["test"], profile)}
     report |= _training_report(splits["train"], kind, replace(settings, epochs=search.epochs))
     with atomic_folders(out):
         _to_hplm(model, kind, splits["train"], report).to("cpu", torch.float32).save(out)
+        profile.save(out)
     return report | {"labels": kind.labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}
 
 

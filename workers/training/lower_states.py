@@ -12,31 +12,39 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from inference.hplm.lower_states import compute_lower_states, full_states
-from inference.hplm.miss_policy import MissHandling, MissPolicy
-from inference.hplm.plot_lookup import HitCounts, LowerLayers
+from inference.cascade.dispatcher import Coverage, Level
+from inference.hplm.lower_states import compute_lower_states
+from inference.hplm.plot_lookup import LowerLayers
 from inference.text.token_levels import LEVEL_NAMES
 from inference.text.tokenization import Encoding
 from workers.training.disk import disk_full_errors
 from workers.training.progress import Reporter
 
 SEQUENCES_PER_BATCH = 64
-LowerMode = Literal["fallback", "compute", "auto", "full"]
-LOWER_MODES: Final[tuple[LowerMode, ...]] = ("fallback", "compute", "auto", "full")
-"""How states are computed: by a `MissPolicy`, or ("full") by the original lower layers with full context."""
+LowerMode = Literal["table", "full"]
+LOWER_MODES: Final[tuple[LowerMode, ...]] = ("table", "full")
+"""The `Level` at which texts are read: looked up in the tables, or computed with full context."""
 
 
 @dataclass(frozen=True)
 class LowerStates:
     """States at the cut of many sequences, in a memory-mapped temporary file of float16.
 
-    flat: [total tokens, d]. starts: [sequences + 1]. shares: of the fragments found at each level or
-    computed, and of the sequences computed with full context.
+    flat: [total tokens, d]. starts: [sequences + 1]. coverage: of each sequence; nothing at the level FULL.
     """
 
     flat: npt.NDArray[np.float16]
     starts: npt.NDArray[np.int64]
-    shares: dict[str, float]
+    coverage: tuple[Coverage, ...]
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The shares of the tokens that a table held by their whole fragment, by a part of it, by their
+        uni-gram, and of those that were computed."""
+        found = np.array([(one.whole, one.part, one.unigram) for one in self.coverage]).sum(axis=0)
+        counts = [*found.tolist(), int(self.starts[-1]) - int(found.sum())]
+        total = max(1, int(self.starts[-1]))
+        return {name: round(count / total, 4) for name, count in zip(LEVEL_NAMES, counts, strict=True)}
 
     def sequence(self, index: int) -> npt.NDArray[np.float16]:
         """The states [T, d] of one sequence."""
@@ -47,30 +55,29 @@ def compute_states(
     sequences: Sequence[Encoding],
     lower_layers: LowerLayers,
     mode: LowerMode,
-    tolerance: float | None,
     reporter: Reporter,
     folder: Path | None = None,
 ) -> LowerStates:
     """Compute the states of all sequences.
 
-    tolerance: of the mode "auto" (None: its default). folder: on whose disk they lie (None: that of temporary
-    files). Raises HplmError("out_of_disk") before it computes any.
+    folder: on whose disk they lie (None: that of temporary files). Raises HplmError("out_of_disk") before it
+    computes any.
     """
     starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
     flat = _allocate(int(starts[-1]), lower_layers.chain.tables[0].hidden, folder)
-    counts: list[HitCounts] = []
+    coverage = [Coverage()] * len(sequences)
     reporter.start_stage("look up", len(sequences))
-    # Similar lengths together, because full texts are padded.
+    # Similar lengths together: attention over full texts groups rows of equal length.
     order = np.argsort([len(one) for one in sequences], kind="stable")
     for first in range(0, len(order), SEQUENCES_PER_BATCH):
         reporter.raise_if_cancelled()
         batch = order[first : first + SEQUENCES_PER_BATCH]
-        states, found = _compute([sequences[index] for index in batch], lower_layers, mode, tolerance)
-        for index, rows in zip(batch, states, strict=True):
+        states, found = _compute([sequences[index] for index in batch], lower_layers, mode)
+        for index, rows, covered in zip(batch, states, found, strict=True):
             flat[starts[index] : starts[index + 1]] = rows.astype(np.float16)
-        counts += found
+            coverage[index] = covered
         reporter.report(first + len(batch))
-    return LowerStates(flat, starts, _shares(counts))
+    return LowerStates(flat, starts, tuple(coverage))
 
 
 def _allocate(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16]:
@@ -89,27 +96,12 @@ def _allocate(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.flo
         return np.memmap(file, dtype=np.float16, mode="r+", shape=(rows, hidden))
 
 
-@torch.no_grad()
 def _compute(
-    sequences: list[Encoding], lower_layers: LowerLayers, mode: LowerMode, tolerance: float | None
-) -> tuple[list[npt.NDArray[Any]], list[HitCounts]]:
-    """The states [T, d] of each sequence."""
+    sequences: list[Encoding], lower_layers: LowerLayers, mode: LowerMode
+) -> tuple[list[npt.NDArray[Any]], list[Coverage]]:
+    """The states [T, d] and the coverage of each sequence."""
     ids, types = [one.ids for one in sequences], [one.types for one in sequences]
-    if mode == "full":
-        assert lower_layers.full is not None
-        states = full_states(lower_layers.full, ids, types)
-        counts = [HitCounts(full_context=True)] * len(ids)
-    else:
-        policy = MissPolicy(mode)
-        misses = MissHandling(policy) if tolerance is None else MissHandling(policy, tolerance)
-        filled = compute_lower_states(ids, [lower_layers] * len(ids), [misses] * len(ids), types)
-        states, counts = filled.states, filled.counts
-    rows = torch.split(states.float().cpu(), [len(one) for one in ids])
-    return [row.numpy() for row in rows], counts
-
-
-def _shares(counts: Sequence[HitCounts]) -> dict[str, float]:
-    totals = np.array([[one.exact, one.shorter, one.unigram, one.computed] for one in counts]).sum(axis=0)
-    shares = (totals / max(1, totals.sum())).round(4).tolist()
-    whole = sum(one.full_context for one in counts) / max(1, len(counts))
-    return {**dict(zip(LEVEL_NAMES, shares, strict=True)), "whole": round(whole, 4)}
+    levels = [Level[mode.upper()]] * len(ids)
+    found = compute_lower_states(ids, [lower_layers] * len(ids), levels, types)
+    rows = torch.split(found.states.float().cpu(), [len(one) for one in ids])
+    return [row.numpy() for row in rows], found.coverage

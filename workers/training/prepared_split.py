@@ -9,8 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from inference.hplm.local_lower import LocalLower
-from inference.hplm.miss_plan import LevelErrors
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
@@ -29,7 +27,7 @@ PAD_TO_MULTIPLE_OF = 16
 
 @dataclass(frozen=True)
 class Backbone:
-    """A root, its lookup tables, and the layers that compute the fragments the tables lack."""
+    """A root, its lookup tables, and the lower layers with full context."""
 
     root: Root
     lower_layers: LowerLayers
@@ -37,17 +35,17 @@ class Backbone:
 
     @classmethod
     def open(
-        cls, root: Path, plots: Sequence[Path], precision: Precision, lower: Path | None = None
+        cls,
+        root: Path,
+        plots: Sequence[Path],
+        precision: Precision,
+        lower: Path | None = None,  # noqa: ARG003
     ) -> "Backbone":
-        """Load the root and map its tables, nearest first. lower: the local lower layers of the nearest
-        version; without them missing fragments cannot be computed."""
+        """Load the root and map its tables, nearest first. lower: the lower layers of the nearest version."""
         loaded = Root.load(root, precision.device)
-        local = None if lower is None else LocalLower.load(lower, precision.device)
         lower_layers = LowerLayers(
             PlotChain([PlotTable.open(plot) for plot in plots]),
-            local,
             loaded.checkpoint_lower(),
-            LevelErrors.from_reports(loaded.config.report),
             device=precision.device,
         )
         return cls(loaded, lower_layers, precision)
@@ -57,14 +55,14 @@ class Backbone:
 class PreparedSplit:
     """The examples of a split, their encoded sequences, and the states at the cut in one or more variants.
 
-    ranges[k]: the indices of example k's sequences. states[v]: variant v, such as looked up (0) and with full
-    context (1).
+    ranges[k]: the indices of example k's sequences. states[v]: as read in modes[v].
     """
 
     examples: list[Example]
     sequences: list[Encoding]
     ranges: list[range]
     states: tuple[LowerStates, ...] = ()
+    modes: tuple[LowerMode, ...] = ()
 
     @property
     def truncated_share(self) -> float:
@@ -92,8 +90,7 @@ def prepare_split(
     backbone: Backbone,
     reporter: Reporter,
     *,
-    modes: Sequence[LowerMode] = ("fallback",),
-    tolerance: float | None = None,
+    modes: Sequence[LowerMode] = ("table",),
     folder: Path | None = None,
 ) -> PreparedSplit:
     """Tokenise the examples and compute their states at the cut in each of these modes.
@@ -110,10 +107,9 @@ def prepare_split(
         sequences += encoded
     with backbone.precision.autocast():
         states = tuple(
-            compute_states(sequences, backbone.lower_layers, mode, tolerance, reporter, folder)
-            for mode in modes
+            compute_states(sequences, backbone.lower_layers, mode, reporter, folder) for mode in modes
         )
-    return PreparedSplit(examples, sequences, ranges, states)
+    return PreparedSplit(examples, sequences, ranges, states, tuple(modes))
 
 
 def forward(
@@ -133,16 +129,21 @@ def forward(
 
 @torch.no_grad()
 def compute_outputs(
-    model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter
+    model: TaskModel,
+    backbone: Backbone,
+    split: PreparedSplit,
+    kind: TaskKind,
+    reporter: Reporter,
+    variant: int = 0,
 ) -> list[ExampleOutputs]:
-    """The model's outputs for each example of the split."""
+    """The model's outputs for each example of the split. variant: which of its states to read."""
     model.eval()
     outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
     order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
     for start in range(0, len(order), SEQUENCES_PER_BATCH):
         reporter.raise_if_cancelled()
         indices = order[start : start + SEQUENCES_PER_BATCH]
-        rows = forward(model, backbone, split, indices).cpu().numpy()
+        rows = forward(model, backbone, split, indices, [variant] * len(indices)).cpu().numpy()
         for row, index in zip(rows, indices, strict=True):
             outputs[index] = row[: len(split.sequences[index])] if kind.per_token else row
     return [

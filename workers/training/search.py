@@ -54,7 +54,7 @@ class FineTuneSettings:
     dropout: float = 0.1
     full_context_share: float = 0.5
     balance_classes: bool = False
-    lower_mode: LowerMode = "fallback"
+    lower_mode: LowerMode = "table"
 
     @property
     def spec(self) -> PetSpec:

@@ -1,5 +1,6 @@
 """Fine-tuning and evaluating models of both tasks."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
 from tests.unit.workers.training.conftest import Branch
@@ -20,6 +22,7 @@ from tests.unit.workers.training.world import (
     tagging_rows,
 )
 from versiontree.tree.evaluation_answers import answers_read
+from workers.training.cascade.selection import summary
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
@@ -118,6 +121,7 @@ def test_what_is_stored_answers_as_well_as_what_was_trained(
 ) -> None:
     files = tuned["files"]
     found = score(branch, tuned["out"], files.test, tuned["task"], files.train, tmp_path / "answers")
+    assert found.pop("levels") == tuned["report"]["test_levels"]
     assert found == tuned["report"]["test"]
     kept = answers_read(tmp_path / "answers").answered
     assert all(one.right == (one.gold == one.answer) for one in kept)
@@ -129,6 +133,38 @@ def test_what_is_stored_answers_as_well_as_what_was_trained(
         both = sum(len(a & b) for a, b in zip(expected, given, strict=True))
         assert both / sum(map(len, given)) == pytest.approx(found["precision"])
         assert both / sum(map(len, expected)) == pytest.approx(found["recall"])
+
+
+def test_the_cascade_is_stored_with_the_model_and_reported(tuned: dict[str, Any]) -> None:
+    profile, report = CascadeProfile.load(tuned["out"]), tuned["report"]
+    assert profile is not None
+    assert profile.rows == report["dev"]["rows"]
+    assert profile.table.metric == report["dev"]["value"]
+    assert report["cascade"] == summary(profile)
+    levels = report["test_levels"]
+    assert levels["table"] == report["test"]["value"]
+    assert levels.keys() == {"table", "cascade", "full", "escalated"}
+    assert 0 < profile.table.operations < profile.full.operations
+
+
+def test_a_dev_split_of_two_rows_of_one_class_has_a_cautious_cascade(branch: Branch, tmp_path: Path) -> None:
+    files = dataset(tmp_path, "classification", train=40)
+    rows = [{"text": "happy happy", "label": "a"}, {"text": "great great", "label": "a"}]
+    few = replace(files, dev=json_lines(tmp_path / "few.jsonl", rows))
+    report = tune(branch, few, tmp_path / "out", settings=replace(SMALL, epochs=1))
+    profile = CascadeProfile.load(tmp_path / "out")
+    assert profile is not None
+    assert report["cascade"]["fitted"] is False
+    assert profile.candidate().cutoff == 0.95
+
+
+def test_a_model_without_a_cascade_is_evaluated_at_one_level(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
+    plain = shutil.copytree(tuned["out"], tmp_path / "plain")
+    (plain / CASCADE_FILE).unlink()
+    found = score(branch, plain, tuned["files"].test, tuned["task"], tuned["files"].train)
+    assert found == tuned["report"]["test"]
 
 
 def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> None:
@@ -254,26 +290,6 @@ def test_the_share_of_mixed_texts_is_read_through_the_original_layers(branch: Br
     assert weights["all mixed"] == weights["original"] != weights["looked up"]
 
 
-def test_auto_computes_what_is_above_the_tolerance(
-    branch: Branch, tuned: dict[str, Any], tmp_path: Path
-) -> None:
-    shares = {}
-    for tolerance in (0.0, 1.0):
-        found = evaluate(
-            root=branch.root,
-            plots=[branch.plot],
-            hplm=tuned["out"],
-            dataset_file=tuned["files"].test,
-            task=tuned["task"],
-            reporter=NullReporter(),
-            lower=branch.lower,
-            settings=EvaluateSettings(precision="float32", lower_mode="auto", tolerance=tolerance),
-        )
-        shares[tolerance] = found["plot_hits"]["whole"]
-    assert shares[1.0] == 0.0
-    assert shares[0.0] > 0.0
-
-
 def test_a_root_without_int8_scales_is_not_evaluated_with_int8_weights(
     branch: Branch, tuned: dict[str, Any]
 ) -> None:
@@ -289,7 +305,7 @@ def test_a_root_without_int8_scales_is_not_evaluated_with_int8_weights(
         )
 
 
-@pytest.mark.parametrize("lower_mode", ["fallback", "compute"])
+@pytest.mark.parametrize("lower_mode", ["table", "full"])
 def test_fine_tuning_under_autocast_to_bfloat16(branch: Branch, tmp_path: Path, lower_mode: Any) -> None:
     """As on machines with native bfloat16; elsewhere PyTorch emulates it."""
     settings = replace(

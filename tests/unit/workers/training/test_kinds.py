@@ -17,7 +17,7 @@ from versiontree.tree.evaluation_answers import answers_read
 from workers.training.datasets import DatasetFiles
 from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
-from workers.training.lower_states import LowerMode
+from workers.training.lower_states import LOWER_MODES, LowerMode
 from workers.training.search import FineTuneSettings
 
 pytestmark = pytest.mark.slow
@@ -153,7 +153,7 @@ def check_answers(folder: Path, file: Path, metrics: dict[str, Any]) -> None:
     assert all(one.score is not None and 0 <= one.score <= 1 for one in kept.answered)
 
 
-@pytest.mark.parametrize("way", ["fallback", "compute", "full"])
+@pytest.mark.parametrize("way", LOWER_MODES)
 def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
     branch: Branch, tmp_path: Path, way: LowerMode
 ) -> None:
@@ -171,10 +171,9 @@ def test_the_lower_half_is_made_in_the_way_that_is_asked_for(
         reporter=NullReporter(),
     )
     hits = report["test"]["plot_hits"]
-    assert (hits["whole"] == 1) == (way == "full")
-    assert (hits["computed"] > 0) == (way == "compute")
-    if way == "fallback":
-        assert hits["trigram"] + hits["bigram"] + hits["unigram"] == pytest.approx(1, abs=1e-3)
+    assert hits["computed"] == (way == "full")
+    looked_up = hits["trigram"] + hits["bigram"] + hits["unigram"]
+    assert looked_up == pytest.approx(way == "table", abs=1e-3)
 
 
 @pytest.mark.parametrize("kind", KINDS)

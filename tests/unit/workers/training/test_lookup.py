@@ -33,7 +33,7 @@ def backbone(branch: Branch) -> Backbone:
 
 
 def made(backbone: Backbone, sequences: list[Encoding], folder: Path | None) -> LowerStates:
-    return compute_states(sequences, backbone.lower_layers, "fallback", None, NullReporter(), folder)
+    return compute_states(sequences, backbone.lower_layers, "table", NullReporter(), folder)
 
 
 def endless(tokens: int) -> Encoding:
@@ -48,7 +48,7 @@ def test_states_for_which_the_disk_has_no_room_are_told_and_take_none_of_it(
     bytes_a_token = 2 * backbone.root.config.hidden
     too_many = endless(2 * shutil.disk_usage(tmp_path).free // bytes_a_token)
     with pytest.raises(HplmError) as caught:
-        compute_states([too_many], backbone.lower_layers, "fallback", None, NothingIsMade(), tmp_path)
+        compute_states([too_many], backbone.lower_layers, "table", NothingIsMade(), tmp_path)
     assert caught.value.code == "out_of_disk"
 
 
@@ -63,9 +63,7 @@ def test_every_byte_is_asked_of_the_disk_beforehand(
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(HplmError) as caught:
-        compute_states(
-            [endless(7), endless(3)], backbone.lower_layers, "fallback", None, NothingIsMade(), tmp_path
-        )
+        compute_states([endless(7), endless(3)], backbone.lower_layers, "table", NothingIsMade(), tmp_path)
     assert caught.value.code == "out_of_disk"
     assert asked == [10 * backbone.root.config.hidden * 2]
 

@@ -1,0 +1,250 @@
+"""The profile of a cascade: what goes on, what it costs, and which candidate serves."""
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher, Level
+from inference.cascade.profile import CascadeProfile
+from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.text.encodings import InferInput
+from inference.text.tasks import TASKS
+from tests.unit.workers.training.cascade_world import (
+    CLASSES,
+    FULL_COST,
+    TABLE_COST,
+    classified,
+    made_up,
+    outputs_by_level,
+)
+from tests.unit.workers.training.conftest import Branch
+from workers.training.cascade.change_model import SHARES, choose_dispatcher
+from workers.training.cascade.operations import count_operations
+from workers.training.cascade.outputs import OutputsByLevel, text_hash
+from workers.training.cascade.selection import MIN_ROWS, TOLERANCE, fit_profile, level_metrics, summary
+from workers.training.cascade.simulation import Simulation, changed, metric_at
+from workers.training.datasets import Example
+from workers.training.tasks import task_kind
+
+ROWS = 300
+
+
+@pytest.fixture(scope="module", params=TASKS)
+def fitted(request: pytest.FixtureRequest) -> tuple[OutputsByLevel, CascadeProfile]:
+    outputs = made_up(request.param, ROWS)
+    return outputs, fit_profile(outputs)
+
+
+def everything(outputs: OutputsByLevel, value: bool = True) -> np.ndarray:
+    return np.full(len(outputs.owners), value)
+
+
+def simulation(outputs: OutputsByLevel) -> Simulation:
+    return Simulation(outputs, (1.0, 1.0), outputs.kind.threshold)
+
+
+def test_the_chosen_candidate_is_nearly_as_good_as_the_full_level_and_cheaper(
+    fitted: tuple[OutputsByLevel, CascadeProfile],
+) -> None:
+    _, profile = fitted
+    chosen = profile.candidate()
+    assert profile.table.metric < chosen.metric
+    assert chosen.metric >= profile.full.metric - TOLERANCE
+    assert chosen.escalated < 1
+    assert chosen.operations < profile.table.operations + profile.full.operations
+
+
+def test_dearer_candidates_are_better(fitted: tuple[OutputsByLevel, CascadeProfile]) -> None:
+    _, profile = fitted
+    for cheap, dear in pairwise(profile.candidates):
+        assert cheap.operations < dear.operations
+        assert cheap.metric < dear.metric
+
+
+def test_a_cheaper_candidate_than_the_chosen_one_would_lose_too_much(
+    fitted: tuple[OutputsByLevel, CascadeProfile],
+) -> None:
+    _, profile = fitted
+    assert all(one.metric < profile.full.metric - TOLERANCE for one in profile.candidates[: profile.chosen])
+
+
+def test_candidates_cost_the_tables_and_what_goes_on(fitted: tuple[OutputsByLevel, CascadeProfile]) -> None:
+    _, profile = fitted
+    for one in profile.candidates:
+        assert one.operations == pytest.approx(TABLE_COST + one.escalated * FULL_COST)
+
+
+def test_a_profile_is_read_back_and_fitted_alike_every_time(
+    fitted: tuple[OutputsByLevel, CascadeProfile], tmp_path: Path
+) -> None:
+    outputs, profile = fitted
+    profile.save(tmp_path)
+    assert CascadeProfile.load(tmp_path) == profile
+    assert fit_profile(made_up(outputs.kind.name, ROWS)) == profile
+
+
+def test_on_other_rows_the_cascade_lies_between_the_levels_and_near_the_full_one(
+    fitted: tuple[OutputsByLevel, CascadeProfile],
+) -> None:
+    outputs, profile = fitted
+    found = level_metrics(made_up(outputs.kind.name, ROWS, seed=1), profile)
+    assert found["table"] < found["cascade"]
+    assert found["cascade"] > found["full"] - 0.05
+    assert 0 < found["escalated"] < 1
+
+
+def test_the_summary_names_the_levels_the_share_and_the_kind_of_dispatcher(
+    fitted: tuple[OutputsByLevel, CascadeProfile],
+) -> None:
+    _, profile = fitted
+    found = summary(profile)
+    assert found["cascade"] == profile.candidate().metric
+    assert found["escalated"] == profile.candidate().escalated
+    assert found["dispatcher"]["kept"] in ("confidence", "logistic")
+    assert (found["ece"]["table"] is None) == (profile.kind == "number")
+
+
+def test_a_logistic_is_kept_where_coverage_tells_what_the_confidence_does_not() -> None:
+    """Half of the texts have no coverage; of these the tables answer at random, as surely as the others."""
+    rng = np.random.default_rng(0)
+    rows = 400
+    truth, bare = rng.integers(0, 3, rows), rng.random(rows) < 0.3
+    said = np.where(bare, rng.integers(0, 3, rows), truth)
+    examples = [Example(f"text {at}", labels=(CLASSES[one],)) for at, one in enumerate(truth)]
+    table, full = ([[row] for row in 3.0 * np.eye(3)[one]] for one in (said, truth))
+    coverage = [Coverage(0, 0, 9) if one else Coverage(9) for one in bare]
+    kind = task_kind("classification", CLASSES)
+    profile = fit_profile(outputs_by_level(kind, examples, table, full, coverage))
+    assert profile.coefficients
+    assert profile.report is not None
+    assert profile.report["dispatcher"]["kept"] == "logistic"
+    assert profile.report["dispatcher"]["gain"] > 0.02
+    assert profile.candidate().metric >= 1 - TOLERANCE
+    assert profile.candidate().escalated == pytest.approx(bare.mean(), abs=0.05)
+
+
+def test_the_confidence_alone_is_kept_where_coverage_tells_nothing() -> None:
+    outputs = classified(400)
+    rng = np.random.default_rng(1)
+    coverage = [Coverage(*rng.integers(0, 20, 3).tolist()) for _ in range(400)]
+    profile = fit_profile(replace(outputs, coverage=coverage))
+    assert profile.report is not None
+    gain = profile.report["dispatcher"]["gain"]
+    assert (gain > 0) == bool(profile.coefficients)
+    assert abs(gain) < 0.01
+
+
+def test_both_kinds_are_compared_at_the_same_shares() -> None:
+    outputs = made_up("classification", ROWS)
+    confidences = outputs.confidences(Level.TABLE, 1.0, 0.5)
+    choice = choose_dispatcher(simulation(outputs), Dispatcher("classes"), confidences)
+    report = choice.report
+    assert len(report["confidence"]) == len(report["logistic"]) == len(SHARES)
+    mean = np.mean(report["logistic"]) - np.mean(report["confidence"])
+    assert report["gain"] == pytest.approx(mean, abs=2e-4)
+    assert report["changed"] == pytest.approx(changed(outputs).mean(), abs=1e-4)
+
+
+def test_the_weight_is_the_share_of_the_accuracies_of_what_goes_on() -> None:
+    kind = task_kind("classification", CLASSES)
+    examples = [Example(str(at), labels=("a",)) for at in range(4)]
+    right, wrong = [np.asarray([1.0, 0, 0])], [np.asarray([0, 1.0, 0])]
+    outputs = outputs_by_level(kind, examples, [right, wrong, wrong, wrong], [wrong, right, right, wrong])
+    found = simulation(outputs)
+    assert found.weight(everything(outputs)) == pytest.approx(2 / 3)
+    assert found.weight(np.asarray([False, True, False, False])) == 1
+    assert found.weight(np.asarray([False, False, False, True])) == 0.5
+    assert found.weight(everything(outputs, False)) == 0.5
+
+
+def test_the_weight_of_numbers_is_by_the_other_levels_squared_error() -> None:
+    kind = task_kind("regression", ["value"])
+    examples = [Example(str(at), value=float(at)) for at in range(3)]
+    off = [[[np.asarray([at + by])] for at in range(3)] for by in (2.0, 1.0)]
+    outputs = outputs_by_level(kind, examples, *off)
+    assert simulation(outputs).weight(everything(outputs)) == pytest.approx(4 / 5)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_nothing_goes_on_and_the_tables_answer(task: str) -> None:
+    outputs = made_up(task, 60)
+    found = simulation(outputs)
+    assert found.metric(everything(outputs, False)) == pytest.approx(metric_at(outputs, Level.TABLE))
+    answers = found.answers(everything(outputs), 1.0)
+    expected = [outputs.kind.predict(one) for one in outputs.full]
+    # Logits are float32.
+    assert answers == (pytest.approx(expected, rel=1e-6) if task == "regression" else expected)
+
+
+def test_each_window_of_a_question_goes_on_by_itself() -> None:
+    kind = task_kind("question_answering", ["start", "end"])
+    none, first = np.zeros((4, 2)), np.zeros((4, 2))
+    none[0], first[1] = 9.0, 9.0
+    outputs = outputs_by_level(kind, [Example("q", "k l")], [[none, none]], [[first, none]], words=2)
+    found = simulation(outputs)
+    told = [found.answers(np.asarray(one), 1.0) for one in ([False, True], [True, False])]
+    assert told == [[""], ["k"]]
+
+
+def test_a_changed_number_is_one_that_moves_by_a_tenth_of_the_deviation() -> None:
+    kind = task_kind("regression", ["value"])
+    examples = [Example(str(at), value=value) for at, value in enumerate((-1.0, 1.0))]
+    table, full = [[[np.asarray([0.0])]] * 2, [[np.asarray([0.09])], [np.asarray([0.11])]]]
+    assert changed(outputs_by_level(kind, examples, table, full)).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("rows", [1, 2, MIN_ROWS - 1])
+def test_a_dev_split_of_a_few_rows_fits_nothing_and_is_cautious(task: str, rows: int) -> None:
+    profile = fit_profile(made_up(task, rows))
+    (only,) = profile.candidates
+    assert (only.cutoff, profile.table.temperature, profile.coefficients) == (0.95, 1.0, ())
+    assert profile.rows == rows
+
+
+def test_a_dev_split_of_one_class_fits_a_profile() -> None:
+    rows = 80
+    kind = task_kind("classification", CLASSES)
+    examples = [Example(f"text {at}", labels=("a",)) for at in range(rows)]
+    logits = [[np.asarray([2.0, 0.0, 0.0])]] * rows
+    profile = fit_profile(outputs_by_level(kind, examples, logits, logits))
+    assert profile.candidate().metric == 1
+    assert profile.coefficients == ()
+
+
+def test_numbers_on_which_both_levels_agree_rarely_go_on() -> None:
+    kind = task_kind("regression", ["value"])
+    examples = [Example(f"text {at}", value=float(at)) for at in range(200)]
+    levels = [[[np.asarray([at + by])] for at in range(200)] for by in (0.0, 0.5)]
+    profile = fit_profile(outputs_by_level(kind, examples, *levels))
+    assert profile.candidate().escalated < 0.1
+
+
+def test_numbers_of_one_value_fit_a_profile() -> None:
+    kind = task_kind("regression", ["value"])
+    examples = [Example(f"text {at}", value=1.0) for at in range(80)]
+    levels = [[[np.asarray([at + by])] for at in range(80)] for by in (0.0, 0.5)]
+    assert fit_profile(outputs_by_level(kind, examples, *levels)).rows == 80
+
+
+def test_a_text_draws_what_a_request_for_it_draws() -> None:
+    pair = InferInput("a text", "another")
+    assert text_hash(Example("a text", "another")) == pair.digest(HASH_BYTES)
+    assert text_hash(Example(words=("a", "text"))) == InferInput("a text").digest(HASH_BYTES)
+
+
+def test_operations_are_those_of_the_products_and_of_attention(branch: Branch) -> None:
+    config = branch.loaded.config
+    width, inner = config.hidden, config.architecture.inner
+    shape = UpperShape(config.upper, width, inner)
+    bare, adapted = (PetWeights.initial(spec, shape) for spec in (PetSpec(biases=True), PetSpec(lora=2)))
+    (table, full), (longer, _) = count_operations(config, bare, [3, 6]).tolist()
+    layer = 3 * (4 * width * width + 2 * width * inner) + 2 * 9 * width
+    assert (table, full) == (config.upper * layer, config.layers * layer)
+    assert longer > 2 * table
+    more = count_operations(config, adapted, [3]) - count_operations(config, bare, [3])
+    places = 4 * (width + width) + 2 * (width + inner)
+    assert more.tolist() == [[3 * 2 * places * config.upper] * 2]

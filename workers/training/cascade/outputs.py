@@ -1,0 +1,104 @@
+"""A model's outputs for a split at both levels, and what the cascade reads of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from inference.cascade.confidence import OutputKind, confidence
+from inference.cascade.dispatcher import HASH_BYTES, Coverage, Level, draw
+from inference.text.encodings import InferInput, outputs_at
+from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING
+from inference.text.tokenization import Encoding
+from workers.training.cascade.operations import count_operations
+from workers.training.datasets import Example
+from workers.training.prepared_split import Backbone, PreparedSplit, compute_outputs
+from workers.training.progress import Reporter
+from workers.training.task_model import TaskModel
+from workers.training.tasks.base import ExampleOutputs, Outputs, TaskKind
+
+OUTPUT_KIND: Final[Mapping[str, OutputKind]] = {
+    CLASSIFICATION: "classes",
+    MULTILABEL: "labels",
+    REGRESSION: "number",
+    TAGGING: "tokens",
+    QUESTION_ANSWERING: "span",
+}
+
+
+@dataclass(frozen=True)
+class OutputsByLevel:
+    """The outputs for the E examples of a split at both levels, and of their S sequences, example by example:
+    the coverage at the level TABLE, and the operations [S, 2] at TABLE and at FULL."""
+
+    kind: TaskKind
+    table: Sequence[ExampleOutputs]
+    full: Sequence[ExampleOutputs]
+    coverage: Sequence[Coverage]
+    operations: npt.NDArray[np.float64]
+
+    @property
+    def output_kind(self) -> OutputKind:
+        """What the outputs are."""
+        return OUTPUT_KIND[self.kind.name]
+
+    @property
+    def examples(self) -> list[Example]:
+        """The examples of the split."""
+        return [one.example for one in self.table]
+
+    def at(self, level: Level) -> Sequence[ExampleOutputs]:
+        """The outputs of each example at this level."""
+        return self.table if level is Level.TABLE else self.full
+
+    @cached_property
+    def owners(self) -> npt.NDArray[np.int64]:
+        """The index [S] of each sequence's example."""
+        counts = [len(one.encodings) for one in self.table]
+        return np.repeat(np.arange(len(counts)), counts)
+
+    @cached_property
+    def draws(self) -> npt.NDArray[np.float64]:
+        """The number [S] from 0 to below 1 that each sequence's text draws, as in serving."""
+        by_example = [draw(text_hash(example)) for example in self.examples]
+        return np.asarray(by_example)[self.owners]
+
+    def sequences(self, level: Level) -> list[tuple[Encoding, Outputs]]:
+        """The encoding and all the outputs of each sequence."""
+        return [pair for one in self.at(level) for pair in zip(one.encodings, one.outputs, strict=True)]
+
+    def confidences(self, level: Level, temperature: float, threshold: float) -> list[float | None]:
+        """The confidence of each sequence, from the outputs that its prediction reads."""
+        return [
+            confidence(self.output_kind, read(self.kind, encoding, outputs), temperature, threshold)
+            for encoding, outputs in self.sequences(level)
+        ]
+
+
+def read_both_levels(
+    model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter
+) -> OutputsByLevel:
+    """The model's outputs for a split that was prepared in both modes."""
+    table, full = split.modes.index("table"), split.modes.index("full")
+    return OutputsByLevel(
+        kind,
+        compute_outputs(model, backbone, split, kind, reporter, table),
+        compute_outputs(model, backbone, split, kind, reporter, full),
+        split.states[table].coverage,
+        count_operations(backbone.root.config, model.trained_pet(), [len(one) for one in split.sequences]),
+    )
+
+
+def read(kind: TaskKind, encoding: Encoding, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The values that the prediction reads: of tagging, those of the words' first tokens."""
+    positions = outputs_at(kind.name, encoding)
+    return values if positions is None else values[positions]
+
+
+def text_hash(example: Example) -> bytes:
+    """The hash of the example's text, as a request for it has. Of tagging, the words joined by spaces."""
+    text = " ".join(example.words) if example.words else example.text
+    return InferInput(text, example.pair).digest(HASH_BYTES)

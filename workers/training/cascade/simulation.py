@@ -1,0 +1,130 @@
+"""What a cascade answers to a split, whichever of its sequences go on."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from inference.cascade.confidence import ensemble, probabilities, to_logits
+from inference.cascade.dispatcher import Dispatcher, Level
+from workers.training.cascade.outputs import OutputsByLevel
+from workers.training.tasks.base import ExampleOutputs
+
+Mask = npt.NDArray[np.bool_]
+LARGE: Final = 0.1
+"""Of the standard deviation of the expected numbers: if both levels differ by more, the answer changed."""
+EQUAL_WEIGHT: Final = 0.5
+
+
+class Simulation:
+    """Answers as serving gives them: from calibrated logits, read by the calibrated threshold.
+
+    temperatures: of the levels TABLE and FULL. threshold: as calibrated at the level TABLE.
+    """
+
+    def __init__(self, outputs: OutputsByLevel, temperatures: tuple[float, float], threshold: float) -> None:
+        self.outputs = outputs
+        self._kind = copy.copy(outputs.kind)
+        self._kind.threshold = threshold
+        self._probabilities = tuple(
+            [probabilities(outputs.output_kind, found, temperature) for _, found in outputs.sequences(level)]
+            for level, temperature in zip(Level, temperatures, strict=True)
+        )
+        self._starts = np.searchsorted(outputs.owners, np.arange(len(outputs.table) + 1))
+        self._quality = self._qualities()
+        self._metrics: dict[bytes, float] = {}
+        self._from_table = [
+            self._answer(owner, np.zeros(len(outputs.owners), bool), 0.0)
+            for owner in range(len(outputs.table))
+        ]
+
+    def metric(self, escalated: Mask) -> float:
+        """The task's metric when these sequences [S] go on."""
+        key = np.packbits(escalated).tobytes()
+        if key not in self._metrics:
+            answers = self.answers(escalated, self.weight(escalated))
+            self._metrics[key] = metric_of(self.outputs, answers)
+        return self._metrics[key]
+
+    def answers(self, escalated: Mask, weight: float) -> list[Any]:
+        """The answer to each example when these sequences [S] go on. weight: of the level FULL."""
+        answers = list(self._from_table)
+        for owner in np.unique(self.outputs.owners[escalated]).tolist():
+            answers[owner] = self._answer(owner, escalated, weight)
+        return answers
+
+    def weight(self, escalated: Mask) -> float:
+        """The weight of the level FULL in the ensemble (Tabi, equation 6): its accuracy over the sum of both
+        levels' on the examples that go on. For numbers the mean squared error of TABLE over the sum. One half
+        where nothing goes on or the sum is 0."""
+        owners = np.unique(self.outputs.owners[escalated])
+        table, full = (float(one[owners].mean()) if len(owners) else 0.0 for one in self._quality)
+        if table + full == 0:
+            return EQUAL_WEIGHT
+        share = full / (table + full)
+        return 1 - share if self.outputs.output_kind == "number" else share
+
+    def operations(self, escalated: Mask) -> float:
+        """The mean multiplications of a sequence when these go on."""
+        table, full = self.outputs.operations.T
+        return float((table + escalated * full).mean())
+
+    def _answer(self, owner: int, escalated: Mask, weight: float) -> Any:
+        given, kind = self.outputs.table[owner], self.outputs.output_kind
+        table, full = self._probabilities
+        logits = []
+        for at in range(self._starts[owner], self._starts[owner + 1]):
+            found = ensemble(table[at], full[at], weight) if escalated[at] else table[at]
+            logits.append(to_logits(kind, found))
+        return self._kind.predict(replace(given, outputs=logits))
+
+    def _qualities(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Of each example at TABLE and at FULL: whether it is right, of numbers the squared error."""
+        table, full = (self._qualities_at(level) for level in Level)
+        return table, full
+
+    def _qualities_at(self, level: Level) -> npt.NDArray[np.float64]:
+        kind, found = self.outputs.kind, self.outputs.at(level)
+        if self.outputs.output_kind == "number":
+            return np.asarray([(kind.predict(one) - one.example.value) ** 2 for one in found])
+        return np.asarray([float(bool(kind.evaluate(one, kind.predict(one)).right)) for one in found])
+
+
+def escalated_by(
+    dispatcher: Dispatcher, certainties: npt.NDArray[np.float64], draws: npt.NDArray[np.float64]
+) -> Mask:
+    """Which sequences [S] the dispatcher sends on."""
+    odds = np.asarray([dispatcher.escalation(one) for one in certainties.tolist()])
+    return np.asarray(draws < odds)
+
+
+def metric_of(outputs: OutputsByLevel, answers: Sequence[Any]) -> float:
+    """The task's metric of these answers."""
+    examples = outputs.examples
+    # Baselines are not read here; one example keeps them short.
+    return float(outputs.kind.compute_metrics(examples, answers, examples[:1])["value"])
+
+
+def metric_at(outputs: OutputsByLevel, level: Level) -> float:
+    """The task's metric when every example is answered at this level."""
+    return metric_of(outputs, [outputs.kind.predict(one) for one in outputs.at(level)])
+
+
+def changed(outputs: OutputsByLevel) -> Mask:
+    """Whether the level FULL answers each sequence [S] otherwise; numbers: whether they differ by more than
+    LARGE standard deviations of the expected ones."""
+    table, full = (_sequence_answers(outputs, level) for level in Level)
+    if outputs.output_kind == "number":
+        deviation = float(np.std([example.value for example in outputs.examples]))
+        return np.asarray(np.abs(np.asarray(table) - np.asarray(full)) > LARGE * deviation)
+    return np.asarray([one != other for one, other in zip(table, full, strict=True)], dtype=bool)
+
+
+def _sequence_answers(outputs: OutputsByLevel, level: Level) -> list[Any]:
+    return [
+        outputs.kind.predict(ExampleOutputs(outputs.table[owner].example, [encoding], [values]))
+        for owner, (encoding, values) in zip(outputs.owners, outputs.sequences(level), strict=True)
+    ]
