@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_folder import LowerLayersChangedError
@@ -31,6 +32,7 @@ from inference.hplm.pets import UpperShape
 from inference.hplm.plot import PlotTable
 from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig
+from inference.text.tasks import OUTPUT_KINDS
 from inference.text.tokenization import ROOT_FILE
 
 CHECK_BATCH = 65_536
@@ -134,7 +136,7 @@ def check_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
 def check_cascade(folder: Path, hplm: Hplm) -> None:
     """Load the cascade of an hPLM, if it has one, and check that it is of the same kind of outputs."""
     profile = CascadeProfile.load(folder)
-    if profile is not None and profile.kind != OUTPUT_KIND_OF[hplm.task]:
+    if profile is not None and profile.kind != OUTPUT_KINDS[hplm.task]:
         raise HplmError("corrupt_artifact", f"{CASCADE_FILE} is of {profile.kind}, the model of {hplm.task}")
 
 

@@ -25,12 +25,19 @@ _BY_JOB: Final[Mapping[str, Types]] = {
     JobKind.BUILD_PLOT: _TABLE,
     JobKind.GROW: _TABLE,
     JobKind.COMPACT: _TABLE,
-    JobKind.FINE_TUNE: {"epochs": list, "trials": list, "dev": dict, "test": dict},
+    JobKind.FINE_TUNE: {
+        "epochs": list,
+        "trials": list,
+        "dev": dict,
+        "test": dict,
+        "cascade": dict,
+        "test_levels": dict,
+    },
 }
 _STAGE: Final[Types] = {"unexplained": dict}
 _EVALUATED: Final[Types] = {
     "metric": str, "value": FIGURE, "majority_baseline": FIGURE, "per_label": dict, "confusion": dict,
-    "class_counts": dict, "plot_hits": dict,
+    "class_counts": dict, "plot_hits": dict, "levels": dict,
 }  # fmt: skip
 
 

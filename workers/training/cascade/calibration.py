@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
 
-from inference.cascade.confidence import OutputKind, calibrated_threshold
-from inference.cascade.dispatcher import Level
+from inference.cascade.confidence import calibrated_threshold
+from inference.cascade.dispatcher import Level, OutputKind
 from inference.cascade.profile import Bin
 from workers.training.cascade.outputs import OutputsByLevel, read
 from workers.training.tasks.base import IGNORE_INDEX

@@ -1,17 +1,17 @@
 """A model's outputs for a split at both levels, and what the cascade reads of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from inference.cascade.confidence import OutputKind, confidence
-from inference.cascade.dispatcher import HASH_BYTES, Coverage, Level, draw
+from inference.cascade.confidence import confidence
+from inference.cascade.dispatcher import HASH_BYTES, Coverage, Level, OutputKind, draw
 from inference.text.encodings import InferInput, outputs_at
-from inference.text.tasks import CLASSIFICATION, MULTILABEL, QUESTION_ANSWERING, REGRESSION, TAGGING
+from inference.text.tasks import OUTPUT_KINDS, Task
 from inference.text.tokenization import Encoding
 from workers.training.cascade.operations import count_operations
 from workers.training.datasets import Example
@@ -19,14 +19,6 @@ from workers.training.prepared_split import Backbone, PreparedSplit, compute_out
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks.base import ExampleOutputs, Outputs, TaskKind
-
-OUTPUT_KIND: Final[Mapping[str, OutputKind]] = {
-    CLASSIFICATION: "classes",
-    MULTILABEL: "labels",
-    REGRESSION: "number",
-    TAGGING: "tokens",
-    QUESTION_ANSWERING: "span",
-}
 
 
 @dataclass(frozen=True)
@@ -43,7 +35,7 @@ class OutputsByLevel:
     @property
     def output_kind(self) -> OutputKind:
         """What the outputs are."""
-        return OUTPUT_KIND[self.kind.name]
+        return OUTPUT_KINDS[cast("Task", self.kind.name)]
 
     @property
     def examples(self) -> list[Example]:

@@ -28,7 +28,7 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     levels = {level: _level_profile(outputs, level, fitted=enough) for level in Level}
     table, full = levels[Level.TABLE], levels[Level.FULL]
     threshold = calibrated_threshold(outputs.kind.threshold, table.temperature)
-    simulation = Simulation(outputs, (table.temperature, full.temperature), threshold)
+    simulation = Simulation(outputs, (table.temperature, full.temperature))
     base = Dispatcher(outputs.output_kind, table.temperature, threshold)
     confidences = outputs.confidences(Level.TABLE, table.temperature, threshold)
     if enough:
@@ -115,7 +115,7 @@ def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile) -> dict[str,
     candidate = profile.candidate()
     dispatcher = profile.dispatcher(candidate)
     temperatures = profile.table.temperature, profile.full.temperature
-    simulation = Simulation(outputs, temperatures, profile.threshold)
+    simulation = Simulation(outputs, temperatures)
     confidences = outputs.confidences(Level.TABLE, profile.table.temperature, profile.threshold)
     certainties = np.asarray(
         [dispatcher.certainty(*one) for one in zip(confidences, outputs.coverage, strict=True)]

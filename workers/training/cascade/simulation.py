@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from inference.cascade.confidence import ensemble, probabilities, to_logits
+from inference.cascade.confidence import calibrated_threshold, ensemble, probabilities, to_logits
 from inference.cascade.dispatcher import Dispatcher, Level
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.tasks.base import ExampleOutputs
@@ -20,15 +20,15 @@ EQUAL_WEIGHT: Final = 0.5
 
 
 class Simulation:
-    """Answers as serving gives them: from calibrated logits, read by the calibrated threshold.
+    """Answers as serving gives them: from calibrated logits, read by calibrated thresholds.
 
-    temperatures: of the levels TABLE and FULL. threshold: as calibrated at the level TABLE.
+    temperatures: of the levels TABLE and FULL.
     """
 
-    def __init__(self, outputs: OutputsByLevel, temperatures: tuple[float, float], threshold: float) -> None:
+    def __init__(self, outputs: OutputsByLevel, temperatures: tuple[float, float]) -> None:
         self.outputs = outputs
         self._kind = copy.copy(outputs.kind)
-        self._kind.threshold = threshold
+        self._thresholds = [calibrated_threshold(outputs.kind.threshold, one) for one in temperatures]
         self._probabilities = tuple(
             [probabilities(outputs.output_kind, found, temperature) for _, found in outputs.sequences(level)]
             for level, temperature in zip(Level, temperatures, strict=True)
@@ -74,12 +74,15 @@ class Simulation:
 
     def _answer(self, owner: int, escalated: Mask, weight: float) -> Any:
         given, kind = self.outputs.table[owner], self.outputs.output_kind
-        table, full = self._probabilities
-        logits = []
-        for at in range(self._starts[owner], self._starts[owner + 1]):
-            found = ensemble(table[at], full[at], weight) if escalated[at] else table[at]
-            logits.append(to_logits(kind, found))
-        return self._kind.predict(replace(given, outputs=logits))
+        sequences = slice(*self._starts[owner : owner + 2])
+        rows = zip(
+            *(of_level[sequences] for of_level in self._probabilities), escalated[sequences], strict=True
+        )
+        found = [ensemble(table, full, weight) if goes_on else table for table, full, goes_on in rows]
+        low, high = self._thresholds
+        goes_on = bool(escalated[sequences].any())
+        self._kind.threshold = weight * high + (1 - weight) * low if goes_on else low
+        return self._kind.predict(replace(given, outputs=[to_logits(kind, one) for one in found]))
 
     def _qualities(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Of each example at TABLE and at FULL: whether it is right, of numbers the squared error."""

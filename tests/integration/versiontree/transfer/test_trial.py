@@ -16,6 +16,8 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 from safetensors.torch import load_file, save_file
 
+from inference.cascade.dispatcher import OutputKind
+from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from inference.hplm.artifact_check import run_request
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree.transfer.site import (
@@ -69,6 +71,13 @@ def keep_text(at: Path, **changes: list[int]) -> None:
     save_file(tensors, at / "root-root" / "general_text.safetensors")
 
 
+def keep_cascade(folder: Path, kind: OutputKind) -> None:
+    """The cascade of a model with outputs of this kind."""
+    level = LevelProfile(0.9, 1.0)
+    candidates = (Candidate(0.9, 10.0, 0.5, 0.9, 0.2, 1.2),)
+    CascadeProfile(kind, level, level, candidates, 0).save(folder)
+
+
 def widen_head(folder: Path, outputs: int) -> None:
     """A model of so many labels."""
     weights, name = load_file(folder / "hplm.safetensors"), folder / "hplm.json"
@@ -113,6 +122,8 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         "",
     ),
     "a head without end": (lambda at: widen_head(at / "hplm-hplm", 3000), "outputs"),
+    "a cascade that is none": (lambda at: (at / "hplm-hplm/cascade.json").write_text("{}"), "cascade.json"),
+    "a cascade of another task": (lambda at: keep_cascade(at / "hplm-hplm", "tokens"), "is of tokens"),
     "an unknown task": (lambda at: change_json(at / "hplm-hplm/hplm.json", task="evil"), "unknown task"),
     "a head of another size": (
         lambda at: save_file(
@@ -138,7 +149,9 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def test_sound_artifacts_pass(wanted: dict[str, Any]) -> None:
+def test_sound_artifacts_pass(wanted: dict[str, Any], tmp_path: Path) -> None:
+    assert run_request(wanted) == SOUND
+    keep_cascade(tmp_path / "hplm-hplm", "classes")
     assert run_request(wanted) == SOUND
     assert run_request(wanted | {"hplm": None}) == {}
 

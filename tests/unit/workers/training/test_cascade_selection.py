@@ -43,7 +43,7 @@ def everything(outputs: OutputsByLevel, value: bool = True) -> np.ndarray:
 
 
 def simulation(outputs: OutputsByLevel) -> Simulation:
-    return Simulation(outputs, (1.0, 1.0), outputs.kind.threshold)
+    return Simulation(outputs, (1.0, 1.0))
 
 
 def test_the_chosen_candidate_is_nearly_as_good_as_the_full_level_and_cheaper(
@@ -177,6 +177,16 @@ def test_nothing_goes_on_and_the_tables_answer(task: str) -> None:
     expected = [outputs.kind.predict(one) for one in outputs.full]
     # Logits are float32.
     assert answers == (pytest.approx(expected, rel=1e-6) if task == "regression" else expected)
+
+
+@pytest.mark.parametrize("threshold", [0.3, 0.5, 0.8])
+def test_calibration_changes_no_label(threshold: float) -> None:
+    outputs = made_up("multilabel", 60)
+    outputs.kind.threshold = threshold
+    found = Simulation(outputs, (3.0, 0.4))
+    for level in Level:
+        answers = found.answers(everything(outputs, level is Level.FULL), 1.0)
+        assert answers == [outputs.kind.predict(one) for one in outputs.at(level)]
 
 
 def test_each_window_of_a_question_goes_on_by_itself() -> None:
