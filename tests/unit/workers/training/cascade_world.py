@@ -30,22 +30,21 @@ def encoding(words: int = 1) -> Encoding:
 def outputs_by_level(
     kind: TaskKind,
     examples: Sequence[Example],
-    table: Sequence[Sequence[Outputs]],
-    full: Sequence[Sequence[Outputs]],
+    levels: Sequence[Sequence[Sequence[Outputs]]],
     coverage: Sequence[Coverage] = (),
     words: int = 1,
 ) -> OutputsByLevel:
-    """From the outputs of each example's sequences at both levels."""
-    sequences = sum(map(len, table))
-    levels = (
+    """From the outputs of each example's sequences, at the levels TABLE and FULL."""
+    table, full = (
         [
             ExampleOutputs(example, [encoding(words)] * len(found), found)
             for example, found in zip(examples, level, strict=True)
         ]
-        for level in (table, full)
+        for level in levels
     )
+    sequences = sum(len(one.outputs) for one in table)
     costs = np.tile([TABLE_COST, FULL_COST], (sequences, 1))
-    return OutputsByLevel(kind, *levels, list(coverage) or [Coverage(1)] * sequences, costs)
+    return OutputsByLevel(kind, table, full, list(coverage) or [Coverage(1)] * sequences, costs)
 
 
 def classified(
@@ -63,7 +62,7 @@ def classified(
         seen = np.eye(len(CLASSES))[truth] + noise * rng.normal(size=(rows, len(CLASSES)))
         # The posterior of a class under Gaussian noise is a softmax of what is seen over its variance.
         levels.append([[row] for row in sharpness * seen / noise**2])
-    return outputs_by_level(task_kind("classification", CLASSES), examples, *levels)
+    return outputs_by_level(task_kind("classification", CLASSES), examples, levels)
 
 
 def made_up(task: str, rows: int, *, seed: int = 0) -> OutputsByLevel:
@@ -84,7 +83,7 @@ def made_up(task: str, rows: int, *, seed: int = 0) -> OutputsByLevel:
         for level in noises
     ]
     coverage = [Coverage(100 - int(100 * one), 0, int(100 * one)) for one in uncovered]
-    return outputs_by_level(kind, examples, *levels, coverage, words)
+    return outputs_by_level(kind, examples, levels, coverage, words)
 
 
 Made = tuple[TaskKind, list[Example], list[np.ndarray[Any, Any]], int]

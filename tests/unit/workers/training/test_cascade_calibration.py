@@ -60,14 +60,14 @@ def test_numbers_have_no_temperature() -> None:
 def test_a_split_answered_without_a_mistake_gets_the_lowest_temperature_that_is_allowed() -> None:
     examples = [Example(str(number), labels=("a",)) for number in range(60)]
     logits = [[np.asarray([1.0, 0.0, 0.0])]] * 60
-    outputs = outputs_by_level(task_kind("classification", CLASSES), examples, logits, logits)
+    outputs = outputs_by_level(task_kind("classification", CLASSES), examples, [logits, logits])
     assert fit_temperature(outputs, Level.TABLE) == pytest.approx(TEMPERATURES[0], rel=0.01)
 
 
 def test_labels_that_training_never_saw_tell_nothing() -> None:
     examples = [Example(str(number), labels=("unheard",)) for number in range(60)]
     logits = [[np.asarray([1.0, 0.0, 0.0])]] * 60
-    outputs = outputs_by_level(task_kind("classification", CLASSES), examples, logits, logits)
+    outputs = outputs_by_level(task_kind("classification", CLASSES), examples, [logits, logits])
     assert fit_temperature(outputs, Level.TABLE) == 1
 
 
@@ -111,6 +111,8 @@ def test_an_example_of_two_windows_is_as_sure_as_the_less_sure_one() -> None:
     sharp[1] = 9.0
     example = Example("question", "k")
     windows = [[sharp, flat]]
-    outputs = outputs_by_level(task_kind("question_answering", ["start", "end"]), [example], windows, windows)
+    outputs = outputs_by_level(
+        task_kind("question_answering", ["start", "end"]), [example], [windows, windows]
+    )
     (found,) = reliability_of(outputs, Level.TABLE, 1.0)
     assert found.confidence == pytest.approx(1 / 9)

@@ -114,10 +114,10 @@ def test_a_logistic_is_kept_where_coverage_tells_what_the_confidence_does_not() 
     truth, bare = rng.integers(0, 3, rows), rng.random(rows) < 0.3
     said = np.where(bare, rng.integers(0, 3, rows), truth)
     examples = [Example(f"text {at}", labels=(CLASSES[one],)) for at, one in enumerate(truth)]
-    table, full = ([[row] for row in 3.0 * np.eye(3)[one]] for one in (said, truth))
+    levels = [[[row] for row in 3.0 * np.eye(3)[one]] for one in (said, truth)]
     coverage = [Coverage(0, 0, 9) if one else Coverage(9) for one in bare]
     kind = task_kind("classification", CLASSES)
-    profile = fit_profile(outputs_by_level(kind, examples, table, full, coverage))
+    profile = fit_profile(outputs_by_level(kind, examples, levels, coverage))
     assert profile.coefficients
     assert profile.report is not None
     assert profile.report["dispatcher"]["kept"] == "logistic"
@@ -152,7 +152,7 @@ def test_the_weight_is_the_share_of_the_accuracies_of_what_goes_on() -> None:
     kind = task_kind("classification", CLASSES)
     examples = [Example(str(at), labels=("a",)) for at in range(4)]
     right, wrong = [np.asarray([1.0, 0, 0])], [np.asarray([0, 1.0, 0])]
-    outputs = outputs_by_level(kind, examples, [right, wrong, wrong, wrong], [wrong, right, right, wrong])
+    outputs = outputs_by_level(kind, examples, [[right, wrong, wrong, wrong], [wrong, right, right, wrong]])
     found = simulation(outputs)
     assert found.weight(everything(outputs)) == pytest.approx(2 / 3)
     assert found.weight(np.asarray([False, True, False, False])) == 1
@@ -164,7 +164,7 @@ def test_the_weight_of_numbers_is_by_the_other_levels_squared_error() -> None:
     kind = task_kind("regression", ["value"])
     examples = [Example(str(at), value=float(at)) for at in range(3)]
     off = [[[np.asarray([at + by])] for at in range(3)] for by in (2.0, 1.0)]
-    outputs = outputs_by_level(kind, examples, *off)
+    outputs = outputs_by_level(kind, examples, off)
     assert simulation(outputs).weight(everything(outputs)) == pytest.approx(4 / 5)
 
 
@@ -193,7 +193,7 @@ def test_each_window_of_a_question_goes_on_by_itself() -> None:
     kind = task_kind("question_answering", ["start", "end"])
     none, first = np.zeros((4, 2)), np.zeros((4, 2))
     none[0], first[1] = 9.0, 9.0
-    outputs = outputs_by_level(kind, [Example("q", "k l")], [[none, none]], [[first, none]], words=2)
+    outputs = outputs_by_level(kind, [Example("q", "k l")], [[[none, none]], [[first, none]]], words=2)
     found = simulation(outputs)
     told = [found.answers(np.asarray(one), 1.0) for one in ([False, True], [True, False])]
     assert told == [[""], ["k"]]
@@ -202,8 +202,8 @@ def test_each_window_of_a_question_goes_on_by_itself() -> None:
 def test_a_changed_number_is_one_that_moves_by_a_tenth_of_the_deviation() -> None:
     kind = task_kind("regression", ["value"])
     examples = [Example(str(at), value=value) for at, value in enumerate((-1.0, 1.0))]
-    table, full = [[[np.asarray([0.0])]] * 2, [[np.asarray([0.09])], [np.asarray([0.11])]]]
-    assert changed(outputs_by_level(kind, examples, table, full)).tolist() == [False, True]
+    levels = [[[np.asarray([0.0])]] * 2, [[np.asarray([0.09])], [np.asarray([0.11])]]]
+    assert changed(outputs_by_level(kind, examples, levels)).tolist() == [False, True]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -220,7 +220,7 @@ def test_a_dev_split_of_one_class_fits_a_profile() -> None:
     kind = task_kind("classification", CLASSES)
     examples = [Example(f"text {at}", labels=("a",)) for at in range(rows)]
     logits = [[np.asarray([2.0, 0.0, 0.0])]] * rows
-    profile = fit_profile(outputs_by_level(kind, examples, logits, logits))
+    profile = fit_profile(outputs_by_level(kind, examples, [logits, logits]))
     assert profile.candidate().metric == 1
     assert profile.coefficients == ()
 
@@ -229,7 +229,7 @@ def test_numbers_on_which_both_levels_agree_rarely_go_on() -> None:
     kind = task_kind("regression", ["value"])
     examples = [Example(f"text {at}", value=float(at)) for at in range(200)]
     levels = [[[np.asarray([at + by])] for at in range(200)] for by in (0.0, 0.5)]
-    profile = fit_profile(outputs_by_level(kind, examples, *levels))
+    profile = fit_profile(outputs_by_level(kind, examples, levels))
     assert profile.candidate().escalated < 0.1
 
 
@@ -237,7 +237,7 @@ def test_numbers_of_one_value_fit_a_profile() -> None:
     kind = task_kind("regression", ["value"])
     examples = [Example(f"text {at}", value=1.0) for at in range(80)]
     levels = [[[np.asarray([at + by])] for at in range(80)] for by in (0.0, 0.5)]
-    assert fit_profile(outputs_by_level(kind, examples, *levels)).rows == 80
+    assert fit_profile(outputs_by_level(kind, examples, levels)).rows == 80
 
 
 def test_a_text_draws_what_a_request_for_it_draws() -> None:
