@@ -7,7 +7,8 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from statistics import fmean
 from typing import Any
 
@@ -17,6 +18,7 @@ from django.conf import settings
 from rich.console import Console
 
 from benchmarks import harness
+from benchmarks.answer_levels import AnsweredAt, level_shares, levels_of
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 django.setup()
@@ -31,7 +33,7 @@ from inference.queueing.status import workers_alive  # noqa: E402
 from tenants.base.scope import use_platform_scope  # noqa: E402
 
 STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
-LEVELS = ("trigram", "bigram", "unigram", "computed")
+FRAGMENTS = ("trigram", "bigram", "unigram")
 REQUESTS = 400
 QUICK_REQUESTS = 120
 
@@ -90,22 +92,34 @@ def report_of(
     failures = list(result.failures)
     if not result.answers:
         failures.append("No request was answered.")
-    return harness.Report("demo_report", settings, rows, figures, failures)
+    told = [row | _levels_of_model(str(row["Model"]), result.answers) for row in rows]
+    return harness.Report("demo_report", settings, told, figures, failures)
+
+
+def _levels_of_model(name: str, answers: Sequence[dict[str, Any]]) -> harness.Row:
+    """The shares of a model's texts by level, in percent."""
+    results = chain.from_iterable(each["results"] for each in answers if each["model"]["name"] == name)
+    return _percents(level_shares(levels_of(results)))
+
+
+def _percents(shares: Mapping[str, float]) -> harness.Row:
+    return {name.replace("_share", " %"): 100 * share for name, share in shares.items()}
 
 
 def _serving_figures(answers: Sequence[dict[str, Any]]) -> dict[str, float]:
-    """Means over requests: of the batch each travelled in (its rows, and the tenants mixed in it), of where
-    its milliseconds went, and the share of all fragments that each level of the tables answered."""
-    levels = Counter[str]()
+    """Means over requests: of the batch each travelled in (its rows, and the tenants mixed in it), and of
+    where its milliseconds went; the shares of the fragments that were looked up which the tables had whole,
+    in part, or by their uni-gram; and the shares of the texts by level."""
+    found, levels = Counter[str](), Counter[AnsweredAt]()
     for answer in answers:
-        levels.update({name: answer["plot"][name] for name in (*LEVELS, "whole_rows")})
-    fragments = max(1, sum(levels[level] for level in LEVELS))
-    texts = sum(answer["usage"]["inputs"] for answer in answers)
+        found.update({name: answer["plot"][name] for name in FRAGMENTS})
+        levels.update(levels_of(answer["results"]))
+    fragments = max(1, found.total())
     return {
         "tenants_per_batch": _mean(answer["batch"]["tenants"] for answer in answers),
         "rows_per_batch": _mean(answer["batch"]["rows"] for answer in answers),
-        **{f"hit_{level}": levels[level] / fragments for level in LEVELS},
-        "texts_whole": levels["whole_rows"] / max(1, texts),
+        **{f"hit_{name}": found[name] / fragments for name in FRAGMENTS},
+        **level_shares(levels),
         **{f"ms_{stage}": _mean(answer["timings_ms"][stage] for answer in answers) for stage in STAGES},
     }
 
@@ -128,7 +142,7 @@ def _print(report: harness.Report, console: Console) -> None:
     console.out(harness.markdown_table(report.rows), highlight=False)
     console.print("\nOne run of mixed traffic over HTTP\n", highlight=False)
     console.out(harness.markdown_table([_run_row(figures)]), highlight=False)
-    console.print("\nWhere a request's time goes (mean ms), what each level gave, and texts computed whole\n")
+    console.print("\nWhere a request's time goes (mean ms), what the tables had, and texts by level\n")
     console.out(harness.markdown_table([_split_row(figures)]), highlight=False)
     for failure in report.failures[:10]:
         console.print(f"[red]failed[/] {failure}", highlight=False)
@@ -146,8 +160,8 @@ def _run_row(figures: dict[str, float]) -> harness.Row:
 
 def _split_row(figures: dict[str, float]) -> harness.Row:
     stages = {stage.replace("_", " "): figures[f"ms_{stage}"] for stage in STAGES}
-    hits = {f"{level} %": 100 * figures[f"hit_{level}"] for level in LEVELS}
-    return stages | hits | {"texts whole %": 100 * figures["texts_whole"]}
+    hits = {f"{name} %": 100 * figures[f"hit_{name}"] for name in FRAGMENTS}
+    return stages | hits | _percents({name: figures[name] for name in level_shares(Counter())})
 
 
 if __name__ == "__main__":

@@ -41,7 +41,6 @@ from inference.engine.pipelining import Pipelining
 from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_dtype
 from inference.hplm.hplm import Hplm
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.manifest import ManifestWatcher
 from inference.queueing import keys
 from inference.queueing.connection import connect
@@ -92,7 +91,6 @@ class Desk:
             device=torch.device("cpu"),
             dtype=pick_dtype("auto", torch.device("cpu")),
             pool_bytes=1 << 30,
-            misses=MissHandling(policy=MissPolicy.FALLBACK),
             pipeline=Pipeline(with_parallel_batches(Pipelining(), torch.device("cpu"))),
         )
         self._redis.set(keys.worker("desk"), b"{}")

@@ -2,7 +2,7 @@
 `make up` starts it, beside the same engine computing the same texts in this process, tokenised before.
 
 The product is started in a home of its own, with as many compute threads as the engine has here, on the same
-processors; the two are asked in turn. Its tables answer all fragments (HMI_MISS_POLICY=fallback), here too.
+processors; the two are asked in turn. Its tables answer all fragments (HMI_POLICY=table), here too.
 ``python -m benchmarks.serving.ceiling --http`` puts the figures beside the bare upper layers.
 
     python -m benchmarks.serving.http_share

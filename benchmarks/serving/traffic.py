@@ -1,12 +1,12 @@
 """What a text costs in the product, beside what a user would write instead and the least it could cost.
 
 The product runs as `make up` starts it, with its default settings, real texts, and a model with the default
-PET for each of 32 tenants: first with the default miss policy, then with `fallback`. Beside it, in turn: a
-FastAPI server of transformers with a whole model for each tenant, and one with a LoRA of PEFT for each, asked
-by the same clients; plain transformers in this process, one by one and in batches of 32; and the limit, which
-is the products of the upper layers over the same tokens. Cost is processor time: of the web server, the
-inference worker, Valkey and PostgreSQL, or of the FastAPI server. Figures are medians of the repeats' own
-ratios.
+PET for each of 32 tenants: first with the policy `cascade`, then with `table` (`--policy`). Beside it, in
+turn: a FastAPI server of transformers with a whole model for each tenant, and one with a LoRA of PEFT for
+each, asked by the same clients; plain transformers in this process, one by one and in batches of 32; and the
+limit, which is the products of the upper layers over the same tokens. Cost is processor time: of the web
+server, the inference worker, Valkey and PostgreSQL, or of the FastAPI server. Figures are medians of the
+repeats' own ratios.
 
     python -m benchmarks.serving.traffic
 """
@@ -27,6 +27,7 @@ from typing import Final
 import torch
 
 from benchmarks import harness
+from benchmarks.answer_levels import AnsweredAt, level_shares, levels_of
 from benchmarks.serving.limit import Limit
 from benchmarks.serving.over_http.clients import Call, Clients, cpu_seconds
 from benchmarks.serving.over_http.product import Site, print_and_save, started
@@ -54,8 +55,10 @@ from hmi_site.launcher.children import usable_cpus
 from inference.hplm.devices import pick_device, pick_dtype
 
 TENANTS, REPEATS, QUICK_REPEATS, QUICK_SHARE = 32, 5, 2, 4
-POLICIES: Final = {"": None, "_fallback": "fallback"}
-"""By the end of their figures' names; None: the product's default."""
+QUALITIES: Final = {"cascade": "balanced", "table": "fast", "full": "exact"}
+"""What a request says, by policy."""
+HEADLINE: Final = "cascade"
+"""Its figures have no ending, those of another policy `_<policy>`."""
 FIRST_MODELS, WARM_ROUNDS = 20, 5
 PEFT_RANK: Final = 16
 WARM_TEXT: Final = "A text."
@@ -80,10 +83,17 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--repeats", type=int, help="of every measurement")
     parser.add_argument("--tenants", type=int, default=TENANTS, help="of a model each, called in turn")
+    parser.add_argument(
+        "--policy",
+        action="append",
+        choices=QUALITIES,
+        help="at which levels the product answers; may be repeated (default: cascade, then table)",
+    )
     parser.add_argument("--no-peers", action="store_true", help="leave the FastAPI servers out")
     options = parser.parse_args(argv)
     if options.tenants < 2:
         parser.error("--tenants must be at least 2")
+    options.policies = options.policy or [HEADLINE, "table"]
     options.repeats = options.repeats or (QUICK_REPEATS if options.quick else REPEATS)
     options.patterns = [pattern.shortened(QUICK_SHARE) if options.quick else pattern for pattern in PATTERNS]
     return options
@@ -117,26 +127,29 @@ class Bench:
             for who, url in urls.items()
         }
         self._costs: defaultdict[Way, list[Cost]] = defaultdict(list)
-        self._levels: Counter[str] = Counter()
+        self._levels: Counter[AnsweredAt] = Counter()
         self._failed = 0
+        self._quality = QUALITIES[HEADLINE]
 
     def report(self) -> harness.Report:
-        """Measure, under each miss policy."""
+        """Measure, under each policy."""
         from benchmarks.serving.over_http.restart import restart_worker
 
         lone = self._clients[LONE.name, PRODUCT]
         lone.wait_until_served([replace(call, inputs=[WARM_TEXT]) for call in self._site.served])
         table: list[harness.Row] = []
         found: dict[str, float] = {}
-        for ending, policy in POLICIES.items():
-            restart_worker(policy)
+        for policy in self._options.policies:
+            restart_worker()
+            self._quality = QUALITIES[policy]
             self._costs.clear()
             self._levels.clear()
             measured = {"first_ratio": self._first_ratio()}
             interleaved(self._ways(), repeats=self._options.repeats)
-            measured |= figures(self._costs) | {"whole_share": self._levels["whole"] / self._levels["texts"]}
+            measured |= figures(self._costs) | level_shares(self._levels)
+            ending = "" if policy == HEADLINE else f"_{policy}"
             found |= {name + ending: value for name, value in measured.items()}
-            table += rows(self._costs, policy or "default")
+            table += rows(self._costs, policy)
         found["failed"] = self._failed
         return harness.Report("traffic", self._told(), table, found)
 
@@ -150,7 +163,7 @@ class Bench:
         def waits(first: int) -> list[float]:
             shifted = [*texts[first:], *texts[:first]]
             calls = [replace(call, inputs=[text]) for call, text in zip(models, shifted, strict=True)]
-            return self._waits(lone, calls)
+            return self._waits(lone, self._of_product(calls))
 
         cold = median(waits(0))
         warm = [wait for number in range(WARM_ROUNDS) for wait in waits(number % len(models))]
@@ -178,12 +191,17 @@ class Bench:
             for number in range(pattern.calls)
         ]
 
+    def _of_product(self, calls: Sequence[Call]) -> list[Call]:
+        """The same calls, with the quality of the policy."""
+        return [replace(call, quality=self._quality) for call in calls]
+
     def _over_http(self, who: str, pattern: Pattern, repeat: int) -> float:
         clients, calls = self._clients[pattern.name, who], self._calls(pattern, repeat)
+        if who == PRODUCT:
+            calls = self._of_product(calls)
         if repeat < 0 and who == PRODUCT:
             for answer in clients.send(calls):
-                self._levels["whole"] += answer["plot"]["whole_rows"]
-                self._levels["texts"] += answer["usage"]["inputs"]
+                self._levels += levels_of(answer["results"])
             return 0.0
         before, begun = self._cpu(who), time.perf_counter()
         waits = self._waits(clients, calls)

@@ -98,7 +98,7 @@ def ratio(found: Found, over: Way, under: Way, of: Callable[[Cost], float]) -> f
 
 
 def rows(found: Found, policy: str) -> list[Row]:
-    """A table of all ways, medians over repeats. policy: the miss policy of the product."""
+    """A table of all ways, medians over repeats. policy: at which levels the product answers."""
     return [_row(way, costs, policy) for way, costs in found.items()]
 
 
@@ -109,7 +109,7 @@ def _row(way: Way, costs: Sequence[Cost], policy: str) -> Row:
         for name in PROCESSES
     }
     return {
-        "miss policy": policy,
+        "policy": policy,
         "clients x texts": pattern,
         "who answers": who,
         "texts/s": median(cost.texts / cost.seconds for cost in costs),

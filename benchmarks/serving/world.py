@@ -21,6 +21,7 @@ from torch import nn
 
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.token_sources import VOCAB, TokenSource
+from inference.cascade.dispatcher import Level
 from inference.engine.device_pets import DevicePets, copy_pinned
 from inference.engine.executor import Executor
 from inference.engine.packed import PackedHplm
@@ -33,7 +34,6 @@ from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.fragments import LEVEL_UNI, pack, shorten
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
@@ -43,7 +43,6 @@ from inference.hplm.root_config import RootConfig
 
 LONGEST, CONTEXT_RANK = 512, 64
 ROWS_AT_ONCE = 8192
-FALLBACK: Final = MissHandling(MissPolicy.FALLBACK)
 CHAIN: Final = "chain"
 
 
@@ -175,7 +174,7 @@ class World:
     def rows(self, tenants: NDArray[np.int64]) -> list[Row]:
         """A row for each of these tenants' models."""
         return [
-            Row(str(at), ids, np.zeros_like(ids), _identity(int(tenant)), CHAIN, FALLBACK)
+            Row(str(at), ids, np.zeros_like(ids), _identity(int(tenant)), CHAIN, Level.TABLE, len(ids))
             for at, (tenant, ids) in enumerate(zip(tenants, self.source.draw(len(tenants)), strict=True))
         ]
 
@@ -228,8 +227,8 @@ class World:
 class _OneChain:
     only: LowerLayers
 
-    def for_chain(self, chain: str, *, computing: bool) -> LowerLayers:
-        del chain, computing
+    def for_chain(self, chain: str, *, full: bool) -> LowerLayers:
+        del chain, full
         return self.only
 
 

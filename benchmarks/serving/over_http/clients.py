@@ -29,17 +29,20 @@ class NotServed(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the infer API: with whose key, for which of its models, and the inputs."""
+    """A call of the infer API: with whose key, for which of its models, and the inputs. quality: as in the
+    request; "" for the deployment's own."""
 
     tenant: str
     hplm: str
     api_key: str
     inputs: Sequence[str] = ()
+    quality: str = ""
 
     @cached_property
     def body(self) -> bytes:
         """What is sent."""
-        return json.dumps({"model": f"{self.tenant}/{self.hplm}", "inputs": list(self.inputs)}).encode()
+        body: dict[str, Any] = {"model": f"{self.tenant}/{self.hplm}", "inputs": list(self.inputs)}
+        return json.dumps(body | ({"quality": self.quality} if self.quality else {})).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,20 @@ import torch
 
 from benchmarks.serving.ceiling import stream_seconds
 from benchmarks.serving.over_http.clients import Call
+from inference.cascade.dispatcher import AnswerPolicy, Level
 from inference.engine.compute_threads import with_parallel_batches
 from inference.engine.executor import Executor
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
-from inference.engine.rows import ModelIdentity, Row
+from inference.engine.rows import ModelIdentity, Row, work_of
 from inference.hplm.devices import pick_device, pick_dtype
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 from inference.hplm.weight_format import WeightFormat
 from inference.manifest import FILE_NAME, ManifestWatcher
 from inference.serving.catalogue import Catalogue
 
 POOL_BYTES = 1 << 30
-MISSES = MissHandling(MissPolicy.FALLBACK)
+POLICY = AnswerPolicy.TABLE
+"""At which level its rows are answered."""
 
 
 class Engine:
@@ -35,7 +36,6 @@ class Engine:
             dtype=self.dtype,
             weights=WeightFormat.AUTO,
             pool_bytes=POOL_BYTES,
-            misses=MISSES,
             pipeline=self._pipeline,
         )
         self._catalogue.refresh()
@@ -75,8 +75,17 @@ class Engine:
         assert served is not None
         model = ModelIdentity(served.tenant, served.hplm, served.version, served.digest)
         route = self._catalogue.route(model)
-        encodings = [route.executor.root.tokenizer.encode(text) for text in call.inputs]
+        root = route.executor.root
+        encodings = [root.tokenizer.encode(text) for text in call.inputs]
         return [
-            Row(str(at), encoding.ids, encoding.types, model, route.chain, MISSES)
+            Row(
+                str(at),
+                encoding.ids,
+                encoding.types,
+                model,
+                route.chain,
+                Level.TABLE,
+                work_of(len(encoding.ids), Level.TABLE, root.config),
+            )
             for at, encoding in enumerate(encodings)
         ]

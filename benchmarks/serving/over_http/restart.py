@@ -3,7 +3,6 @@
 Imported once Django knows its settings.
 """
 
-import os
 import time
 from typing import Final
 
@@ -15,13 +14,9 @@ PROGRAM: Final = "inference.worker"
 PATIENCE_S, POLL_S = 120.0, 0.1
 
 
-def restart_worker(miss_policy: str | None = None) -> None:
-    """End the inference worker, and return once the launcher has another that is ready. miss_policy: from now
-    on (None: the product's default). Raises TimeoutError."""
-    if miss_policy is None:
-        os.environ.pop("HMI_MISS_POLICY", None)
-    else:
-        os.environ["HMI_MISS_POLICY"] = miss_policy
+def restart_worker() -> None:
+    """End the inference worker, and return once the launcher has another that is ready. Raises
+    TimeoutError."""
     before = {worker.name for worker in ready_workers()}
     for process in psutil.Process().children():
         if PROGRAM in process.cmdline():

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.serving.over_http.clients import TIMEOUT_S
-from benchmarks.serving.over_http.engine import MISSES
+from benchmarks.serving.over_http.engine import POLICY
 
 KEPT: Final = ("HMI_BENCH_DIR", "HMI_POSTGRES_BIN", "HMI_REDIS_BIN", "HMI_WEIGHTS")
 OURS: Final = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
@@ -23,7 +23,7 @@ def surround(home: Path, rows: int | None) -> None:
     }
     if rows is not None:
         os.environ |= {
-            "HMI_MISS_POLICY": MISSES.policy.value,
+            "HMI_POLICY": POLICY.value,
             "HMI_BATCH_ROWS": str(rows),
             "HMI_INFER_DEADLINE_S": str(TIMEOUT_S),  # the calls of a large encoder wait for one another
         }

@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.serving.arrivals import burst, steady
 from benchmarks.serving.open_loop import Clock, serve
+from inference.cascade.dispatcher import Level
 from inference.engine.rows import ModelIdentity, Row
-from inference.hplm.miss_policy import MissHandling, MissPolicy
 
 pytestmark = pytest.mark.unit
 LATE = np.inf
@@ -50,7 +50,7 @@ class Slow:
 
 def rows(count: int) -> list[Row]:
     ids, model = np.zeros(4, dtype=np.int64), ModelIdentity("acme", "mood", 1, "d")
-    return [Row(str(at), ids, ids, model, "chain", MissHandling(MissPolicy.FALLBACK)) for at in range(count)]
+    return [Row(str(at), ids, ids, model, "chain", Level.TABLE, len(ids)) for at in range(count)]
 
 
 def waits(at: Sequence[float], *, deadline_s: float = 100.0, looks_ahead: bool = False) -> list[float]:

@@ -91,11 +91,11 @@ def test_without_the_fastapi_server_its_figures_are_left_out() -> None:
 
 
 def test_the_table_splits_the_product_s_cost_by_process() -> None:
-    table = rows(found(), "fallback")
+    table = rows(found(), "table")
     product = next(row for row in table if row["who answers"] == PRODUCT)
     assert product["inference_worker ms"] == pytest.approx(10.0)
     assert sum(product[f"{name} ms"] for name in PROCESSES) == pytest.approx(product["CPU ms a text"])
-    assert {row["miss policy"] for row in table} == {"fallback"}
+    assert {row["policy"] for row in table} == {"table"}
     assert {tuple(row) for row in table} == {tuple(product)}
 
 

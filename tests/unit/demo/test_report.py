@@ -1,6 +1,7 @@
 """The demo's report: its figures keep their names, whatever happened."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ FIGURES = {
     "hit_trigram",
     "hit_bigram",
     "hit_unigram",
-    "hit_computed",
-    "texts_whole",
+    "table_share",
+    "escalated_share",
+    "full_share",
     "ms_queue",
     "ms_retrieval",
     "ms_adapter_load",
@@ -33,7 +35,12 @@ FIGURES = {
 ROWS = [{"Model": "a/b", "test": 80.0, "majority": 20.0}, {"Model": "c/d", "test": 60.0, "majority": 10.0}]
 
 
-def answer(*, tenants: int, trigram: int, unigram: int, whole_rows: int = 0) -> dict[str, Any]:
+TABLE, ESCALATED, FULL = {"level": "table"}, {"level": "full", "table": {}}, {"level": "full"}
+
+
+def answer(
+    *, tenants: int, trigram: int, unigram: int, results: Sequence[dict[str, Any]] = (TABLE, TABLE)
+) -> dict[str, Any]:
     timings = dict.fromkeys(("queue", "retrieval", "adapter_load", "compute", "total"), 2.0)
     return {
         "batch": {"rows": 4, "tenants": tenants},
@@ -41,11 +48,11 @@ def answer(*, tenants: int, trigram: int, unigram: int, whole_rows: int = 0) -> 
             "trigram": trigram,
             "bigram": 0,
             "unigram": unigram,
-            "computed": 0,
-            "whole_rows": whole_rows,
-            "hit_ratio": None,  # as for texts that were computed whole
+            "hit_ratio": None,  # as for texts that were computed at once
         },
-        "usage": {"inputs": 2},
+        "model": {"name": "a/b"},
+        "results": results,
+        "usage": {"inputs": len(results)},
         "timings_ms": timings,
     }
 
@@ -57,16 +64,25 @@ def report(result: TrafficResult) -> harness.Report:
 def test_the_figures_are_means_over_requests_and_shares_of_all_fragments() -> None:
     answers = [
         answer(tenants=1, trigram=30, unigram=10),
-        answer(tenants=3, trigram=30, unigram=30, whole_rows=1),
+        answer(tenants=3, trigram=30, unigram=30, results=[ESCALATED, FULL]),
     ]
     found = report(TrafficResult(answers, ["a/b: HTTP 500"]))
     assert set(found.figures) == FIGURES
     assert found.figures["tenants_per_batch"] == 2.0
     assert found.figures["hit_trigram"] == pytest.approx(0.6)
-    assert found.figures["texts_whole"] == pytest.approx(0.25)
+    shares = [found.figures[name] for name in ("table_share", "escalated_share", "full_share")]
+    assert shares == [0.5, 0.25, 0.25]
     assert (found.figures["requests"], found.figures["failed"]) == (3, 1)
     assert (found.figures["mean_metric"], found.figures["mean_majority"]) == (70.0, 15.0)
     assert found.failures == ["a/b: HTTP 500"]
+
+
+def test_each_model_has_the_shares_of_its_own_texts() -> None:
+    answers = [answer(tenants=1, trigram=1, unigram=1, results=[TABLE, ESCALATED, TABLE, FULL])]
+    first, second = report(TrafficResult(answers)).rows
+    assert (first["table %"], first["escalated %"], first["full %"]) == (50.0, 25.0, 25.0)
+    assert (second["table %"], second["escalated %"], second["full %"]) == (0.0, 0.0, 0.0)
+    assert ROWS[0] == {"Model": "a/b", "test": 80.0, "majority": 20.0}
 
 
 def test_a_run_without_answers_has_every_figure_and_is_a_failure() -> None:
@@ -82,4 +98,4 @@ def test_the_json_holds_what_the_contract_names(tmp_path: Path) -> None:
     document = json.loads((tmp_path / "out.json").read_text())
     assert set(document) == {"benchmark", "commit", "machine", "settings", "rows", "figures"}
     assert document["benchmark"] == "demo_report"
-    assert document["rows"] == ROWS
+    assert [{name: row[name] for name in ROWS[0]} for row in document["rows"]] == ROWS
