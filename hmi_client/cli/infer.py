@@ -14,6 +14,7 @@ import typer
 from hmi_client.cli.output import AsJson, print_json, print_table
 from hmi_client.cli.profiles import client_of
 from hmi_client.errors import HmiError
+from hmi_client.operations.infer import Quality
 from hmi_client.responses import Answer, Json
 
 Input = str | dict[str, str]
@@ -38,6 +39,17 @@ def infer(
     timeout: Annotated[
         float | None, typer.Option(min=0.001, help="Deadline of each request in seconds.")
     ] = None,
+    quality: Annotated[
+        Quality | None,
+        typer.Option(
+            help="fast: answer from the tables; exact: compute each text; balanced: compute those that the "
+            "tables are not sure of. Default: the server's."
+        ),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="With balanced: the metric on dev to reach at the least cost."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a model on texts. With --json, prints one line per input: {"input", "result", "model"}."""
@@ -45,7 +57,8 @@ def infer(
         raise typer.BadParameter("Give texts or --file, not both.")
     with client_of(context) as client:
         for inputs in _batched(_inputs(texts, file, jsonl), batch_size):
-            _print_answer(inputs, client.infer(model, inputs, timeout_s=timeout), as_json)
+            answer = client.infer(model, inputs, timeout_s=timeout, quality=quality, target=target)
+            _print_answer(inputs, answer, as_json)
 
 
 def _inputs(texts: list[str] | None, file: Path | None, jsonl: bool) -> Iterator[Input]:
