@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.http import QueryDict
 
+from inference.api.validation import Quality, deployment_quality
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -93,13 +94,27 @@ FIELDS: Final[dict[InputKind, dict[str, tuple[str, str]]]] = {
 """Label and hint of each text by its name in the infer request."""
 PLACES: Final = ("text", "second")
 """The form fields of the first and the second text."""
+QUALITY: Final = "quality"
+QUALITY_LABELS: Final[dict[Quality, str]] = {
+    "balanced": "Balanced: compute what the tables are not sure of",
+    "fast": "Fast: answer from the lookup tables",
+    "exact": "Exact: compute every text in full",
+}
 
 
 class PlaygroundForm(forms.Form):
-    """The input of an infer request. The first text is in `text`, the second one in `second`.
+    """The input and quality of an infer request. The first text is in `text`, the second one in `second`.
 
     So both are kept when the user chooses models with another kind of input.
     """
+
+    quality = forms.ChoiceField(
+        label="Quality",
+        choices=[*QUALITY_LABELS.items()],
+        initial=deployment_quality,
+        required=False,
+        widget=forms.RadioSelect,
+    )
 
     def __init__(self, reads: InputKind, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -109,7 +124,16 @@ class PlaygroundForm(forms.Form):
 
     def given(self) -> dict[str, str]:
         """Return the texts by their names in the infer request."""
-        return {name: self.cleaned_data[place] for name, place in zip(self._names, self.fields, strict=True)}
+        return {name: self.cleaned_data[place] for name, place in zip(self._names, PLACES, strict=False)}
+
+    def chosen_quality(self) -> Quality:
+        """Return the quality of the request; that of the deployment if the user chose none."""
+        chosen: str = self.cleaned_data[QUALITY]
+        return cast("Quality", chosen) if chosen else deployment_quality()
+
+    def texts(self) -> list[forms.BoundField]:
+        """Return the fields of the texts."""
+        return [self[place] for place in PLACES if place in self.fields]
 
 
 class BatchForm(forms.Form):

@@ -4,15 +4,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import accumulate
-from typing import Final
+from typing import Final, Protocol
 
-LEVELS: Final = {
-    "trigram": "Whole fragment",
-    "bigram": "Shorter part",
-    "unigram": "One token",
-    "computed": "Computed",
-}
-"""Labels of the lookup levels by their names in the API, longest fragment first."""
+FRAGMENTS: Final = {"trigram": "Whole fragment", "bigram": "Shorter part", "unigram": "One token"}
+"""Labels of what the lookup tables had of a fragment by their names in the API, longest first."""
+LEVELS: Final = {**FRAGMENTS, "computed": "Computed"}
+"""The same with the label of tokens whose text was computed in full."""
 
 MAX_COLUMNS: Final = 92
 COLUMN_GAP: Final = 0.2
@@ -296,3 +293,67 @@ def _column_title(start: date, step: int, series: Sequence[str], figures: Sequen
 
 def _day(day: date) -> str:
     return f"{day.day} {day:%b %Y}"
+
+
+class ReliabilityBin(Protocol):
+    """Rows of like confidence: how many, their mean confidence, and the share that was right."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def confidence(self) -> float: ...
+
+    @property
+    def right(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilitySpot:
+    """A point in a square of 100 with y downwards, with its tooltip."""
+
+    x: str
+    y: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityCurve:
+    """The share of right answers by confidence: SVG points, spots and the formatted calibration error."""
+
+    name: str
+    hue: str
+    points: str
+    spots: list[ReliabilitySpot]
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityChart:
+    """A reliability diagram with several curves. `said` is the text alternative."""
+
+    name: str
+    curves: list[ReliabilityCurve]
+    said: str
+
+
+def reliability_curve(
+    name: str, hue: str, bins: Sequence[ReliabilityBin], error: float | None
+) -> ReliabilityCurve:
+    """Return the curve of some bins."""
+    spots = [
+        ReliabilitySpot(
+            f"{100 * one.confidence:.2f}",
+            f"{100 - 100 * one.right:.2f}",
+            f"{name}, {one.rows:,} rows: confidence {one.confidence:.1%}, {one.right:.1%} right",
+        )
+        for one in bins
+    ]
+    points = " ".join(f"{spot.x},{spot.y}" for spot in spots)
+    return ReliabilityCurve(name, hue, points, spots, "–" if error is None else f"{error:.3f}")
+
+
+def reliability_chart(name: str, curves: Sequence[ReliabilityCurve]) -> ReliabilityChart:
+    """Return the diagram of these curves."""
+    said = "; ".join(spot.title for curve in curves for spot in curve.spots)
+    return ReliabilityChart(name, list(curves), f"Reliability, level {name}: {said}")

@@ -30,6 +30,18 @@ MEANINGS: Final = (
     ("Not included", "network and web server"),
 )
 BARS_SHOWN: Final = 8
+FROM_TABLES: Final = "From the lookup tables"
+COMPUTED: Final = "Computed in full"
+ESCALATED: Final = "Computed in full, because the tables were not sure"
+
+
+@dataclass(frozen=True, slots=True)
+class TableAnswer:
+    """What the lookup tables gave for a text that was then computed. `confidence` may be empty."""
+
+    headline: str
+    confidence: str
+    same: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +49,8 @@ class PlaygroundAnswer:
     """An answer with its timings and lookups.
 
     `headline` is the label, value or answer; `pieces` the text split at its spans; `counted` their number;
-    `texts` the input by tokens; `hits` the share of tokens by lookup level.
+    `level` says how it was made, `confidence` is empty for numbers; `table` is what the tables gave if the
+    text went on from there; `texts` the input by tokens; `hits` the share of tokens by lookup level.
     """
 
     model: str
@@ -49,12 +62,14 @@ class PlaygroundAnswer:
     pieces: list[TextSpan]
     counted: str
     truncated: bool
+    level: str
+    confidence: str
+    table: TableAnswer | None
     total: str
     times: list[ChartPart]
     meanings: Sequence[tuple[str, str]]
     texts: list[TokenizedText]
     tokens: str
-    whole_rows: int
     hits: list[ChartPart]
 
 
@@ -101,12 +116,14 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
         pieces=_marked(given.get("context", next(iter(given.values()))), result),
         counted=_counted(result),
         truncated=result["truncated"],
+        level=_level(result),
+        confidence=_confidence(result),
+        table=_table_answer(result),
         total=f"{timings['total']:.0f} ms",
         times=parts(_times(timings)),
         meanings=MEANINGS,
         texts=tokenized_texts(given, tokens),
         tokens=f"{len(tokens):,} token{'' if len(tokens) == 1 else 's'}",
-        whole_rows=reply["plot"].get("whole_rows", 0),
         hits=level_parts({level: levels[level] for level in LEVELS}, len(tokens)),
     )
 
@@ -116,6 +133,31 @@ def _times(timings: Mapping[str, float]) -> Iterable[tuple[str, float, str]]:
     measured = [(name, timings[key]) for key, name in TIMES]
     rest = timings["total"] - sum(spent for _, spent in measured)
     return [(name, spent, f"{spent:.1f} ms") for name, spent in [*measured, (REST, max(0.0, rest))]]
+
+
+def _level(result: Mapping[str, Any]) -> str:
+    if result["level"] == "table":
+        return FROM_TABLES
+    return ESCALATED if "table" in result else COMPUTED
+
+
+def _confidence(result: Mapping[str, Any]) -> str:
+    return f"{result['confidence']:.1%}" if "confidence" in result else ""
+
+
+def _table_answer(result: Mapping[str, Any]) -> TableAnswer | None:
+    given = result.get("table")
+    if given is None:
+        return None
+    return TableAnswer(_one_line(given), _confidence(given), same=_one_line(given) == _one_line(result))
+
+
+def _one_line(result: Mapping[str, Any]) -> str:
+    """Return an answer in one line; its spans by label."""
+    if "spans" in result:
+        found = ", ".join(f"{span['text']} ({span['label']})" for span in result["spans"])
+        return found or "No span"
+    return _headline(result) or _empty_headline(result)
 
 
 def _headline(result: Mapping[str, Any]) -> str:

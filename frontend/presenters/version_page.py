@@ -6,9 +6,11 @@ from typing import Any
 
 from django.urls import reverse
 
+from frontend.presenters.cascade import CascadeSummary, cascade_profile, cascade_summary
 from frontend.presenters.formatting import key_label, setting_value
 from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_order, measured_of, trials_of
 from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
+from inference.errors import HplmError
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Version
@@ -77,11 +79,13 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
     version, metrics = steps[0].version, steps[0].version.metrics
     tuned, converted = metrics.get("fine_tune", {}), metrics.get("convert", {})
     pretrained = metrics.get("further_pretrain", {})
+    cascade, fault = _cascade(steps[0])
     learnt_from = {name: tuned[name] for name in ("class_counts", "imbalance") if name in tuned}
     return {
         "version": version,
         "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
         "dev": measured_of(as_mapping(tuned.get("dev"))),
+        "cascade": cascade,
         "curves": learning_curves(tuned),
         "trials": trials_of(tuned),
         "stages": stage_tables(converted) or stage_tables(pretrained),
@@ -93,8 +97,17 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "artifacts": _artifacts(steps[0]),
         "licences": _licences(steps),
         "exports": exports_of(tenant, steps),
-        "warnings": [*_leaks(version), *version_warnings(version)],
+        "warnings": [*fault, *_leaks(version), *version_warnings(version)],
     }
+
+
+def _cascade(step: LineageStep) -> tuple[CascadeSummary | None, list[str]]:
+    """Return the cascade of a model version, if it has one, and why it cannot be read."""
+    try:
+        profile = cascade_profile(step)
+    except HplmError as error:
+        return None, [error.message]
+    return (cascade_summary(profile, step.version.metrics) if profile else None), []
 
 
 def lineage_rows(tenant: Tenant, steps: Sequence[LineageStep]) -> list[LineageRow]:

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_POST
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.playground import PLACES, ChosenModels, PlaygroundForm, chosen_models
+from frontend.forms.playground import PLACES, QUALITY, ChosenModels, PlaygroundForm, chosen_models
 from frontend.presenters.playground import Column, Examples, column_of, examples_of
 from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
@@ -41,7 +41,7 @@ def update(request: TenantRequest) -> HttpResponse:
     tenant = request.access.tenant
     choice = chosen_models(tenant, request.POST)
     examples = _examples(tenant, choice)
-    kept = {name: request.POST.get(name, "") for name in PLACES}
+    kept = {name: request.POST[name] for name in (*PLACES, QUALITY) if name in request.POST}
     filled = kept | examples.filled(request.POST.get("example", ""))
     shown = _page(request, choice, PlaygroundForm(choice.reads, initial=filled), examples=examples)
     shown["HX-Replace-Url"] = f"{reverse('frontend:playground', args=[tenant.slug])}?{choice.query}"
@@ -67,7 +67,7 @@ def send(request: TenantRequest) -> HttpResponse:
     if not form.is_valid() or not choice.offers:
         context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
     else:
-        columns = context["columns"] = _send_all(request, choice.offers, form.given())
+        columns = context["columns"] = _send_all(request, choice.offers, form)
         if codes := [str(column.refusal.code) for column in columns if column.refusal]:
             bind_contextvars(code=codes[0])
     if request.htmx:
@@ -115,14 +115,14 @@ def _missing(form: PlaygroundForm, choice: ChosenModels) -> str:
     return f"Fill in {' and '.join(labels)}."
 
 
-def _send_all(request: TenantRequest, offers: Sequence[CallableHplm], given: dict[str, str]) -> list[Column]:
+def _send_all(request: TenantRequest, offers: Sequence[CallableHplm], form: PlaygroundForm) -> list[Column]:
     """Send the request to all models in parallel; return a column per model, in their order."""
     if len(offers) == 1:
-        return [_send_one(request, offers[0], given, 1)]
+        return [_send_one(request, offers[0], form, 1)]
 
     def send_one(offer: CallableHplm, number: int) -> Column:
         try:
-            return _send_one(request, offer, given, number)
+            return _send_one(request, offer, form, number)
         finally:
             connection.close()  # the connection of this thread
 
@@ -134,15 +134,15 @@ def _send_all(request: TenantRequest, offers: Sequence[CallableHplm], given: dic
         return [future.result() for future in futures]
 
 
-def _send_one(request: TenantRequest, offer: CallableHplm, given: dict[str, str], number: int) -> Column:
+def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm, number: int) -> Column:
     """Send the request to one model; return its answer or error."""
-    tenant = request.access.tenant
+    tenant, given, quality = request.access.tenant, form.given(), form.chosen_quality()
     input_ = given if len(given) > 1 else given["text"]
-    body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]}
+    body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_], "quality": quality}
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     try:
         prepared = prepare_request(
-            InferCall(model=offer.reference, inputs=[input_], explain=True),
+            InferCall(model=offer.reference, inputs=[input_], quality=quality, explain=True),
             tenant=tenant,
             request_id=f"{get_contextvars()['request_id'][:60]}-{number}",
         )

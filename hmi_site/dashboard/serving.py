@@ -8,7 +8,7 @@ from django.db.models import Count
 from django.template.defaultfilters import filesizeformat
 from redis.exceptions import RedisError
 
-from frontend.presenters.charts import LEVELS, Tile
+from frontend.presenters.charts import FRAGMENTS, Tile
 from hmi_site.dashboard.work import Bar, ChartPart
 from inference.api.serving import Serving, order, serving_now
 from inference.queueing.status import WorkerStatus
@@ -69,15 +69,43 @@ def _min_resident_tile(name: str, held: list[tuple[int, int]]) -> Tile:
     return Tile(name, f"{resident:,}", f"of {served:,}{where}" if served else "")
 
 
-def levels_bar(workers: list[WorkerStatus]) -> tuple[Bar | None, list[tuple[str, str, str]]]:
-    """A bar of the last half minute's fragments by lookup level, and its legend (label, colour, share)."""
-    counts = {name: sum(getattr(worker.recently.levels, name) for worker in workers) for name in LEVELS}
-    total = sum(counts.values())
+@dataclass(frozen=True, slots=True)
+class LevelChart:
+    """A bar of shares with a heading, and its legend: label, colour and share of each part."""
+
+    heading: str
+    bar: Bar
+    legend: list[tuple[str, str, str]]
+
+
+def level_charts(workers: list[WorkerStatus]) -> list[LevelChart]:
+    """The charts of the last half minute: texts by how they were answered, and fragments by lookup level.
+
+    A chart without texts or fragments is left out.
+    """
+    levels = [worker.recently.levels for worker in workers]
+    escalated = sum(one.escalated_rows for one in levels)
+    texts = [
+        ("From the tables", "success", sum(one.table_rows for one in levels)),
+        ("Tables, then computed", "info", escalated),
+        # A text that goes on counts as computed later, which may be after the end of the window.
+        ("Computed at once", "computed", max(0, sum(one.full_rows for one in levels) - escalated)),
+    ]
+    fragments = [
+        (label, name, sum(getattr(one, name) for one in levels)) for name, label in FRAGMENTS.items()
+    ]
+    charts = [_level_chart("Texts", texts), _level_chart("Fragments looked up", fragments)]
+    return [chart for chart in charts if chart is not None]
+
+
+def _level_chart(heading: str, counts: list[tuple[str, str, int]]) -> LevelChart | None:
+    total = sum(count for _, _, count in counts)
     if not total:
-        return None, []
-    legend = [(label, name, f"{counts[name] / total:.1%}") for name, label in LEVELS.items()]
-    parts = tuple(ChartPart(counts[name] / total, name) for name in LEVELS if counts[name])
-    return Bar("", parts, ", ".join(f"{label} {share}" for label, _, share in legend)), legend
+        return None
+    legend = [(label, colour, f"{count / total:.1%}") for label, colour, count in counts]
+    parts = tuple(ChartPart(count / total, colour) for _, colour, count in counts if count)
+    bar = Bar("", parts, ", ".join(f"{label} {share}" for label, _, share in legend))
+    return LevelChart(heading, bar, legend)
 
 
 def roots(serving: Serving | None) -> list[RootRow]:

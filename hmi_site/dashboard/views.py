@@ -20,7 +20,7 @@ from hmi_site.dashboard.alerts import disk_alerts, restart_alerts, serving_alert
 from hmi_site.dashboard.disk import stores
 from hmi_site.dashboard.serving import (
     COMMANDS,
-    levels_bar,
+    level_charts,
     memory_tiles,
     roots,
     serving_or_none,
@@ -151,7 +151,6 @@ def dashboard_context(request: HttpRequest, context: dict[str, Any]) -> dict[str
 def live_context() -> dict[str, Any]:
     """The context of the polled part: a few queries, and one request to Redis."""
     serving, jobs = serving_or_none(), jobs_now()
-    bar, legend = levels_bar(serving.workers if serving else [])
     restarts = recent_restarts(settings.HMI_RUNTIME_DIR, timezone.now())
     return {
         "alerts": [
@@ -161,8 +160,7 @@ def live_context() -> dict[str, Any]:
         ],
         "tiles": serving_tiles(serving) if serving else [],
         "memory_tiles": memory_tiles(serving) if serving else [],
-        "levels": bar,
-        "legend": legend,
+        "level_charts": level_charts(serving.workers) if serving else [],
         "jobs": jobs,
         "job_tiles": _job_tiles(jobs),
     }

@@ -144,8 +144,9 @@ def _tokenizer(root: str) -> TextTokenizer:
 
 
 def _codec(root: str, version: str) -> TextCodec:
+    tokenizer = _tokenizer(root)
     names = _read(OutputNames.load, "hplm", version)
-    return TextCodec(_tokenizer(root), names, _read(CascadeProfile.load, "hplm", version))
+    return TextCodec(tokenizer, names, _read(CascadeProfile.load, "hplm", version))
 
 
 def _read(load: Callable[[Path], Part], kind: str, digest: str) -> Part:

@@ -39,6 +39,12 @@ def deployment_policy() -> AnswerPolicy:
     return AnswerPolicy(settings.HMI_POLICY)
 
 
+def deployment_quality() -> Quality:
+    """The quality that means the same as HMI_POLICY."""
+    chosen = deployment_policy()
+    return next(quality for quality, policy in POLICIES.items() if policy is chosen)
+
+
 class InferCall(Struct, frozen=True, kw_only=True):
     """A valid infer request: the fields of the JSON body. Its constructor checks the values, and raises
     HmiError; ``parse_call`` checks the types, too.

@@ -75,16 +75,18 @@ def _scores(results: Results) -> Sequence[Any]:
 _CLASSES: Final = Output("CLASSES", "BYTES", lambda results: list(results[0]["scores"]))
 _SCORES: Final = Output("SCORES", "FP32", _scores, dimensions=2)
 _TRUNCATED: Final = Output("TRUNCATED", "BOOL", _each("truncated"))
+_LEVEL: Final = Output("LEVEL", "BYTES", _each("level"))
+_SURE: Final = (_TRUNCATED, _LEVEL, Output("CONFIDENCE", "FP32", _each("confidence")))
 _OUTPUTS: Final[Mapping[str, tuple[Output, ...]]] = {
-    "classification": (Output("LABEL", "BYTES", _each("label")), _SCORES, _CLASSES, _TRUNCATED),
-    "multilabel": (Output("LABELS", "BYTES", _as_json("labels")), _SCORES, _CLASSES, _TRUNCATED),
-    "regression": (Output("VALUE", "FP64", _each("value")), _TRUNCATED),
-    "tagging": (Output("SPANS", "BYTES", _as_json("spans")), _TRUNCATED),
+    "classification": (Output("LABEL", "BYTES", _each("label")), _SCORES, _CLASSES, *_SURE),
+    "multilabel": (Output("LABELS", "BYTES", _as_json("labels")), _SCORES, _CLASSES, *_SURE),
+    "regression": (Output("VALUE", "FP64", _each("value")), _TRUNCATED, _LEVEL),
+    "tagging": (Output("SPANS", "BYTES", _as_json("spans")), *_SURE),
     QUESTION_ANSWERING: (
         Output("ANSWER", "BYTES", _each("answer")),
         Output("START", "INT64", _each("start")),
         Output("END", "INT64", _each("end")),
         Output("SCORE", "FP32", _each("score")),
-        _TRUNCATED,
+        *_SURE,
     ),
 }
