@@ -28,6 +28,7 @@ SHADES = """shaded => [...shaded.querySelectorAll(".shade")].map((shade) =>
 def ask(page: Page, text: str) -> None:
     """Put a text to the model that the link names."""
     page.goto("/t/acme/playground/?model=triage@default")
+    expect(page.get_by_label("Balanced")).to_be_checked()
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Send", exact=True).click()
 
@@ -72,6 +73,28 @@ def test_the_answer_shows_scores_times_and_where_the_fragments_came_from(
     assert all(filled == underlined for filled, underlined in colours)
 
 
+def test_a_quality_is_chosen_and_the_answer_says_how_it_was_made(
+    signed_in: Page, world: World, inference_worker: InferenceWorker
+) -> None:
+    page, answer = signed_in, signed_in.locator("#answer")
+    page.goto("/t/acme/playground/?model=triage@default")
+    page.get_by_label("Text", exact=True).fill(TEXT)
+    for label, made, colours in (
+        ("Fast", "From the lookup tables", {"trigram", "bigram", "unigram"}),
+        ("Exact", "Computed in full", {"computed"}),
+    ):
+        page.get_by_label(label).check()
+        page.get_by_role("button", name="Send", exact=True).click()
+        expect(answer).to_contain_text(made)
+        expect(answer.get_by_role("term").filter(has_text="Confidence")).to_be_visible()
+        shades = answer.locator(".shaded").evaluate(SHADES)
+        assert {level for _, level in shades} <= colours
+    page.get_by_role("list", name="Examples from the test split of Tickets").get_by_role(
+        "button"
+    ).first.click()
+    expect(page.get_by_label("Exact")).to_be_checked()
+
+
 def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
     signed_in: Page, world: World, files: TinyFiles, inference_worker: InferenceWorker
 ) -> None:
@@ -113,7 +136,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
     columns.nth(1).get_by_role("button", name="Copy").first.click()
     copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
     sent = json.loads(shlex.split(copied.replace(" \\\n", " "))[-1])
-    assert sent == {"model": "acme/topics@default", "inputs": [text]}
+    assert sent == {"model": "acme/topics@default", "inputs": [text], "quality": "balanced"}
     page.get_by_role("button", name="Remove triage@default").click()
     expect(chosen).to_have_count(1)
     page.wait_for_url("**/playground/?model=topics@default")

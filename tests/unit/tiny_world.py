@@ -11,7 +11,8 @@ from typing import Any
 from inference.hplm.hplm import Hplm
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.root import Root
-from inference.text.codec import OutputNames, TextCodec
+from inference.text.codec import TextCodec
+from inference.text.outputs import OutputNames
 from inference.text.tasks import Task
 from tests.unit.tiny import TWO_TASKS, tiny_hplms, tiny_lower, tiny_plot, tiny_root, tiny_texts
 

@@ -65,7 +65,7 @@ def _of_long_names(page: Page, world: World) -> Iterator[str]:
 def _workers(redis: Redis, world: World) -> None:
     """Two workers, of which one is drained."""
     digest = Version.unscoped.get(pk=world.root.pk).digest
-    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(7241, 420, 121, 2218))
+    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(7241, 420, 121, 260, 61, 75))
     for name, state in (("gpu-0", "ready"), ("gpu-1", "drained")):
         status = WorkerStatus(
             name,

@@ -82,10 +82,13 @@ def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[st
     assert figures["failed"] == 0
     assert figures["requests"] > 0
     assert figures["tenants_per_batch"] > 1
-    levels = [figures[f"hit_{level}"] for level in ("trigram", "bigram", "unigram", "computed")]
-    # A root converted on little text leaves so much unexplained that every text may be computed whole.
-    assert sum(levels) == pytest.approx(0.0 if figures["texts_whole"] == 1 else 1.0)
-    assert 0 <= figures["texts_whole"] <= 1
+    levels = [figures[f"hit_{level}"] for level in ("trigram", "bigram", "unigram")]
+    assert sum(levels) == pytest.approx(1.0)
+    shares = [figures[f"{level}_share"] for level in ("table", "escalated", "full")]
+    assert sum(shares) == pytest.approx(1.0)
+    assert shares[2] == 0, "no model of the demo predicts numbers"
+    for row in rows:
+        assert row["table %"] + row["escalated %"] + row["full %"] == pytest.approx(100.0)
 
 
 def test_the_second_start_builds_nothing_and_the_printed_line_works_when_pasted(printed: str) -> None:

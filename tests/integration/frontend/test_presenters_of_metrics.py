@@ -16,7 +16,7 @@ from frontend.presenters.metrics import (
     measured_of,
     trials_of,
 )
-from frontend.presenters.playground import answer_of
+from frontend.presenters.playground import COMPUTED, ESCALATED, FROM_TABLES, TableAnswer, answer_of
 from frontend.presenters.pretraining import perplexity_rows, stage_tables
 from frontend.presenters.text_spans import tokenized_texts
 from workers.training.metrics import (
@@ -36,10 +36,10 @@ TOKENS = [
 
 def reply(**result: Any) -> dict[str, Any]:
     return {
-        "results": [{"truncated": False, "tokens": TOKENS, **result}],
+        "results": [{"truncated": False, "level": "table", "tokens": TOKENS, **result}],
         "model": {"name": "acme/a", "version": 1, "digest": "f" * 64},
         "timings_ms": {"total": 4, "queue": 1, "retrieval": 1, "adapter_load": 1, "compute": 1},
-        "plot": {"trigram": 6, "bigram": 1, "unigram": 1, "computed": 2, "whole_rows": 0},
+        "plot": {"trigram": 6, "bigram": 1, "unigram": 1},
     }
 
 
@@ -63,6 +63,19 @@ def test_every_kind_of_answer_has_its_headline(result: dict[str, Any], headline:
     assert (answer.headline, answer.muted) == (headline, muted)
     assert [part.figure for part in answer.hits] == ["50%", "25%", "0%", "25%"]
     assert [(part.name, part.figure) for part in answer.times][-1] == ("Rest", "0.0 ms")
+
+
+def test_an_answer_says_how_it_was_made_and_what_the_tables_gave() -> None:
+    scores = {"a": 0.9, "b": 0.1}
+    plain = answer_of({"text": TEXT}, reply(label="a", scores=scores, confidence=0.9))
+    assert (plain.level, plain.confidence, plain.table) == (FROM_TABLES, "90.0%", None)
+    number = answer_of({"text": TEXT}, reply(value=2.5, level="full"))
+    assert (number.level, number.confidence, number.table) == (COMPUTED, "", None)
+    table = {"label": "b", "scores": {"a": 0.4, "b": 0.6}, "confidence": 0.6}
+    gone_on = answer_of({"text": TEXT}, reply(label="a", scores=scores, level="full", table=table))
+    assert (gone_on.level, gone_on.table) == (ESCALATED, TableAnswer("b", "60.0%", same=False))
+    spans = reply(spans=[], level="full", table={"spans": [], "confidence": 0.5})
+    assert answer_of({"text": TEXT}, spans).table == TableAnswer("No span", "50.0%", same=True)
 
 
 def test_an_answer_is_marked_where_it_stands() -> None:

@@ -66,7 +66,8 @@ CALL = st.fixed_dictionaries(
     {"model": MODEL | WORDS | JSON, "inputs": TEXTS | st.lists(INPUT, max_size=4) | JSON},
     optional={
         "timeout_s": st.just(5) | JSON,
-        "miss_policy": st.just("fallback") | JSON,
+        "quality": st.sampled_from(["fast", "balanced", "exact"]) | JSON,
+        "target": st.floats(0, 1) | JSON,
         "explain": st.booleans() | JSON,
         "more": JSON,
     },

@@ -85,7 +85,7 @@ def test_every_list_is_in_one_group_of_the_navigation() -> None:
 def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     staff: Client, root: Version, redis_client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 20, 15, 5))
+    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(60, 25, 15, 60, 30, 40))
     beat(redis_client, "w1", recently=recently, resident=9, hplms=10, slot_mismatches=2, last_error="no room")
     job = tree_factory.jobs_in_order(
         tree_factory.new_hplm(root, "ham", tree_factory.create_tenant("globex"))
@@ -97,8 +97,11 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
         "w1 refused 2 rows because a slot held another model.",
         "w1: no room",
         "1 job has failed today.",
+        "From the tables 60.0%",
+        "Tables, then computed 30.0%",
+        "Computed at once 10.0%",
         "Whole fragment 60.0%",
-        "Computed 5.0%",
+        "One token 15.0%",
         "Rows per second312.4",
         "Median latency12 ms of 2,210 requests",
         "p99 latency82 ms last 30 s",

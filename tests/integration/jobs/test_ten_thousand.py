@@ -73,7 +73,6 @@ def request_to(version: Version, root: str) -> InferRequest:
         deadline=now + 600,
         enqueued_at=now,
         reply_to=STREAM,
-        miss_policy="fallback",
     )
 
 
@@ -86,7 +85,7 @@ def result_of(version: Version, reply: InferReply) -> dict[str, Any]:
     """What the edge makes of a reply to it, without what is the same for all."""
     read = codec(version, Version.unscoped.get(kind="root").digest)
     [result] = read.results(read.encode([InferInput(TEXT)]), outputs_of(reply.outputs))
-    return {name: value for name, value in result.items() if name != "truncated"}
+    return {name: value for name, value in result.items() if name not in ("truncated", "level", "confidence")}
 
 
 def ask_all(redis: Redis, versions: list[Version]) -> dict[str, InferReply]:

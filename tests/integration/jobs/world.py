@@ -10,6 +10,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
+from inference.cascade.profile import CascadeProfile
 from inference.hplm.hplm import Hplm
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.tenants import tenant_create
@@ -93,11 +94,21 @@ class World:
         )
 
     @platform_scope()
-    def ready_hplm(self, parent: Version, model: Hplm, scratch: Path, *, name: str) -> Version:
-        """A model with this very model, put in place as its jobs would have done, and before any worker hears
-        of them."""
+    def ready_hplm(
+        self,
+        parent: Version,
+        model: Hplm,
+        scratch: Path,
+        *,
+        name: str,
+        cascade: CascadeProfile | None = None,
+    ) -> Version:
+        """A model with this very model and cascade, put in place as its jobs would have done, and before any
+        worker hears of them."""
         dataset = self.classes if model.task == "classification" else self.tags
         model.save(scratch / name)
+        if cascade is not None:
+            cascade.save(scratch / name)
         with transaction.atomic():
             version = self.create_hplm(parent, name=name, dataset=dataset)
             fine_tune, evaluate = jobs_in_order(version)

@@ -22,7 +22,8 @@ from inference.hplm.reference import predict_reference
 from inference.hplm.root import Root
 from inference.manifest import FILE_NAME, Manifest, ServedHplm
 from inference.queueing.connection import connect
-from inference.text.codec import OutputNames, TextCodec
+from inference.text.codec import TextCodec
+from inference.text.outputs import OutputNames
 from inference.text.predictions import ClassPrediction
 from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HTTP_STATUS, ErrorCode
@@ -51,6 +52,7 @@ class Installation:
             "HMI_UPLOAD_ROOT": str(home / "uploads"),
             "HMI_SECRET_KEY": settings.SECRET_KEY,
             "HMI_DB_POOL": "4",
+            "HMI_POLICY": "table",  # what `alone` says
             **more,
         }
         self._more = more

@@ -16,6 +16,7 @@ from rest_framework.test import APIClient
 from hmi_site.launcher import children
 from hmi_site.launcher.web_server import choose_port
 from inference.api.admission import close_gateway
+from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from inference.queueing import keys
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.api_keys import api_key_create
@@ -30,12 +31,25 @@ from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.tree.resolution import resolve_model
 
 Ask = Callable[..., Any]
+CASCADE = CascadeProfile(
+    "classes",
+    LevelProfile(metric=0.6, operations=1e6, temperature=2.0),
+    LevelProfile(metric=0.9, operations=2e6, temperature=0.5),
+    candidates=(
+        Candidate(cutoff=0.0, slope=10.0, weight=1.0, metric=0.7, escalated=0.2, operations=1.2e6),
+        Candidate(cutoff=0.6, slope=10.0, weight=0.5, metric=0.8, escalated=0.5, operations=1.5e6),
+        Candidate(cutoff=0.99, slope=10.0, weight=0.8, metric=0.85, escalated=0.9, operations=1.9e6),
+    ),
+    chosen=1,
+)
+"""Of the model `graded`."""
 WEB_CAPACITY = 4
 
 
 @dataclass(frozen=True)
 class Served:
-    """Two models of `acme`, one that is not ready, and a stranger with a key of their own."""
+    """Three models of `acme`, of which `graded` has a cascade of its own, one that is not ready, and a
+    stranger with a key of their own."""
 
     world: World
     scratch: Path
@@ -77,6 +91,8 @@ def _make_served(scratch: Path) -> Served:
     root = tiny_root(scratch / "same")
     world.ready_hplm(root_version, tiny_hplm(root, "classification"), scratch, name="mood")
     world.ready_hplm(root_version, tiny_hplm(root, "tagging", seed=1), scratch, name="places")
+    graded = tiny_hplm(root, "classification", seed=2)
+    world.ready_hplm(root_version, graded, scratch, name="graded", cascade=CASCADE)
     world.create_hplm(root_version, name="unborn")
     stranger = User.objects.create_user("stranger", password="stranger")
     other = tenant_create(slug="globex", name="Globex", owner=stranger)

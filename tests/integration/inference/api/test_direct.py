@@ -202,7 +202,8 @@ def test_a_deadline_of_next_to_nothing_is_told_without_an_exponent(loop: Loop, s
         {"model": "nobody", "inputs": [TEXT]},
         {"model": "unborn", "inputs": [TEXT]},
         {"model": "mood", "inputs": [""]},
-        {"model": "mood", "inputs": [TEXT], "miss_policy": "compute"},
+        {"model": "mood", "inputs": [TEXT], "quality": "best"},
+        {"model": "mood", "inputs": [TEXT], "quality": "fast", "target": 0.9},
     ],
 )
 def test_the_view_says_what_is_wrong_with_a_call(loop: Loop, body: object) -> None:

@@ -59,6 +59,7 @@ def test_a_key_belongs_to_one_body(served: Served, worker: InferenceWorker, redi
     other = post(served, "k1", {**BODY, "inputs": ["a bad stone"]})
     assert code_of(other) == (422, "invalid_field")
     assert other.json()["error"]["param"] == "Idempotency-Key"
+    assert code_of(post(served, "k1", {**BODY, "quality": "exact"})) == (422, "invalid_field")
 
 
 def test_a_call_in_flight_is_not_begun_twice_and_is_no_longer_than_it_may_take(

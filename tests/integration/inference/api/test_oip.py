@@ -67,7 +67,9 @@ def test_the_answer_is_that_of_the_infer_api(
     assert got["CLASSES"] == list(usual["results"][0]["scores"])
     assert got["SCORES"] == [score for result in usual["results"] for score in result["scores"].values()]
     assert got["TRUNCATED"] == [False, False]
-    assert [output["shape"] for output in value["outputs"]] == [[2], [2, 3], [3], [2]]
+    assert got["LEVEL"] == [result["level"] for result in usual["results"]]
+    assert got["CONFIDENCE"] == [result["confidence"] for result in usual["results"]]
+    assert [output["shape"] for output in value["outputs"]] == [[2], [2, 3], [3], [2], [2], [2]]
     assert "x-ratelimit-remaining-requests" in answer
     assert value["parameters"]["plot_hit_ratio"] == usual["plot"]["hit_ratio"]
     assert float(answer["x-hmi-plot-hit-ratio"]) == usual["plot"]["hit_ratio"]
@@ -100,6 +102,14 @@ def test_texts_and_outputs_travel_as_bytes_too_and_compressed(
         assert struct.unpack("<6f", behind) == pytest.approx(usual["SCORES"], abs=1e-6)
 
 
+@pytest.mark.parametrize(("quality", "level"), [("fast", "table"), ("exact", "full")])
+def test_a_request_chooses_its_quality(
+    client: APIClient, worker: InferenceWorker, quality: str, level: str
+) -> None:
+    got = outputs(infer(client, {"inputs": [TEXT], "parameters": {"quality": quality}}))
+    assert got["LEVEL"] == [level, level]
+
+
 def test_spans_of_a_tagging_are_json(client: APIClient, ask: Ask, worker: InferenceWorker) -> None:
     got = outputs(
         infer(client, {"inputs": [TEXT], "parameters": {"timeout": 20_000_000}}, "places/versions/1")
@@ -118,7 +128,9 @@ def test_a_model_is_described_under_all_its_names(client: APIClient, name: str) 
         "hmi_classification",
     )
     assert about["inputs"] == [{"name": "TEXT", "datatype": "BYTES", "shape": [-1]}]
-    assert [output["name"] for output in about["outputs"]] == ["LABEL", "SCORES", "CLASSES", "TRUNCATED"]
+    assert [output["name"] for output in about["outputs"]] == [
+        *("LABEL", "SCORES", "CLASSES", "TRUNCATED", "LEVEL", "CONFIDENCE")
+    ]
 
 
 def test_a_model_is_ready_while_it_is_served(client: APIClient, worker: InferenceWorker) -> None:
@@ -175,7 +187,7 @@ WRONG: list[tuple[object, str]] = [
     ({"inputs": [TEXT], "outputs": [{"name": "LABEL", "parameters": {"binary_data": 1}}]}, "true or false"),
     ({"inputs": [TEXT], "parameters": {"timeout": "3"}}, "whole number of microseconds"),
     ({"inputs": [TEXT], "parameters": {"priority": 3}}, "'priority' is unknown"),
-    ({"inputs": [TEXT], "parameters": {"miss_policy": "guess"}}, "The miss policy must be one of"),
+    ({"inputs": [TEXT], "parameters": {"quality": "best"}}, "The quality must be one of"),
 ]
 
 
@@ -192,7 +204,6 @@ def test_what_is_wrong_with_a_request_is_said_in_the_protocol_s_words(
 def test_refusals_have_the_status_of_the_infer_api(client: APIClient, served: Served, viewer: User) -> None:
     strangers = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.strangers_key}")
     manager = APIClient(HTTP_AUTHORIZATION=f"Bearer {served.manage_key}")
-    policy = {"inputs": [TEXT], "parameters": {"miss_policy": "compute"}}
     answers = {
         401: infer(APIClient(), b"{"),
         403: infer(manager, {"inputs": [TEXT]}),
@@ -203,7 +214,6 @@ def test_refusals_have_the_status_of_the_infer_api(client: APIClient, served: Se
     }
     for status, answer in answers.items():
         assert (answer.status_code, list(answer.json())) == (status, ["error"])
-    assert infer(client, policy).status_code == 403
     assert answers[401]["WWW-Authenticate"] == "Bearer"
     nowhere = client.get("/v2/models")
     assert (nowhere.status_code, list(nowhere.json())) == (404, ["error"])

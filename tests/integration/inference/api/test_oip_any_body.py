@@ -112,15 +112,18 @@ def test_any_request_is_understood_or_told_what_is_wrong(value: dict[str, Any], 
     assert call in REFUSALS or all(row.keys() == {"text", "text_pair"} for row in call.inputs)
 
 
+SURE = {"level": "table", "confidence": 0.75}
+ALWAYS = ("TRUNCATED", "LEVEL", "CONFIDENCE")
 RESULT: dict[str, dict[str, Any]] = {
-    "classification": {"label": "b", "scores": {"a": 0.25, "b": 0.75}, "truncated": False},
-    "multilabel": {"labels": ["a", "é"], "scores": {"a": 0.5, "é": 0.75}, "truncated": True},
-    "regression": {"value": 1e300, "truncated": False},
+    "classification": {"label": "b", "scores": {"a": 0.25, "b": 0.75}, "truncated": False, **SURE},
+    "multilabel": {"labels": ["a", "é"], "scores": {"a": 0.5, "é": 0.75}, "truncated": True, **SURE},
+    "regression": {"value": 1e300, "truncated": False, "level": "full"},
     "tagging": {
         "spans": [{"start": 0, "end": 1, "text": "é", "label": "x", "score": 0.5}],
         "truncated": False,
+        **SURE,
     },
-    "question_answering": {"answer": "é", "start": 2, "end": 3, "score": 0.5, "truncated": False},
+    "question_answering": {"answer": "é", "start": 2, "end": 3, "score": 0.5, "truncated": False, **SURE},
 }
 
 
@@ -135,7 +138,9 @@ def test_each_task_has_its_tensors(task: str) -> None:
         "tagging": {"SPANS": [json.dumps(RESULT["tagging"]["spans"], ensure_ascii=False)] * 2},
         "question_answering": {"ANSWER": ["é"] * 2, "START": [2, 2], "END": [3, 3], "SCORE": [0.5, 0.5]},
     }[task]
-    assert {name: tensor.values for name, tensor in tensors.items() if name != "TRUNCATED"} == expected
+    assert {name: tensor.values for name, tensor in tensors.items() if name not in ALWAYS} == expected
+    assert [name for name in tensors if name in ALWAYS] == list(ALWAYS[: 2 + ("confidence" in RESULT[task])])
+    assert tensors["LEVEL"].values == [RESULT[task]["level"]] * 2
     assert signature.inputs == (("QUESTION", "CONTEXT") if task == "question_answering" else ("TEXT",))
     for tensor in tensors.values():
         width = {"BOOL": 1, "FP32": 4, "FP64": 8, "INT64": 8}.get(tensor.datatype)

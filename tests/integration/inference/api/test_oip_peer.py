@@ -19,6 +19,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 TEXTS = ["a good stone in the river", "größer 😀", "x"]
 
 
+@pytest.mark.parametrize("web", [{"HMI_POLICY": "table"}], indirect=True)
 def test_tritonclient_infers_with_texts_as_bytes_and_as_json(
     web: str, served: Served, worker: InferenceWorker
 ) -> None:

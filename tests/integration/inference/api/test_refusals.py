@@ -76,10 +76,17 @@ BAD_FIELDS: list[tuple[dict[str, object], tuple[int, str, str | None]]] = [
         (422, "invalid_field", "inputs[0].text_pair"),
     ),
     ({"model": "mood", "inputs": [{"question": "x"}]}, (422, "invalid_field", "inputs[0].question")),
-    ({"model": "mood", "inputs": ["x"], "miss_policy": "guess"}, (422, "invalid_field", "miss_policy")),
-    ({"model": "mood", "inputs": ["x"], "miss_policy": 1}, (422, "invalid_field", "miss_policy")),
+    ({"model": "mood", "inputs": ["x"], "miss_policy": "auto"}, (422, "invalid_field", "miss_policy")),
+    ({"model": "mood", "inputs": ["x"], "quality": "best"}, (422, "invalid_field", "quality")),
+    ({"model": "mood", "inputs": ["x"], "quality": "cascade"}, (422, "invalid_field", "quality")),
+    ({"model": "mood", "inputs": ["x"], "quality": 1}, (422, "invalid_field", "quality")),
+    ({"model": "mood", "inputs": ["x"], "target": "0.9"}, (422, "invalid_field", "target")),
+    ({"model": "mood", "inputs": ["x"], "target": True}, (422, "invalid_field", "target")),
+    ({"model": "mood", "inputs": ["x"], "target": 1.1}, (422, "invalid_field", "target")),
+    ({"model": "mood", "inputs": ["x"], "target": -0.1}, (422, "invalid_field", "target")),
+    ({"model": "mood", "inputs": ["x"], "quality": "fast", "target": 0.9}, (422, "invalid_field", "target")),
+    ({"model": "mood", "inputs": ["x"], "quality": "exact", "target": 0.9}, (422, "invalid_field", "target")),
     ({"model": "mood", "inputs": ["x"], "explain": "yes"}, (422, "invalid_field", "explain")),
-    ({"model": "mood", "inputs": ["x"], "miss_policy": "auto"}, (403, "forbidden", "miss_policy")),
     ({"model": "unheard-of", "inputs": ["x"]}, (404, "not_found", "model")),
     ({"model": "mood@production", "inputs": ["x"]}, (404, "not_found", "model")),
     ({"model": "mood:2", "inputs": ["x"]}, (404, "not_found", "model")),
@@ -165,15 +172,6 @@ def test_nobody_is_asked_to_sign_in(db: None, served: Served, key: str) -> None:
 
 def test_a_key_without_the_scope_is_forbidden(ask: Ask, served: Served) -> None:
     assert error_of(ask(key=served.manage_key)) == (403, "forbidden", None)
-
-
-def test_only_the_platform_s_staff_choose_the_miss_policy(served: Served, viewer: User) -> None:
-    client = APIClient()
-    client.force_login(viewer)
-    body = {"model": "acme/mood", "inputs": ["x"], "miss_policy": "compute"}
-    refused = client.post("/api/v1/infer", body, format="json")
-    assert refused.status_code == 403
-    assert refused.json()["error"]["code"] == "forbidden"
 
 
 def test_a_suspended_tenant_is_forbidden(ask: Ask, served: Served) -> None:

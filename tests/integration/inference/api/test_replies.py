@@ -10,13 +10,14 @@ from pytest_django import Settings
 from inference.api.infer import answer_headers, failure_of, hit_ratio, results_of
 from inference.api.prepared_request import text_codec
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
-from inference.text.codec import OutputNames, TextCodec
+from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
+from inference.text.outputs import OutputNames
 from inference.text.tasks import CLASSIFICATION
 from inference.text.tokenization import TextTokenizer
 from tenants.base.errors import HmiError
 from tenants.base.ttl_cache import process_cache
-from tests.unit.tiny import tiny_root, tiny_tokenizer
+from tests.unit.tiny import tiny_hplm, tiny_root, tiny_tokenizer
 
 MODEL = ModelRef("acme", "mood", 3, "d" * 64)
 OUTPUT = SequenceOutput(np.array([1.0, 0.0], "<f4").tobytes())
@@ -46,12 +47,12 @@ def test_an_answer_from_any_other_model_is_an_error(other: ModelRef) -> None:
     ("counts", "ratio", "told"),
     [
         (
-            PlotCounts(trigram=2, bigram=1, computed=3, whole_rows=1),
+            PlotCounts(trigram=1, bigram=1, unigram=1),
             0.3333,
             {"x-hmi-plot-hit-ratio": "0.3333"},
         ),
         (PlotCounts(unigram=1), 0.0, {"x-hmi-plot-hit-ratio": "0.0"}),
-        (PlotCounts(whole_rows=1), None, {}),
+        (PlotCounts(), None, {}),
     ],
 )
 def test_the_hit_ratio_is_of_the_fragments_and_left_out_where_there_are_none(
@@ -67,16 +68,23 @@ def test_an_answer_with_a_result_missing_is_an_error() -> None:
     assert failure_of(GOOD, asked=MODEL, sequences=2) is not None
 
 
-@pytest.mark.parametrize("kind", ["root", "hplm"])
+@pytest.mark.parametrize(
+    ("kind", "named"), [("root", "tokenizer"), ("hplm", "hplm.json"), ("cascade", "cascade.json")]
+)
 def test_a_model_whose_artifacts_are_damaged_fails_with_a_typed_error(
-    kind: str, tmp_path: Path, settings: Settings
+    kind: str, named: str, tmp_path: Path, settings: Settings
 ) -> None:
     settings.HMI_ARTIFACT_ROOT = tmp_path
     process_cache().clear()
     root, version = "a" * 64, "b" * 64
-    if kind == "hplm":
-        tiny_root(tmp_path / "checkpoint").save(tmp_path / "root" / root[:2] / root)
-    with pytest.raises(HmiError, match="tokenizer" if kind == "root" else "hplm.json") as refusal:
+    if kind != "root":
+        read = tiny_root(tmp_path / "checkpoint")
+        read.save(tmp_path / "root" / root[:2] / root)
+    if kind == "cascade":
+        folder = tmp_path / "hplm" / version[:2] / version
+        tiny_hplm(read).save(folder)
+        (folder / "cascade.json").write_text('{"format": 1}')
+    with pytest.raises(HmiError, match=named) as refusal:
         text_codec(root=root, version=version, embed=False)
     assert refusal.value.code == "inference_failed"
     process_cache().clear()
@@ -89,7 +97,7 @@ def test_numbers_that_make_no_prediction_are_an_error() -> None:
     encoded = codec.encode([InferInput("river")])
     for output in (OUTPUT, SequenceOutput(b""), SequenceOutput(b"odd")):
         with pytest.raises(HmiError, match="no prediction"):
-            results_of(codec, encoded, replace(GOOD, outputs=(output,)))
+            results_of(codec, encoded, replace(GOOD, outputs=(output,)), 1.0)
 
 
 @pytest.mark.parametrize(

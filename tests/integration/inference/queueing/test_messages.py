@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from msgspec import msgpack
 from msgspec.structs import fields
 
+from inference.cascade.dispatcher import OUTPUT_KINDS, Dispatcher, Level
 from inference.queueing.messages import (
-    MISS_POLICIES,
     BatchInfo,
     InferReply,
     InferRequest,
@@ -53,6 +53,16 @@ def sequences(draw: st.DrawFn) -> TokenSequence:
     )
 
 
+shares = st.floats(0, 1)
+dispatchers = st.builds(
+    Dispatcher,
+    st.sampled_from(OUTPUT_KINDS),
+    st.floats(0.1, 10),
+    shares,
+    st.floats(0, 0.99),
+    st.floats(1, 100),
+    st.just(()) | st.tuples(numbers, numbers, numbers, numbers),
+)
 requests = st.builds(
     InferRequest,
     id=texts,
@@ -65,7 +75,8 @@ requests = st.builds(
     deadline=numbers,
     enqueued_at=numbers,
     reply_to=texts,
-    miss_policy=st.sampled_from([None, *MISS_POLICIES]),
+    level=st.sampled_from(Level),
+    dispatcher=st.none() | dispatchers,
     explain=st.booleans(),
     embed=st.booleans(),
 )
@@ -74,9 +85,17 @@ replies = st.builds(
     id=texts,
     ok=st.just(True),
     model=models,
-    outputs=st.lists(st.builds(SequenceOutput, st.binary(max_size=40), st.binary(max_size=9))).map(tuple),
+    outputs=st.lists(
+        st.builds(
+            SequenceOutput,
+            st.binary(max_size=40),
+            st.binary(max_size=9),
+            st.sampled_from(Level),
+            st.binary(max_size=40),
+        )
+    ).map(tuple),
     timings_ms=st.builds(TimingsMs, numbers, numbers, numbers, numbers, numbers),
-    plot=st.builds(PlotCounts, counts, counts, counts, counts, counts),
+    plot=st.builds(PlotCounts, counts, counts, counts),
     batch=st.builds(BatchInfo, counts, counts),
     error=st.none(),
 )
@@ -158,8 +177,12 @@ def test_a_missing_field_is_named(name: str) -> None:
         ("sequences", [["text"]]),
         ("sequences", [[b"1234", b"12"]]),
         ("sequences", [[b"1234", b"", b"1"]]),
-        ("miss_policy", 1),
-        ("miss_policy", "guess"),
+        ("level", 0),
+        ("level", 3),
+        ("level", "table"),
+        ("dispatcher", 1),
+        ("dispatcher", {"kind": "guess"}),
+        ("dispatcher", {}),
         ("explain", 1),
         ("v", 1),
     ],

@@ -11,8 +11,9 @@ from inference.batches.inference_client import MAX_CRASHING_INPUTS, BatchInferCl
 from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest, ModelRef, SequenceOutput, TokenSequence
 from inference.queueing.replies import InferClient
-from inference.text.codec import OutputNames, TextCodec
+from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
+from inference.text.outputs import OutputNames
 from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.base.errors import HmiError
 from tests.integration.inference.queueing.requests import ROOT, a_worker, answered, crash

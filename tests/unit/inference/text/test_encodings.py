@@ -12,8 +12,9 @@ from inference.errors import HplmError
 from inference.hplm import plot
 from inference.hplm.plot_lookup import COMPUTED
 from inference.text import encodings
-from inference.text.codec import OutputNames, Outputs, TextCodec
+from inference.text.codec import TextCodec
 from inference.text.encodings import WINDOWS, InferInput, encode_inputs, outputs_at
+from inference.text.outputs import OutputNames, Outputs
 from inference.text.predictions import MAX_ANSWER_TOKENS, answer_prediction
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING
 from inference.text.token_levels import LEVEL_NAMES
@@ -57,7 +58,7 @@ def test_a_tagged_text_without_words_asks_for_no_outputs_and_has_no_spans() -> N
     assert asked is not None
     assert len(asked) == 0
     [result] = codec.results(encoded, [Outputs(np.zeros(0, np.float32))])
-    assert result == {"spans": [], "truncated": False}
+    assert result == {"spans": [], "truncated": False, "level": "table", "confidence": 1.0}
 
 
 @pytest.mark.parametrize("count", [0, 2])

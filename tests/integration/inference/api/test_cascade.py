@@ -1,0 +1,194 @@
+"""At which level texts are answered, as callers see it: by a real inference worker, over HTTP."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+from pytest_django import Settings
+
+from inference.cascade.dispatcher import Coverage, Dispatcher
+from inference.queueing.messages import HASH_BYTES
+from inference.text.encodings import InferInput
+from tenants.usage.models import UsageDay
+from tests.integration.inference.api.conftest import CASCADE, Ask, Served
+from tests.unit.tiny import tiny_texts
+
+pytestmark = pytest.mark.usefixtures("worker")
+
+TEXTS = [*tiny_texts(40), "zebra quixotic", "x"]
+GRADED = "acme/graded"
+PLAIN = Dispatcher("classes")
+"""What decides for a version without a cascade of its own."""
+
+Result = Mapping[str, Any]
+
+
+def results(ask: Ask, model: str, texts: Sequence[str] = TEXTS, **more: Any) -> list[Result]:
+    """The result of each text."""
+    answer = ask(model, texts, **more)
+    assert answer.status_code == 200, answer.content
+    found: list[Result] = answer.json()["results"]
+    return found
+
+
+def went_on(found: Sequence[Result]) -> list[bool]:
+    """Which of them were answered by the tables first, and then computed."""
+    for result in found:
+        assert ("table" in result) == (result["level"] == "full")
+    return ["table" in result for result in found]
+
+
+def expected(
+    dispatcher: Dispatcher, from_tables: Sequence[Result], texts: Sequence[str] = TEXTS
+) -> list[bool]:
+    """Which of the texts that dispatcher sends on, by what the tables say of them."""
+    return [
+        dispatcher.escalates(
+            dispatcher.certainty(result["confidence"], Coverage()), InferInput(text).digest(HASH_BYTES)
+        )
+        for text, result in zip(texts, from_tables, strict=True)
+    ]
+
+
+def assert_same(found: Result, other: Result) -> None:
+    """Both are the same answer; how many rows a batch has shows in the last bits of its numbers."""
+    assert (found["label"], found["level"]) == (other["label"], other["level"])
+    assert found["scores"] == pytest.approx(other["scores"], abs=1e-4)
+    assert found["confidence"] == pytest.approx(other["confidence"], abs=1e-4)
+    assert ("table" in found) == ("table" in other)
+
+
+@pytest.mark.parametrize("model", ["acme/mood", GRADED])
+@pytest.mark.parametrize(("quality", "level"), [("fast", "table"), ("exact", "full")])
+def test_a_quality_names_the_level(ask: Ask, model: str, quality: str, level: str) -> None:
+    found = results(ask, model, quality=quality)
+    assert {result["level"] for result in found} == {level}
+    assert not any("table" in result for result in found)
+
+
+def test_levels_are_computed_apart(ask: Ask) -> None:
+    fast, exact = (ask("mood", TEXTS, quality=quality).json() for quality in ("fast", "exact"))
+    assert sum(fast["plot"][name] for name in ("trigram", "bigram", "unigram")) == fast["usage"]["tokens"]
+    assert exact["plot"] == {"trigram": 0, "bigram": 0, "unigram": 0, "hit_ratio": None}
+    both = zip(fast["results"], exact["results"], strict=True)
+    assert any(one["scores"] != pytest.approx(other["scores"], abs=1e-3) for one, other in both)
+
+
+def test_a_version_without_a_cascade_is_served_by_the_documented_defaults(ask: Ask) -> None:
+    found = results(ask, "mood", quality="balanced")
+    assert went_on(found) == expected(PLAIN, results(ask, "mood", quality="fast"))
+    assert any(went_on(found))
+
+
+def test_a_version_s_own_profile_decides_which_texts_go_on(ask: Ask) -> None:
+    found = results(ask, GRADED, quality="balanced")
+    dispatcher = CASCADE.dispatcher(CASCADE.candidate())
+    assert went_on(found) == expected(dispatcher, results(ask, GRADED, quality="fast"))
+    assert len(set(went_on(found))) == 2, "some go on, and some do not"
+
+
+@pytest.mark.parametrize(("target", "chosen"), [(0.0, 0), (0.7, 0), (0.71, 1), (0.8, 1), (0.83, 2), (1, 2)])
+def test_a_target_takes_the_cheapest_setting_that_reached_it(ask: Ask, target: float, chosen: int) -> None:
+    dispatcher = CASCADE.dispatcher(CASCADE.candidates[chosen])
+    wanted = expected(dispatcher, results(ask, GRADED, quality="fast"))
+    assert went_on(results(ask, GRADED, target=target)) == wanted
+    assert went_on(results(ask, GRADED, target=target, quality="balanced")) == wanted
+
+
+def test_a_text_that_went_on_names_what_the_tables_gave_and_weighs_both(ask: Ask) -> None:
+    balanced, fast, exact = (
+        results(ask, GRADED, quality=quality) for quality in ("balanced", "fast", "exact")
+    )
+    weight, seen = CASCADE.candidate().weight, 0
+    for answer, table, full in zip(balanced, fast, exact, strict=True):
+        if "table" not in answer:
+            assert_same(answer, table)
+            continue
+        seen += 1
+        assert answer["table"].keys() == {"label", "scores", "confidence"}
+        assert answer["table"]["label"] == table["label"]
+        assert answer["table"]["scores"] == pytest.approx(table["scores"], abs=1e-4)
+        both = {
+            label: weight * full["scores"][label] + (1 - weight) * score
+            for label, score in table["scores"].items()
+        }
+        assert answer["scores"] == pytest.approx(both, abs=1e-4)
+        assert answer["confidence"] == pytest.approx(max(both.values()), abs=1e-4)
+    assert seen
+
+
+def test_without_a_profile_the_computed_answer_stands_alone(ask: Ask) -> None:
+    balanced, exact = (results(ask, "mood", quality=quality) for quality in ("balanced", "exact"))
+    seen = [(answer, full) for answer, full in zip(balanced, exact, strict=True) if answer["level"] == "full"]
+    assert seen
+    for answer, full in seen:
+        assert answer["scores"] == pytest.approx(full["scores"], abs=1e-4)
+
+
+@pytest.mark.parametrize("model", ["acme/mood", GRADED])
+def test_the_same_text_always_goes_the_same_way(ask: Ask, model: str) -> None:
+    together = results(ask, model)
+    for again in (results(ask, model), results(ask, model, TEXTS[::-1])[::-1]):
+        for found, other in zip(together, again, strict=True):
+            assert_same(found, other)
+    for found, text in zip(together[::5], TEXTS[::5], strict=True):
+        (alone,) = results(ask, model, [text])
+        assert_same(found, alone)
+
+
+def test_who_asks_for_tokens_sees_what_the_tables_had_of_a_text_that_went_on(ask: Ask) -> None:
+    for found in results(ask, GRADED, explain=True, quality="balanced"):
+        assert {token["level"] for token in found["tokens"]} <= {"trigram", "bigram", "unigram"}
+    for found in results(ask, GRADED, explain=True, quality="exact"):
+        assert {token["level"] for token in found["tokens"]} <= {"computed"}
+
+
+def test_a_text_that_goes_on_is_charged_once(ask: Ask, served: Served) -> None:
+    def usage() -> tuple[int, int, int]:
+        days = UsageDay.objects.for_tenant(served.world.tenant).filter(model_name="graded")
+        return sum(d.requests for d in days), sum(d.inputs for d in days), sum(d.tokens for d in days)
+
+    before, fast = usage(), ask(GRADED, TEXTS, quality="fast").json()["usage"]
+    between, answer = usage(), ask(GRADED, TEXTS, quality="balanced").json()
+    after = usage()
+    assert any(went_on(answer["results"]))
+    assert answer["usage"] == fast
+    first = tuple(now - then for now, then in zip(between, before, strict=True))
+    second = tuple(now - then for now, then in zip(after, between, strict=True))
+    assert first == second == (1, len(TEXTS), fast["tokens"])
+
+
+@pytest.mark.parametrize("policy", ["table", "cascade", "full"])
+def test_the_deployment_s_policy_holds_where_the_request_says_nothing(
+    ask: Ask, settings: Settings, policy: str
+) -> None:
+    quality = {"table": "fast", "cascade": "balanced", "full": "exact"}[policy]
+    chosen = results(ask, GRADED, quality=quality)
+    settings.HMI_POLICY = policy
+    for found, other in zip(results(ask, GRADED), chosen, strict=True):
+        assert_same(found, other)
+    assert {result["level"] for result in results(ask, GRADED, quality="exact")} == {"full"}
+    cascade = CASCADE.dispatcher(CASCADE.candidate(0.7))
+    assert went_on(results(ask, GRADED, target=0.7)) == expected(
+        cascade, results(ask, GRADED, quality="fast")
+    )
+
+
+def test_a_target_is_for_the_cascade_alone(ask: Ask) -> None:
+    for quality in ("fast", "exact"):
+        answer = ask(GRADED, TEXTS[:1], quality=quality, target=0.8)
+        error = answer.json()["error"]
+        assert (answer.status_code, error["code"], error["param"]) == (422, "invalid_field", "target")
+        assert "balanced" in error["message"]
+
+
+def test_a_tagging_is_as_sure_as_its_least_sure_token(ask: Ask) -> None:
+    fast, exact, balanced = (
+        results(ask, "acme/places", quality=quality) for quality in ("fast", "exact", "balanced")
+    )
+    assert went_on(balanced) == expected(Dispatcher("tokens"), fast)
+    for answer, table, full in zip(balanced, fast, exact, strict=True):
+        assert answer["spans"] == (full if "table" in answer else table)["spans"]
+        assert 0 <= answer["confidence"] <= 1
+        if "table" in answer:
+            assert answer["table"]["spans"] == table["spans"]
