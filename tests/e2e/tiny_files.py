@@ -5,11 +5,13 @@ from functools import cached_property
 from pathlib import Path
 from zlib import crc32
 
+from inference.cascade.dispatcher import OutputKind
+from inference.cascade.profile import Bin, Candidate, CascadeProfile, LevelProfile
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
-from inference.text.tasks import TAGGING
+from inference.text.tasks import OUTPUT_KINDS, TAGGING
 from tests.unit.tiny import tiny_hplm, tiny_lower, tiny_plot, tiny_root, tiny_texts
 from versiontree.jobs.models import Job
 
@@ -39,7 +41,9 @@ class TinyFiles:
         elif role == "plot":
             tiny_plot(folder, self.root, self.lower, tiny_texts(60), seed=_seed(job))
         else:
-            self._hplm(job).save(folder)
+            model = self._hplm(job)
+            model.save(folder)
+            cascade_of(OUTPUT_KINDS[model.task]).save(folder)
 
     def _hplm(self, job: Job) -> Hplm:
         """A random model with the labels of the version's dataset."""
@@ -55,6 +59,38 @@ class TinyFiles:
         tagging = made.task == TAGGING
         names = ["O", *(f"{prefix}-{label}" for label in labels for prefix in "BI")] if tagging else labels
         return replace(made, labels=tuple(names), head=_finding(made.head) if tagging else made.head)
+
+
+def cascade_of(kind: OutputKind) -> CascadeProfile:
+    """A cascade as fine-tuning leaves it, for outputs of this kind."""
+    sure = () if kind == "number" else BINS
+    error = None if kind == "number" else 0.024
+    before = None if kind == "number" else 0.071
+    return CascadeProfile(
+        kind,
+        LevelProfile(0.861, 4.2e8, 1.4, error, before, sure, tuple(map(_too_sure, sure))),
+        LevelProfile(0.884, 8.4e8, 1.2, error, before, sure, tuple(map(_too_sure, sure))),
+        candidates=(
+            Candidate(0.35, 10.0, 0.6, 0.869, 0.08, 4.9e8),
+            Candidate(0.5, 10.0, 0.7, 0.878, 0.17, 5.6e8),
+            Candidate(0.7, 10.0, 0.7, 0.883, 0.24, 6.2e8),
+            Candidate(0.9, 10.0, 0.8, 0.885, 0.52, 8.6e8),
+        ),
+        chosen=2,
+        rows=240,
+    )
+
+
+BINS = tuple(
+    Bin(48, confidence, right)
+    for confidence, right in ((0.46, 0.44), (0.61, 0.65), (0.76, 0.73), (0.88, 0.9), (0.97, 0.98))
+)
+"""A reliability diagram near the diagonal."""
+
+
+def _too_sure(one: Bin) -> Bin:
+    """The same rows before calibration."""
+    return replace(one, confidence=one.confidence + 0.6 * (1 - one.confidence) * one.confidence)
 
 
 def _seed(job: Job) -> int:

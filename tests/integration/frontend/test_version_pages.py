@@ -12,10 +12,12 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 
+from frontend.presenters.cascade import cascade_summary
 from frontend.presenters.job_charts import MAX_POINTS, job_charts
 from frontend.presenters.version_page import version_context
 from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.measures import evaluation, fine_tuning
+from tests.e2e.tiny_files import cascade_of
 from tests.e2e.world import World, conversion, nothing_of_use, start, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl, texts
@@ -43,6 +45,49 @@ def second(world: World) -> Version:
         made, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()}, files=nothing_of_use
     )
     return made
+
+
+def with_cascade(role: str, job: Job, folder: Path) -> None:
+    """The files of a version with a cascade."""
+    nothing_of_use(role, job, folder)
+    if role == "hplm":
+        cascade_of("classes").save(folder)
+
+
+def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(
+    owner: Client, world: World
+) -> None:
+    assert world.hplm.hplm is not None
+    made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
+    versions_finish(made, {"evaluate": evaluation(right=45), "fine_tune": fine_tuning()}, files=with_cascade)
+    assert 'id="cascade"' not in page(owner, "models/triage/versions/1/")
+    shown = page(owner, "models/triage/versions/2/")
+    cascade, calibration = shown[shown.index('id="cascade"') :].split('id="calibration"')
+    levels = re.findall(r"<tr><td>(\w+)</td><td class=\"end\"><strong>([\d.]+%)</strong>", cascade)
+    assert levels == [("Table", "86.1%"), ("Cascade", "88.3%"), ("Full", "88.4%")]
+    assert "4 candidates" in cascade
+    assert re.findall(r"chosen</span> ([\d.]+)", cascade) == ["0.70"]
+    assert "24.0%" in cascade, "the share that goes on"
+    assert calibration.count("<figure") == 2
+    assert re.findall(r"ECE ([\d.]+)", calibration)[:2] == ["0.071", "0.024"]
+    assert "confidence 88.0%, 90.0% right" in calibration
+
+
+def test_a_cascade_of_numbers_has_no_calibration(owner: Client, second: Version) -> None:
+    [step, *_] = lineage_of(second)
+    found = cascade_summary(cascade_of("number"), step.version.metrics)
+    assert (len(found.levels), found.charts) == (3, [])
+
+
+def test_a_cascade_that_cannot_be_read_is_said(owner: Client, world: World) -> None:
+    assert world.hplm.hplm is not None
+    made = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
+
+    def broken(role: str, job: Job, folder: Path) -> None:
+        (folder / "cascade.json").write_text(f'{{"format": 1, "of": "{role} {job.pk}"}}')
+
+    versions_finish(made, files=broken)
+    assert "cascade.json cannot be read" in page(owner, "models/triage/versions/2/")
 
 
 def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
