@@ -24,13 +24,14 @@ from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_folder import LowerLayersChangedError
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.artifact_files import read_artifact_json, read_weights
+from inference.hplm.encoder import FullLower
 from inference.hplm.fragments import pack
 from inference.hplm.hplm import Hplm, check_sizes
 from inference.hplm.local_lower import JSON_FILE as LOWER_JSON
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.pets import UpperShape
 from inference.hplm.plot import PlotTable
-from inference.hplm.root import GENERAL_TEXT_FILE, LM_HEAD_FILE, LmHead, Root
+from inference.hplm.root import FULL_LOWER_FILE, GENERAL_TEXT_FILE, LM_HEAD_FILE, LmHead, Root
 from inference.hplm.root_config import RootConfig
 from inference.text.tasks import OUTPUT_KINDS
 from inference.text.tokenization import ROOT_FILE
@@ -78,7 +79,8 @@ def _all_between(numbers: Tensor, minimum: int, end: int) -> bool:
 
 
 def check_lower(folder: Path, config: RootConfig) -> None:
-    """Load local lower layers of this root, and the language model head in their folder, if there is one.
+    """Load local lower layers of this root, and those with full context and the language model head in their
+    folder, if there are any.
 
     Their sizes are checked before anything is allocated.
     """
@@ -96,6 +98,8 @@ def check_lower(folder: Path, config: RootConfig) -> None:
     if not isinstance(rank, int) or not 0 <= rank <= config.hidden:
         raise HplmError("corrupt_artifact", "context_rank of the lower layers is invalid")
     LocalLower.load(folder)
+    if (folder / FULL_LOWER_FILE).is_file():
+        FullLower.load(folder / FULL_LOWER_FILE, config.architecture, config.lower)
     if (folder / LM_HEAD_FILE).is_file():
         LmHead.load(folder / LM_HEAD_FILE, config.architecture)
 

@@ -69,6 +69,8 @@ class LmHead(nn.Module):
 UPPER_FILE = "upper.safetensors"
 LOWER_FILE = "checkpoint_lower.safetensors"
 LM_HEAD_FILE = "lm_head.safetensors"
+FULL_LOWER_FILE = "full.safetensors"
+"""A domain's own lower layers with full context, beside its local ones. Older domains have none."""
 GENERAL_TEXT_FILE = "general_text.safetensors"
 """Held-out text of a converted root as token ids. Domains are evaluated on it."""
 POOLER_FILE = "pooler.safetensors"
@@ -147,6 +149,17 @@ class Root:
                 self.folder / LOWER_FILE, self.config.architecture, self.config.lower, self.upper.device
             )
         return self._lower
+
+    def full_lower(self, lower: Path | None) -> FullLower:
+        """The lower layers with full context of a branch, frozen, float32, on the upper layers' device.
+
+        lower: the folder of the branch's local lower layers. If it has none with full context, they are the
+        checkpoint's own. Raises HplmError(corrupt_artifact).
+        """
+        own = None if lower is None else lower / FULL_LOWER_FILE
+        if own is None or not own.is_file():
+            return self.checkpoint_lower()
+        return FullLower.load(own, self.config.architecture, self.config.lower, self.upper.device)
 
     def lm_head(self) -> LmHead | None:
         """The language model head, float32, or None if the root has none."""

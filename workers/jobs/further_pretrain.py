@@ -13,7 +13,8 @@ from workers.workspace import job_staging
 STAGES = (
     ("read for the language model head", 0.15),
     ("fit language model head", 0.15),
-    ("further pretrain", 0.7),
+    ("further pretrain", 0.45),
+    ("further pretrain with full context", 0.25),
 )
 
 

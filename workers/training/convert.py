@@ -18,12 +18,12 @@ from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.disk import atomic_folders
 from workers.training.hidden_states import Teacher
 from workers.training.int8_ranges import measure_int8
-from workers.training.local_training import STAGE as DISTIL_STAGE
-from workers.training.local_training import (
+from workers.training.lower_training import STAGE as DISTIL_STAGE
+from workers.training.lower_training import (
     Distillation,
     DistillationRates,
-    load_local_state_dict,
-    local_state_dict,
+    load_lower_state_dict,
+    lower_state_dict,
     measure_variances,
 )
 from workers.training.multi_gpu import run_on_all_gpus
@@ -199,7 +199,7 @@ class _Conversion:
         """Fit the closed form and return the report so far; both from the checkpoint if there is one."""
         checkpoint = self._checkpoints.load("closed form")
         if checkpoint is not None:
-            load_local_state_dict(self.local, checkpoint.tensors)
+            load_lower_state_dict(self.local, checkpoint.tensors)
             return checkpoint.state
         complete = dict(list(self._levels.items())[:1])
         report: dict[str, Any] = {"settings": asdict(self._settings)}
@@ -221,7 +221,7 @@ class _Conversion:
             table = self._table.level_function(leave_one_out=True)
             fit_context(self.local, self._teacher, few, table, self._config, self._reporter)
         report["closed_form"] = self._measure(self._levels)
-        self._checkpoints.save("closed form", 1, local_state_dict(self.local), report)
+        self._checkpoints.save("closed form", 1, lower_state_dict(self.local), report)
         return report
 
     def _distil(self) -> None:

@@ -1,22 +1,25 @@
-"""Further-pretrain a domain: train its lower half on the domain's text (paper sections 3.1 and 5.1)."""
+"""Further-pretrain a domain: train its lower layers on the domain's text (paper sections 3.1 and 5.1)."""
 
+import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.root import LM_HEAD_FILE, LmHead, Root
+from inference.hplm.root import FULL_LOWER_FILE, LM_HEAD_FILE, LmHead, Root
 from inference.text.tokenization import TOKENIZER_FILE
 from workers.training.checkpoints import CheckpointStore, seeded_rng
 from workers.training.convert import ALPHA
 from workers.training.corpus import CorpusReader, read_corpus
 from workers.training.disk import atomic_folders
 from workers.training.hidden_states import Teacher
-from workers.training.local_training import STAGE, DomainTraining
+from workers.training.lower_training import STAGE, DomainTraining
 from workers.training.masked_language_model import HEAD_STAGE, LanguageModel, mask_tokens, new_head
 from workers.training.multi_gpu import run_on_all_gpus
 from workers.training.precision import configure_torch
@@ -30,18 +33,23 @@ from workers.training.unexplained_variance import RunningVariance, level_functio
 
 BATCHES_FOR_VARIANCE = 8
 STAGE_NAME = "further pretrain"
+FULL_STAGE_NAME = "further pretrain with full context"
+# The share of `minutes` for the layers with full context: what they take of the time for the same tokens.
+FULL_TIME_SHARE = 0.35
 # The share of unknown held-out tokens above which the report warns.
 MAX_UNKNOWN_SHARE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class FurtherPretrainSettings:
-    """Budgets are in tokens; with `minutes` training repeats the tokens for that long instead.
+    """Budgets are in tokens; with `minutes` training repeats the tokens for that long instead. The local
+    lower layers and those with full context each train on all tokens, and share the minutes.
 
     head_tokens: to fit a language model head with, where there is none yet. distillation_weight: of the
     normalised squared error at the cut against the original lower layers, beside the language model loss; it
-    keeps the states as the shared upper layers and the root's table expect them. complete_share, table_share:
-    as in the root's conversion.
+    keeps the states as the shared upper layers and the root's table expect them. full_learning_rate: of the
+    layers with full context, which start at the checkpoint's optimum. complete_share, table_share: as in the
+    root's conversion.
     """
 
     seed: int = 0
@@ -58,6 +66,7 @@ class FurtherPretrainSettings:
     batch_tokens: int = 900
     head_learning_rate: float = 2e-3
     learning_rate: float = 3e-4
+    full_learning_rate: float = 1e-4
     distillation_weight: float = 20.0
     complete_share: float = 0.5
     table_share: float = 0.3
@@ -74,13 +83,15 @@ def further_pretrain(
     general: Path | None = None,
     checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
-    """Write the domain's lower half to `out`; report perplexity on held-out text, the domain's and general,
-    before and after, and that of the root's own layers with full context.
+    """Write the domain's lower layers to `out`: the local ones, and its own with full context. Report the
+    perplexity of held-out text, the domain's and general: of the local ones before and after, of those with
+    full context, and of the root's with full context.
 
-    Trains only the lower layers, their embeddings and maps. Parameters that enter after the sum are frozen,
-    because a text's vectors come from the tables of the domain and the root together. A newly fitted head is
-    kept beside the lower half, for the domain's next update. general: a corpus of general text (None: the
-    sample kept with the root). Uses all visible GPUs.
+    Both kinds start from those in the folder `lower`; where it has none with full context, from the root's.
+    Trains the local ones first, with their embeddings and maps, then the others on the same masked tokens.
+    Parameters that enter after the sum are frozen, because a text's vectors come from the tables of the
+    domain and the root together. A newly fitted head is kept beside the lower layers, for the domain's next
+    update. general: a corpus of general text (None: the sample kept with the root). Uses all visible GPUs.
     """
     return run_on_all_gpus(
         further_pretrain_in_process,
@@ -112,15 +123,16 @@ def further_pretrain_in_process(
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
     store = checkpoints or CheckpointStore()
     loaded = Root.load(root, precision.device)
-    full = loaded.checkpoint_lower()
+    original, local = loaded.checkpoint_lower(), LocalLower.load(lower, precision.device)
+    full = copy.deepcopy(loaded.full_lower(lower))
     training = _open_corpus(root, corpus, loaded, settings, reporter)
     head = _existing_head(loaded, lower)
     head_batches = training.train_batches(settings.head_tokens, stage=HEAD_STAGE) if head is None else []
     model = LanguageModel(
-        local=LocalLower.load(lower, precision.device),
-        teacher=Teacher(full, loaded.upper, precision),
+        lower=local,
+        teacher=Teacher(original, loaded.upper, precision),
         head=(head or new_head(loaded, head_batches)).to(precision.device),
-        words=full.word_embeddings.detach(),
+        words=original.word_embeddings.detach(),
         config=loaded.config,
     )
     if head is None:
@@ -133,10 +145,13 @@ def further_pretrain_in_process(
             checkpoints=store,
         )
     general_batches = _general_batches(root, general, loaded, settings, reporter)
-    report = _DomainPretraining(model, training, general_batches, settings, reporter, store).run()
+    report = _DomainPretraining(
+        model, local, full, training, general_batches, settings, reporter, store
+    ).run()
     report["head_fitted"] = head is None
     with atomic_folders(out):
-        model.local.cpu().save(out, report)
+        local.cpu().save(out, report)
+        full.save(out / FULL_LOWER_FILE)
         if loaded.lm_head() is None:
             model.head.save(out / LM_HEAD_FILE)
     return report
@@ -174,18 +189,21 @@ def _existing_head(root: Root, lower: Path) -> LmHead | None:
 
 
 class _DomainPretraining:
-    """The training of one domain, and its report."""
+    """The training of one domain's lower layers, `local` and `full`, and its report."""
 
     def __init__(
         self,
         model: LanguageModel,
+        local: LocalLower,
+        full: FullLower,
         corpus: TrainingCorpus,
         general: list[list[TokenSequence]],
         settings: FurtherPretrainSettings,
         reporter: Reporter,
         checkpoints: CheckpointStore,
     ) -> None:
-        self._model, self._corpus, self._settings = model, corpus, settings
+        self._local, self._model, self._full_model = local, model, replace(model, lower=full)
+        self._corpus, self._settings = corpus, settings
         self._reporter, self._checkpoints = reporter, checkpoints
         self._held_out = {"domain": corpus.held_out_batches(settings.held_out_tokens)}
         if general:
@@ -197,7 +215,8 @@ class _DomainPretraining:
         self._checkpoints.save("before", 1, {}, {"before": before})
         if self._settings.tokens:
             self._train()
-        after, root = self._measure(), self._perplexities(original=True)
+        after, full = self._measure(), self._perplexities(self._full_model)
+        root = self._perplexities(replace(self._model, lower=self._model.teacher.lower))
         gain = {text: round(before["perplexity"][text] / after["perplexity"][text], 4) for text in root}
         unknown = self._unknown_share()
         return {
@@ -205,29 +224,39 @@ class _DomainPretraining:
             "root": {"perplexity": root},
             "before": before,
             "after": after,
+            "full_context": {"perplexity": full},
             "gain": gain,
             "unknown_share": unknown,
             "warnings": _warnings(gain, unknown),
         }
 
     def _train(self) -> None:
+        """Train the local lower layers, then those with full context."""
         settings, config = self._settings, self._model.config
         sampler = BatchSampler(self._corpus, settings.tokens, STAGE)
         counted = self._corpus.sequences_to_count(settings.counted_tokens)
         table = SimulatedTable(FragmentFrequencies.of(counted, config.n, config.missing_id), ALPHA)
-        few = first_batches(sampler.batches, settings.batch_tokens * BATCHES_FOR_VARIANCE)
-        training = DomainTraining(
-            self._model,
-            sampler,
-            MissSampler(table, settings.complete_share, settings.table_share),
-            seed=settings.seed,
-            learning_rate=settings.learning_rate,
-            distillation_weight=settings.distillation_weight,
-            variance=self._variance(few),
+        misses = MissSampler(table, settings.complete_share, settings.table_share)
+        variance = self._variance(
+            first_batches(sampler.batches, settings.batch_tokens * BATCHES_FOR_VARIANCE)
         )
-        budget = Budget(len(sampler), settings.minutes)
-        train_stage(STAGE_NAME, training, budget, self._reporter, self._checkpoints, self._evaluate)
-        self._model.local.requires_grad_(False)
+        for stage, model, learning_rate, share in (
+            (STAGE_NAME, self._model, settings.learning_rate, 1 - FULL_TIME_SHARE),
+            (FULL_STAGE_NAME, self._full_model, settings.full_learning_rate, FULL_TIME_SHARE),
+        ):
+            training = DomainTraining(
+                model,
+                sampler,
+                misses,
+                seed=settings.seed,
+                learning_rate=learning_rate,
+                distillation_weight=settings.distillation_weight,
+                variance=variance,
+            )
+            budget = Budget(len(sampler), None if settings.minutes is None else share * settings.minutes)
+            evaluate = partial(self._evaluate, model)
+            train_stage(stage, training, budget, self._reporter, self._checkpoints, evaluate)
+            model.lower.requires_grad_(False)
 
     @torch.no_grad()
     def _variance(self, batches: Sequence[list[TokenSequence]]) -> float:
@@ -245,25 +274,23 @@ class _DomainPretraining:
         levels = level_functions(model.config.n)
         ends = {name: levels[name] for name in (next(iter(levels)), list(levels)[-1])}
         unexplained = measure(
-            model.local, model.teacher, self._held_out["domain"], model.config, self._reporter, ends
+            self._local, model.teacher, self._held_out["domain"], model.config, self._reporter, ends
         )
-        return {"perplexity": self._perplexities(), "unexplained": unexplained}
+        return {"perplexity": self._perplexities(model), "unexplained": unexplained}
 
-    def _perplexities(self, *, original: bool = False) -> dict[str, float]:
+    def _perplexities(self, model: LanguageModel) -> dict[str, float]:
         return {
-            text: round(
-                self._model.perplexity(batches, self._settings.seed, self._reporter, original=original), 3
-            )
+            text: round(model.perplexity(batches, self._settings.seed, self._reporter), 3)
             for text, batches in self._held_out.items()
         }
 
-    def _evaluate(self) -> dict[str, float]:
+    def _evaluate(self, model: LanguageModel) -> dict[str, float]:
         few = {
             text: first_batches(batches, self._settings.evaluation_tokens)
             for text, batches in self._held_out.items()
         }
         return {
-            f"perplexity_{text}": self._model.perplexity(batches, self._settings.seed, self._reporter)
+            f"perplexity_{text}": model.perplexity(batches, self._settings.seed, self._reporter)
             for text, batches in few.items()
         }
 

@@ -1,4 +1,4 @@
-"""Hidden states at the cut and above: the original model's, and those of its local lower half."""
+"""Hidden states at the cut and above: with full context, and from fragments."""
 
 from dataclasses import dataclass
 
@@ -27,10 +27,7 @@ class Teacher:
     @torch.no_grad()
     def at_cut(self, batch: Batch) -> Tensor:
         """States after the lower layers, [B, T, d] float32."""
-        device = self.precision.device
-        with self.precision.autocast():
-            states: Tensor = self.lower(batch.ids.to(device), batch.mask.to(device), batch.types.to(device))
-        return states.float()
+        return full_states(self.lower, batch, self.precision)
 
     def upper_states(self, at_cut: Tensor, batch: Batch) -> Tensor:
         """States after the frozen upper layers, from any states at the cut; differentiable."""
@@ -46,6 +43,27 @@ class Teacher:
             for index in range(len(self.upper.layers)):
                 found.append(self.upper.step(index, found[-1].to(self.upper.dtype), mask, None))
         return [states.float() for states in found]
+
+
+def full_states(
+    full: FullLower, batch: Batch, precision: Precision, words: SparseAdamW | None = None
+) -> Tensor:
+    """States at the cut with full context, [B, T, d] float32.
+
+    words: the rows of the word embeddings that are being trained, in place of the table.
+    """
+    ids, device = batch.ids, precision.device
+    if words is not None:
+        # The token at padding is not among the rows; its state means nothing.
+        rows = torch.from_numpy(words.row_numbers(ids.numpy()))
+        ids = rows.where(batch.mask, 0)
+    given = (ids.to(device), batch.mask.to(device), batch.types.to(device))
+    with precision.autocast():
+        if words is None:
+            states: Tensor = full(*given)
+        else:
+            states = functional_call(full, {WORDS: words.rows}, given)
+    return states.float()
 
 
 def local_slots(

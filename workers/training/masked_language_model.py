@@ -10,12 +10,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from inference.hplm import fragments
+from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LmHead, Root
 from inference.hplm.root_config import RootConfig
 from workers.training.checkpoints import CheckpointStore, seeded_generator, seeded_rng
 from workers.training.corpus import Ids
-from workers.training.hidden_states import Teacher, local_states
+from workers.training.hidden_states import Teacher, full_states, local_states
 from workers.training.optimizer import Optimizer, SparseAdamW, with_prefix
 from workers.training.progress import Reporter
 from workers.training.sequences import Batch, LookupSequence, TokenSequence, make_lookup_batch
@@ -94,17 +95,22 @@ _HELD_OUT = 2001
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """words: [vocab, e], the root's word embeddings, which the head is tied to; they are never trained."""
+    """Lower layers, of fragments or with full context, below the root's upper layers and a head.
 
-    local: LocalLower
+    words: [vocab, e], the root's word embeddings, which the head is tied to; they are never trained.
+    """
+
+    lower: LocalLower | FullLower
     teacher: Teacher
     head: LmHead
     words: Tensor
     config: RootConfig
 
     def states(self, masked: MaskedBatch, rows: SparseAdamW | None = None) -> Tensor:
-        """States at the cut from fragments, [B, T, d]."""
-        return local_states(self.local, masked.batch, self.teacher.precision, rows)
+        """States at the cut [B, T, d] float32, differentiable. rows: of the word embeddings in training."""
+        if isinstance(self.lower, FullLower):
+            return full_states(self.lower, masked.batch, self.teacher.precision, rows)
+        return local_states(self.lower, masked.batch, self.teacher.precision, rows)
 
     def loss(self, masked: MaskedBatch, at_cut: Tensor) -> Tensor:
         """Mean cross-entropy, in nats, of the masked tokens."""
@@ -114,20 +120,14 @@ class LanguageModel:
         return functional.cross_entropy(logits.float(), masked.labels.to(at_cut.device))
 
     @torch.no_grad()
-    def perplexity(
-        self, batches: Sequence[list[TokenSequence]], seed: int, reporter: Reporter, *, original: bool = False
-    ) -> float:
-        """exp of the mean loss of a masked token; the same seed masks the same tokens.
-
-        original: with the root's own lower layers and full context, in place of the local ones.
-        """
+    def perplexity(self, batches: Sequence[list[TokenSequence]], seed: int, reporter: Reporter) -> float:
+        """exp of the mean loss of a masked token; the same seed masks the same tokens."""
         total, count = 0.0, 0
         for number, sequences in enumerate(batches):
             reporter.raise_if_cancelled()
             rng = seeded_rng(seed, _HELD_OUT, number)
             masked = masked_batch([mask_tokens(one, self.config, rng) for one in sequences], self.config)
-            at_cut = self.teacher.at_cut(masked.batch) if original else self.states(masked)
-            total += float(self.loss(masked, at_cut)) * len(masked.labels)
+            total += float(self.loss(masked, self.states(masked))) * len(masked.labels)
             count += len(masked.labels)
         return math.exp(total / count)
 

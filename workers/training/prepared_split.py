@@ -39,13 +39,14 @@ class Backbone:
         root: Path,
         plots: Sequence[Path],
         precision: Precision,
-        lower: Path | None = None,  # noqa: ARG003
+        lower: Path | None = None,
     ) -> "Backbone":
-        """Load the root and map its tables, nearest first. lower: the lower layers of the nearest version."""
+        """Load the root and map its tables, nearest first. lower: the lower layers of the nearest version;
+        without it, or without full context among them, those with full context are the root's."""
         loaded = Root.load(root, precision.device)
         lower_layers = LowerLayers(
             PlotChain([PlotTable.open(plot) for plot in plots]),
-            loaded.checkpoint_lower(),
+            loaded.full_lower(lower),
             device=precision.device,
         )
         return cls(loaded, lower_layers, precision)

@@ -40,7 +40,7 @@ ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
             "general_text.safetensors",
         }
     ),
-    "lower": frozenset({"lower.json", "lower.safetensors", "lm_head.safetensors"}),
+    "lower": frozenset({"lower.json", "lower.safetensors", "full.safetensors", "lm_head.safetensors"}),
     "plot": frozenset({"plot.json", "index.lmdb", "vectors.bin", "composition.safetensors"}),
     "hplm": frozenset({"hplm.json", "hplm.safetensors", "cascade.json"}),
 }

@@ -131,6 +131,12 @@ HARM: dict[str, tuple[Callable[[Path], object], str]] = {
         ),
         "do not fit",
     ),
+    "layers with full context of another size": (
+        lambda at: save_file(
+            {"layers.0.query.weight": torch.zeros(1, 1)}, at / "domain-lower" / "full.safetensors"
+        ),
+        "do not fit",
+    ),
     "text of another vocabulary": (
         lambda at: keep_text(at, ids=[2, 9, 10**6, 3, 2, 3]),
         "general text is not of this root",

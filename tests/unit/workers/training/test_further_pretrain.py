@@ -9,14 +9,24 @@ import numpy as np
 import pytest
 import torch
 
+from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
-from inference.hplm.root import LM_HEAD_FILE
+from inference.hplm.root import FULL_LOWER_FILE, LM_HEAD_FILE, Root
 from tests.unit.tiny import tiny_lower, tiny_root
 from tests.unit.workers.training.conftest import Branch
-from tests.unit.workers.training.world import CancelAt, NullReporter, contents, corpus_file, repeating_texts
+from tests.unit.workers.training.world import (
+    CancelAt,
+    NullReporter,
+    Recorder,
+    contents,
+    corpus_file,
+    repeating_texts,
+)
 from workers.training.checkpoints import CheckpointStore
 from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
 from workers.training.masked_language_model import mask_tokens, masked_batch
+from workers.training.precision import Precision
+from workers.training.prepared_split import Backbone
 from workers.training.progress import Cancelled, Reporter
 from workers.training.sequences import single_text, text_pair
 from workers.training.training_corpus import read_general_text, write_general_text
@@ -32,6 +42,7 @@ SMALL = FurtherPretrainSettings(
     batch_tokens=256,
     head_learning_rate=2e-2,
     learning_rate=3e-3,
+    full_learning_rate=3e-3,
     distillation_weight=0.0,
 )
 
@@ -90,6 +101,57 @@ def test_what_enters_after_the_sum_stays_that_of_the_root(branch: Branch, domain
     old, new = LocalLower.load(branch.lower), LocalLower.load(domain["out"])
     for name, value in old.composition.tensors().items():
         assert torch.equal(new.composition.tensors()[name], value)
+
+
+def test_layers_with_full_context_guess_the_domain_better_than_the_root_s(domain: dict[str, Any]) -> None:
+    report = domain["report"]
+    root, own = report["root"]["perplexity"]["domain"], report["full_context"]["perplexity"]["domain"]
+    assert own < 0.9 * root
+
+
+def test_a_reader_gets_the_domain_s_layers_with_full_context_else_the_root_s(
+    branch: Branch, domain: dict[str, Any], tmp_path: Path
+) -> None:
+    root, precision = Root.load(branch.root), Precision(torch.device("cpu"), torch.float32)
+    found = Backbone.open(branch.root, [branch.plot], precision, domain["out"]).lower_layers.full
+    assert found is not None
+    assert not same_weights(found, root.checkpoint_lower())
+    found.save(tmp_path / FULL_LOWER_FILE)
+    assert (tmp_path / FULL_LOWER_FILE).read_bytes() == (domain["out"] / FULL_LOWER_FILE).read_bytes()
+    shutil.copytree(domain["out"], tmp_path / "older")
+    (tmp_path / "older" / FULL_LOWER_FILE).unlink()
+    for lower in (tmp_path / "older", branch.lower, None):
+        of_root = Backbone.open(branch.root, [branch.plot], precision, lower).lower_layers.full
+        assert of_root is not None
+        assert same_weights(of_root, root.checkpoint_lower())
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["its own", "the root's"])
+def test_an_update_starts_from_the_layers_with_full_context_that_serve_its_parent(
+    branch: Branch, domain: dict[str, Any], tmp_path: Path, own: bool
+) -> None:
+    shutil.copytree(domain["out"], tmp_path / "parent")
+    if not own:
+        (tmp_path / "parent" / FULL_LOWER_FILE).unlink()
+    report = pretrain(branch, tmp_path, lower=tmp_path / "parent", settings=replace(SMALL, tokens=0))
+    root = Root.load(branch.root)
+    started, parent = root.full_lower(tmp_path / "out"), root.full_lower(tmp_path / "parent")
+    assert same_weights(started, parent)
+    expected = domain["report"]["full_context" if own else "root"]
+    assert report["full_context"] == expected
+
+
+def test_minutes_are_those_of_both_trainings_together(branch: Branch, tmp_path: Path) -> None:
+    recorder = Recorder()
+    pretrain(branch, tmp_path, settings=replace(SMALL, head_tokens=500, minutes=0.05), reporter=recorder)
+    seconds = {name: total for name, total, _ in recorder.stages if name.startswith("further pretrain")}
+    assert list(seconds) == ["further pretrain", "further pretrain with full context"]
+    assert sum(seconds.values()) == 3
+
+
+def same_weights(one: FullLower, other: FullLower) -> bool:
+    pairs = zip(one.parameters(), other.parameters(), strict=True)
+    return all(torch.equal(mine, theirs) for mine, theirs in pairs)
 
 
 def test_the_fitted_head_is_kept_and_used_by_the_next_update(

@@ -107,6 +107,14 @@ def test_a_conversion_killed_in_the_middle_gives_the_same_root(
     [
         ("fit language model head 4", {"fit language model head 1", "fit language model head 3"}),
         ("further pretrain 9", {"fit language model head 1", "further pretrain 1", "further pretrain 8"}),
+        (
+            "further pretrain with full context 9",
+            {
+                "further pretrain 1",
+                "further pretrain with full context 1",
+                "further pretrain with full context 8",
+            },
+        ),
     ],
 )
 def test_a_further_pretraining_killed_in_the_middle_gives_the_same_domain(

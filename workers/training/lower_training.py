@@ -1,4 +1,4 @@
-"""Training the local lower half: distillation from the original layers, and a domain's language."""
+"""Training of lower layers: distillation of a local lower half, and a domain's language."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from inference.hplm import fragments
+from inference.hplm.encoder import FullLower
 from inference.hplm.local_lower import LocalLower
 from inference.hplm.root_config import RootConfig
 from workers.training.checkpoints import seeded_rng
@@ -25,30 +26,30 @@ DISTILLATION_WARMUP_STEPS = 40
 DOMAIN_WARMUP_STEPS = 10
 
 
-class LocalTraining:
-    """Base of the trainings of a local lower half: its optimizer, and its state for checkpoints.
+class LowerTraining:
+    """Base of the trainings of lower layers: their optimizer, and their state for checkpoints.
 
-    composition_rate: learning rate of the position and type biases. None freezes them and all else that
-    enters after the sum, which belongs to the root.
+    composition_rate: learning rate of the position and type biases of a local lower half. None freezes them
+    and all else that enters after the sum, which belongs to the root.
     """
 
     def __init__(
         self,
-        local: LocalLower,
+        lower: LocalLower | FullLower,
         *,
         steps: int,
         warmup: int,
         learning_rate: float,
-        composition_rate: float | None,
+        composition_rate: float | None = None,
     ) -> None:
-        self._local = local
-        local.requires_grad_(True)
+        self._lower = lower
+        lower.requires_grad_(True)
         biases = {"position_bias", "type_bias"}
         if composition_rate is None:
-            biases = set(local.composition.tensors())
-        named = dict(local.named_parameters())
+            biases = set(lower.composition.tensors()) if isinstance(lower, LocalLower) else set()
+        named = dict(lower.named_parameters())
         self._words = SparseAdamW(named[WORDS], learning_rate)
-        local.get_parameter(WORDS).requires_grad_(False)
+        lower.get_parameter(WORDS).requires_grad_(False)
         others = [p for name, p in named.items() if name not in biases and name != WORDS]
         groups = [{"params": others, "lr": learning_rate}]
         if composition_rate is None:
@@ -59,23 +60,23 @@ class LocalTraining:
         self._optimizer = Optimizer(groups, steps=steps, warmup=warmup, words=self._words)
 
     def state_dict(self) -> Mapping[str, Tensor]:
-        """The weights of the local half and the optimizer's moments."""
-        return local_state_dict(self._local) | self._optimizer.state_dict()
+        """The weights of the lower layers and the optimizer's moments."""
+        return lower_state_dict(self._lower) | self._optimizer.state_dict()
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         """Restore `state_dict` as it was after `steps` steps."""
-        load_local_state_dict(self._local, tensors)
+        load_lower_state_dict(self._lower, tensors)
         self._optimizer.load_state_dict(tensors, steps)
 
 
-def local_state_dict(local: LocalLower) -> dict[str, Tensor]:
-    """The weights of a local half, for a checkpoint."""
-    return {f"local.{name}": value for name, value in local.state_dict().items()}
+def lower_state_dict(lower: LocalLower | FullLower) -> dict[str, Tensor]:
+    """The weights of lower layers, for a checkpoint."""
+    return {f"lower.{name}": value for name, value in lower.state_dict().items()}
 
 
-def load_local_state_dict(local: LocalLower, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the weights of a local half from a checkpoint."""
-    local.load_state_dict(with_prefix(tensors, "local."))
+def load_lower_state_dict(lower: LocalLower | FullLower, tensors: Mapping[str, Tensor]) -> None:
+    """Restore the weights of lower layers from a checkpoint."""
+    lower.load_state_dict(with_prefix(tensors, "lower."))
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class DistillationRates:
     last_share: float
 
 
-class Distillation(LocalTraining):
+class Distillation(LowerTraining):
     """Trains a local lower half to give the states of the original lower half with full context."""
 
     def __init__(
@@ -142,7 +143,7 @@ class Distillation(LocalTraining):
             learning_rate=rates.learning_rate,
             composition_rate=rates.position,
         )
-        self._teacher, self._config = teacher, config
+        self._local, self._teacher, self._config = local, teacher, config
         self._variances, self._misses, self._sampler, self._rates = variances, misses, sampler, rates
 
     def step(self, number: int, progress: float | None) -> dict[str, float]:
@@ -172,11 +173,12 @@ class Distillation(LocalTraining):
         return error + self._rates.last_weight * normalised_error(found, last, batch, self._variances.last)
 
 
-class DomainTraining(LocalTraining):
-    """Trains a domain's lower half as a masked language model (paper section 5.1).
+class DomainTraining(LowerTraining):
+    """Trains a domain's lower layers as a masked language model (paper section 5.1).
 
-    distillation_weight: of the squared error at the cut against the original lower layers, so that the states
-    stay close to theirs. variance: what that error is divided by.
+    Those of fragments and those with full context learn from the same masked tokens. distillation_weight: of
+    the squared error at the cut against the original lower layers, so that the states stay close to theirs.
+    variance: what that error is divided by.
     """
 
     def __init__(
@@ -191,11 +193,7 @@ class DomainTraining(LocalTraining):
         variance: float,
     ) -> None:
         super().__init__(
-            model.local,
-            steps=len(sampler),
-            warmup=DOMAIN_WARMUP_STEPS,
-            learning_rate=learning_rate,
-            composition_rate=None,
+            model.lower, steps=len(sampler), warmup=DOMAIN_WARMUP_STEPS, learning_rate=learning_rate
         )
         self._model, self._sampler, self._misses = model, sampler, misses
         self._seed, self._distillation_weight, self._variance = seed, distillation_weight, variance
