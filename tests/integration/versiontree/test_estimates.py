@@ -1,6 +1,7 @@
 """What a model would take: time from jobs that were done, storage from shapes, the wait from the queue."""
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,9 @@ from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobKind, JobState
-from versiontree.tree.models import Version, VersionArtifact
+from versiontree.tree.models import Artifact, Version, VersionArtifact
 from versiontree.tree.selectors.estimates import Estimate, domain_estimate, hplm_estimate
+from versiontree.tree.selectors.lineage import build_inputs
 from versiontree.tree.selectors.past_jobs import range_from_past
 from versiontree.tree.training_settings import settings_with_defaults
 from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_bytes
@@ -107,6 +109,25 @@ def test_a_domain_is_estimated_by_its_text_its_coverage_and_what_past_ones_took(
     assert guess(vectors="int8").storage_bytes == pytest.approx(lower + 1_000_000 * 88 / 136, rel=0.01)
     assert guess(minutes=60).seconds.likely == pytest.approx(3600 + 100)
     assert guess(tokens=10_000, head_tokens=10_000).seconds.likely == pytest.approx(300 / 6 + 100)
+
+
+@platform_scope()
+@pytest.mark.parametrize(("file", "lower"), [("full.safetensors", 80), ("lm_head.safetensors", 80 + 30)])
+def test_layers_with_full_context_count_if_the_parent_has_its_own_and_if_it_reads_the_root_s(
+    root: Version, acme: TenantFixture, monkeypatch: pytest.MonkeyPatch, file: str, lower: int
+) -> None:
+    shape = {"lower": 3, "n": 3, "architecture": {"layers": 6, "hidden": HIDDEN, "inner": INNER}}
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root.digest)
+    (folder / "root.json").write_text(json.dumps(shape))
+    inputs = replace(
+        build_inputs(root),
+        root=Artifact(size=90, files={"checkpoint_lower.safetensors": {"sha256": "", "size": 30}}),
+        lower=Artifact(size=80, files={file: {"sha256": "", "size": 20}}),
+    )
+    monkeypatch.setattr("versiontree.tree.selectors.estimates.build_inputs", lambda _: inputs)
+    told = domain_estimate(parent=root, corpus=acme.corpus, alpha=50.0, settings={}, vectors="float16")
+    table = int(acme.corpus.size_bytes * 0.51 / 5 * table_row_bytes(shape, "float16"))
+    assert told.storage_bytes == lower + table
 
 
 def learned(version: Version, *, seconds: tuple[float, float], table: int) -> None:

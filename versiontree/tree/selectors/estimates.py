@@ -18,7 +18,7 @@ from tenants.datasets.models import Corpus, Dataset, Split
 from versiontree.jobs.models import Job, JobKind
 from versiontree.jobs.selectors import QueuePosition, queue_position
 from versiontree.tree.models import Version
-from versiontree.tree.selectors.lineage import build_inputs
+from versiontree.tree.selectors.lineage import BuildInputs, build_inputs
 from versiontree.tree.selectors.past_jobs import (
     CORPUS_JOBS,
     TEXT,
@@ -43,6 +43,8 @@ from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_
 
 TRAIN_COST: Final = 3.0
 """The cost of a training step, relative to a forward pass."""
+FULL_CONTEXT_COST: Final = 1.5
+"""The cost of further pretraining, relative to that of the local lower layers alone."""
 PREPARE_PASSES: Final = 2.0
 """Passes over the training texts before training starts: through the tables, and through the layers."""
 
@@ -54,6 +56,8 @@ MACS_PER_SECOND: Final = {"cpu": 1e11, "cuda": 1e13}
 COST_MODEL_SPREAD: Final = 3.0
 DEFAULT_UPPER_WEIGHTS: Final = 5_000_000
 """Weights of the upper layers if the root's config cannot be read."""
+FULL_LOWER_FILE: Final = "full.safetensors"
+ROOT_LOWER_FILE: Final = "checkpoint_lower.safetensors"
 NVIDIA_DEVICE: Final = Path("/dev/nvidiactl")
 
 
@@ -183,7 +187,7 @@ def _pretrain_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
     """
     full = settings_with_defaults(JobKind.FURTHER_PRETRAIN, settings)
     tokens = 0 if full["minutes"] else full["tokens"] + full["head_tokens"]
-    return TRAIN_COST * min(2.0 * sizes[TEXT].bytes, tokens * BYTES_PER_TOKEN)
+    return TRAIN_COST * FULL_CONTEXT_COST * min(2.0 * sizes[TEXT].bytes, tokens * BYTES_PER_TOKEN)
 
 
 def _limited_by_minutes(settings: Mapping[str, Any], estimate: EstimateRange) -> EstimateRange:
@@ -213,7 +217,7 @@ def _table_bytes(
     They are based on past tables. With too few of those, all kept fragments are assumed to differ.
     """
     try:
-        lower = build_inputs(parent).lower
+        lower_bytes = _lower_bytes(build_inputs(parent))
         config = root_config(parent)
         row = partial(table_row_bytes, config)
         past_sizes = [
@@ -223,11 +227,20 @@ def _table_bytes(
         table_work = row(_vectors(table)) * _build_plot_work(sizes, table)
     except (HmiError, KeyError, TypeError, ValueError):
         return None, False
-    lower_bytes = lower.size if lower else 0
     table_bytes = range_from_past(table_work, past_sizes)
     return lower_bytes + int(
         table_bytes.likely if table_bytes else table_work / BYTES_PER_TOKEN
     ), table_bytes is None
+
+
+def _lower_bytes(inputs: BuildInputs) -> int:
+    """The bytes of a domain's lower layers, local and with full context, which start from these inputs."""
+    lower, root = inputs.lower, inputs.root
+    if lower is None or root is None:
+        return 0
+    # A root's own lower layers with full context are part of the root.
+    own = 0 if FULL_LOWER_FILE in lower.files else root.files.get(ROOT_LOWER_FILE, {}).get("size", 0)
+    return lower.size + own
 
 
 def _vectors(settings: Mapping[str, Any]) -> str:
