@@ -35,11 +35,15 @@ class StageTable:
 
 @dataclass(frozen=True, slots=True)
 class PerplexityRow:
-    """The perplexity on a kind of text, before and after; lower is better."""
+    """The perplexity on a kind of text, before and after; lower is better.
+
+    full_context: after, of the lower layers with full context. None for older domains, which have none.
+    """
 
     text: str
     before: float
     after: float
+    full_context: float | None
 
     @property
     def change(self) -> float:
@@ -76,9 +80,9 @@ def stage_tables(report: Mapping[str, Any]) -> list[StageTable]:
 
 def perplexity_rows(report: Mapping[str, Any]) -> list[PerplexityRow]:
     """Return the perplexities before and after further pretraining by kind of text."""
-    before, after = _perplexities(report.get("before")), _perplexities(report.get("after"))
+    before, after, full = (_perplexities(report.get(key)) for key in ("before", "after", "full_context"))
     return [
-        PerplexityRow(name, before[text], after[text])
+        PerplexityRow(name, before[text], after[text], full.get(text))
         for text, name in TEXTS
         if text in before and text in after
     ]

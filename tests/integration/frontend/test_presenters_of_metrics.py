@@ -230,10 +230,12 @@ def test_perplexities_are_compared_by_text() -> None:
     report = {
         "before": {"perplexity": {"domain": 20.0}},
         "after": {"perplexity": {"domain": 10, "general": 9}},
+        "full_context": {"perplexity": {"domain": 8.0, "general": 9}},
     }
-    assert [(row.text, row.change) for row in perplexity_rows(report)] == [("The domain's text", -0.5)]
+    rows = perplexity_rows(report)
+    assert [(row.text, row.change, row.full_context) for row in rows] == [("The domain's text", -0.5, 8.0)]
     one = {"before": {"perplexity": 20.0}, "after": {"perplexity": 15.0}}
-    assert [row.text for row in perplexity_rows(one)] == ["Held-out text"]
+    assert [(row.text, row.full_context) for row in perplexity_rows(one)] == [("Held-out text", None)]
 
 
 def test_a_histogram_names_its_steps() -> None:
