@@ -11,7 +11,6 @@ from typing import Any, Final, Literal
 
 from torch import Tensor, nn
 
-from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import LmHead, Root
 from inference.text.tokenization import TOKENIZER_FILE
 from workers.training.checkpoints import CheckpointStore, seeded_rng
@@ -21,13 +20,12 @@ from workers.training.hidden_states import Teacher
 from workers.training.masked_language_model import (
     HEAD_STAGE,
     LanguageModel,
-    MaskedBatch,
     MaskedSequence,
     mask_tokens,
     masked_batch,
     new_head,
 )
-from workers.training.optimizer import Optimizer, SparseAdamW
+from workers.training.optimizer import Optimizer
 from workers.training.precision import Precision
 from workers.training.progress import Reporter
 from workers.training.sequences import TokenSequence
@@ -37,21 +35,6 @@ TrainedLayers = Literal["none", "upper", "lower", "all"]
 VARIANTS: Final[tuple[TrainedLayers, ...]] = ("none", "upper", "lower", "all")
 STAGE = 3
 WARMUP_SHARE = 0.06
-
-
-@dataclass(frozen=True)
-class FullContextLanguageModel(LanguageModel):
-    """A `LanguageModel` with the original lower layers, which may be trained."""
-
-    def states(self, masked: MaskedBatch, rows: SparseAdamW | None = None) -> Tensor:
-        """States at the cut [B, T, d], differentiable."""
-        del rows
-        batch, device = masked.batch, self.teacher.precision.device
-        with self.teacher.precision.autocast():
-            states: Tensor = self.teacher.lower(
-                batch.ids.to(device), batch.mask.to(device), batch.types.to(device)
-            )
-        return states.float()
 
 
 @dataclass(frozen=True)
@@ -83,13 +66,12 @@ class Domain:
 
 def open_published(
     root: Root,
-    local: LocalLower,
     domain: Domain,
     settings: FurtherPretrainSettings,
     precision: Precision,
     reporter: Reporter,
     head_file: Path,
-) -> FullContextLanguageModel:
+) -> LanguageModel:
     """The published model with its language model head, or with one fitted on the domain's text and cached in
     `head_file`."""
     head = root.lm_head()
@@ -97,8 +79,8 @@ def open_published(
         head = LmHead.load(head_file, root.config.architecture, precision.device)
     batches = domain.corpus.train_batches(settings.head_tokens, stage=HEAD_STAGE) if head is None else []
     full = root.checkpoint_lower()
-    model = FullContextLanguageModel(
-        local=local,
+    model = LanguageModel(
+        lower=full,
         teacher=Teacher(full, root.upper, precision),
         head=(head or new_head(root, batches)).to(precision.device).requires_grad_(False),
         words=full.word_embeddings.detach().clone(),
@@ -119,16 +101,16 @@ def open_published(
 
 
 def train_variant(
-    published: FullContextLanguageModel,
+    published: LanguageModel,
     layers: TrainedLayers,
     domain: Domain,
     settings: FurtherPretrainSettings,
     reporter: Reporter,
-) -> FullContextLanguageModel:
+) -> LanguageModel:
     """A copy of the model with these layers trained on the domain; the head stays frozen."""
     teacher = published.teacher
     lower, upper = copy.deepcopy(teacher.lower), copy.deepcopy(teacher.upper)
-    model = replace(published, teacher=Teacher(lower, upper, teacher.precision))
+    model = replace(published, lower=lower, teacher=Teacher(lower, upper, teacher.precision))
     modules: list[nn.Module] = [
         module for module, names in ((lower, ("lower", "all")), (upper, ("upper", "all"))) if layers in names
     ]
@@ -137,20 +119,18 @@ def train_variant(
     return model
 
 
-def perplexities(
-    model: FullContextLanguageModel, domain: Domain, seed: int, reporter: Reporter
-) -> dict[str, float]:
+def perplexities(model: LanguageModel, domain: Domain, seed: int, reporter: Reporter) -> dict[str, float]:
     """The perplexity of each held-out text."""
     return {name: model.perplexity(batches, seed, reporter) for name, batches in domain.held_out.items()}
 
 
-def save_as_root(model: FullContextLanguageModel, root: Root, out: Path) -> None:
+def save_as_root(model: LanguageModel, root: Root, out: Path) -> None:
     """Write the model as a root, to fine-tune it with full-context lower layers."""
     Root(root.config, model.teacher.upper, _tokenizer=root.tokenizer, _lower=model.teacher.lower).save(out)
 
 
 def _train(
-    model: FullContextLanguageModel,
+    model: LanguageModel,
     modules: Sequence[nn.Module],
     sampler: BatchSampler,
     settings: FurtherPretrainSettings,

@@ -3,7 +3,8 @@
 The original model is trained on the biomedical corpus: its lower layers, its upper ones, all, or none. Then
 the default PET is trained on each. They are compared with models of the product: of the root, of a domain
 with a table of the corpus but no training, and of a further-pretrained domain. Each is read through the
-tables of its own branch.
+tables of its own branch. With `--perplexities` only the lower layers of the root and of the domain are
+compared, local and with full context, without any fine-tuning.
 """
 
 import sys
@@ -26,12 +27,16 @@ from benchmarks.accuracy.full_context_lm import (
     save_as_root,
     train_variant,
 )
-from benchmarks.accuracy.workbench import Converted, Workbench
+from benchmarks.accuracy.workbench import Converted, StageClock, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
-from inference.hplm.local_lower import LocalLower
 from inference.hplm.root import Root
 from workers.training.fine_tune import fine_tune
-from workers.training.further_pretrain import FurtherPretrainSettings, further_pretrain
+from workers.training.further_pretrain import (
+    FULL_STAGE_NAME,
+    STAGE_NAME,
+    FurtherPretrainSettings,
+    further_pretrain,
+)
 from workers.training.precision import configure_torch
 from workers.training.search import FineTuneSettings
 
@@ -54,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seeds", type=int, default=1, help="of each fine-tuning")
     parser.add_argument("--alpha", type=float, default=ALPHA, help="coverage of all tables in %%")
     parser.add_argument("--hplms", action="store_true", help="only the models, not the original model")
+    parser.add_argument("--perplexities", action="store_true", help="only those of the lower layers")
     options = parser.parse_args(argv)
     quick, usual = options.quick, FurtherPretrainSettings()
     names = options.dataset or (("NCBI-disease",) if quick else TASKS)
@@ -68,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         bench=Workbench(console),
         runs=ResultCache("further_pretraining", console),
     )
-    report = benchmark.run()
+    report = benchmark.run_perplexities() if options.perplexities else benchmark.run()
     console.print(
         "\nPerplexity of held-out text; test metric in points (accuracy; NCBI-disease: entity F1)\n"
     )
@@ -85,7 +91,9 @@ class FurtherPretraining:
 
     Its figures: `perplexity_ratio_domain` is the domain's perplexity on its held-out text over that of the
     root (below 1: better). `gain_points` is the mean gain of its models over the root's;
-    `gain_points_learning` that over models which only have the table.
+    `gain_points_learning` that over models which only have the table. `perplexity_ratio_full_context` is that
+    of the domain's lower layers with full context over the root's; `seconds_ratio_full_context` is the
+    processor time of their training over that of the local ones.
     """
 
     datasets: list[Dataset]
@@ -117,6 +125,28 @@ class FurtherPretraining:
             "alpha": self.alpha,
         }
         return harness.Report("further_pretraining", settings, rows, figures)
+
+    def run_perplexities(self) -> harness.Report:
+        """The perplexities of the lower layers of the root and of the domain, and what training took."""
+        report = self._domain(self.bench.convert()).report
+        local, full = (report["stage_seconds"][stage] for stage in (STAGE_NAME, FULL_STAGE_NAME))
+        rows: list[harness.Row] = [
+            _row(name, report[key]["perplexity"], {"training, processor s": seconds})
+            for name, key, seconds in (
+                ("root, local", "before", 0.0),
+                ("root, full context", "root", 0.0),
+                ("domain, local", "after", local),
+                ("domain, full context", "full_context", full),
+            )
+        ]
+        figures = {
+            f"perplexity_ratio_full_context{suffix}": (
+                report["full_context"]["perplexity"][text] / report["root"]["perplexity"][text]
+            )
+            for text, suffix in (("domain", ""), ("general", "_general"))
+        }
+        figures["seconds_ratio_full_context"] = full / local
+        return harness.Report("further_pretraining", {"learning": asdict(self.learning)}, rows, figures)
 
     def _gain(self, better: harness.Row, worse: harness.Row) -> float:
         return fmean(better[d.name] - worse[d.name] for d in self.datasets)
@@ -150,10 +180,9 @@ class FurtherPretraining:
         precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
         root, reporter = Root.load(converted.root, precision.device), self.bench.reporter
         domain = Domain.read(converted.root, corpus(BIOMEDICAL), corpus(GENERAL), settings)
-        local = LocalLower.load(converted.lower, precision.device)
         # All variants use the same head.
         head = folder.parent / "heads" / f"{fingerprint(asdict(settings))}.safetensors"
-        published = open_published(root, local, domain, settings, precision, reporter, head)
+        published = open_published(root, domain, settings, precision, reporter, head)
         model = train_variant(published, layers, domain, settings, reporter)
         save_as_root(model, root, folder)
         return perplexities(model, domain, settings.seed, reporter)
@@ -164,15 +193,17 @@ class FurtherPretraining:
         folder = cache_folder("further", key)
 
         def made() -> dict[str, Any]:
-            return further_pretrain(
+            clock = StageClock(self.bench.reporter)
+            report = further_pretrain(
                 root=converted.root,
                 lower=converted.lower,
                 corpus=corpus(BIOMEDICAL),
                 general=corpus(GENERAL),
                 out=folder,
                 settings=self.learning,
-                reporter=self.bench.reporter,
+                reporter=clock,
             )
+            return report | {"stage_seconds": clock.seconds()}
 
         return Converted(converted.root, folder, self.runs.get_or_compute(key, made), fingerprint(key))
 
