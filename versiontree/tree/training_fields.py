@@ -23,7 +23,7 @@ LABELS: Final = {
     "max_tokens": "Maximum tokens of a text",
     "min_steps": "Minimum steps",
     "minutes": "Minutes",
-    "full_context_share": "Share through the original layers",
+    "full_context_share": "Share with full context",
     "max_epochs": "Maximum epochs",
     "n": "Fragment length",
     "norms": "Train layer norms",

@@ -122,7 +122,7 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
             0.5,
             0,
             1,
-            help="Share of the texts that go through the original layers, not the table.",
+            help="Share of the texts that are read with full context, not through the table.",
         ),
         "balance_classes": SettingSpec(bool, False, help="Weight rare classes more in the loss."),
         "seed": _SEED,

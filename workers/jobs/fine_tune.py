@@ -10,7 +10,7 @@ from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
 
-# The training split is prepared twice: from the tables and with the original layers.
+# The training split is prepared twice: from the tables and with full context.
 STAGES = (("look up", 0.1), ("look up", 0.1), ("look up", 0.03), ("look up", 0.02), ("fine-tune", 0.75))
 
 

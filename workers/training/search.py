@@ -30,8 +30,8 @@ class FineTuneSettings:
 
     epochs: passes over the training split. None: `DEFAULT_EPOCHS`, or more to make `min_steps` steps of a
     small split, but at most `max_epochs`. patience: epochs without a better dev metric after which training
-    stops. full_context_share: of the training texts, those that are read through the original lower layers
-    instead of the tables, so that one PET serves both. balance_classes: weight rare classes more in the loss.
+    stops. full_context_share: of the training texts, those that are read with full context instead of
+    through the tables, so that one PET serves both. balance_classes: weight rare classes more in the loss.
     lower_mode: see `lower_states.LOWER_MODES`.
     """
 
