@@ -15,11 +15,12 @@ from structlog.contextvars import bind_contextvars
 from inference.api.admission import AdmissionRequest
 from inference.api.rates.limits import Limits, limits_of
 from inference.api.validation import InferCall, fit_inputs
+from inference.cascade.dispatcher import HASH_BYTES
 from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields
-from inference.queueing.messages import HASH_BYTES, ModelRef, TokenSequence
+from inference.queueing.messages import ModelRef, TokenSequence
 from inference.queueing.replies import How
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at

@@ -7,15 +7,13 @@ from typing import Final, Self
 import msgspec
 from msgspec import Struct
 
-from inference.cascade.dispatcher import Dispatcher, Level
+from inference.cascade.dispatcher import HASH_BYTES, Dispatcher, Level
 
 VERSION: Final = 7
 CALL_END: Final = "."
 """Stands in an id between the name of the call and what makes it unique."""
 ID_BYTES: Final = 4
 """Of a token id, and of a position, in a message: int32, little-endian."""
-HASH_BYTES: Final = 8
-"""Of the hash of a text."""
 
 
 class MessageError(ValueError):

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final
 
 import torch
 
@@ -13,7 +12,7 @@ from inference.hplm.compose import Composition
 from inference.hplm.encoder import FullLower
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
-from inference.hplm.root import LOWER_FILE, Root
+from inference.hplm.root import FULL_LOWER_FILE, LOWER_FILE, Root
 from inference.hplm.root_config import RootConfig
 from inference.manifest import Manifest, ServedHplm
 from inference.serving.hot_tier import HotTier
@@ -21,9 +20,6 @@ from inference.serving.loading import Checksums, Refusals, follow, verify, verif
 from inference.serving.lower_cache import LowerCache
 
 log = logging.getLogger(__name__)
-
-DOMAIN_LOWER_FILE: Final = "full.safetensors"
-"""The full-context lower layers of a domain, in the artifact of its local ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +158,8 @@ def chain_name(hplm: ServedHplm) -> str:
 def _full_lower_file(manifest: Manifest, hplm: ServedHplm) -> FullLowerFile:
     """Those of its domain, where it has some of its own, else the root's."""
     of_domain = manifest.lowers.get(hplm.lower, {})
-    if DOMAIN_LOWER_FILE in of_domain:
-        path = manifest.folder("lower", hplm.lower) / DOMAIN_LOWER_FILE
-        return FullLowerFile(hplm.lower, path, of_domain[DOMAIN_LOWER_FILE], hplm.root)
+    if FULL_LOWER_FILE in of_domain:
+        path = manifest.folder("lower", hplm.lower) / FULL_LOWER_FILE
+        return FullLowerFile(hplm.lower, path, of_domain[FULL_LOWER_FILE], hplm.root)
     path = manifest.folder("root", hplm.root) / LOWER_FILE
     return FullLowerFile(hplm.root, path, manifest.roots[hplm.root].files[LOWER_FILE], hplm.root)

@@ -23,8 +23,8 @@ from workers.training.progress import Reporter
 SEQUENCES_PER_BATCH = 64
 LowerMode = Literal["table", "full"]
 LOWER_MODES: Final[tuple[LowerMode, ...]] = ("table", "full")
-"""The `Level` at which texts are read: looked up in the tables, or computed by the branch's lower layers with full
-context."""
+"""The `Level` at which texts are read: looked up in the tables, or computed by the branch's lower layers with
+full context."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def test_about_as_many_fragments_are_in_the_table_as_phrases_are_known(
     (rows,) = engine.batches(calls[:1], mixed=1)
     (executor,) = engine.executors
     outcomes = [outcome for outcome in executor.step(rows) if isinstance(outcome, Answered)]
-    found = sum(outcome.hits.trigram for outcome in outcomes)
+    found = sum(outcome.coverage.whole for outcome in outcomes)
     assert 0.2 < found / (INPUTS * TOKENS) < 0.8
 
 

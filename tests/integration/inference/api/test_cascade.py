@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from pytest_django import Settings
 
-from inference.cascade.dispatcher import Coverage, Dispatcher
-from inference.queueing.messages import HASH_BYTES
+from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher
 from inference.text.encodings import InferInput
 from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import CASCADE, Ask, Served

@@ -124,7 +124,9 @@ class Sample:
         texts = tiny_texts(count, seed=seed, longest=40)
         hplms = len(world.tiny.hplms)
         self.world = world
-        self.rows = [world.row(at % hplms, text, Level(draw.integers(1, 3))) for at, text in enumerate(texts)]
+        levels = [*Level] * count
+        draw.shuffle(levels)
+        self.rows = [world.row(at % hplms, text, levels[at]) for at, text in enumerate(texts)]
         self.expected = [world.expected(row) for row in self.rows]
 
     def errors(self, executor: Executor) -> "Errors":
