@@ -41,7 +41,9 @@ def test_a_temperature_does_not_change_the_answer(
     kind, logits = given_
     if kind == "labels":
         threshold = calibrated_threshold(0.5, temperature)
-        assert ((probabilities(kind, logits, temperature) >= threshold) == (logits >= 0)).all()
+        clear = np.abs(logits) > 1e-3  # a probability next to the threshold is rounded to it
+        applies = probabilities(kind, logits, temperature) >= threshold
+        assert (applies == (logits >= 0))[clear].all()
         return
     axis = 0 if kind == "span" else -1
     found = probabilities(kind, logits, temperature)
