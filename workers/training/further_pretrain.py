@@ -34,7 +34,7 @@ from workers.training.unexplained_variance import RunningVariance, level_functio
 BATCHES_FOR_VARIANCE = 8
 STAGE_NAME = "further pretrain"
 FULL_STAGE_NAME = "further pretrain with full context"
-# The share of `minutes` for the layers with full context: what they take of the time for the same tokens.
+# The share of `minutes` for the layers with full context: their share of the operations for the same tokens.
 FULL_TIME_SHARE = 0.35
 # The share of unknown held-out tokens above which the report warns.
 MAX_UNKNOWN_SHARE = 0.05

@@ -44,7 +44,7 @@ from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_
 TRAIN_COST: Final = 3.0
 """The cost of a training step, relative to a forward pass."""
 FULL_CONTEXT_COST: Final = 1.5
-"""The cost of further pretraining, relative to that of the local lower layers alone."""
+"""The cost of further pretraining, relative to that of the local lower layers alone, by operations."""
 PREPARE_PASSES: Final = 2.0
 """Passes over the training texts before training starts: through the tables, and through the layers."""
 
