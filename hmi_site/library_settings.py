@@ -99,6 +99,7 @@ SPECTACULAR_SETTINGS = {
     ],
     "ENUM_NAME_OVERRIDES": {
         "Anchor": ["created_at"],
+        "AnswerLevel": ["table", "full"],
         "BatchState": "inference.batches.models.BatchState",
         "CheckKind": "tenants.datasets.models.upload.CheckKind",
         "CheckState": "tenants.datasets.models.upload.CheckState",
@@ -107,6 +108,7 @@ SPECTACULAR_SETTINGS = {
         "InvitationState": "tenants.accounts.models.invitation.InvitationState",
         "JobKind": "versiontree.jobs.models.JobKind",
         "JobState": "versiontree.jobs.models.JobState",
+        "TableLevel": ["trigram", "bigram", "unigram", "computed"],
         "Task": "tenants.datasets.models.dataset.Task",
         "VersionKind": "versiontree.tree.models.version.VersionKind",
         "VersionState": "versiontree.tree.models.version.VersionState",
