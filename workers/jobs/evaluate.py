@@ -9,7 +9,7 @@ from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 
-STAGES = (("look up", 0.5), ("evaluate", 0.5))
+STAGES = (("look up", 0.3), ("compute in full", 0.5), ("evaluate", 0.2))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
