@@ -1,5 +1,6 @@
 """The pages of versions of roots, domains and models."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.http import HttpResponse
@@ -8,11 +9,13 @@ from django.views.decorators.http import require_GET
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.presenters.evaluation_answers import answered_rows, mistakes_title
 from frontend.presenters.jobs import jobs_of_version
+from frontend.presenters.served_answers import ServedAnswers, served_answers
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable, rollback_target
 from frontend.shortcuts import render_page
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found
+from tenants.usage.selectors import answers_by_day
 from versiontree.tree.evaluation_answers import answers_filter
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -29,6 +32,7 @@ from versiontree.tree.selectors.versions import domain_visible_to, hplm_of, root
 
 MISTAKES_SHOWN = 3
 VERSIONS_OFFERED = 20
+SERVED_DAYS = 30
 
 
 @require_GET
@@ -81,6 +85,7 @@ def _page(
         jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
         **(_alias_actions(model, found) if model and request.access.can_write else {}),
         **(_answers(tenant, found) if model else {}),
+        served=_served(tenant, model, found) if model else None,
         **context,
     )
 
@@ -90,6 +95,15 @@ def _alias_actions(model: Hplm, version: Version) -> dict[str, Any]:
     if any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all()):
         return {"back": rollback_target(model, version)}
     return {"promotable": promotable([version])}
+
+
+def _served(tenant: Tenant, model: Hplm, version: Version) -> ServedAnswers | None:
+    """Return what the version answered lately. An earlier model may have had its name."""
+    if version.ready_at is None:
+        return None
+    since = datetime.now(UTC) - timedelta(days=SERVED_DAYS - 1)
+    first = max(since, version.ready_at).date()
+    return served_answers(answers_by_day(tenant, model.name, version.number, first))
 
 
 def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:

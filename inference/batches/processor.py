@@ -28,7 +28,7 @@ from inference.queueing.replies import InferClient
 from tenants.base.child_process import is_stopping
 from tenants.base.errors import HmiError
 from tenants.usage.services.quotas import quota_check_requests
-from tenants.usage.services.usage import usage_record
+from tenants.usage.services.usage import answers_record, usage_record
 from versiontree.tree.resolution import ResolvedModel, resolve_model_cached
 
 MAX_IN_FLIGHT: Final = 4
@@ -177,6 +177,12 @@ class BatchProcessor:
                 failed=all(isinstance(one, HmiError) for one in results.results),
                 key_prefix=self._batch.key_prefix,
                 busy_ms=results.busy_ms,
+            )
+            answers_record(
+                tenant=self._batch.tenant,
+                model_name=self._model.resolved.model_name,
+                version=self._model.resolved.version_number,
+                count=results.answers,
             )
 
     def _checkpoint(self, outputs: OutputFiles) -> None:
