@@ -14,7 +14,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.manifest import MAX_LENGTHS
 from versiontree.tree.models import Hplm
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
-from versiontree.tree.models.version import VersionState
+from versiontree.tree.models.version import VersionPolicy, VersionState
 from versiontree.tree.selectors.versions import corpora_usable_by, parents_ready_for, versions_of
 from versiontree.tree.training_fields import INHERITED_LABEL, TrainingSettingsForm
 from versiontree.tree.training_settings import DEFAULT_ALPHA
@@ -103,6 +103,18 @@ class AliasForm(RowChoiceForm):
         self.fields["name"].help_text = "default, or another name such as production."
         ready = versions_of(hplm).filter(state=VersionState.READY)
         self.row_field("version").offer((version, f"v{version.number}") for version in ready)
+
+
+class VersionPolicyForm(forms.Form):
+    """The policy of a version of a model."""
+
+    policy = forms.ChoiceField(
+        label="Policy",
+        choices=VersionPolicy.choices,
+        required=False,
+        help_text="A request that names a quality or a target is answered as it says. "
+        "Changes count within a second.",
+    )
 
 
 def offer_parents(form: RowChoiceForm, tenant: Tenant) -> None:

@@ -66,6 +66,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.suspend": "suspended the tenant {subject}",
     "version.export": "exported {subject}",
     "version.import": "imported {subject}",
+    "version.policy": "changed the policy of {subject}",
     "webhook.change": "changed the webhook to {subject}",
     "webhook.create": "created the webhook to {subject}",
     "webhook.delete": "deleted the webhook to {subject}",

@@ -14,7 +14,7 @@ from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
 from inference.api.rates.limits import Limits, limits_of
-from inference.api.validation import InferCall, fit_inputs
+from inference.api.validation import InferCall, default_policy, fit_inputs
 from inference.cascade.dispatcher import HASH_BYTES
 from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import CascadeProfile
@@ -121,7 +121,7 @@ def prepare_request(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
         ),
         limits or limits_of(tenant, key),
-        codec.plan(call.policy, call.target),
+        codec.plan(call.policy or default_policy(resolved.policy), call.target),
         call.explain,
     )
     bind_contextvars(**prepared.log_fields)

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from inference.api.answer_counts import count_answers
 from inference.api.infer import failure_of, results_of
 from inference.api.prepared_request import encode, token_sequences
-from inference.api.validation import deployment_policy
+from inference.cascade.plan import AnswerPlan
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient, NoReply
@@ -63,13 +63,20 @@ class BatchInferClient:
     """Sends inputs to one version of a model. Threads may share it.
 
     ``name`` identifies the calls, so that a call of a killed process is cancelled and not computed twice.
-    ``codec`` is that of the model.
+    ``codec`` is that of the model, and ``plan`` says at which levels it answers.
     """
 
-    def __init__(self, client: InferClient, model: ModelRef, root: str, name: str, codec: TextCodec) -> None:
+    def __init__(
+        self,
+        client: InferClient,
+        model: ModelRef,
+        root: str,
+        name: str,
+        codec: TextCodec,
+        plan: AnswerPlan,
+    ) -> None:
         self._client, self._model, self._root, self._name = client, model, root, name
-        self._codec = codec
-        self._plan = codec.plan(deployment_policy())
+        self._codec, self._plan = codec, plan
         self._cancelled = threading.Event()
         self._outstanding: set[str] = set()
         self._crashing: list[InferInput] = []

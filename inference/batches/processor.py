@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from inference.api.prepared_request import text_codec
+from inference.api.validation import default_policy
 from inference.batches.inference_client import BatchInferClient, InferenceResults
 from inference.batches.jsonl import (
     ERRORS,
@@ -79,7 +80,8 @@ class BatchProcessor:
         self._batch, self._model, self._until = batch, model, until
         root = model.resolved.root_digest
         codec = text_codec(root=root, version=model.resolved.digest, embed=model.embeds)
-        self._client = BatchInferClient(client, model.model_ref, root, batch.pk.hex, codec)
+        plan = codec.plan(default_policy(model.resolved.policy))
+        self._client = BatchInferClient(client, model.model_ref, root, batch.pk.hex, codec, plan)
         self._in_flight: deque[tuple[LineChunk, Future[InferenceResults]]] = deque()
         self._progress = {
             name: int(getattr(batch, name))

@@ -53,7 +53,7 @@ def parse_reference(reference: str) -> ModelReference:
 
 # Runs about once a second for every model in use. Building it with the ORM takes six times as long.
 _QUERY: Final = """
-    SELECT version.number, version.digest, version.config, root.name, hplm.id, hplm.task,
+    SELECT version.number, version.digest, version.config, version.policy, root.name, hplm.id, hplm.task,
         (SELECT newest.digest FROM tree_version AS newest
          WHERE newest.kind = 'root' AND newest.root_id = version.root_id
          ORDER BY newest.number DESC LIMIT 1)
@@ -74,7 +74,7 @@ _BY_NUMBER: Final = "version.number = %(number)s AND version.state = 'ready'"
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
     """The version that answers a request. ``root`` is the root's name. ``root_digest`` is the digest of its
-    weights, by which workers identify it."""
+    weights, by which workers identify it. ``policy`` is the version's own, or empty."""
 
     tenant_slug: str
     model_name: str
@@ -86,6 +86,7 @@ class ResolvedModel:
     labels: tuple[str, ...]
     hplm_id: int
     pairs: bool
+    policy: str
 
 
 def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
@@ -98,8 +99,9 @@ def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
 
 
 def resolve_model_cached(tenant: Tenant, reference: str) -> ResolvedModel:
-    """`resolve_model`, cached for HMI_MODEL_CACHE_S seconds. Moves of aliases and deletions show that much
-    later. Errors are not cached.
+    """`resolve_model`, cached for HMI_MODEL_CACHE_S seconds.
+
+    Moves of aliases, changed policies and deletions show that much later. Errors are not cached.
     """
     wanted = _own_reference(tenant, reference)
     which = f"@{wanted.alias}" if wanted.number is None else f":{wanted.number}"
@@ -127,7 +129,7 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
         found = cursor.fetchone()
     if found is None:
         raise _unresolved_error(tenant, wanted)
-    number, digest, config_json, root_name, hplm_id, task, root_digest = found
+    number, digest, config_json, policy, root_name, hplm_id, task, root_digest = found
     config = json.loads(config_json)
     return ResolvedModel(
         tenant_slug=tenant.slug,
@@ -140,6 +142,7 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
         labels=tuple(config.get("labels", ())),
         hplm_id=hplm_id,
         pairs=takes_pairs(task, config),
+        policy=policy,
     )
 
 

@@ -22,6 +22,7 @@ def _fields(world: World) -> dict[str, object]:
         "corpus": world.corpus.pk,
         "dataset": world.dataset.pk,
         "version": 1,
+        "policy": "full",
         "task": "classification",
         "kind": "corpus",
         "role": "viewer",

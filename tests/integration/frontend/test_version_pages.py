@@ -116,6 +116,26 @@ def test_a_cascade_that_cannot_be_read_is_said(owner: Client, world: World) -> N
     assert "cascade.json cannot be read" in page(owner, "models/triage/versions/2/")
 
 
+def test_who_may_write_sets_the_policy_of_a_version_where_others_read_it(
+    owner: Client, client: Client, world: World
+) -> None:
+    at = "models/triage/versions/1/"
+    assert "The deployment’s default: cascade." in page(owner, at)
+    said = owner.post(f"/t/acme/{at}policy/", {"policy": "full"}, follow=True).content.decode()
+    assert "Policy saved." in said
+    assert '<option value="full" selected>Computed in full</option>' in said
+    refused = owner.post(f"/t/acme/{at}policy/", {"policy": "auto"}, follow=True).content.decode()
+    assert "The policy was not changed" in refused
+    assert Version.unscoped.get(pk=world.hplm.pk).policy == "full"
+    client.force_login(world.viewer)
+    shown = page(client, at)
+    assert "Computed in full" in shown.partition("<h2>Policy</h2>")[2].partition("</section>")[0]
+    assert 'name="policy"' not in shown
+    assert client.post(f"/t/acme/{at}policy/", {"policy": ""}).status_code == 403
+    client.force_login(world.owner)
+    assert "changed the policy of" in page(client, "audit/")
+
+
 def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
     shown = page(owner, "models/triage/versions/2/")
     for found in (

@@ -126,6 +126,7 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "models": {"GET": read(), "POST": write(422)},
     "models/<slug:name>": {"GET": read(), "PATCH": write(422), "DELETE": write(204)},
     "models/<slug:name>/versions": {"GET": read(), "POST": write(422)},
+    "models/<slug:name>/versions/<int:number>": {"GET": read(), "PATCH": write(422)},
     "models/<slug:name>/versions/<int:number>/predictions": get(read(404)),  # not stored
     "models/<slug:name>/versions/<int:number>/evaluate": post(write(201)),
     "models/<slug:name>/aliases": get(read()),
@@ -272,6 +273,7 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "models/<slug:name>/alias/": post(work()),
     "models/<slug:name>/alias/<slug:alias>/remove/": post(work(302)),
     "models/<slug:name>/versions/<int:number>/": get(page()),
+    "models/<slug:name>/versions/<int:number>/policy/": post(work(302)),
     "models/<slug:name>/versions/<int:number>/card/": get(page()),
     "models/<slug:name>/versions/<int:number>/answers/": get(page()),
     "models/<slug:name>/versions/<int:number>/compare/<int:other>/": get(page()),

@@ -90,6 +90,7 @@ def _version(version: Version) -> dict[str, Any]:
         "parent": version.parent_id,
         "state": version.state,
         "digest": version.digest,
+        "policy": version.policy,
         "config": version.config,
         "metrics": version.metrics,
         "created_at": version.created_at,

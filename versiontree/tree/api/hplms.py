@@ -21,6 +21,7 @@ from versiontree.tree.api.serializers import (
     HplmPatchSerializer,
     HplmSerializer,
     HplmUpdateSerializer,
+    VersionPatchSerializer,
     VersionSerializer,
 )
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
@@ -35,7 +36,13 @@ from versiontree.tree.selectors.versions import (
     versions_of,
 )
 from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
-from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.hplms import (
+    hplm_create,
+    hplm_delete,
+    hplm_set_description,
+    hplm_update,
+    version_set_policy,
+)
 from versiontree.tree.services.licenses import hplm_set_license
 
 
@@ -106,6 +113,23 @@ class HplmVersionsView(OwnerView):
         found = hplm_of(self.tenant, name)
         version = hplm_update(hplm=found, **body, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
+
+
+class HplmVersionView(ConditionalView, OwnerView):
+    """One version of a model, by its number. PATCH sets its policy."""
+
+    serializer_class = VersionSerializer
+    queryset = Version.unscoped.none()
+
+    def find_object(self, *, name: str, number: int, **_: Any) -> Version:
+        return hplm_version(hplm_of(self.tenant, name), number)
+
+    @extend_schema(request=VersionPatchSerializer, responses=VersionSerializer)
+    def patch(self, request: Request, **path: Any) -> Response:
+        policy = validated_body(VersionPatchSerializer, request)["policy"]
+        found = self.find_object(**path)
+        changed = version_set_policy(version=found, policy=policy or "", actor=request_actor(request))
+        return Response(VersionSerializer(changed).data)
 
 
 class AliasesView(OwnerView):

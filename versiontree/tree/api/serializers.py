@@ -12,6 +12,7 @@ from rest_framework import serializers
 from tenants.base.api.inputs import StrictSerializer
 from versiontree.jobs.api.serializers import JobSummarySerializer
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
+from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
@@ -81,6 +82,9 @@ class HplmSerializer(serializers.ModelSerializer[Hplm]):
         read_only_fields = fields
 
 
+POLICIES = [policy for policy in VersionPolicy.choices if policy[0] != VersionPolicy.NONE]
+
+
 class VersionSerializer(serializers.ModelSerializer[Version]):
     """A version with the jobs that build it, in order."""
 
@@ -90,6 +94,7 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
     parent = serializers.IntegerField(  # type: ignore[assignment]
         source="parent_id", read_only=True, allow_null=True
     )
+    policy = serializers.SerializerMethodField()
     config = serializers.SerializerMethodField()
     jobs = serializers.SerializerMethodField()
 
@@ -105,6 +110,7 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
             "parent",
             "state",
             "digest",
+            "policy",
             "config",
             "metrics",
             "jobs",
@@ -112,6 +118,11 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
             "ready_at",
         )
         read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(choices=POLICIES, allow_null=True))
+    def get_policy(self, version: Version) -> str | None:
+        """How requests that choose no quality are answered. None: by the default of the deployment."""
+        return version.policy or None
 
     @extend_schema_field(FREE_OBJECT)
     def get_config(self, version: Version) -> dict[str, Any]:
@@ -219,6 +230,13 @@ class HplmPatchSerializer(StrictSerializer):
         if not attrs:
             raise serializers.ValidationError({"license": "Set this, description, or both."})
         return attrs
+
+
+@extend_schema_serializer(component_name="VersionPatch")
+class VersionPatchSerializer(StrictSerializer):
+    """The policy of a version of a model. Null: the default of the deployment."""
+
+    policy = serializers.ChoiceField(choices=POLICIES, allow_null=True)
 
 
 class AliasPutSerializer(StrictSerializer):
