@@ -97,6 +97,7 @@ class ClientMethods:
     get_version = Method(models.get_version)
     watch_version = IteratorMethod(Job, training.watch_version)
     wait_for_version = Method(training.wait_for_version)
+    set_policy = Method(models.set_policy)
     promote = Method(models.promote)
     rollback = Method(models.rollback)
     list_alias_moves = IteratorMethod(AliasMove, models.list_alias_moves)

@@ -126,7 +126,10 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A node of the version tree: of a root, a domain or a model."""
+    """A node of the version tree: of a root, a domain or a model.
+
+    ``policy`` says how requests that choose no quality are answered. None: by the default of the deployment.
+    """
 
     id: int
     kind: str
@@ -137,6 +140,7 @@ class Version:
     tenant: str | None = None
     parent: int | None = None
     digest: str | None = None
+    policy: str | None = None
     config: Json = field(default_factory=dict)
     metrics: Json = field(default_factory=dict)
     jobs: tuple[JobSummary, ...] = ()

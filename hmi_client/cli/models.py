@@ -1,6 +1,6 @@
 """`hmi models`: models, their versions and aliases."""
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -9,7 +9,9 @@ from hmi_client.cli.profiles import client_of
 from hmi_client.responses import Alias
 
 app = typer.Typer(no_args_is_help=True, help="List and delete models, and move their aliases.")
+NO_POLICY: Final = "default"
 Name = Annotated[str, typer.Argument(help="The model's name.")]
+Number = Annotated[int, typer.Argument(min=1, help="The version's number.")]
 AliasName = Annotated[str, typer.Option("--alias", help="The alias to move.")]
 Reason = Annotated[str, typer.Option(help="The reason, saved with the move.")]
 
@@ -45,19 +47,46 @@ def list_versions(context: typer.Context, name: Name, as_json: AsJson = False) -
         print_json(versions)
         return
     print_table(
-        ("version", "state", "id", "digest", "ready"),
+        ("version", "state", "policy", "id", "digest", "ready"),
         [
-            (each.number, each.state, each.id, (each.digest or "")[:12], (each.ready_at or "")[:16])
+            (
+                each.number,
+                each.state,
+                each.policy or NO_POLICY,
+                each.id,
+                (each.digest or "")[:12],
+                (each.ready_at or "")[:16],
+            )
             for each in versions
         ],
     )
+
+
+@app.command("policy")
+def set_policy(
+    context: typer.Context,
+    name: Name,
+    version: Number,
+    policy: Annotated[
+        Literal["table", "full", "cascade", "default"],
+        typer.Argument(help="default: as the deployment says."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Set how a version answers requests that choose no quality."""
+    with client_of(context) as client:
+        changed = client.set_policy(name, version, None if policy == NO_POLICY else policy)
+    if as_json:
+        print_json(changed)
+    else:
+        print_note(f"The policy of {name}:{changed.number} is now {changed.policy or NO_POLICY}.")
 
 
 @app.command()
 def promote(
     context: typer.Context,
     name: Name,
-    version: Annotated[int, typer.Argument(min=1, help="The version's number.")],
+    version: Number,
     alias: AliasName = "default",
     reason: Reason = "",
     as_json: AsJson = False,

@@ -1,10 +1,13 @@
 """Models, their versions and aliases."""
 
+from typing import Literal
+
 from hmi_client.errors import Conflict
 from hmi_client.flow import ApiRequest, Flow, get, paginate, send, url_path
 from hmi_client.responses import Alias, AliasMove, Model, Version, from_json
 
 DEFAULT_ALIAS = "default"
+Policy = Literal["table", "full", "cascade"]
 
 
 def list_models() -> Flow[None]:
@@ -30,6 +33,17 @@ def list_versions(name: str) -> Flow[None]:
 def get_version(version_id: int) -> Flow[Version]:
     """Get a version of a root, domain or model by its id."""
     return (yield from get(Version, url_path("versions", version_id)))
+
+
+def set_policy(name: str, number: int, policy: Policy | None) -> Flow[Version]:
+    """Set how a version answers requests that choose no quality. Inference follows within a second.
+
+    ``"table"`` answers from the lookup tables, ``"full"`` computes every text, ``"cascade"`` computes the
+    texts that the tables are not sure of. None: the default of the deployment.
+    """
+    path = url_path("models", name, "versions", number)
+    response = yield from send(ApiRequest("PATCH", path, json={"policy": policy}))
+    return from_json(Version, response.json())
 
 
 def promote(name: str, number: int, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow[Alias]:

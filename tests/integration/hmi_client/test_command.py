@@ -113,6 +113,10 @@ def test_models_are_promoted_and_rolled_back(logged_in: Hmi, site: Product, tmp_
     assert (listed["name"], listed["aliases"][0]["version"]) == ("mood", 1)
     assert "default:1" in logged_in("models", "list").out
     assert [one["number"] for one in json.loads(logged_in("models", "versions", "mood", "--json").out)] == [1]
+    assert logged_in("models", "policy", "mood", "1", "table").code == 0
+    assert json.loads(logged_in("models", "versions", "mood", "--json").out)[0]["policy"] == "table"
+    reset = json.loads(logged_in("models", "policy", "mood", "1", "default", "--json").out)
+    assert (reset["number"], reset["policy"]) == (1, None)
     assert logged_in("models", "rollback", "mood").code == 5
     assert logged_in("models", "promote", "mood", "1", "--alias", "canary").code == 0
     missing = logged_in("models", "promote", "mood", "2", "--json")
