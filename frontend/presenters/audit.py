@@ -9,6 +9,8 @@ from typing import Any, Final
 from tenants.audit.models import AuditEvent
 
 SENTENCES: Final[Mapping[str, str]] = {
+    "alias.canary": "started a canary of the alias {subject}",
+    "alias.canary_end": "ended the canary of the alias {subject}",
     "alias.move": "moved the alias {subject}",
     "alias.remove": "removed the alias {subject}",
     "api_key.create": "created the API key {subject}",

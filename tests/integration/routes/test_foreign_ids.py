@@ -72,6 +72,7 @@ def bodies(umbra: Tenant) -> dict[str, Body]:
         "POST models/<slug:name>/versions": {"dataset": examples},
         "PATCH models/<slug:name>/versions/<int:number>": {"policy": "full"},
         "PUT models/<slug:name>/aliases/<slug:alias>": {"version": 1},
+        "PUT models/<slug:name>/aliases/<slug:alias>/canary": {"version": 1, "percent": 5},
         "PATCH members/<int:member_id>": {"role": "owner"},
     }
 

@@ -17,6 +17,7 @@ from versiontree.tree.api.serializers import (
     AliasMoveSerializer,
     AliasPutSerializer,
     AliasSerializer,
+    CanaryPutSerializer,
     HplmCreateSerializer,
     HplmPatchSerializer,
     HplmSerializer,
@@ -36,6 +37,7 @@ from versiontree.tree.selectors.versions import (
     versions_of,
 )
 from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
+from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import (
     hplm_create,
     hplm_delete,
@@ -170,6 +172,38 @@ class AliasView(ConditionalView, OwnerView):
     def delete(self, request: Request, name: str, alias: str, **_: Any) -> Response:
         alias_remove(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class CanaryView(OwnerView):
+    """The canary of an alias: PUT starts it or changes its share, DELETE ends it."""
+
+    serializer_class = AliasSerializer
+    queryset = Alias.unscoped.none()
+
+    @extend_schema(request=CanaryPutSerializer, responses=AliasSerializer)
+    def put(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        body = validated_body(CanaryPutSerializer, request)
+        found = hplm_of(self.tenant, name)
+        version, actor = hplm_version(found, body["version"]), request_actor(request)
+        started = canary_start(hplm=found, name=alias, version=version, percent=body["percent"], actor=actor)
+        return Response(AliasSerializer(started).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        canary_end(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class CanaryPromoteView(OwnerView):
+    """Point an alias at its canary, which ends."""
+
+    serializer_class = AliasSerializer
+    queryset = Alias.unscoped.none()
+
+    @extend_schema(request=None, responses=AliasSerializer)
+    def post(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        moved = canary_promote(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
+        return Response(AliasSerializer(moved).data)
 
 
 class AliasMovesView(OwnerView):

@@ -12,6 +12,7 @@ from rest_framework import serializers
 from tenants.base.api.inputs import StrictSerializer
 from versiontree.jobs.api.serializers import JobSummarySerializer
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
+from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
 from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
@@ -39,15 +40,29 @@ class DomainSerializer(serializers.ModelSerializer[Domain]):
         read_only_fields = fields
 
 
+class CanarySerializer(serializers.Serializer[Alias]):
+    """The version that answers a share of the requests to an alias, in percent."""
+
+    version = serializers.IntegerField(source="canary.number", read_only=True)
+    percent = serializers.IntegerField(source="canary_percent", read_only=True)
+    started_at = serializers.DateTimeField(source="canary_started_at", read_only=True)
+
+
 class AliasSerializer(serializers.ModelSerializer[Alias]):
-    """An alias and the number of its version."""
+    """An alias and the number of its version, and its canary or null."""
 
     version = serializers.IntegerField(source="version.number", read_only=True)
+    canary = serializers.SerializerMethodField()
 
     class Meta:
         model = Alias
-        fields = ("name", "version", "moved_at")
+        fields = ("name", "version", "moved_at", "canary")
         read_only_fields = fields
+
+    @extend_schema_field(CanarySerializer(allow_null=True))
+    def get_canary(self, alias: Alias) -> dict[str, Any] | None:
+        """The canary. None if the alias has none."""
+        return CanarySerializer(alias).data if alias.canary_id else None
 
 
 class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
@@ -244,3 +259,10 @@ class AliasPutSerializer(StrictSerializer):
 
     version = serializers.IntegerField(min_value=1)
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
+
+
+class CanaryPutSerializer(StrictSerializer):
+    """The number of the version to try, and its share of the requests in percent."""
+
+    version = serializers.IntegerField(min_value=1)
+    percent = serializers.IntegerField(min_value=1, max_value=MAX_CANARY_PERCENT)
