@@ -24,6 +24,7 @@ def count_answers(
         return AnswerCount()
     by_cascade = plan.dispatcher is not None and plan == codec.plan(AnswerPolicy.CASCADE)
     return AnswerCount(
+        requests=1,
         texts=len(results),
         table_texts=len(results) if plan.level is Level.TABLE else 0,
         confidence=sum(first_confidence(one) for one in results),

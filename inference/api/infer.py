@@ -25,6 +25,7 @@ from inference.text.outputs import Outputs
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
+from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage import answers_record, usage_record
 
 log = logging.getLogger(__name__)
@@ -115,17 +116,24 @@ def _count(prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[
             key_prefix=prepared.key.prefix if prepared.key else "",
             busy_ms=reply.timings_ms.busy if reply else 0.0,
         )
-        if reply is not None and answer is not None:
-            answers_record(
-                tenant=prepared.tenant,
-                model_name=prepared.model.hplm,
-                version=prepared.model.version,
-                count=count_answers(prepared.codec, prepared.plan, answer["results"], reply.plot),
-            )
+        answers_record(
+            tenant=prepared.tenant,
+            model_name=prepared.model.hplm,
+            version=prepared.model.version,
+            count=_answer_count(prepared, reply, answer),
+        )
     except (OperationalError, InterfaceError) as error:
         log.error(
             "A request of %s for %s was not counted: %s", prepared.model.tenant, prepared.model.hplm, error
         )
+
+
+def _answer_count(
+    prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[str, Any] | None
+) -> AnswerCount:
+    if reply is not None and answer is not None:
+        return count_answers(prepared.codec, prepared.plan, answer["results"], reply.plot)
+    return AnswerCount() if prepared.codec.names is None else AnswerCount(requests=1, failed=1)
 
 
 def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:

@@ -134,6 +134,7 @@ class AnswerDay(models.Model):
     ``cascade_texts``, and sent ``escalated_texts`` of them on to the level FULL. ``whole``, ``part`` and
     ``unigram`` count the tokens that the tables answered so. Of texts that the level TABLE answered,
     ``checked_texts`` were also computed at the level FULL, with the same answer for ``agreed_texts``.
+    ``requests`` are those for predictions, of which ``failed`` ended in an error and count nothing else.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="answer_days")
@@ -150,6 +151,8 @@ class AnswerDay(models.Model):
     unigram = models.PositiveBigIntegerField("single tokens", default=0)
     checked_texts = models.PositiveBigIntegerField(default=0)
     agreed_texts = models.PositiveBigIntegerField(default=0)
+    requests = models.PositiveBigIntegerField(default=0)
+    failed = models.PositiveBigIntegerField(default=0)
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
@@ -168,6 +171,9 @@ class AnswerDay(models.Model):
                     agreed_texts__lte=models.F("checked_texts"),
                 ),
                 name="answer_counts_are_within_texts",
+            ),
+            models.CheckConstraint(
+                condition=Q(failed__lte=models.F("requests")), name="answer_failed_within_requests"
             ),
         )
         indexes = (

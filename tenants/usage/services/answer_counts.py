@@ -13,7 +13,7 @@ from tenants.usage.models import AnswerDay
 
 @dataclass(slots=True)
 class AnswerCount:
-    """Counts of texts and tokens, as in `AnswerDay`."""
+    """Counts of requests, texts and tokens, as in `AnswerDay`."""
 
     texts: int = 0
     table_texts: int = 0
@@ -25,6 +25,8 @@ class AnswerCount:
     unigram: int = 0
     checked_texts: int = 0
     agreed_texts: int = 0
+    requests: int = 0
+    failed: int = 0
 
     def __add__(self, other: Self) -> "AnswerCount":
         return AnswerCount(*(one + more for one, more in zip(astuple(self), astuple(other), strict=True)))

@@ -11,6 +11,7 @@ from rest_framework.test import APIClient
 from inference.batches.runner import batch_run
 from tenants.usage.models import AnswerDay
 from tests.integration.inference.api.conftest import Ask, Served
+from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_texts
 
 pytestmark = pytest.mark.usefixtures("worker")
@@ -66,6 +67,16 @@ def test_embeddings_and_refused_requests_count_for_nothing(ask: Ask, served: Ser
     sent = client.post("/v1/embeddings", {"model": "graded", "input": TEXTS[:2]}, format="json")
     assert sent.status_code == 200, sent.content
     assert not AnswerDay.unscoped.exists()
+
+
+def test_a_request_that_fails_counts_as_that_and_nothing_else(ask: Ask, busy: InferenceWorker) -> None:
+    assert ask("graded", TEXTS[:2], timeout_s=0.2).status_code == 504
+    row = counted()
+    assert (row.requests, row.failed, row.texts) == (1, 1, 0)
+    busy.resume()
+    assert ask("graded", TEXTS[:2], quality="fast").status_code == 200
+    row = counted()
+    assert (row.requests, row.failed, row.texts) == (2, 1, 2)
 
 
 def test_a_batch_counts_its_answers_and_not_its_errors(db: None, served: Served, settings: Settings) -> None:
