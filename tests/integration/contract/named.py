@@ -23,6 +23,7 @@ def _fields(world: World) -> dict[str, object]:
         "dataset": world.dataset.pk,
         "version": 1,
         "policy": "full",
+        "percent": 5,
         "task": "classification",
         "kind": "corpus",
         "role": "viewer",

@@ -135,6 +135,8 @@ API_OF_A_TENANT: dict[str, Methods] = {
         "PUT": write(422),
         "DELETE": write(409),  # the default
     },
+    "models/<slug:name>/aliases/<slug:alias>/canary": {"PUT": write(422), "DELETE": write(409)},  # none
+    "models/<slug:name>/aliases/<slug:alias>/canary/promote": post(write(409)),
     "models/<slug:name>/alias-moves": get(read()),
     "batches": {"GET": read(), "POST": write(422)},
     "batches/<uuid:batch_id>": {"GET": read(), "DELETE": write(409)},
@@ -272,6 +274,9 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "models/<slug:name>/delete/": post(work(302)),
     "models/<slug:name>/alias/": post(work()),
     "models/<slug:name>/alias/<slug:alias>/remove/": post(work(302)),
+    "models/<slug:name>/canary/": post(work()),
+    "models/<slug:name>/canary/<slug:alias>/promote/": post(work(302)),
+    "models/<slug:name>/canary/<slug:alias>/end/": post(work(302)),
     "models/<slug:name>/versions/<int:number>/": get(page()),
     "models/<slug:name>/versions/<int:number>/policy/": post(work(302)),
     "models/<slug:name>/versions/<int:number>/card/": get(page()),
