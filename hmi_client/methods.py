@@ -100,6 +100,9 @@ class ClientMethods:
     set_policy = Method(models.set_policy)
     promote = Method(models.promote)
     rollback = Method(models.rollback)
+    start_canary = Method(models.start_canary)
+    promote_canary = Method(models.promote_canary)
+    end_canary = Method(models.end_canary)
     list_alias_moves = IteratorMethod(AliasMove, models.list_alias_moves)
 
     get_tree = Method(domains.get_tree)
