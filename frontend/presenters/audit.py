@@ -9,6 +9,8 @@ from typing import Any, Final
 from tenants.audit.models import AuditEvent
 
 SENTENCES: Final[Mapping[str, str]] = {
+    "alias.canary": "started a canary of the alias {subject}",
+    "alias.canary_end": "ended the canary of the alias {subject}",
     "alias.move": "moved the alias {subject}",
     "alias.remove": "removed the alias {subject}",
     "api_key.create": "created the API key {subject}",
@@ -66,6 +68,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.suspend": "suspended the tenant {subject}",
     "version.export": "exported {subject}",
     "version.import": "imported {subject}",
+    "version.policy": "changed the policy of {subject}",
     "webhook.change": "changed the webhook to {subject}",
     "webhook.create": "created the webhook to {subject}",
     "webhook.delete": "deleted the webhook to {subject}",

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import gateway, reaching_the_queue
+from inference.api.answer_counts import count_answers
 from inference.api.prepared_request import PreparedRequest
 from inference.api.rates.spending import refund, spend
 from inference.api.submitter import ON_HANG_UP, submitter
@@ -24,7 +25,8 @@ from inference.text.outputs import Outputs
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
-from tenants.usage.services.usage import usage_record
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.usage import answers_record, usage_record
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +81,7 @@ def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, A
     """The JSON value of the answer, once the request is counted. Raises HmiError: ``deadline_exceeded``
     without a reply, or what the reply says."""
     if reply is None:
-        _count(prepared, None)
+        _count(prepared, None, None)
         message = f"There was no answer within {format_seconds(prepared.admission.seconds)}."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
@@ -91,7 +93,7 @@ def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, A
             raise failure
         answer = answer_of(prepared, reply)
     finally:
-        _count(prepared, reply, failed=answer is None)
+        _count(prepared, reply, answer)
     return answer
 
 
@@ -102,22 +104,36 @@ def cancel(*, tenant: Tenant, request_id: str) -> bool:
         return gateway().client.queue.cancel(tenant.slug, request_id)
 
 
-def _count(prepared: PreparedRequest, reply: InferReply | None, *, failed: bool = True) -> None:
+def _count(prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[str, Any] | None) -> None:
     """What was computed is answered, also when the database has gone meanwhile and nothing can be counted."""
     try:
         usage_record(
             tenant=prepared.tenant,
             model_name=prepared.model.hplm,
             inputs=len(prepared.encoded),
-            tokens=0 if failed else prepared.tokens,
-            failed=failed,
+            tokens=prepared.tokens if answer else 0,
+            failed=answer is None,
             key_prefix=prepared.key.prefix if prepared.key else "",
             busy_ms=reply.timings_ms.busy if reply else 0.0,
+        )
+        answers_record(
+            tenant=prepared.tenant,
+            model_name=prepared.model.hplm,
+            version=prepared.model.version,
+            count=_answer_count(prepared, reply, answer),
         )
     except (OperationalError, InterfaceError) as error:
         log.error(
             "A request of %s for %s was not counted: %s", prepared.model.tenant, prepared.model.hplm, error
         )
+
+
+def _answer_count(
+    prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[str, Any] | None
+) -> AnswerCount:
+    if reply is not None and answer is not None:
+        return count_answers(prepared.codec, prepared.plan, answer["results"], reply.plot)
+    return AnswerCount() if prepared.codec.names is None else AnswerCount(requests=1, failed=1)
 
 
 def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:

@@ -13,8 +13,9 @@ from django.conf import settings
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
+from inference.api.canary import version_for
 from inference.api.rates.limits import Limits, limits_of
-from inference.api.validation import InferCall, fit_inputs
+from inference.api.validation import InferCall, default_policy, fit_inputs
 from inference.cascade.dispatcher import HASH_BYTES
 from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import CascadeProfile
@@ -92,7 +93,8 @@ def prepare_request(
     request_id: str | None = None,
     embed: bool = False,
 ) -> PreparedRequest:
-    """Resolve the model of the call for `tenant`, and tokenise its inputs.
+    """Resolve the model of the call for `tenant`, choose between an alias's version and its canary, and
+    tokenise the inputs.
 
     The caller has checked that whoever asks may act for the tenant. `limits` are those of tenant and key,
     where they are known. With `embed` each result is the text's `embedding`, whatever the model's task is.
@@ -100,11 +102,12 @@ def prepare_request(
     `quota_exceeded`; and CacheMiss within ``cached_only`` where something is not cached or the texts are
     long.
     """
-    resolved = resolve_model_cached(tenant, call.model)
-    texts = fit_inputs(call.inputs, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
+    named = resolve_model_cached(tenant, call.model)
+    texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)
     quota_check_requests(tenant=tenant)
     if sum(map(_characters, texts)) > LONG_CHARACTERS:
         require_thread("long texts")
+    resolved = version_for(named, texts)
     codec = text_codec(root=resolved.root_digest, version=resolved.digest, embed=embed)
     encoded = encode(codec, texts)
     sequences = token_sequences(encoded, task=codec.task)
@@ -121,7 +124,7 @@ def prepare_request(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
         ),
         limits or limits_of(tenant, key),
-        codec.plan(call.policy, call.target),
+        codec.plan(call.policy or default_policy(resolved.policy), call.target),
         call.explain,
     )
     bind_contextvars(**prepared.log_fields)

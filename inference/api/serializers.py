@@ -42,7 +42,8 @@ class InferRequestSerializer(StrictSerializer):
         choices=QUALITIES,
         required=False,
         help_text="`fast`: every text is answered from the tables. `exact`: every text is computed in full. "
-        "`balanced`: the tables answer where the model is sure, and the other texts are computed.",
+        "`balanced`: the tables answer where the model is sure, and the other texts are computed. "
+        "By default the policy of the version decides, or that of the deployment.",
     )
     target = serializers.FloatField(
         required=False,

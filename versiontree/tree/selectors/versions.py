@@ -62,7 +62,7 @@ def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
 
 def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
     """The tenant's models with these words in their name, with their aliases, without deleted models."""
-    aliases = Alias.objects.for_tenant(tenant).select_related("version")
+    aliases = Alias.objects.for_tenant(tenant).select_related("version", "canary")
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     for word in words.split():
         living = living.filter(name__icontains=word)
@@ -131,7 +131,7 @@ def artifact_bytes(tenant: Tenant) -> int:
 
 def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
     """The aliases of a model, by name, with their versions."""
-    return Alias.unscoped.filter(hplm=hplm).select_related("version", "hplm").order_by("name")
+    return Alias.unscoped.filter(hplm=hplm).select_related("version", "canary", "hplm").order_by("name")
 
 
 def alias_of(hplm: Hplm, name: str) -> Alias:

@@ -11,11 +11,14 @@ from inference.text.encodings import InferInput
 from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import CASCADE, Ask, Served
 from tests.unit.tiny import tiny_texts
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import version_set_policy
 
 pytestmark = pytest.mark.usefixtures("worker")
 
 TEXTS = [*tiny_texts(40), "zebra quixotic", "x"]
 GRADED = "acme/graded"
+QUALITY_OF = {"table": "fast", "cascade": "balanced", "full": "exact"}
 PLAIN = Dispatcher("classes")
 """What decides for a version without a cascade of its own."""
 
@@ -161,8 +164,7 @@ def test_a_text_that_goes_on_is_charged_once(ask: Ask, served: Served) -> None:
 def test_the_deployment_s_policy_holds_where_the_request_says_nothing(
     ask: Ask, settings: Settings, policy: str
 ) -> None:
-    quality = {"table": "fast", "cascade": "balanced", "full": "exact"}[policy]
-    chosen = results(ask, GRADED, quality=quality)
+    chosen = results(ask, GRADED, quality=QUALITY_OF[policy])
     settings.HMI_POLICY = policy
     for found, other in zip(results(ask, GRADED), chosen, strict=True):
         assert_same(found, other)
@@ -171,6 +173,26 @@ def test_the_deployment_s_policy_holds_where_the_request_says_nothing(
     assert went_on(results(ask, GRADED, target=0.7)) == expected(
         cascade, results(ask, GRADED, quality="fast")
     )
+
+
+@pytest.mark.parametrize("policy", ["table", "cascade", "full"])
+def test_a_version_s_policy_stands_between_the_request_s_and_the_deployment_s(
+    ask: Ask, served: Served, settings: Settings, policy: str
+) -> None:
+    chosen = results(ask, GRADED, quality=QUALITY_OF[policy])
+    settings.HMI_POLICY = "full" if policy == "table" else "table"
+    before = results(ask, "acme/mood")
+    version = Version.unscoped.get(hplm__name="graded", number=1)
+    version_set_policy(version=version, policy=policy, actor=None)
+    for name in (GRADED, f"{GRADED}:1"):
+        for found, other in zip(results(ask, name), chosen, strict=True):
+            assert_same(found, other)
+    assert {result["level"] for result in results(ask, GRADED, quality="exact")} == {"full"}
+    assert {result["level"] for result in results(ask, GRADED, quality="fast")} == {"table"}
+    wanted = expected(CASCADE.dispatcher(CASCADE.candidate(0.7)), results(ask, GRADED, quality="fast"))
+    assert went_on(results(ask, GRADED, target=0.7)) == wanted
+    for found, other in zip(results(ask, "acme/mood"), before, strict=True):
+        assert_same(found, other)
 
 
 def test_a_target_is_for_the_cascade_alone(ask: Ask) -> None:
