@@ -12,7 +12,7 @@ def same_answer(task: Task, one: Result, other: Result, *, within: float = 0.0) 
     """Whether both results, as JSON, answer the same. within: numbers that differ by no more are the same."""
     match task:
         case "regression":
-            return abs(one["value"] - other["value"]) <= within
+            return bool(abs(one["value"] - other["value"]) <= within)
         case "multilabel":
             return set(one["labels"]) == set(other["labels"])
         case "tagging":

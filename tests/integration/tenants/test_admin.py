@@ -77,7 +77,13 @@ def page(model: Any, name: str, *args: Any) -> str:
 def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: Client) -> None:
     answer = staff.post(
         page(Tenant, "add"),
-        {"slug": "initech", "name": "Initech", "weight": "1", "shares_fragment_counts": "on"},
+        {
+            "slug": "initech",
+            "name": "Initech",
+            "weight": "1",
+            "shares_fragment_counts": "on",
+            "checks_answers": "on",
+        },
         follow=True,
     )
     assert answer.status_code == 200

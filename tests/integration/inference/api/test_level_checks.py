@@ -168,9 +168,9 @@ def committed_counts(db: None) -> Iterator[None]:
 def test_answers_are_checked_without_anybody_asking(
     served: Served, worker: InferenceWorker, settings: Settings
 ) -> None:
-    call = parse_call({"model": "graded", "inputs": TEXTS, "quality": "fast"})
+    call = parse_call({"model": "graded", "inputs": TEXTS[:3], "quality": "fast"})
     prepared = prepare_request(call, tenant=served.world.tenant)
     settings.HMI_CHECK_SHARE = 1.0
     # Made up: a request would count its results in the test's own transaction, for which the thread waits.
-    check_sample(prepared, [{"level": "table", "label": "none of them"}] * len(TEXTS))
-    wait_until(lambda: counted("graded") == (len(TEXTS), 0), worker)
+    check_sample(prepared, [{"level": "table", "label": "none of them"}] * 3)
+    wait_until(lambda: counted("graded") == (3, 0), worker)
