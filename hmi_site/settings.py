@@ -34,6 +34,8 @@ HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_WEIGHTS = env.choice("HMI_WEIGHTS", "auto", ("auto", "float", "int8"))
 HMI_POLICY = env.choice("HMI_POLICY", "cascade", ("cascade", "full", "table"))
+# The share of the texts answered from the tables that is also computed in full, in idle time.
+HMI_CHECK_SHARE = env.decimal("HMI_CHECK_SHARE", 0.01, minimum=0.0, maximum=1.0)
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Each waiting request holds a thread of the web server. The rest serve pages, health checks and 429s.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)

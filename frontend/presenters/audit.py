@@ -64,6 +64,7 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.rename": "renamed the tenant {subject}",
     "tenant.resume": "resumed the tenant {subject}",
     "tenant.set_sharing": "changed the data sharing of {subject}",
+    "tenant.set_answer_checks": "turned the checks of answers of {subject} on or off",
     "tenant.set_weight": "changed the weight of {subject}",
     "tenant.suspend": "suspended the tenant {subject}",
     "version.export": "exported {subject}",

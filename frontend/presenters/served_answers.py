@@ -31,6 +31,7 @@ def served_answers(days: Sequence[AnswerDay]) -> ServedAnswers | None:
         Tile(
             "Whole fragments", _percent(whole), f"{_percent(part)} shorter parts, {_percent(unigram)} tokens"
         ),
+        Tile("Agreement", _percent(total.agreement), f"of {total.checked_texts:,} checked in full"),
     ]
     return ServedAnswers(tiles, _chart(days))
 
@@ -43,6 +44,7 @@ def _chart(days: Sequence[AnswerDay]) -> LineChart | None:
         "Confidence": [day.mean_confidence for day in days],
         "Escalated": [day.escalated_share for day in days],
         "Whole fragments": [day.coverage[0] if day.coverage else None for day in days],
+        "Agreement": [day.agreement for day in days],
     }
     series = {
         name: [value for value in values if value is not None]

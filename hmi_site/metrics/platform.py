@@ -82,6 +82,12 @@ def _answer_metrics() -> Iterator[Metric]:
         days,
         lambda day: day.escalated_share,
     )
+    yield _of_versions(
+        "agreement",
+        "Share of checked texts with the same answer from the tables and at the level full",
+        days,
+        lambda day: day.agreement,
+    )
     coverage = GaugeMetricFamily(
         "hmi_version_token_share",
         "Share of tokens, by what the tables had of their fragments; today, UTC",

@@ -2,10 +2,9 @@
 writes its usage and the headers of its answer. The REST views and the pages call this."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 from django.db import InterfaceError, OperationalError
 from drf_spectacular.utils import OpenApiParameter
 from msgspec.structs import asdict
@@ -13,15 +12,15 @@ from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import gateway, reaching_the_queue
 from inference.api.answer_counts import count_answers
-from inference.api.prepared_request import PreparedRequest
+from inference.api.level_checks import check_sample
+from inference.api.prepared_request import PreparedRequest, outputs_of
 from inference.api.rates.spending import refund, spend
 from inference.api.submitter import ON_HANG_UP, submitter
 from inference.number_format import format_number, format_seconds
 from inference.queueing.log_fields import reply_fields
-from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
+from inference.queueing.messages import InferReply, ModelRef, PlotCounts
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput
-from inference.text.outputs import Outputs
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
@@ -94,6 +93,7 @@ def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, A
         answer = answer_of(prepared, reply)
     finally:
         _count(prepared, reply, answer)
+    check_sample(prepared, answer["results"])
     return answer
 
 
@@ -194,19 +194,6 @@ def _error_of(reply: InferReply, asked: ModelRef) -> HmiError:
         message = f"{asked.hplm}:{asked.version} is not served yet; try again in a moment."
         return HmiError(ErrorCode.MODEL_NOT_READY, message, param="model", retry_after=NOT_READY_RETRY_S)
     return HmiError(code, reply.error.message)
-
-
-def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
-    """What came of each sequence. Raises ValueError for what is no list of numbers."""
-    return [
-        Outputs(
-            np.frombuffer(output.values, "<f4"),
-            np.frombuffer(output.token_levels, np.uint8) if output.token_levels else None,
-            output.level,
-            np.frombuffer(output.from_tables, "<f4") if output.from_tables else None,
-        )
-        for output in received
-    ]
 
 
 def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:

@@ -21,11 +21,11 @@ from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields
-from inference.queueing.messages import ModelRef, TokenSequence
+from inference.queueing.messages import ModelRef, SequenceOutput, TokenSequence
 from inference.queueing.replies import How
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
-from inference.text.outputs import OutputNames
+from inference.text.outputs import OutputNames, Outputs
 from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
@@ -176,6 +176,19 @@ def token_sequences(encoded: Iterable[EncodedInput], *, task: str) -> tuple[Toke
     """One for each encoding of each input, in their order."""
     hashed = ((each.encodings, each.given.digest(HASH_BYTES)) for each in encoded)
     return tuple(_sequence(one, task, text_hash) for encodings, text_hash in hashed for one in encodings)
+
+
+def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
+    """What came of each sequence. Raises ValueError for what is no list of numbers."""
+    return [
+        Outputs(
+            np.frombuffer(output.values, "<f4"),
+            np.frombuffer(output.token_levels, np.uint8) if output.token_levels else None,
+            output.level,
+            np.frombuffer(output.from_tables, "<f4") if output.from_tables else None,
+        )
+        for output in received
+    ]
 
 
 def _sequence(encoding: Encoding, task: str, text_hash: bytes) -> TokenSequence:

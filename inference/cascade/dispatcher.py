@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from hashlib import blake2b
 from typing import Final, Literal, get_args
 
 OutputKind = Literal["classes", "labels", "tokens", "span", "number"]
@@ -100,6 +101,15 @@ def _sigmoid(value: float) -> float:
 def draw(text_hash: bytes) -> float:
     """A number from 0 to below 1 that depends on the hash alone."""
     return (int.from_bytes(text_hash, "little") >> (8 * HASH_BYTES - DRAW_BITS)) / (1 << DRAW_BITS)
+
+
+_SAMPLE_SALT: Final = b"sample"
+
+
+def is_sampled(text_hash: bytes, share: float) -> bool:
+    """Whether a text is in the sample of that share: always the same texts, and as many of those that the
+    dispatcher sends on as of the others."""
+    return draw(blake2b(text_hash, digest_size=HASH_BYTES, salt=_SAMPLE_SALT).digest()) < share
 
 
 def features(confidence: float | None, coverage: Coverage) -> tuple[float, float, float, float]:

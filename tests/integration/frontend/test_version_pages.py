@@ -81,16 +81,16 @@ def test_a_version_shows_what_it_answered_lately(owner: Client, world: World) ->
     assert 'id="served-answers"' not in page(owner, "models/triage/versions/1/")
     version, today = world.hplm, datetime.now(UTC).date()
     Version.unscoped.filter(pk=version.pk).update(ready_at=timezone.now() - timedelta(days=3))
-    some = AnswerCount(40, 40, 30.0, cascade_texts=40, escalated_texts=10, whole=60, part=30, unigram=10)
+    some = AnswerCount(40, 40, 30.0, 40, 10, 60, 30, 10, checked_texts=8, agreed_texts=7)
     for ago in (40, 5, 0):  # before it was ready: those of an earlier model of the name
         record_answers(world, some, today - timedelta(days=ago))
     shown = page(owner, "models/triage/versions/1/").split('id="served-answers"')[1].split("</section>")[0]
-    for figure in ("40", "75.0%", "25.0%", "60.0%", "30.0% shorter parts, 10.0% tokens"):
+    for figure in ("40", "75.0%", "25.0%", "60.0%", "30.0% shorter parts, 10.0% tokens", "87.5%"):
         assert f">{figure}" in shown
     assert "<polyline" not in shown, "one day makes no chart"
     record_answers(world, some + some, today - timedelta(days=1))
     shown = page(owner, "models/triage/versions/1/").split('id="served-answers"')[1].split("</section>")[0]
-    assert shown.count("<polyline") == 3
+    assert shown.count("<polyline") == 4
     assert ">120" in shown
 
 
@@ -286,8 +286,11 @@ def test_an_owner_decides_what_is_counted(owner: Client, world: World) -> None:
     assert counted()
     owner.post("/t/acme/settings/", {})
     world.tenant.refresh_from_db()
-    assert world.tenant.shares_fragment_counts is False
+    assert (world.tenant.shares_fragment_counts, world.tenant.checks_answers) == (False, False)
     assert not counted()
+    owner.post("/t/acme/settings/", {"checks_answers": "on"})
+    world.tenant.refresh_from_db()
+    assert (world.tenant.shares_fragment_counts, world.tenant.checks_answers) == (False, True)
 
 
 def test_a_developer_sees_the_settings_and_leaves_them(client: Client, world: World) -> None:

@@ -158,9 +158,7 @@ def test_the_busiest_versions_tell_what_they_answered_today(
     client: Client, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tenant = tree_factory.create_tenant("acme").tenant
-    count = AnswerCount(
-        texts=10, table_texts=10, confidence=8.0, cascade_texts=10, escalated_texts=3, whole=1
-    )
+    count = AnswerCount(10, 10, 8.0, 10, 3, whole=1, checked_texts=4, agreed_texts=3)
     answers_record(tenant=tenant, model_name="mood", version=2, count=count)
     answers_record(tenant=tenant, model_name="rare", version=1, count=AnswerCount(texts=1))
     yesterday = datetime.now(UTC).date() - timedelta(days=1)
@@ -169,6 +167,7 @@ def test_the_busiest_versions_tell_what_they_answered_today(
     assert scrape("hmi_version_texts", **labels) == 10
     assert scrape("hmi_version_confidence", **labels) == pytest.approx(0.8)
     assert scrape("hmi_version_escalated_share", **labels) == pytest.approx(0.3)
+    assert scrape("hmi_version_agreement", **labels) == pytest.approx(0.75)
     assert scrape("hmi_version_token_share", **labels, level="trigram") == 1
     rare = {"tenant": "acme", "model": "rare", "version": "1"}
     assert (scrape("hmi_version_texts", **rare), scrape("hmi_version_confidence", **rare)) == (1, None)

@@ -114,6 +114,7 @@ def _settings(tenant: Tenant) -> dict[str, Any]:
         "name": tenant.name,
         "created_at": tenant.created_at,
         "shares_fragment_counts": tenant.shares_fragment_counts,
+        "checks_answers": tenant.checks_answers,
         "weight": tenant.weight,
         "quota": {name: limit for name, limit in limits.items() if name not in ("id", "tenant")},
     }

@@ -7,12 +7,12 @@ from typing import Any, Final
 import numpy as np
 
 from inference.cascade.confidence import calibrated_threshold
-from inference.cascade.dispatcher import Dispatcher, Level
+from inference.cascade.dispatcher import Coverage, Dispatcher, Level
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from workers.training.cascade.calibration import expected_calibration_error, fit_temperature, reliability_of
 from workers.training.cascade.change_model import Choice, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel
-from workers.training.cascade.simulation import Simulation, escalated_by, metric_at, metric_of
+from workers.training.cascade.simulation import Simulation, escalated_by, metric_at, metric_of, same_within
 
 MIN_ROWS: Final = 50
 """Dev rows below which nothing is fitted: temperatures are 1, and the most cautious candidate serves."""
@@ -50,6 +50,8 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
         choice.coefficients,
         len(outputs.table),
         {"dispatcher": choice.report, "tolerance": TOLERANCE, "fitted": enough},
+        sum(outputs.coverage, Coverage()),
+        same_within(outputs),
     )
 
 

@@ -116,13 +116,19 @@ def metric_at(outputs: OutputsByLevel, level: Level) -> float:
     return metric_of(outputs, [outputs.kind.predict(one) for one in outputs.at(level)])
 
 
+def same_within(outputs: OutputsByLevel) -> float | None:
+    """Numbers that differ by no more are the same answer; None where answers are no numbers."""
+    if outputs.output_kind != "number":
+        return None
+    return LARGE * float(np.std([example.value for example in outputs.examples]))
+
+
 def changed(outputs: OutputsByLevel) -> Mask:
     """Whether the level FULL answers each sequence [S] otherwise; numbers: whether they differ by more than
     LARGE standard deviations of the expected ones."""
     table, full = (_sequence_answers(outputs, level) for level in Level)
-    if outputs.output_kind == "number":
-        deviation = float(np.std([example.value for example in outputs.examples]))
-        return np.asarray(np.abs(np.asarray(table) - np.asarray(full)) > LARGE * deviation)
+    if (most := same_within(outputs)) is not None:
+        return np.asarray(np.abs(np.asarray(table) - np.asarray(full)) > most)
     return np.asarray([one != other for one, other in zip(table, full, strict=True)], dtype=bool)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.cascade.dispatcher import OUTPUT_KINDS
+from inference.cascade.dispatcher import OUTPUT_KINDS, Coverage
 from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
 from inference.errors import HplmError
 
@@ -49,6 +49,8 @@ def profiles(draw: st.DrawFn) -> CascadeProfile:
         draw(st.just(()) | st.tuples(*[st.floats(-100, 100)] * 4)),
         draw(st.integers(0, 10**6)),
         draw(st.none() | st.dictionaries(st.text(), st.floats(-1, 1))),
+        draw(st.none() | st.builds(Coverage, *[st.integers(0, 10**6)] * 3)),
+        draw(st.none() | st.floats(0, 1e6)),
     )
 
 
@@ -113,6 +115,9 @@ BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "a negative slope": (("candidates", 0, "slope"), -1),
     "a weight above one": (("candidates", 0, "weight"), 1.1),
     "a number of 400 digits": (("candidates", 0, "operations"), 10**400),
+    "a coverage of half a token": (("coverage",), {"whole": 0.5, "part": 0, "unigram": 0}),
+    "a coverage without a part": (("coverage",), {"whole": 1}),
+    "a negative distance": (("same_within",), -1),
     "operations that are true": (("candidates", 0, "operations"), True),
 }
 
