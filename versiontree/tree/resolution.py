@@ -56,7 +56,10 @@ _QUERY: Final = """
     SELECT version.number, version.digest, version.config, root.name, hplm.id, hplm.task,
         (SELECT newest.digest FROM tree_version AS newest
          WHERE newest.kind = 'root' AND newest.root_id = version.root_id
-         ORDER BY newest.number DESC LIMIT 1)
+         ORDER BY newest.number DESC LIMIT 1),
+        (SELECT artifact.digest FROM tree_versionartifact AS link
+         JOIN tree_artifact AS artifact ON artifact.id = link.artifact_id
+         WHERE link.version_id = version.id AND link.role = 'cascade')
     FROM tree_version AS version
     JOIN tree_hplm AS hplm ON hplm.id = version.hplm_id
     JOIN tree_root AS root ON root.id = version.root_id
@@ -74,7 +77,8 @@ _BY_NUMBER: Final = "version.number = %(number)s AND version.state = 'ready'"
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
     """The version that answers a request. ``root`` is the root's name. ``root_digest`` is the digest of its
-    weights, by which workers identify it."""
+    weights, by which workers identify it. ``cascade`` is the digest of the profile that an evaluation fitted,
+    "" if the profile is part of the model."""
 
     tenant_slug: str
     model_name: str
@@ -82,6 +86,7 @@ class ResolvedModel:
     root_digest: str
     version_number: int
     digest: str
+    cascade: str
     task: str
     labels: tuple[str, ...]
     hplm_id: int
@@ -127,7 +132,7 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
         found = cursor.fetchone()
     if found is None:
         raise _unresolved_error(tenant, wanted)
-    number, digest, config_json, root_name, hplm_id, task, root_digest = found
+    number, digest, config_json, root_name, hplm_id, task, root_digest, cascade = found
     config = json.loads(config_json)
     return ResolvedModel(
         tenant_slug=tenant.slug,
@@ -136,6 +141,7 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
         root_digest=root_digest,
         version_number=number,
         digest=digest,
+        cascade=cascade or "",
         task=task,
         labels=tuple(config.get("labels", ())),
         hplm_id=hplm_id,
