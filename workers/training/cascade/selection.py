@@ -7,12 +7,19 @@ from typing import Any, Final
 import numpy as np
 
 from inference.cascade.confidence import calibrated_threshold
-from inference.cascade.dispatcher import Dispatcher, Level
+from inference.cascade.dispatcher import AnswerPolicy, Dispatcher, Level
+from inference.cascade.plan import answer_plan
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from workers.training.cascade.calibration import expected_calibration_error, fit_temperature, reliability_of
 from workers.training.cascade.change_model import Choice, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel
-from workers.training.cascade.simulation import Simulation, escalated_by, metric_at, metric_of
+from workers.training.cascade.simulation import (
+    Simulation,
+    escalated_by,
+    escalated_under,
+    metric_at,
+    metric_of,
+)
 
 MIN_ROWS: Final = 50
 """Dev rows below which nothing is fitted: temperatures are 1, and the most cautious candidate serves."""
@@ -110,20 +117,14 @@ def _chosen(candidates: Sequence[Candidate], full: float) -> int:
     return enough[0] if enough else len(candidates) - 1
 
 
-def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile) -> dict[str, float]:
+def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> dict[str, float]:
     """The task's metric of a split at each level and by the cascade, and the share that goes on."""
-    candidate = profile.candidate()
-    dispatcher = profile.dispatcher(candidate)
-    temperatures = profile.table.temperature, profile.full.temperature
-    simulation = Simulation(outputs, temperatures)
-    confidences = outputs.confidences(Level.TABLE, profile.table.temperature, profile.threshold)
-    certainties = np.asarray(
-        [dispatcher.certainty(*one) for one in zip(confidences, outputs.coverage, strict=True)]
-    )
-    escalated = escalated_by(dispatcher, certainties, outputs.draws)
+    plan = answer_plan(AnswerPolicy.CASCADE, outputs.output_kind, profile)
+    escalated, weight = escalated_under(plan, outputs)
+    answers = Simulation.of(outputs, profile).answers(escalated, weight)
     return {
         "table": metric_at(outputs, Level.TABLE),
-        "cascade": metric_of(outputs, simulation.answers(escalated, candidate.weight)),
+        "cascade": metric_of(outputs, answers),
         "full": metric_at(outputs, Level.FULL),
         "escalated": float(escalated.mean()),
     }
