@@ -147,6 +147,23 @@ def metric_at(outputs: OutputsByLevel, level: Level) -> float:
     return metric_of(outputs, [outputs.kind.predict(one) for one in outputs.at(level)])
 
 
+def standard_error(outputs: OutputsByLevel, answers: Sequence[Any], others: Sequence[Any]) -> float:
+    """The standard error of the difference in the task's metric between two sets of answers to the same
+    rows, by the delete-one jackknife. For a mean over rows it is that of the paired differences."""
+    given, other = (_without_each(outputs, one) for one in (answers, others))
+    differences = given - other
+    rows = len(differences)
+    return float(np.sqrt((rows - 1) / rows * ((differences - differences.mean()) ** 2).sum()))
+
+
+def _without_each(outputs: OutputsByLevel, answers: Sequence[Any]) -> npt.NDArray[np.float64]:
+    """The task's metric without each of the rows [E]."""
+    kind = outputs.kind
+    rows = [kind.statistics(one, answer) for one, answer in zip(outputs.examples, answers, strict=True)]
+    added = np.asarray(rows, dtype=np.float64)
+    return kind.metric_of(added.sum(axis=0) - added)
+
+
 def changed(outputs: OutputsByLevel) -> Mask:
     """Whether the level FULL answers each sequence [S] otherwise; numbers: whether they differ by more than
     LARGE standard deviations of the expected ones."""
