@@ -64,11 +64,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredBy:
-    """The version that served a request."""
+    """The version that served a request. ``cascade``: the digest of its cascade's profile, None if that is
+    part of the version."""
 
     name: str
     version: int
     digest: str
+    cascade: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

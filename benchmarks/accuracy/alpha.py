@@ -17,8 +17,9 @@ from benchmarks import harness
 from benchmarks.accuracy.data import DATASETS, Dataset, canonical
 from benchmarks.accuracy.workbench import Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.hplm.artifact_files import read_artifact_json
-from workers.training.evaluate import evaluate
+from workers.training.evaluate import EvaluateSettings, evaluate
 from workers.training.fine_tune import fine_tune
 from workers.training.search import FineTuneSettings
 
@@ -99,6 +100,7 @@ def _read(
         task=dataset.task,
         reporter=bench.reporter,
         lower=converted.lower,
+        settings=EvaluateSettings(policy=AnswerPolicy.TABLE),
     )
     return {"value": found["value"], "hits": found["plot_hits"]}
 

@@ -26,6 +26,7 @@ from benchmarks.accuracy.data import DATASETS, QUICK, Dataset, canonical
 from benchmarks.accuracy.tasks import ALPHA
 from benchmarks.accuracy.workbench import Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
@@ -173,7 +174,7 @@ class PetChoice:
                 task=dataset.task,
                 reporter=self._bench.reporter,
                 lower=converted.lower,
-                settings=EvaluateSettings(lower_mode=Settings(**chosen).lower_mode, int8=True),
+                settings=EvaluateSettings(policy=AnswerPolicy(Settings(**chosen).lower_mode), int8=True),
             )
             return {"dev": report["value"]}
 

@@ -34,12 +34,14 @@ _KNOWN_CODES: Final = frozenset(code.value for code in ErrorCode)
 
 MODEL: Final = "x-hmi-model"
 DIGEST: Final = "x-hmi-digest"
+CASCADE: Final = "x-hmi-cascade"
 HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
 TIMES: Final = "Server-Timing"
 
 HEADER_DESCRIPTIONS: Final = {
     MODEL: "The version that answered: `tenant/model:version`.",
     DIGEST: "Its digest.",
+    CASCADE: "The digest of its cascade's profile; absent if that is part of the version.",
     HIT_RATIO: "The share of fragments that the tables held whole; absent if no fragment was looked up.",
     TIMES: "Milliseconds by stage, as in `timings_ms`: `queue;dur=9.4, retrieval;dur=1.4`.",
 }
@@ -140,9 +142,11 @@ def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
     """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
     numbers make no prediction."""
     model = reply.model
+    name = f"{model.tenant}/{model.hplm}"
+    fitted = {"cascade": prepared.cascade} if prepared.cascade else {}
     return {
         "id": prepared.request_id,
-        "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
+        "model": {"name": name, "version": model.version, "digest": model.digest, **fitted},
         "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan.weight),
         "usage": {
             "inputs": len(prepared.encoded),
@@ -206,4 +210,5 @@ def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
             f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
         ),
     }
-    return headers if ratio is None else headers | {HIT_RATIO: str(ratio)}
+    optional = {CASCADE: model.get("cascade"), HIT_RATIO: ratio}
+    return headers | {name: str(value) for name, value in optional.items() if value is not None}

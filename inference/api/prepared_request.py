@@ -48,8 +48,8 @@ LONG_CHARACTERS: Final = 20_000
 class PreparedRequest:
     """A request that nothing speaks against but the engine's own load. ``key`` is the one it came with, if
     any; ``limits`` are those it counts against; ``sequences`` are what the engine gets, and ``encoded`` and
-    ``codec`` what its outputs are read with. ``tokens``: of all sequences, with the special ones and those
-    that windows share."""
+    ``codec`` what its outputs are read with. ``cascade``: the digest of the profile that an evaluation
+    fitted, or "". ``tokens``: of all sequences, with the special ones and those that windows share."""
 
     request_id: str
     tenant: Tenant
@@ -58,6 +58,7 @@ class PreparedRequest:
     codec: TextCodec
     encoded: tuple[EncodedInput, ...]
     sequences: tuple[TokenSequence, ...]
+    cascade: str
     tokens: int
     admission: AdmissionRequest
     limits: Limits
@@ -108,7 +109,9 @@ def prepare_request(
     if sum(map(_characters, texts)) > LONG_CHARACTERS:
         require_thread("long texts")
     resolved = version_for(named, texts)
-    codec = text_codec(root=resolved.root_digest, version=resolved.digest, embed=embed)
+    codec = text_codec(
+        root=resolved.root_digest, version=resolved.digest, cascade=resolved.cascade, embed=embed
+    )
     encoded = encode(codec, texts)
     sequences = token_sequences(encoded, task=codec.task)
     prepared = PreparedRequest(
@@ -119,6 +122,7 @@ def prepare_request(
         codec,
         encoded,
         sequences,
+        resolved.cascade,
         sum(map(len, sequences)),
         AdmissionRequest(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
@@ -135,22 +139,24 @@ def _characters(given: InferInput) -> int:
     return len(given.text) + len(given.text_pair or "")
 
 
-def text_codec(*, root: str, version: str, embed: bool) -> TextCodec:
-    """The codec of a model, by the digests of its root and its version. Raises HmiError(inference_failed)
-    where an artifact cannot be read, and CacheMiss within ``cached_only``."""
+def text_codec(*, root: str, version: str, cascade: str = "", embed: bool) -> TextCodec:
+    """The codec of a model, by the digests of its root, its version and the profile of its cascade ("": that
+    of the version). Raises HmiError(inference_failed) where an artifact cannot be read, and CacheMiss within
+    ``cached_only``."""
     if embed:
         return cached(f"codec:{root}", lambda: TextCodec(_tokenizer(root), None), KEPT_S)
-    return cached(f"codec:{root}:{version}", lambda: _codec(root, version), KEPT_S)
+    return cached(f"codec:{root}:{version}:{cascade}", lambda: _codec(root, version, cascade), KEPT_S)
 
 
 def _tokenizer(root: str) -> TextTokenizer:
     return cached(f"tokenizer:{root}", lambda: _read(TextTokenizer.of_root, "root", root), KEPT_S)
 
 
-def _codec(root: str, version: str) -> TextCodec:
+def _codec(root: str, version: str, cascade: str) -> TextCodec:
     tokenizer = _tokenizer(root)
     names = _read(OutputNames.load, "hplm", version)
-    return TextCodec(tokenizer, names, _read(CascadeProfile.load, "hplm", version))
+    profile = _read(CascadeProfile.load, *(("cascade", cascade) if cascade else ("hplm", version)))
+    return TextCodec(tokenizer, names, profile)
 
 
 def _read(load: Callable[[Path], Part], kind: str, digest: str) -> Part:

@@ -62,6 +62,10 @@ class AnsweredBySerializer(serializers.Serializer[object]):
     name = serializers.CharField()
     version = serializers.IntegerField()
     digest = serializers.CharField()
+    cascade = serializers.CharField(
+        required=False,
+        help_text="The digest of its cascade's profile; absent if that is part of the version.",
+    )
 
 
 class TokenSerializer(serializers.Serializer[object]):

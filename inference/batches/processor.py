@@ -79,7 +79,9 @@ class BatchProcessor:
     def __init__(self, batch: Batch, model: BatchModel, client: InferClient, until: float) -> None:
         self._batch, self._model, self._until = batch, model, until
         root = model.resolved.root_digest
-        codec = text_codec(root=root, version=model.resolved.digest, embed=model.embeds)
+        codec = text_codec(
+            root=root, version=model.resolved.digest, cascade=model.resolved.cascade, embed=model.embeds
+        )
         plan = codec.plan(default_policy(model.resolved.policy))
         self._client = BatchInferClient(client, model.model_ref, root, batch.pk.hex, codec, plan)
         self._in_flight: deque[tuple[LineChunk, Future[InferenceResults]]] = deque()

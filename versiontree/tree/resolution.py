@@ -58,6 +58,9 @@ _QUERY: Final = """
         (SELECT newest.digest FROM tree_version AS newest
          WHERE newest.kind = 'root' AND newest.root_id = version.root_id
          ORDER BY newest.number DESC LIMIT 1),
+        (SELECT artifact.digest FROM tree_versionartifact AS link
+         JOIN tree_artifact AS artifact ON artifact.id = link.artifact_id
+         WHERE link.version_id = version.id AND link.role = 'cascade'),
         {percent} AS percent
     FROM tree_version AS version
     JOIN tree_hplm AS hplm ON hplm.id = version.hplm_id
@@ -81,7 +84,8 @@ _BY_NUMBER: Final = _QUERY.format(
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
     """The version that answers a request. ``root`` is the root's name. ``root_digest`` is the digest of its
-    weights, by which workers identify it. ``policy`` is the version's own, or empty. ``canary`` answers
+    weights, by which workers identify it. ``cascade`` is the digest of the profile that an evaluation fitted,
+    "" if the profile is part of the model. ``policy`` is the version's own, or empty. ``canary`` answers
     ``canary_percent`` of the requests in its place, if the reference is an alias with a canary."""
 
     tenant_slug: str
@@ -90,6 +94,7 @@ class ResolvedModel:
     root_digest: str
     version_number: int
     digest: str
+    cascade: str
     task: str
     labels: tuple[str, ...]
     hplm_id: int
@@ -144,7 +149,7 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
 
 
 def _resolved(tenant: Tenant, wanted: ModelReference, row: tuple[Any, ...]) -> ResolvedModel:
-    number, digest, config_json, policy, root_name, hplm_id, task, root_digest, _ = row
+    number, digest, config_json, policy, root_name, hplm_id, task, root_digest, cascade, _ = row
     config = json.loads(config_json)
     return ResolvedModel(
         tenant_slug=tenant.slug,
@@ -153,6 +158,7 @@ def _resolved(tenant: Tenant, wanted: ModelReference, row: tuple[Any, ...]) -> R
         root_digest=root_digest,
         version_number=number,
         digest=digest,
+        cascade=cascade or "",
         task=task,
         labels=tuple(config.get("labels", ())),
         hplm_id=hplm_id,

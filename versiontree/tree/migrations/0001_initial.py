@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                             ("lower", "Lower layers"),
                             ("plot", "PLOT"),
                             ("hplm", "Adapters and head"),
+                            ("cascade", "Cascade"),
                             ("answers", "Answers"),
                         ],
                         max_length=8,
@@ -55,7 +56,9 @@ class Migration(migrations.Migration):
                         name="artifact_digest_is_sha256",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("kind__in", ["root", "lower", "plot", "hplm", "answers"])),
+                        condition=models.Q(
+                            ("kind__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])
+                        ),
                         name="artifact_kind_is_known",
                     ),
                 ],
@@ -647,6 +650,7 @@ class Migration(migrations.Migration):
                             ("lower", "Lower layers"),
                             ("plot", "PLOT"),
                             ("hplm", "Adapters and head"),
+                            ("cascade", "Cascade"),
                             ("answers", "Answers"),
                         ],
                         max_length=8,
@@ -921,7 +925,7 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="versionartifact",
             constraint=models.CheckConstraint(
-                condition=models.Q(("role__in", ["root", "lower", "plot", "hplm", "answers"])),
+                condition=models.Q(("role__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])),
                 name="version_artifact_role_is_known",
             ),
         ),

@@ -138,7 +138,7 @@ BEGIN
     END IF;
     SELECT state, tenant_id INTO owner_state, owner_tenant FROM tree_version WHERE id = NEW.version_id;
     SELECT kind INTO artifact_kind FROM tree_artifact WHERE id = NEW.artifact_id;
-    IF owner_state IN ('ready', 'retired') THEN
+    IF owner_state = 'retired' OR owner_state = 'ready' AND NEW.role <> 'cascade' THEN
         RAISE EXCEPTION 'a finished version takes no more artifacts' USING ERRCODE = 'restrict_violation';
     END IF;
     IF artifact_kind <> NEW.role THEN

@@ -66,6 +66,7 @@ REQUIRED_ROLES: Final[dict[VersionKind, frozenset[str]]] = {
     VersionKind.DOMAIN: frozenset({"lower", "plot"}),
     VersionKind.HPLM: frozenset({"hplm"}),
 }
+OPTIONAL_ROLES: Final[dict[VersionKind, frozenset[str]]] = {VersionKind.HPLM: frozenset({"cascade"})}
 MAIN_ROLE: Final[dict[VersionKind, str]] = {
     VersionKind.ROOT: "root",
     VersionKind.DOMAIN: "plot",

@@ -1,25 +1,36 @@
 """The profile of a cascade: candidates by cutoff and slope, and the one that serves (Tabi, section 5)."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
 
 from inference.cascade.confidence import calibrated_threshold
-from inference.cascade.dispatcher import Coverage, Dispatcher, Level
+from inference.cascade.dispatcher import AnswerPolicy, Coverage, Dispatcher, Level
+from inference.cascade.plan import answer_plan
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from workers.training.cascade.calibration import expected_calibration_error, fit_temperature, reliability_of
 from workers.training.cascade.change_model import Choice, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel
-from workers.training.cascade.simulation import Simulation, escalated_by, metric_at, metric_of, same_within
+from workers.training.cascade.simulation import (
+    Simulation,
+    escalated_by,
+    escalated_under,
+    metric_at,
+    metric_of,
+    same_within,
+    standard_error,
+)
 
 MIN_ROWS: Final = 50
 """Dev rows below which nothing is fitted: temperatures are 1, and the most cautious candidate serves."""
 CUTOFFS: Final = tuple(round(0.95 - 0.05 * step, 2) for step in range(19))
 SLOPES: Final = (10.0, 40.0)
 TOLERANCE: Final = 0.002
-"""How much of the level FULL's dev metric the candidate that serves may lose."""
+"""How much of the dev metric the candidate that serves may lose."""
 
 
 def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
@@ -39,13 +50,14 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     base = replace(base, coefficients=choice.coefficients)
     least = (table.metric + full.metric) / 2
     measured = _measured(simulation, base, choice, least) if enough else []
-    candidates = _undominated(measured or [_candidate(simulation, base, choice)])
+    chosen = _chosen(simulation, base, choice, measured) if measured else _candidate(simulation, base, choice)
+    candidates = _undominated([*measured, chosen], chosen)
     return CascadeProfile(
         outputs.output_kind,
         table,
         full,
         candidates,
-        _chosen(candidates, full.metric),
+        candidates.index(chosen),
         threshold,
         choice.coefficients,
         len(outputs.table),
@@ -97,35 +109,61 @@ def _candidate(simulation: Simulation, dispatcher: Dispatcher, choice: Choice) -
     )
 
 
-def _undominated(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """By rising cost, those that are better than every cheaper one."""
+def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
+    """By rising cost, those that are better than every cheaper one, and the chosen one."""
     kept: list[Candidate] = []
-    for one in sorted(candidates, key=lambda one: (one.operations, -one.metric)):
-        if not kept or one.metric > kept[-1].metric:
+    best = -math.inf
+    for one in sorted(
+        dict.fromkeys(candidates), key=lambda one: (one.operations, -one.metric, one != chosen)
+    ):
+        if one.metric > best or one == chosen:
             kept.append(one)
+            best = max(best, one.metric)
     return tuple(kept)
 
 
-def _chosen(candidates: Sequence[Candidate], full: float) -> int:
-    """The cheapest within TOLERANCE of the level FULL, else the best."""
-    enough = [at for at, one in enumerate(candidates) if one.metric >= full - TOLERANCE]
-    return enough[0] if enough else len(candidates) - 1
+def _chosen(
+    simulation: Simulation, base: Dispatcher, choice: Choice, measured: Sequence[Candidate]
+) -> Candidate:
+    """The cheapest that is safe, from the most cautious candidate (the first) down each slope.
+
+    A candidate is safe if its metric, less one standard error of the difference, is at most TOLERANCE below
+    that of the level FULL or of the most cautious candidate. The differences are paired by rows. That to FULL
+    includes what the ensemble changes in texts that go on anyway, which on a small split hides all else; that
+    to the most cautious candidate is only of the texts that no longer go on. The first candidate that is not
+    safe ends its slope, because the cheapest of many is easily safe by chance (fixed-sequence testing).
+    """
+    outputs = simulation.outputs
+
+    def answers(one: Candidate) -> list[Any]:
+        dispatcher = replace(base, cutoff=one.cutoff, slope=one.slope)
+        escalated = escalated_by(dispatcher, choice.certainties, outputs.draws)
+        return simulation.answers(escalated, one.weight)
+
+    references = [[outputs.kind.predict(one) for one in outputs.full], answers(measured[0])]
+    metrics = [metric_of(outputs, reference) for reference in references]
+
+    def is_safe(one: Candidate) -> bool:
+        given = answers(one)
+        return any(
+            metric - one.metric + standard_error(outputs, given, reference) <= TOLERANCE
+            for metric, reference in zip(metrics, references, strict=True)
+        )
+
+    safe = [measured[0]]
+    for slope in SLOPES:
+        safe += takewhile(is_safe, (one for one in measured if one.slope == slope))
+    return min(safe, key=lambda one: one.operations)
 
 
-def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile) -> dict[str, float]:
+def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> dict[str, float]:
     """The task's metric of a split at each level and by the cascade, and the share that goes on."""
-    candidate = profile.candidate()
-    dispatcher = profile.dispatcher(candidate)
-    temperatures = profile.table.temperature, profile.full.temperature
-    simulation = Simulation(outputs, temperatures)
-    confidences = outputs.confidences(Level.TABLE, profile.table.temperature, profile.threshold)
-    certainties = np.asarray(
-        [dispatcher.certainty(*one) for one in zip(confidences, outputs.coverage, strict=True)]
-    )
-    escalated = escalated_by(dispatcher, certainties, outputs.draws)
+    plan = answer_plan(AnswerPolicy.CASCADE, outputs.output_kind, profile)
+    escalated, weight = escalated_under(plan, outputs)
+    answers = Simulation.of(outputs, profile).answers(escalated, weight)
     return {
         "table": metric_at(outputs, Level.TABLE),
-        "cascade": metric_of(outputs, simulation.answers(escalated, candidate.weight)),
+        "cascade": metric_of(outputs, answers),
         "full": metric_at(outputs, Level.FULL),
         "escalated": float(escalated.mean()),
     }

@@ -1,9 +1,11 @@
 """At which level texts are answered, as callers see it: by a real inference worker, over HTTP."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from pytest_django import Settings
 
 from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher
@@ -11,8 +13,10 @@ from inference.text.encodings import InferInput
 from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import CASCADE, Ask, Served
 from tests.unit.tiny import tiny_texts
+from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import version_set_policy
+from versiontree.tree.services.version_completion import artifacts_attach
 
 pytestmark = pytest.mark.usefixtures("worker")
 
@@ -87,6 +91,26 @@ def test_a_version_s_own_profile_decides_which_texts_go_on(ask: Ask) -> None:
     dispatcher = CASCADE.dispatcher(CASCADE.candidate())
     assert went_on(found) == expected(dispatcher, results(ask, GRADED, quality="fast"))
     assert len(set(went_on(found))) == 2, "some go on, and some do not"
+
+
+def test_the_profile_of_an_evaluation_decides_and_is_named(ask: Ask, tmp_path: Path) -> None:
+    CASCADE.save(tmp_path)
+    version = Version.unscoped.get(hplm__name="mood")
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).ingest("cascade", tmp_path)
+    artifacts_attach(version=version, artifacts=[("cascade", folder)])
+    answer = ask("mood", TEXTS, quality="balanced")
+    assert answer.json()["model"] == {
+        "name": "acme/mood",
+        "version": 1,
+        "digest": version.digest,
+        "cascade": folder.digest,
+    }
+    assert answer["x-hmi-cascade"] == folder.digest
+    dispatcher = CASCADE.dispatcher(CASCADE.candidate())
+    assert went_on(answer.json()["results"]) == expected(dispatcher, results(ask, "mood", quality="fast"))
+    named = ask(GRADED, TEXTS[:1])
+    assert "x-hmi-cascade" not in named
+    assert "cascade" not in named.json()["model"]
 
 
 @pytest.mark.parametrize(("target", "chosen"), [(0.0, 0), (0.7, 0), (0.71, 1), (0.8, 1), (0.83, 2), (1, 2)])
