@@ -30,32 +30,39 @@ class Figures:
             self._by_dataset.setdefault(cell.dataset.name, []).append(cell)
 
     def tables(self) -> dict[str, list[Row]]:
-        """By title."""
-        return {
+        """By title, those that have rows."""
+        tables = {
             "Test metric in points against cost": [self._method(name) for name in METHODS],
-            "Tabi, table 2: the cascade beside the level full": self._per_dataset(_table_2),
+            "Tabi, table 2: the cascade beside the level full": self._per_dataset(_TABLE_2),
             "Tabi, table 3 and section 7.3.4: who goes on, and what the ensemble adds": self._per_dataset(
-                _table_3
+                _TABLE_3
             ),
             "Tabi, figure 8: answered early by cutoff": self._by_cutoff(),
-            "Expected calibration error": self._per_dataset(_calibration),
+            "Expected calibration error": self._per_dataset(_CALIBRATION),
             "Share of texts whose level or label differs from that of the text alone": [
                 {"format": name, **shares} for name, shares in self._found.flips.items()
             ],
         }
+        return {title: rows for title, rows in tables.items() if rows}
 
     def points(self) -> dict[str, tuple[float, float]]:
         """By method, its processor milliseconds of a text and its metric in points, means over the datasets
         that all methods cover."""
-        cells = [cell for cell in self._found.cells if all(_complete(cell, name) for name in METHODS)]
-        if not cells:
-            return {}
+        covered = [
+            (
+                {name: _mean_of(_cpu_ms(cell, name) for cell in cells) for name in METHODS},
+                {name: _mean_of(_percent(_metric(cell, name)) for cell in cells) for name in METHODS},
+            )
+            for cells in self._by_dataset.values()
+        ]
+        known = [pair for pair in covered if all(None not in one.values() for one in pair)]
         return {
             name: (
-                fmean(_cpu_ms(cell, name) or 0.0 for cell in cells),
-                fmean(100 * (_metric(cell, name) or 0.0) for cell in cells),
+                fmean(_known(costs[name] for costs, _ in known)),
+                fmean(_known(metrics[name] for _, metrics in known)),
             )
             for name in METHODS
+            if known
         }
 
     def figures(self) -> dict[str, float]:
@@ -227,7 +234,7 @@ def _part(part: str, way: str) -> Value:
     return value
 
 
-_table_2: Final[Mapping[str, Value]] = {
+_TABLE_2: Final[Mapping[str, Value]] = {
     "full": lambda cell: _percent(_metric(cell, FULL)),
     "cascade": lambda cell: _percent(_metric(cell, DEFAULT)),
     "full, ms alone": lambda cell: _cost(cell, FULL, "lone_ms"),
@@ -240,7 +247,7 @@ _table_2: Final[Mapping[str, Value]] = {
     "full, texts/s": lambda cell: _cost(cell, FULL, "texts_per_s"),
     "cascade, texts/s": lambda cell: _cost(cell, DEFAULT, "texts_per_s"),
 }
-_table_3: Final[Mapping[str, Value]] = {
+_TABLE_3: Final[Mapping[str, Value]] = {
     "escalated %": lambda cell: _percent(_escalated(cell, DEFAULT)),
     "early: table": _part("early", "table"),
     "early: full": _part("early", "full"),
@@ -248,7 +255,7 @@ _table_3: Final[Mapping[str, Value]] = {
     "escalated: full": _part("escalated", "full"),
     "escalated: ensemble": _part("escalated", "ensemble"),
 }
-_calibration: Final[Mapping[str, Value]] = {
+_CALIBRATION: Final[Mapping[str, Value]] = {
     "test rows": lambda cell: None if cell.levels is None else cell.levels["rows"],
     "table, before": lambda cell: _of_levels(cell, TABLE, "ece_before"),
     "table, after": lambda cell: _of_levels(cell, TABLE, "ece"),
@@ -257,10 +264,6 @@ _calibration: Final[Mapping[str, Value]] = {
     "served, before": lambda cell: _of_levels(cell, DEFAULT, "ece_before"),
     "served, after": lambda cell: _of_levels(cell, DEFAULT, "ece"),
 }
-
-
-def _complete(cell: Cell, method: str) -> bool:
-    return _metric(cell, method) is not None and cell.cost is not None
 
 
 def _percent(value: float | None) -> float | None:

@@ -24,13 +24,13 @@ DEFAULT = cascade_name(LOSSES[0])
 @pytest.fixture(scope="module")
 def profile() -> CascadeProfile:
     """Of a model that is overconfident on both levels, and right more often in full."""
-    return fit_profile(classified(800, seed=1, sharpness=3.0))
+    return fit_profile(classified(400, seed=1, sharpness=3.0))
 
 
 @pytest.fixture(scope="module")
 def figures(profile: CascadeProfile) -> LevelFigures:
     """Of other texts of the same kind."""
-    return LevelFigures(classified(2000, seed=2, sharpness=3.0), profile)
+    return LevelFigures(classified(1200, seed=2, sharpness=3.0), profile)
 
 
 def test_a_higher_cutoff_answers_fewer_texts_early_and_costs_more(figures: LevelFigures) -> None:
@@ -161,6 +161,17 @@ def test_cells_that_are_not_covered_are_marked_and_counted() -> None:
     assert figures.figures()["missing_cells"] == 5
     assert "cascade_vs_adapter" not in figures.figures()
     assert figures.points() == {}
+
+
+def test_the_picture_is_of_the_datasets_that_all_methods_cover() -> None:
+    cells = [
+        cell("sst2", 0, levels(0.90, 0.89), costs(10.0)),
+        cell("sst2", 1, levels(0.92, 0.91)),
+        cell("mrpc", 0, levels(0.50, 0.50)),
+    ]
+    points = Figures(Found(cells, {})).points()
+    assert points["full"] == (pytest.approx(10.0), pytest.approx(91.0))
+    assert points["table"] == (pytest.approx(5.0), pytest.approx(86.0))
 
 
 def test_a_text_flips_if_any_path_answers_otherwise_than_alone() -> None:
