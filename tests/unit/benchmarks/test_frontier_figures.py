@@ -170,8 +170,8 @@ def test_the_picture_is_of_the_datasets_that_all_methods_cover() -> None:
         cell("mrpc", 0, levels(0.50, 0.50)),
     ]
     points = Figures(Found(cells, {})).points()
-    assert points["full"] == (pytest.approx(10.0), pytest.approx(91.0))
-    assert points["table"] == (pytest.approx(5.0), pytest.approx(86.0))
+    assert points["full"] == pytest.approx((10.0, 91.0))
+    assert points["table"] == pytest.approx((5.0, 86.0))
 
 
 def test_a_text_flips_if_any_path_answers_otherwise_than_alone() -> None:
