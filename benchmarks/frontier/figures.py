@@ -6,6 +6,7 @@ from typing import Final
 
 from benchmarks.frontier.levels import CUTOFFS
 from benchmarks.frontier.measurements import LOSSES, Cell, Found, cascade_name
+from benchmarks.frontier.path_flips import PATHS
 from benchmarks.harness import Row
 
 MISSING: Final = "–"
@@ -40,7 +41,8 @@ class Figures:
             "Tabi, figure 8: answered early by cutoff": self._by_cutoff(),
             "Expected calibration error": self._per_dataset(_CALIBRATION),
             "Share of texts whose level or label differs from that of the text alone": [
-                {"format": name, **shares} for name, shares in self._found.flips.items()
+                {"format": name, **{path: shares[path] for path in PATHS}}
+                for name, shares in self._found.flips.items()
             ],
         }
         return {title: rows for title, rows in tables.items() if rows}

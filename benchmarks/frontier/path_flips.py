@@ -23,6 +23,7 @@ from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining
 
 FORMATS: Final = ("float32", "bfloat16", "int8")
+PATHS: Final = ("batch", "load", "restart", "any")
 TEXTS: Final = 10_000
 BATCH: Final = BatchLimits()
 ALONE: Final = BatchLimits(rows=1)
