@@ -6,6 +6,7 @@ train.txt, dev.txt and test.txt (JSON lines of text and label, or CoNLL columns)
 
 import json
 import os
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,7 @@ class Dataset:
     @property
     def metric(self) -> str:
         """What is reported, in points of 100."""
-        return "F1" if self.task == "tagging" else "accuracy"
+        return {"tagging": "F1", "regression": "correlation"}.get(self.task, "accuracy")
 
 
 DATASETS = {
@@ -44,7 +45,19 @@ DATASETS = {
         Dataset("NCBI-disease", "tagging", BIOMEDICAL, seeds=3),
     )
 }
+GLUE_LIKE = {
+    dataset.name: dataset
+    for dataset in (
+        Dataset("sst2", "classification", GENERAL, seeds=3),
+        Dataset("mrpc", "classification", GENERAL, seeds=3),
+        Dataset("sick-nli", "classification", GENERAL, seeds=3),
+        Dataset("sick-sts", "regression", GENERAL, seeds=3),
+    )
+}
+"""Single sentences and pairs; `sick-nli` and `sick-sts` stand in for MNLI and STS-B."""
 QUICK = ("NCBI-disease", "chemprot")
+FIELDS = ("text", "text_pair", "label", "value")
+"""Of a line that is a row; others are left out."""
 
 
 def data_dir() -> Path:
@@ -87,6 +100,16 @@ def canonical(dataset: Dataset, folder: Path) -> DatasetFiles:
     return DatasetFiles(**files)
 
 
+def draw_rows(path: Path, rows: int, folder: Path) -> Path:
+    """A file in this folder with so many of the lines of `path`, at most; the same lines each time."""
+    with path.open(encoding="utf-8") as file:
+        lines = list(file)
+    random.Random(0).shuffle(lines)  # noqa: S311 - a sample, no secret
+    drawn = folder / path.name
+    drawn.write_text("".join(lines[:rows]), encoding="utf-8")
+    return drawn
+
+
 def plain_texts(split: str) -> list[str]:
     """The different texts of this split of all datasets, without labels; of tagged sentences, their words."""
     rows = (row for dataset in DATASETS.values() for row in _rows(dataset, split))
@@ -105,7 +128,7 @@ def _labelled(source: Path) -> Iterator[dict[str, object]]:
     with source.open(encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
-            yield {"text": row["text"], "label": row["label"]}
+            yield {name: row[name] for name in FIELDS if name in row}
 
 
 def _conll(source: Path) -> Iterator[dict[str, object]]:

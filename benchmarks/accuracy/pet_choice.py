@@ -8,13 +8,11 @@ Runs are cached: stop it and start it again.
 """
 
 import argparse
-import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Final
 
@@ -22,7 +20,7 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.data import DATASETS, QUICK, Dataset, canonical
+from benchmarks.accuracy.data import DATASETS, QUICK, Dataset, canonical, draw_rows
 from benchmarks.accuracy.tasks import ALPHA
 from benchmarks.accuracy.workbench import Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
@@ -204,7 +202,9 @@ class PetChoice:
         if rows is not None:
             drawn = bench_dir() / "data" / f"{dataset.name}-{rows}"
             drawn.mkdir(exist_ok=True)
-            files = DatasetFiles(*(_draw(path, rows, drawn) for path in (files.train, files.dev, files.dev)))
+            files = DatasetFiles(
+                *(draw_rows(path, rows, drawn) for path in (files.train, files.dev, files.dev))
+            )
         return replace(files, test=files.dev)
 
     def _lengths(self, converted: Converted) -> list[int]:
@@ -269,16 +269,6 @@ class ServingCost:
             sequences = PackedSequences(tuple(lengths))
             states = torch.zeros(sum(lengths), self._root.config.hidden, dtype=_dtype())
             self._root.upper(states, sequences, SegmentPets.of(pets, lengths))
-
-
-def _draw(path: Path, rows: int, folder: Path) -> Path:
-    """A file with so many of the lines, at most."""
-    with path.open(encoding="utf-8") as file:
-        lines = list(file)
-    random.Random(0).shuffle(lines)  # noqa: S311 - the same rows for every candidate
-    drawn = folder / path.name
-    drawn.write_text("".join(lines[:rows]), encoding="utf-8")
-    return drawn
 
 
 def _timed(run: Callable[[], None]) -> float:
