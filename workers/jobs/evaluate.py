@@ -16,13 +16,14 @@ STAGES = (("look up", 0.3), ("compute in full", 0.5), ("evaluate", 0.2))
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Compute metrics as the version's policy answers, or else the deployment's, and keep the `answers` they come from.
+    """Compute metrics as the version's policy answers, or else the deployment's; keep the `answers` too.
 
     A version without a profile gets it as `cascade`: serving uses it from then on.
     """
     from workers.training.evaluate import EvaluateSettings, evaluate
 
     inputs = build_inputs(job.version)
+    policy = AnswerPolicy(job.version.policy or settings.HMI_POLICY)
     answers, cascade = workspace / "answers", workspace / "cascade"
     metrics = evaluate(
         root=artifact_folder(store, inputs.root),
