@@ -6,7 +6,7 @@ coverage of 0 only the root's table is left, which stays as it is. Then the spac
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     dataset = DATASETS[options.dataset]
     rows, figures = measure(grid, dataset, options.vectors)
     console.out(harness.markdown_table(rows), highlight=False)
-    domains = measure_domains(grid.bench, options.vectors)
+    domains = measure_domains(grid.bench, options.vectors, domain_corpora())
     console.out("\n" + harness.markdown_table(domains), highlight=False)
     figures["mb_of_ten_domains"] = sum(float(row["MB"]) for row in domains)
     console.print({name: round(value, 3) for name, value in figures.items()})
@@ -78,13 +78,13 @@ def measure(
 
 
 def measure_domains(
-    bench: Workbench, vectors: str, alpha: float = ALPHA, shape: Shape | None = None
+    bench: Workbench, vectors: str, corpora: Mapping[str, Path], shape: Shape | None = None
 ) -> list[harness.Row]:
-    """A row for each of ten domains: what its table above the root's takes."""
+    """A row for each domain, by the file of its corpus: what its table above the root's takes."""
     converted = bench.root(shape or Shape())
     tables = {
-        name: bench.table(converted, name, alpha, file=file, all_unigrams=False, **_settings(vectors))
-        for name, file in domain_corpora().items()
+        name: bench.table(converted, name, ALPHA, file=file, all_unigrams=False, **_settings(vectors))
+        for name, file in corpora.items()
     }
     return [{"domain": name} | _space([table]) for name, table in tables.items()]
 

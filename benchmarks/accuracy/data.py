@@ -47,8 +47,8 @@ DATASETS = {
 }
 SCIENTIFIC = ("chemprot", "sci-cite", "citation_intent", "NCBI-disease")
 """Of the paper's table 1."""
-LANGUAGE_UNDERSTANDING = ("sst2", "mrpc", "sick-nli", "sick-sts")
-"""As in the paper's table 7; the last two stand in for MNLI and STS-B."""
+GLUE_LIKE = {name: DATASETS[name] for name in ("sst2", "mrpc", "sick-nli", "sick-sts")}
+"""As in the paper's table 7: single texts and pairs; the last two stand in for MNLI and STS-B."""
 QUICK = ("NCBI-disease", "chemprot")
 
 

@@ -214,7 +214,11 @@ def test_alpha_varies_the_table_of_the_domain_alone(bench: Workbench) -> None:
     assert figures.keys() == {"metric_100", "metric_0"}
 
 
-def test_ten_domains_have_a_table_each(bench: Workbench) -> None:
-    rows = alpha.measure_domains(bench, "float16", shape=CUT)
-    assert len({row["domain"] for row in rows}) == 10
+def test_ten_domains_have_a_corpus_and_a_table_each(bench: Workbench) -> None:
+    corpora = alpha.domain_corpora()
+    assert len(corpora) == 10
+    assert all(file.read_text(encoding="utf-8").strip() for file in corpora.values())
+    small = {name: corpora[name] for name in ("biomed", "e2e", "NCBI-disease")}
+    rows = alpha.measure_domains(bench, "float16", small, CUT)
+    assert [row["domain"] for row in rows] == list(small)
     assert all(row["entries"] > 0 for row in rows)
