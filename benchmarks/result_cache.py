@@ -76,4 +76,4 @@ def fingerprint(key: dict[str, Any]) -> str:
 def describe(key: dict[str, Any]) -> str:
     """A key in one line: its simple values, and the names of nested ones."""
     plain = {name: value.get("name", "") if isinstance(value, dict) else value for name, value in key.items()}
-    return " ".join(f"{name}={value}" for name, value in plain.items() if value != "")
+    return " ".join(f"{name}={value}" for name, value in plain.items() if value not in ("", None))

@@ -21,8 +21,7 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.accuracy.data import DATASETS, QUICK, Dataset, canonical, draw_rows
-from benchmarks.accuracy.tasks import ALPHA
-from benchmarks.accuracy.workbench import Converted, Workbench
+from benchmarks.accuracy.workbench import ALPHA, Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
 from inference.cascade.dispatcher import AnswerPolicy
 from inference.hplm.devices import pick_device, pick_dtype

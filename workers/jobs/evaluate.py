@@ -33,9 +33,7 @@ def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> 
         train_file=dataset_file(job, "train"),
         dev_file=dataset_file(job, "dev"),
         cascade=artifact_folder(store, inputs.cascade) if inputs.cascade else None,
-        settings=EvaluateSettings(
-            **job_settings(job), policy=AnswerPolicy(job.version.policy or settings.HMI_POLICY)
-        ),
+        settings=EvaluateSettings(**job_settings(job), policy=policy),
         task=job.params["dataset"]["task"],
         reporter=reporter,
         lower=artifact_folder(store, inputs.lower),
