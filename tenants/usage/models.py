@@ -150,6 +150,13 @@ class AnswerDay(models.Model):
     unigram = models.PositiveBigIntegerField("single tokens", default=0)
     checked_texts = models.PositiveBigIntegerField(default=0)
     agreed_texts = models.PositiveBigIntegerField(default=0)
+    drift = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The figures that left the band of the dev split; empty while none has.",
+    )
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
