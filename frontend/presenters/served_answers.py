@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date
 
 from frontend.presenters.charts import LineChart, Tile, line_chart
 from tenants.usage.models import AnswerDay
@@ -12,10 +13,12 @@ NONE = "–"
 
 @dataclass(frozen=True, slots=True)
 class ServedAnswers:
-    """The figures of several days together, and a chart by day where there are two days or more."""
+    """The figures of several days together, a chart by day where there are two days or more, and the days
+    that left their band, newest first."""
 
     tiles: list[Tile]
     chart: LineChart | None
+    drifts: list[str]
 
 
 def served_answers(days: Sequence[AnswerDay]) -> ServedAnswers | None:
@@ -33,7 +36,8 @@ def served_answers(days: Sequence[AnswerDay]) -> ServedAnswers | None:
         ),
         Tile("Agreement", _percent(total.agreement), f"of {total.checked_texts:,} checked in full"),
     ]
-    return ServedAnswers(tiles, _chart(days))
+    drifts = [f"{_day(day.day)}: {day.drift}" for day in reversed(days) if day.drift]
+    return ServedAnswers(tiles, _chart(days), drifts)
 
 
 def _chart(days: Sequence[AnswerDay]) -> LineChart | None:
@@ -51,8 +55,12 @@ def _chart(days: Sequence[AnswerDay]) -> LineChart | None:
         for name, values in given.items()
         if None not in values
     }
-    at = [f"{day.day.day} {day.day:%b %Y}" for day in days]
+    at = [_day(day.day) for day in days]
     return line_chart("Served answers", series, at=at) if series else None
+
+
+def _day(day: date) -> str:
+    return f"{day.day} {day:%b %Y}"
 
 
 def _percent(share: float | None) -> str:

@@ -153,6 +153,13 @@ class AnswerDay(models.Model):
     agreed_texts = models.PositiveBigIntegerField(default=0)
     requests = models.PositiveBigIntegerField(default=0)
     failed = models.PositiveBigIntegerField(default=0)
+    drift = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The figures that left the band of the dev split; empty while none has.",
+    )
 
     unscoped = models.Manager()
     objects = TenantScopedManager()

@@ -227,6 +227,13 @@ def busiest_versions(day: date, limit: int) -> list[AnswerDay]:
     return list(rows.order_by("-texts", "pk")[:limit])
 
 
+def days_drifted(since: date, limit: int) -> list[AnswerDay]:
+    """Days of all tenants' versions that left their band, from this day on, newest and busiest first, with
+    their tenants. One query."""
+    rows = AnswerDay.unscoped.filter(day__gte=since).exclude(drift="").select_related("tenant")
+    return list(rows.order_by("-day", "-texts", "pk")[:limit])
+
+
 def requests_today(tenant: Tenant) -> int:
     """The tenant's infer requests since midnight UTC, without those that are still buffered."""
     rows = UsageSum.objects.for_tenant(tenant).filter(day=datetime.now(UTC).date())

@@ -91,7 +91,7 @@ _USAGE: Final = (
 )
 
 
-_ANSWERS: Final = ("day", "model_name", "version", *COUNTED)
+_ANSWERS: Final = ("day", "model_name", "version", *COUNTED, "drift")
 
 
 _AUDIT: Final = (

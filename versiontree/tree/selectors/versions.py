@@ -1,6 +1,6 @@
 """Queries for roots, domains, models, versions and aliases. ``tenant=None`` is the platform."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 from django.db.models import Model, Prefetch, Q, QuerySet, Sum
@@ -23,6 +23,8 @@ from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import versions_with_tree_fields
 
 Row = TypeVar("Row", bound=Model)
+VersionName = tuple[int | None, str, int]
+"""The id of the tenant, the name of the model, and the number of the version."""
 
 
 def roots_all() -> QuerySet[Root]:
@@ -96,6 +98,23 @@ def hplm_version(hplm: Hplm, number: int) -> Version:
     """The version of a model with this number, or ``not_found``."""
     found = Version.unscoped.filter(hplm=hplm, number=number).first()
     return _require(found, "version of this model", param="version")
+
+
+def hplm_versions_named(names: Collection[VersionName]) -> dict[VersionName, Version]:
+    """The ready versions of models that are not deleted, by name. One query."""
+    if not names:
+        return {}
+    tenants, models, numbers = (set(column) for column in zip(*names, strict=True))
+    rows = Version.unscoped.filter(
+        kind=VersionKind.HPLM,
+        state=VersionState.READY,
+        tenant_id__in=tenants,
+        hplm__name__in=models,
+        hplm__deleted_at=None,
+        number__in=numbers,
+    )
+    found = {(row.tenant_id, row.name, row.number): row for row in rows.select_related("hplm")}
+    return {key: row for key, row in found.items() if key in names}
 
 
 def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
