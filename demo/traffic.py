@@ -63,7 +63,7 @@ def send_traffic(
         _wait_until_served(client, models)
         bar = progress.add_task("infer requests over HTTP", total=len(planned))
         started = time.monotonic()
-        for answer in pool.map(lambda plan: _send(client, *plan, quality), planned):
+        for answer in pool.map(lambda plan: _send(client, plan[0], plan[1], quality), planned):
             if isinstance(answer, str):
                 result.failures.append(answer)
             else:

@@ -131,8 +131,8 @@ class CanaryForm(RowChoiceForm):
         label="Share of the requests (%)", min_value=1, max_value=MAX_CANARY_PERCENT, initial=5
     )
 
-    def __init__(self, hplm: Hplm, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, auto_id="id_canary_%s", **kwargs)
+    def __init__(self, hplm: Hplm, data: Any = None) -> None:
+        super().__init__(data, auto_id="id_canary_%s")
         names = [alias.name for alias in aliases_of(hplm)]
         names.sort(key=lambda name: name != DEFAULT_ALIAS)
         cast("forms.ChoiceField", self.fields["alias"]).choices = [(name, f"@{name}") for name in names]

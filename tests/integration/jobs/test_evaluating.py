@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_the_first_evaluation_of_a_version_without_a_profile_fits_it_once(
     assert job.metrics["value"] == job.metrics["levels"]["cascade"]
     after = resolve_model(world.tenant, "imported")
     assert after == replace(before, cascade=link.artifact.digest)
-    names = {"root": after.root_digest, "version": after.digest, "embed": False}
+    names: dict[str, Any] = {"root": after.root_digest, "version": after.digest, "embed": False}
     assert text_codec(**names, cascade=after.cascade).cascade == profile
     assert text_codec(**names).cascade is None
 

@@ -1,6 +1,7 @@
 """A second version answers a share of the requests to an alias: how that starts, shows and ends."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -53,7 +54,13 @@ def start(model: Hplm, second: Version) -> Callable[..., Alias]:
     """Starts a canary of 20% with the second version, unless something else is said."""
 
     def start(**other: Any) -> Alias:
-        given = {"hplm": model, "name": "default", "version": second, "percent": 20, "actor": None}
+        given: dict[str, Any] = {
+            "hplm": model,
+            "name": "default",
+            "version": second,
+            "percent": 20,
+            "actor": None,
+        }
         return canary_start(**given | other)
 
     return start
@@ -132,7 +139,7 @@ def test_what_cannot_be_a_canary_is_refused(
     acme: TenantFixture, model: Hplm, first: Version, domain: Version, start: Callable[..., Alias]
 ) -> None:
     for percent in (0, 100, -5):
-        refused(lambda percent=percent: start(percent=percent), ErrorCode.INVALID_FIELD, "percent")
+        refused(partial(start, percent=percent), ErrorCode.INVALID_FIELD, "percent")
     refused(lambda: start(version=first), ErrorCode.INVALID_FIELD, "version")
     refused(lambda: start(name="shop"), ErrorCode.NOT_FOUND, "alias")
     other = tree_factory.ready_hplm(domain, "other", acme)
@@ -140,9 +147,7 @@ def test_what_cannot_be_a_canary_is_refused(
     unfinished = hplm_update(hplm=model, dataset=acme.dataset, actor=None, auto_promote=False)
     refused(lambda: start(version=unfinished), ErrorCode.MODEL_NOT_READY, "version")
     for change in (canary_promote, canary_end):
-        refused(
-            lambda change=change: change(hplm=model, name="default", actor=None), ErrorCode.CONFLICT, "alias"
-        )
+        refused(partial(change, hplm=model, name="default", actor=None), ErrorCode.CONFLICT, "alias")
     tree_factory.do_jobs(unfinished)
     hplm_delete(hplm=model, actor=None)
     refused(start, ErrorCode.NOT_FOUND, "model")

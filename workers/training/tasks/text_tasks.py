@@ -138,7 +138,9 @@ class Regression(TaskKind):
         wanted, found = wanted / rows, found / rows
         variances = (of_wanted - wanted**2) * (of_found - found**2)
         covariance = of_both - wanted * found
-        return np.divide(covariance, np.sqrt(variances.clip(0)), out=np.zeros_like(rows), where=variances > 0)
+        correlation = np.zeros_like(rows)
+        np.divide(covariance, np.sqrt(variances.clip(0)), out=correlation, where=variances > 0)
+        return correlation
 
     def compute_metrics(
         self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]

@@ -25,7 +25,7 @@ def counted(model: str = "graded") -> AnswerDay:
 
 
 def first_confidences(answer: dict[str, Any]) -> float:
-    return sum(result.get("table", result)["confidence"] for result in answer["results"])
+    return float(sum(result.get("table", result)["confidence"] for result in answer["results"]))
 
 
 def test_a_cascade_counts_how_sure_the_tables_were_and_what_went_on(ask: Ask) -> None:
@@ -88,4 +88,5 @@ def test_a_batch_counts_its_answers_and_not_its_errors(db: None, served: Served,
     batch_run(batch_id=sent.json()["id"])
     row = counted()
     assert (row.texts, row.table_texts, row.cascade_texts) == (ALL, ALL, 0)
+    assert row.mean_confidence is not None
     assert 0 < row.mean_confidence <= 1

@@ -100,7 +100,8 @@ def test_the_sample_is_of_what_the_tables_answered_and_always_the_same(
         if result["level"] == "table" and is_sampled(InferInput(text).digest(HASH_BYTES), 0.3)
     ]
     assert 0 < len(found) < len([result for result in results if result["level"] == "table"])
-    for quality, share in (("exact", 0), ("fast", len(TEXTS))):
+    shares: dict[Quality, int] = {"exact": 0, "fast": len(TEXTS)}
+    for quality, share in shares.items():
         settings.HMI_CHECK_SHARE = 0.0
         prepared, results = answered(served, "graded", quality)
         settings.HMI_CHECK_SHARE = 1.0

@@ -9,7 +9,7 @@ from inference.cascade.dispatcher import HASH_BYTES, draw
 from inference.text.encodings import InferInput
 from versiontree.tree.resolution import ResolvedModel
 
-OWN = ResolvedModel("acme", "spam", "bert", "r" * 64, 1, "a" * 64, "classification", (), 7, False, "")
+OWN = ResolvedModel("acme", "spam", "bert", "r" * 64, 1, "a" * 64, "", "classification", (), 7, False, "")
 CANARY = replace(OWN, version_number=2, digest="b" * 64)
 REQUESTS = [(InferInput(f"text {number}"),) for number in range(10_000)]
 

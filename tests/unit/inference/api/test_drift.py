@@ -1,5 +1,7 @@
 """Figures of a day beside those of the dev split."""
 
+from typing import Any
+
 import pytest
 
 from inference.api.drift import figures
@@ -23,7 +25,7 @@ DAY = AnswerDay(
 )
 
 
-def told(day: AnswerDay, profile: CascadeProfile = PROFILE) -> dict[str, tuple[float, float, int]]:
+def told(day: AnswerDay, profile: CascadeProfile = PROFILE) -> dict[str, Any]:
     return {each.name: (each.served, each.dev, each.texts) for each in figures(day, profile)}
 
 

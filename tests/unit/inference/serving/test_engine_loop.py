@@ -82,7 +82,7 @@ def test_the_simulation_is_deterministic() -> None:
 @settings(max_examples=60, deadline=None)
 @given(requests, st.sampled_from([1, 2, 3]))
 def test_every_request_gets_exactly_one_answer(
-    asked: list[tuple[str, float, list[int], float, bool, float | None, bool]], cores: int
+    asked: list[tuple[str, float, list[int], float, str, float | None, bool]], cores: int
 ) -> None:
     """The first one was left behind by a worker that died."""
     simulation = Simulation(cores=cores, rows=4, backlog_rows=8)
