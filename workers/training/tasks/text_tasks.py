@@ -138,7 +138,7 @@ class Regression(TaskKind):
         wanted, found = wanted / rows, found / rows
         variances = (of_wanted - wanted**2) * (of_found - found**2)
         covariance = of_both - wanted * found
-        correlation = np.zeros_like(rows)
+        correlation: Floats = np.zeros_like(rows)
         np.divide(covariance, np.sqrt(variances.clip(0)), out=correlation, where=variances > 0)
         return correlation
 
