@@ -25,15 +25,19 @@ from benchmarks.accuracy.grid import EPOCHS, MAIN, PATIENCE, SEEDS, Cell, Grid
 from benchmarks.accuracy.methods import DEDICATED, HBERT, METHODS, Method
 from benchmarks.accuracy.tenant_curves import TenantCurves, curves_of, figures_of, rows_of
 from benchmarks.accuracy.trainings import Shape
-from benchmarks.accuracy.workbench import Converted, Workbench, conversion_settings
+from benchmarks.accuracy.workbench import (
+    CORE_HOURS,
+    SECONDS_PER_HOUR,
+    Converted,
+    Workbench,
+    conversion_settings,
+)
 from benchmarks.serving.curves import curves
 from inference.hplm.artifact_files import read_artifact_json
 from inference.text.tokenization import ROOT_FILE
 
-CORE_HOURS = 24.0
 CUTS = ("3+3", "3+2")
 QUICK_EPOCHS, QUICK_TOKENS, QUICK_TENANTS = 3, 100_000, (1_000,)
-SECONDS_PER_HOUR = 3600
 OTHERS = tuple(method for method in METHODS.values() if method not in MAIN)
 LEGEND = "[n of m]: n of the cell's m trainings are finished. –: none, or a mean that lacks datasets."
 
@@ -92,7 +96,7 @@ class Accuracy:
             epochs=options.epochs,
             patience=options.patience,
             seeds=options.seeds,
-            may_train=self._may_train,
+            may_train=lambda: self._bench.may_train(options.core_hours),
         )
         self._datasets: list[Dataset] = sorted(options.datasets, key=_size)
         first = options.cuts[0]
@@ -131,10 +135,6 @@ class Accuracy:
             for method in methods
             if method in self._options.methods
         ]
-
-    def _may_train(self) -> bool:
-        budget: float = self._options.core_hours * SECONDS_PER_HOUR
-        return self._bench.processor_seconds < budget
 
     def _settings(self) -> dict[str, Any]:
         options, shape = self._options, self._options.cuts[0]

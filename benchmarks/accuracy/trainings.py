@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.accuracy.data import Dataset
 from benchmarks.accuracy.methods import Inputs, Method, evaluate_full, train_full
 from benchmarks.accuracy.tenants import Subset
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.hplm.fragments import DEFAULT_N
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
@@ -109,7 +110,7 @@ def run_test(
         settings=EvaluateSettings(
             device=training.settings.device,
             precision=training.settings.precision,
-            lower_mode=training.settings.lower_mode,
+            policy=AnswerPolicy(training.settings.lower_mode),
         ),
         scratch=model.parent,
     )

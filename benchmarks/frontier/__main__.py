@@ -18,19 +18,19 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.data import QUICK
+from benchmarks.accuracy.data import DATASETS, QUICK
+from benchmarks.accuracy.grid import EPOCHS, SEEDS
+from benchmarks.accuracy.workbench import CORE_HOURS
 from benchmarks.frontier.figures import Figures
-from benchmarks.frontier.measurements import ALL, LOSSES, TENANTS, Measurements
+from benchmarks.frontier.measurements import LOSSES, TENANTS, Measurements
 from benchmarks.frontier.path_flips import FORMATS, TEXTS
 from benchmarks.frontier.plot import frontier_svg
 from benchmarks.frontier.serving_cost import Effort
-from benchmarks.frontier.trainings import Grid
 from inference.engine.allocator import keep_freed_memory
 from inference.errors import HplmError
 from inference.hplm.devices import pick_dtype
 
-SEEDS = 3
-QUICK_GRID = Grid(trials=1, epochs=1, rows=200)
+QUICK_EPOCHS, QUICK_ROWS, QUICK_TOKENS = 1, 200, 100_000
 QUICK_EFFORT = Effort(texts=64, repeats=1, lone=8)
 QUICK_FLIPS = 64
 
@@ -69,37 +69,44 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.add_argument("--dataset", action="append", choices=sorted(ALL), help="only this one")
+    parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
     parser.add_argument("--seeds", type=int, help=f"of each dataset (default: {SEEDS})")
     parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")
     parser.add_argument("--epochs", type=int, help="at most")
-    parser.add_argument("--hours", type=float, help="processor time after which no training begins; 0: none")
+    parser.add_argument("--core-hours", type=float, default=CORE_HOURS, help="processor hours in all")
+    parser.add_argument("--tokens", type=int, help="that the conversion learns from")
+    parser.add_argument("--checkpoint", type=Path, help="folder to convert, if not the demo root's")
     parser.add_argument("--threads", type=int, help="of PyTorch (default: all cores)")
     parser.add_argument("--format", action="append", choices=FORMATS, help="only this number format")
     parser.add_argument("--texts", type=int, help="asked for the processor time; 0: do not measure it")
     parser.add_argument("--flip-texts", type=int, help=f"asked on all paths (default: {TEXTS}); 0: none")
     parser.add_argument(
-        "--branch", nargs=3, type=Path, metavar=("ROOT", "LOWER", "TABLE"), help="not the demo root's"
+        "--branch",
+        nargs=3,
+        type=Path,
+        metavar=("ROOT", "LOWER", "TABLE"),
+        help="of --model, if not the demo root's",
     )
     parser.add_argument("--model", type=Path, help="measure this trained model of one dataset, train nothing")
     parser.add_argument("--plot", type=harness.output_file, metavar="FILE", help="the frontier, as SVG")
     options = parser.parse_args(argv)
     if options.model and len(options.dataset or ()) != 1:
         parser.error("--model needs one --dataset")
+    if options.branch and not options.model:
+        parser.error("--branch needs a --model")
     return _completed(options)
 
 
 def _completed(options: argparse.Namespace) -> argparse.Namespace:
     """With what the options leave open."""
     quick = options.quick
-    usual = QUICK_GRID if quick else Grid()
     effort = QUICK_EFFORT if quick else Effort()
-    options.datasets = options.dataset or (QUICK if quick else tuple(ALL))
+    options.datasets = options.dataset or (QUICK if quick else tuple(DATASETS))
     options.seeds = 1 if options.model else options.seeds or (1 if quick else SEEDS)
-    options.hours = 0.0 if options.model else options.hours
-    options.grid = Grid(
-        usual.trials, options.epochs or usual.epochs, usual.patience, options.rows or usual.rows
-    )
+    options.core_hours = 0.0 if options.model else options.core_hours
+    options.epochs = options.epochs or (QUICK_EPOCHS if quick else EPOCHS)
+    options.rows = options.rows or (QUICK_ROWS if quick else None)
+    options.tokens = options.tokens or (QUICK_TOKENS if quick else None)
     texts = effort.texts if options.texts is None else options.texts
     options.effort = Effort(texts, effort.repeats if texts else 0, effort.lone)
     options.formats = options.format or (FORMATS[:1] if quick else FORMATS)
@@ -114,7 +121,10 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     return {
         "datasets": list(options.datasets),
         "seeds": options.seeds,
-        "grid": asdict(options.grid),
+        "epochs": options.epochs,
+        "rows": options.rows,
+        "tokens": options.tokens,
+        "core_hours": options.core_hours,
         "effort": asdict(options.effort),
         "losses": list(LOSSES),
         "tenants": TENANTS,

@@ -4,15 +4,11 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
-from benchmarks.accuracy.data import GENERAL, Dataset
+from benchmarks.accuracy.data import Dataset
+from benchmarks.accuracy.trainings import Shape
 from benchmarks.accuracy.workbench import Workbench
 from benchmarks.result_cache import fingerprint
-
-ALPHA: Final = 50.0
-QUICK_TOKENS: Final = 100_000
-"""Of a quick run's conversion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +28,10 @@ def stored_branch(root: Path, lower: Path, table: Path, datasets: Sequence[Datas
     return Branch(root, lower, tables, digest([*files, table / "plot.json"]))
 
 
-def demo_branch(bench: Workbench, datasets: Sequence[Dataset], *, quick: bool) -> Branch:
-    """The demo root with a table of ALPHA of the general corpus, and one of each dataset's domain before it;
-    built unless an earlier run has cached them."""
-    converted = bench.convert(**({"distil_tokens": QUICK_TOKENS} if quick else {}))
-    general = bench.table(converted, GENERAL, ALPHA)
-    tables = {
-        domain: (general,)
-        if domain == GENERAL
-        else (bench.table(converted, domain, ALPHA, all_unigrams=False), general)
-        for domain in {dataset.domain for dataset in datasets}
-    }
+def trained_branch(bench: Workbench, shape: Shape, datasets: Sequence[Dataset]) -> Branch:
+    """What the trainings of the workbench read; built unless an earlier run has cached it."""
+    converted = bench.root(shape)
+    tables = {dataset.domain: bench.tables(converted, dataset) for dataset in datasets}
     names = {domain: [folder.name for folder in folders] for domain, folders in tables.items()}
     return Branch(
         converted.root, converted.lower, tables, fingerprint({"root": converted.key, "tables": names})

@@ -4,6 +4,7 @@ again."""
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,22 +12,22 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.data import DATASETS, GLUE_LIKE, Dataset
-from benchmarks.accuracy.methods import ADAPTER, DEDICATED, HBERT, Method
-from benchmarks.accuracy.workbench import Workbench
-from benchmarks.frontier.branch import Branch, demo_branch, digest, stored_branch
+from benchmarks.accuracy import grid
+from benchmarks.accuracy.data import DATASETS, Dataset
+from benchmarks.accuracy.methods import ADAPTER, DEDICATED, HBERT, Inputs, Method
+from benchmarks.accuracy.trainings import Shape, Training
+from benchmarks.accuracy.workbench import Workbench, conversion_settings
+from benchmarks.frontier.branch import Branch, digest, stored_branch, trained_branch
 from benchmarks.frontier.engine import Engine, TrainedModel, questions
 from benchmarks.frontier.levels import StoredModel, level_figures
 from benchmarks.frontier.path_flips import Load, path_flips
 from benchmarks.frontier.serving_cost import Effort, serving_cost
-from benchmarks.frontier.trainings import Grid, Trainings
 from benchmarks.result_cache import ResultCache, cache_folder
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.text.encodings import InferInput
 from workers.training.datasets import Example, read_examples
 
-ALL: Final = {**DATASETS, **GLUE_LIKE}
 LOSSES: Final = (0.2, 0.5, 1.0)
 """The cascade's targets: points of the dev metric below the level FULL. The first is what serves by
 default."""
@@ -64,28 +65,32 @@ class Measurements:
 
     def __init__(self, options: argparse.Namespace, console: Console) -> None:
         self._options = options
-        self._datasets = [ALL[name] for name in options.datasets]
-        bench = Workbench(console)
-        self._reporter = bench.reporter
-        self._branch = self._open_branch(bench)
-        self._grid: Grid = options.grid
-        self._trainings = Trainings(
-            self._branch,
-            self._grid,
-            ResultCache("frontier_trainings", console),
-            bench.reporter,
-            options.hours,
+        self._datasets = [DATASETS[name] for name in options.datasets]
+        self._bench = Workbench(
+            console, options.checkpoint, conversion_settings(options.tokens), options.rows
+        )
+        lower = self._bench.layers // 2
+        self._shape = Shape(lower, self._bench.layers - lower)
+        self._grid = grid.Grid(
+            self._bench,
+            epochs=options.epochs,
+            seeds=options.seeds,
+            may_train=lambda: self._bench.may_train(options.core_hours),
         )
         self._runs = ResultCache("frontier", console)
 
-    def _open_branch(self, bench: Workbench) -> Branch:
+    @cached_property
+    def _branch(self) -> Branch:
         if self._options.branch is None:
-            return demo_branch(bench, self._datasets, quick=self._options.quick)
+            return trained_branch(self._bench, self._shape, self._datasets)
         root, lower, table = self._options.branch
         return stored_branch(root, lower, table, self._datasets)
 
     def run(self) -> Found:
         """Train and measure what is missing."""
+        self._grid.run(
+            [grid.Cell(method, dataset, self._shape) for dataset in self._datasets for method in grid.MAIN]
+        )
         cells = [
             self._measured(self._trained(dataset, seed))
             for seed in range(self._options.seeds)
@@ -96,9 +101,20 @@ class Measurements:
     def _trained(self, dataset: Dataset, seed: int) -> Cell:
         return Cell(dataset, seed, self._test(dataset, DEDICATED, seed), self._test(dataset, ADAPTER, seed))
 
+    def _training(self, dataset: Dataset, method: Method, seed: int) -> Training | None:
+        """The training with the best learning rate; None if it is not covered."""
+        covered = self._grid.covered(grid.Cell(method, dataset, self._shape))
+        chosen = [] if covered is None else covered.chosen
+        return next((one for one in chosen if one.settings.seed == seed), None)
+
     def _test(self, dataset: Dataset, method: Method, seed: int) -> float | None:
-        found = self._trainings.result(dataset, method, seed)
-        return None if found is None else float(found["test"])
+        training = self._training(dataset, method, seed)
+        return None if training is None else float(self._bench.test(training)["test"])
+
+    def _inputs(self, dataset: Dataset) -> Inputs:
+        branch = self._branch
+        tables = list(branch.tables[dataset.domain])
+        return Inputs(branch.root, branch.lower, tables, self._bench.files(dataset), dataset.task)
 
     def _measured(self, cell: Cell) -> Cell:
         model = self._model(cell.dataset, cell.seed)
@@ -110,26 +126,31 @@ class Measurements:
 
     def _model(self, dataset: Dataset, seed: int) -> TrainedModel | None:
         """The model as it is served, with its profile; None if it is not covered."""
-        folder = self._options.model or self._trainings.model(dataset, HBERT, seed)
+        folder = self._options.model
         if folder is None:
-            return None
+            training = self._training(dataset, HBERT, seed)
+            if training is None:
+                return None
+            folder = self._bench.model_folder(training)
         key = self._key(dataset, folder)
         kept = cache_folder("cascades", key)
         profile = CascadeProfile.load(kept)
         if profile is None:
-            inputs = self._trainings.inputs(dataset)
-            profile = StoredModel(inputs, folder, self._reporter).profile()
+            profile = StoredModel(self._inputs(dataset), folder, self._bench.reporter).profile()
             kept.mkdir(exist_ok=True)
             profile.save(kept)
         return TrainedModel(folder, profile, dataset.domain)
 
     def _levels(self, dataset: Dataset, model: TrainedModel) -> Mapping[str, Any]:
-        profile, inputs = model.profile, self._trainings.inputs(dataset)
+        profile, inputs = model.profile, self._inputs(dataset)
         candidates = {name: profile.candidate(target) for name, target in _targets(profile).items()}
         return self._runs.get_or_compute(
             {"measured": "levels", "losses": LOSSES, **self._key(dataset, model.folder)},
             lambda: level_figures(
-                StoredModel(inputs, model.folder, self._reporter), profile, inputs.files.test, candidates
+                StoredModel(inputs, model.folder, self._bench.reporter),
+                profile,
+                inputs.files.test,
+                candidates,
             ),
         )
 
@@ -160,9 +181,11 @@ class Measurements:
         if not models or not count:
             return {}
         asked = [
-            one for name in models for one in questions(name, self._texts(ALL[name]), count, tenants=TENANTS)
+            one
+            for name in models
+            for one in questions(name, self._texts(DATASETS[name]), count, tenants=TENANTS)
         ]
-        keys = {name: self._key(ALL[name], model.folder) for name, model in models.items()}
+        keys = {name: self._key(DATASETS[name], model.folder) for name, model in models.items()}
         return {
             name: self._runs.get_or_compute(
                 {"measured": "path flips", "texts": count, "format": name, "models": keys},
@@ -173,13 +196,13 @@ class Measurements:
 
     def _texts(self, dataset: Dataset) -> list[InferInput]:
         """Of the test file."""
-        return list(map(_input, read_examples(self._trainings.files(dataset).test, dataset.task)))
+        return list(map(_input, read_examples(self._bench.files(dataset).test, dataset.task)))
 
     def _key(self, dataset: Dataset, model: Path) -> dict[str, Any]:
         files = [file for name in (WEIGHTS_FILE, CASCADE_FILE) if (file := model / name).is_file()]
         return {
             "dataset": dataset.name,
-            "rows": self._grid.rows,
+            "rows": self._options.rows,
             "model": digest(files),
             "branch": self._branch.key,
         }

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from rich.console import Console
@@ -19,16 +18,7 @@ from benchmarks.accuracy.methods import DEDICATED, HBERT, Method
 from benchmarks.accuracy.trainings import Shape
 from benchmarks.accuracy.workbench import Workbench, conversion_settings
 from inference.hplm.root import Root
-from tests.unit.tiny import tiny_checkpoint, tiny_texts
-from tests.unit.workers.training.world import (
-    CancelAt,
-    Recorder,
-    classification_rows,
-    corpus_file,
-    json_lines,
-    repeating_texts,
-    tagging_rows,
-)
+from tests.unit.workers.training.world import CancelAt, Recorder
 from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Cancelled
 from workers.training.search import STAGE
@@ -37,52 +27,12 @@ pytestmark = [pytest.mark.unit, pytest.mark.slow, pytest.mark.timeout(900)]
 
 CUT, SHORT = Shape(2, 2), Shape(2, 1)
 TOKENS = 500
-SIZES = {"train": 40, "dev": 50, "test": 30}
 CHEMPROT = DATASETS["chemprot"]
-
-
-@pytest.fixture
-def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A checkpoint of four layers, beside the data that the benchmark reads."""
-    monkeypatch.setenv("HMI_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path / "bench"))
-    for dataset in DATASETS.values():
-        _write(dataset, tmp_path / "data" / dataset.name)
-    sentences = [{"completion": text} for text in tiny_texts(20)]
-    (tmp_path / "data" / "e2e").mkdir()
-    json_lines(tmp_path / "data" / "e2e" / "train.txt", sentences)
-    corpora = tmp_path / "data" / "corpora"
-    corpora.mkdir()
-    corpus_file(corpora / "general.txt")
-    corpus_file(corpora / "biomed.txt", repeating_texts(60))
-    return tiny_checkpoint(tmp_path / "checkpoint")
 
 
 @pytest.fixture
 def bench(checkpoint: Path) -> Workbench:
     return Workbench(Console(quiet=True), checkpoint, conversion_settings(TOKENS))
-
-
-def _write(dataset: Dataset, folder: Path) -> None:
-    folder.mkdir(parents=True)
-    for seed, (split, size) in enumerate(SIZES.items()):
-        if dataset.task == "tagging":
-            sentences = [
-                "".join(f"{word}\t{tag}\n" for word, tag in zip(row["tokens"], row["tags"], strict=True))
-                for row in tagging_rows(size, seed)
-            ]
-            (folder / f"{split}.txt").write_text("\n".join(sentences), encoding="utf-8")
-        else:
-            json_lines(
-                folder / f"{split}.txt", [_row(dataset, row) for row in classification_rows(size, seed)]
-            )
-
-
-def _row(dataset: Dataset, row: dict[str, Any]) -> dict[str, Any]:
-    pair = {"text_pair": "river stone"} if dataset.name in ("mrpc", "sick-nli", "sick-sts") else {}
-    if dataset.task == "regression":
-        return {"text": row["text"], "value": float("abc".index(row["label"])), **pair}
-    return {**row, **pair}
 
 
 def _allow(count: int) -> Callable[[], bool]:

@@ -10,36 +10,8 @@ import torch
 
 from benchmarks.frontier.__main__ import main
 from benchmarks.frontier.figures import MISSING
-from tests.unit.workers.training.conftest import Branch
-from tests.unit.workers.training.conftest import branch as branch
-from tests.unit.workers.training.world import classification_rows, tagging_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.unit]
-SIZES = {"train": 160, "dev": 60, "test": 60}
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Datasets that can be learnt, and nothing of this machine's benchmarks."""
-    monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path / "bench"))
-    monkeypatch.setenv("HMI_DATA_DIR", str(tmp_path / "data"))
-    for seed, (split, count) in enumerate(SIZES.items()):
-        labelled = classification_rows(count, seed)
-        numbers = [
-            {"text": row["text"], "text_pair": "good", "value": float(ord(row["label"]))} for row in labelled
-        ]
-        columns = [
-            "\n".join(map("\t".join, zip(row["tokens"], row["tags"], strict=True)))
-            for row in tagging_rows(count, seed)
-        ]
-        for name, text in {
-            "chemprot": "\n".join(map(json.dumps, labelled)),
-            "sick-sts": "\n".join(map(json.dumps, numbers)),
-            "NCBI-disease": "\n\n".join(columns),
-        }.items():
-            file = tmp_path / "data" / name / f"{split}.txt"
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text + "\n", encoding="utf-8")
 
 
 @pytest.fixture(autouse=True)
@@ -50,10 +22,10 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def measured(branch: Branch, out: Path, *options: str) -> dict[str, Any]:
+def measured(checkpoint: Path, out: Path, *options: str) -> dict[str, Any]:
     """What a quick run writes."""
-    artifacts = ["--branch", str(branch.root), str(branch.lower), str(branch.plot)]
-    assert main(["--quick", "--threads", "1", *artifacts, *options, "--json", str(out)]) == 0
+    tiny = ["--checkpoint", str(checkpoint), "--tokens", "500", "--threads", "1"]
+    assert main(["--quick", *tiny, *options, "--json", str(out)]) == 0
     found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     return found
 
@@ -66,11 +38,11 @@ def rows_of(found: dict[str, Any], title: str) -> dict[str, dict[str, Any]]:
 
 
 def test_every_method_is_trained_and_measured_and_nothing_twice(
-    branch: Branch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plot = tmp_path / "frontier.svg"
     chosen = ["--dataset", "chemprot", "--dataset", "NCBI-disease", "--dataset", "sick-sts"]
-    found = measured(branch, tmp_path / "first.json", *chosen, "--plot", str(plot))
+    found = measured(checkpoint, tmp_path / "first.json", *chosen, "--plot", str(plot))
     figures = found["figures"]
     assert figures["path_flips"] == 0
     assert figures["missing_cells"] == 0
@@ -93,29 +65,33 @@ def test_every_method_is_trained_and_measured_and_nothing_twice(
     assert rows_of(found, "Tabi, figure 8")["sick-sts"]["answered early %"] == MISSING
     assert plot.read_text(encoding="utf-8").count("<circle") == 2 * len(methods)
     capsys.readouterr()
-    again = measured(branch, tmp_path / "again.json", *chosen, "--hours", "0")
+    again = measured(checkpoint, tmp_path / "again.json", *chosen, "--core-hours", "0")
     assert again["figures"] == figures
-    assert "seed=0" not in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert not any(name in printed for name in ("dataset=", "training=", "measured="))
 
 
-def test_what_is_not_covered_is_marked(branch: Branch, tmp_path: Path) -> None:
-    found = measured(branch, tmp_path / "out.json", "--dataset", "chemprot", "--hours", "0")
+def test_what_is_not_covered_is_marked(checkpoint: Path, tmp_path: Path) -> None:
+    found = measured(checkpoint, tmp_path / "out.json", "--dataset", "chemprot", "--core-hours", "0")
     assert {row["chemprot"] for row in rows_of(found, "Test metric").values()} == {MISSING}
     assert set(found["figures"]) == {"missing_cells"}
 
 
 def test_a_model_that_was_trained_before_is_measured_alone(
-    branch: Branch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only = ("--dataset", "chemprot", "--flip-texts", "0")
-    first = measured(branch, tmp_path / "first.json", *only)
-    models = [file.parent for file in (tmp_path / "bench" / "hplms").glob("*/hplm.json")]
-    (model,) = (one for one in models if training_of(one)["full_context_share"])
+    only = ("--dataset", "sci-cite", "--flip-texts", "0")
+    first = measured(checkpoint, tmp_path / "first.json", *only)
+    models = [file.parent for file in (tmp_path / "bench" / "models").glob("*/hplm.json")]
+    (root,) = (tmp_path / "bench" / "roots").iterdir()
+    (table,) = (file.parent for file in (tmp_path / "bench" / "tables").glob("*/plot.json"))
+    branch = ("--branch", str(root / "root"), str(root / "lower"), str(table))
+    model = next(one for one in models if training_of(one)["full_context_share"])
     monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path / "other"))
-    found = measured(branch, tmp_path / "out.json", *only, "--model", str(model), "--texts", "0")
+    found = measured(checkpoint, tmp_path / "out.json", *only, "--model", str(model), *branch, "--texts", "0")
     before, methods = rows_of(first, "Test metric"), rows_of(found, "Test metric")
-    assert methods["dedicated"]["chemprot"] == MISSING
-    assert methods["full"]["chemprot"] == before["full"]["chemprot"]
+    assert methods["dedicated"]["sci-cite"] == MISSING
+    assert methods["full"]["sci-cite"] == before["full"]["sci-cite"]
     assert methods["full"]["CPU ms a text"] == MISSING
     assert "cascade_vs_adapter" not in found["figures"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.accuracy.data import DATASETS, GLUE_LIKE
+from benchmarks.accuracy.data import DATASETS
 from benchmarks.frontier.figures import MISSING, Figures
 from benchmarks.frontier.levels import CUTOFFS, LevelFigures
 from benchmarks.frontier.measurements import LOSSES, Cell, Found, cascade_name
@@ -121,7 +121,7 @@ def costs(*milliseconds: float) -> dict[str, dict[str, Any]]:
 def cell(
     name: str, seed: int, found: Mapping[str, Any] | None, cost: Mapping[str, Any] | None = None
 ) -> Cell:
-    return Cell({**DATASETS, **GLUE_LIKE}[name], seed, 0.91, 0.9, found, cost)
+    return Cell(DATASETS[name], seed, 0.91, 0.9, found, cost)
 
 
 def test_means_are_of_datasets_and_theirs_of_seeds() -> None:
