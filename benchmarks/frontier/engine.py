@@ -94,13 +94,12 @@ class Engine:
     def result(self, question: Question, answer: Answered, from_tables: Answered | None) -> dict[str, Any]:
         """The answer as the product's API gives it."""
         codec = self._codecs[question.model]
-        weight = self._models[question.model].profile.candidate().weight
         outputs = Outputs(
             answer.logits,
             level=answer.row.level,
             from_tables=None if from_tables is None else from_tables.logits,
         )
-        return codec.results([self._encoded(question)], [outputs], weight)[0]
+        return codec.results([self._encoded(question)], [outputs], codec.plan(AnswerPolicy.CASCADE))[0]
 
     def _row(self, at: int, question: Question, policy: AnswerPolicy, target: float | None) -> Row:
         codec, plan = self._codecs[question.model], self._codecs[question.model].plan(policy, target)

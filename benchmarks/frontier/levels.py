@@ -8,20 +8,19 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.accuracy.methods import Inputs
-from inference.cascade.confidence import (
-    calibrated_threshold,
-    confidence,
-    ensemble,
-    probabilities,
-    to_logits,
-)
 from inference.cascade.dispatcher import Dispatcher, Level
+from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import Candidate, CascadeProfile
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
-from workers.training.cascade.calibration import expected_calibration_error, reliability, reliability_of
+from workers.training.cascade.calibration import (
+    expected_calibration_error,
+    judged,
+    reliability,
+    reliability_of,
+)
 from workers.training.cascade.operations import count_operations
-from workers.training.cascade.outputs import OutputsByLevel, read, read_both_levels
+from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.cascade.selection import fit_profile
 from workers.training.cascade.simulation import Mask, Simulation, escalated_by, metric_at, metric_of
 from workers.training.datasets import read_examples
@@ -71,16 +70,15 @@ class LevelFigures:
 
     def __init__(self, outputs: OutputsByLevel, profile: CascadeProfile) -> None:
         self._outputs, self._profile = outputs, profile
-        self._temperatures = profile.table.temperature, profile.full.temperature
-        self._simulation = Simulation(outputs, self._temperatures)
+        self._simulation = Simulation.of(outputs, profile)
         self._confidences = outputs.confidences(Level.TABLE, profile.table.temperature, profile.threshold)
 
     def level(self, level: Level) -> dict[str, Any]:
         """Every text answered at this level."""
         outputs, at = self._outputs, list(Level).index(level)
-        after, before = (
-            reliability_of(outputs, level, temperature) for temperature in (self._temperatures[at], 1.0)
-        )
+        own = self._profile.table if level is Level.TABLE else self._profile.full
+        after = reliability_of(outputs, level, own.temperature, own.platt)
+        before = reliability_of(outputs, level, 1.0)
         return {
             "metric": metric_at(outputs, level),
             "operations": float(outputs.operations[:, at].mean()),
@@ -90,14 +88,19 @@ class LevelFigures:
 
     def cascade(self, candidate: Candidate) -> dict[str, Any]:
         """Texts answered by this candidate. ece: of the confidence that is served."""
-        escalated = self._escalated(self._profile.dispatcher(candidate))
-        answers = self._simulation.answers(escalated, candidate.weight)
+        profile, weight = self._profile, candidate.weight
+        dispatcher = profile.dispatcher(candidate)
+        escalated = self._escalated(dispatcher)
+        answers = self._simulation.answers(escalated, weight)
+        plan = AnswerPlan(Level.TABLE, dispatcher, weight, candidate.platt)
+        calibrated = self._simulation.served_confidences(escalated, plan, profile)
+        uncalibrated = Simulation(self._outputs, (1.0, 1.0)).confidences(escalated, weight)
         return {
             "metric": metric_of(self._outputs, answers),
             "escalated": float(escalated.mean()),
             "operations": self._simulation.operations(escalated),
-            "ece": self._ece(answers, escalated, candidate.weight, self._temperatures),
-            "ece_before": self._ece(answers, escalated, candidate.weight, (1.0, 1.0)),
+            "ece": self._ece(answers, calibrated),
+            "ece_before": self._ece(answers, uncalibrated),
         }
 
     def by_cutoff(self) -> list[dict[str, float]]:
@@ -127,7 +130,8 @@ class LevelFigures:
 
     def _at_cutoff(self, cutoff: float) -> dict[str, float]:
         profile, weight = self._profile, self._profile.candidate().weight
-        dispatcher = Dispatcher(profile.kind, profile.table.temperature, profile.threshold, cutoff)
+        table = profile.table
+        dispatcher = Dispatcher(profile.kind, table.temperature, profile.threshold, cutoff, platt=table.platt)
         escalated = self._escalated(dispatcher)
         return {
             "cutoff": cutoff,
@@ -149,44 +153,10 @@ class LevelFigures:
         found = self._outputs.kind.compute_metrics(examples, [answers[at] for at in places], examples[:1])
         return float(found["value"])
 
-    def _ece(
-        self, answers: Answers, escalated: Mask, weight: float, temperatures: tuple[float, float]
-    ) -> float | None:
-        """Of the cascade's answers with these temperatures; None for numbers."""
-        kind, outputs = self._outputs.kind, self._outputs
-        rights = [
-            kind.evaluate(one, answer).right for one, answer in zip(outputs.table, answers, strict=True)
-        ]
-        sure = np.ones(len(rights))
-        for owner, found in zip(
-            outputs.owners, self._served_confidences(escalated, weight, temperatures), strict=True
-        ):
-            sure[owner] = min(sure[owner], 1.0 if found is None else found)
-        known = [(one, right) for one, right in zip(sure.tolist(), rights, strict=True) if right is not None]
-        if not known:
-            return None
-        return expected_calibration_error(
-            reliability([one for one, _ in known], [right for _, right in known])
-        )
-
-    def _served_confidences(
-        self, escalated: Mask, weight: float, temperatures: tuple[float, float]
-    ) -> list[float | None]:
-        """The confidence of each sequence as the product serves it: of a sequence that went on, by both
-        levels' probabilities."""
-        outputs, kind = self._outputs, self._outputs.output_kind
-        low, high = (calibrated_threshold(outputs.kind.threshold, one) for one in temperatures)
-        found = []
-        pairs = zip(outputs.sequences(Level.TABLE), outputs.sequences(Level.FULL), escalated, strict=True)
-        for (encoding, table), (_, full), goes_on in pairs:
-            final = probabilities(kind, read(outputs.kind, encoding, table), temperatures[0])
-            threshold = low
-            if goes_on:
-                computed = probabilities(kind, read(outputs.kind, encoding, full), temperatures[1])
-                final = ensemble(final, computed, weight)
-                threshold = weight * high + (1 - weight) * low
-            found.append(confidence(kind, to_logits(kind, final), threshold=threshold))
-        return found
+    def _ece(self, answers: Answers, confidences: npt.NDArray[np.float64]) -> float | None:
+        """Of these answers with these confidences; None for numbers."""
+        known, right = judged(confidences, self._outputs.rights(answers))
+        return expected_calibration_error(reliability(known.tolist(), right.tolist())) if len(right) else None
 
 
 def level_figures(

@@ -16,6 +16,7 @@ from inference.api.level_checks import check_sample
 from inference.api.prepared_request import PreparedRequest, outputs_of
 from inference.api.rates.spending import refund, spend
 from inference.api.submitter import ON_HANG_UP, submitter
+from inference.cascade.plan import AnswerPlan
 from inference.number_format import format_number, format_seconds
 from inference.queueing.log_fields import reply_fields
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts
@@ -147,7 +148,7 @@ def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
     return {
         "id": prepared.request_id,
         "model": {"name": name, "version": model.version, "digest": model.digest, **fitted},
-        "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan.weight),
+        "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan),
         "usage": {
             "inputs": len(prepared.encoded),
             "tokens": prepared.tokens,
@@ -160,12 +161,11 @@ def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
 
 
 def results_of(
-    codec: TextCodec, encoded: Sequence[EncodedInput], reply: InferReply, weight: float
+    codec: TextCodec, encoded: Sequence[EncodedInput], reply: InferReply, plan: AnswerPlan
 ) -> list[dict[str, Any]]:
-    """The result of each input; weight: as in `AnswerPlan`. Raises HmiError(inference_failed) where the
-    numbers make no prediction."""
+    """The result of each input. Raises HmiError(inference_failed) where the numbers make no prediction."""
     try:
-        return codec.results(encoded, outputs_of(reply.outputs), weight)
+        return codec.results(encoded, outputs_of(reply.outputs), plan)
     except Exception as error:
         log.exception("The reply to %s cannot be read", reply.id)
         message = "The model's numbers make no prediction."

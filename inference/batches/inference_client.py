@@ -123,7 +123,7 @@ class BatchInferClient:
         reply = self._reply(name, sequences)
         if (failure := failure_of(reply, asked=self._model, sequences=len(sequences))) is not None:
             raise failure
-        results = results_of(self._codec, encoded, reply, self._plan.weight)
+        results = results_of(self._codec, encoded, reply, self._plan)
         answers = count_answers(self._codec, self._plan, results, reply.plot)
         return InferenceResults([*results], sum(map(len, sequences)), reply.timings_ms.busy, answers)
 

@@ -1,10 +1,11 @@
 """Which texts are answered by the tables, and which are computed in full (Tabi, section 4.1)."""
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from hashlib import blake2b
 from typing import Final, Literal, get_args
+
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling, log_odds, sigmoid
 
 OutputKind = Literal["classes", "labels", "tokens", "span", "number"]
 """What the outputs of a head are: logits [C] of one class among C; [C] of labels that each apply or not;
@@ -59,12 +60,12 @@ class Coverage:
 class Dispatcher:
     """Decides by the outputs of the level TABLE whether a text goes on.
 
-    kind: of these outputs. temperature, threshold: see `confidence`. cutoff (c of equation 4): the confidence
-    up to which every text goes on; above it ever fewer do, the faster the larger `slope` (k) is.
+    kind: of these outputs. temperature, threshold: see `confidence`. cutoff (c of equation 4): the
+    probability up to which every text goes on; above it ever fewer do, the faster the larger `slope` (k) is.
     coefficients: of a logistic that predicts whether the level FULL answers otherwise, from (1, log-odds of
-    the confidence, share of parts, share of uni-grams); then one minus that probability stands for the
-    confidence. Without coefficients the confidence itself counts. Of a number, which has no confidence, the
-    log-odds are 0, and without coefficients every one goes on.
+    the confidence, share of parts, share of uni-grams); then one minus that probability counts. Without
+    coefficients the probability that the answer is right counts, which `platt` gives of the confidence. Of a
+    number, which has no confidence, the log-odds are 0, and without coefficients every one goes on.
     """
 
     kind: OutputKind
@@ -73,29 +74,26 @@ class Dispatcher:
     cutoff: float = 0.95
     slope: float = 10.0
     coefficients: tuple[float, ...] = ()
+    platt: PlattScaling = UNSCALED
 
     def certainty(self, confidence: float | None, coverage: Coverage) -> float:
         """What equation 4 takes for the confidence."""
         if not self.coefficients:
-            return 0.0 if confidence is None else confidence
+            return 0.0 if confidence is None else self.platt.probability(confidence)
         given = features(confidence, coverage)
         change = sum(one * value for one, value in zip(self.coefficients, given, strict=True))
-        return _sigmoid(-change)
+        return sigmoid(-change)
 
     def escalation(self, certainty: float) -> float:
         """The probability that a text goes on (Tabi, equation 4)."""
         if certainty <= self.cutoff:
             return 1.0
         norm = (certainty - self.cutoff) / (1 - self.cutoff) - 0.5
-        return _sigmoid(-self.slope * norm)
+        return sigmoid(-self.slope * norm)
 
     def escalates(self, certainty: float, text_hash: bytes) -> bool:
         """Whether this text goes on: always the same for the same text, whoever asks and whenever."""
         return draw(text_hash) < self.escalation(certainty)
-
-
-def _sigmoid(value: float) -> float:
-    return 1 / (1 + math.exp(-max(-500.0, min(value, 500.0))))
 
 
 def draw(text_hash: bytes) -> float:
@@ -115,15 +113,4 @@ def is_sampled(text_hash: bytes, share: float) -> bool:
 def features(confidence: float | None, coverage: Coverage) -> tuple[float, float, float, float]:
     """What a `Dispatcher`'s coefficients are multiplied with: 1, the log-odds of the confidence, and the
     shares of parts and of uni-grams."""
-    return 1.0, _log_odds(confidence), *coverage.shares
-
-
-ODDS_BOUND: Final = 1e-6
-"""Probabilities nearer to 0 or 1 than this are taken for it."""
-
-
-def _log_odds(confidence: float | None) -> float:
-    if confidence is None:
-        return 0.0
-    bounded = min(max(confidence, ODDS_BOUND), 1 - ODDS_BOUND)
-    return math.log(bounded / (1 - bounded))
+    return 1.0, 0.0 if confidence is None else log_odds(confidence), *coverage.shares

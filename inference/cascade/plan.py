@@ -1,19 +1,26 @@
 """From a policy to what the engine does with a request."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from inference.cascade.dispatcher import AnswerPolicy, Dispatcher, Level, OutputKind
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import CascadeProfile
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerPlan:
     """level: at which texts are answered first. dispatcher: decides which of them go on to the level FULL;
-    None: none does. weight: of the level FULL in the answer to a text that went on."""
+    None: none does. weight: of the level FULL in the answer to a text that went on. platt: of the answers to
+    texts that are computed in full."""
 
     level: Level
     dispatcher: Dispatcher | None = None
     weight: float = 1.0
+    platt: PlattScaling = UNSCALED
+
+
+IN_FULL: Final = AnswerPlan(Level.FULL)
 
 
 def answer_plan(
@@ -31,8 +38,8 @@ def answer_plan(
     if policy is AnswerPolicy.TABLE:
         return AnswerPlan(Level.TABLE)
     if policy is AnswerPolicy.FULL or kind is None or (kind == "number" and profile is None):
-        return AnswerPlan(Level.FULL)
+        return AnswerPlan(Level.FULL, platt=profile.full.platt) if profile else IN_FULL
     if profile is None:
         return AnswerPlan(Level.TABLE, Dispatcher(kind))
     candidate = profile.candidate(target)
-    return AnswerPlan(Level.TABLE, profile.dispatcher(candidate), candidate.weight)
+    return AnswerPlan(Level.TABLE, profile.dispatcher(candidate), candidate.weight, candidate.platt)

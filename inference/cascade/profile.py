@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inference.cascade.dispatcher import OUTPUT_KINDS, Coverage, Dispatcher, OutputKind
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.errors import HplmError
 
 CASCADE_FILE: Final = "cascade.json"
@@ -32,8 +33,8 @@ class Bin:
 @dataclass(frozen=True, slots=True)
 class LevelProfile:
     """One level on dev. metric: the task's own, 0 to 1. operations: multiplications of a mean text, lower and
-    upper layers together. ece, ece_before: expected calibration error after and before the temperature, 0 to
-    1; None for numbers. bins, bins_before: the reliability diagram after and before."""
+    upper layers together. ece, ece_before: expected calibration error after and before calibration, 0 to 1;
+    None for numbers. bins, bins_before: the reliability diagram after and before. platt: of its answers."""
 
     metric: float
     operations: float
@@ -42,12 +43,14 @@ class LevelProfile:
     ece_before: float | None = None
     bins: tuple[Bin, ...] = ()
     bins_before: tuple[Bin, ...] = ()
+    platt: PlattScaling = UNSCALED
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One setting of the cascade and what it came to on dev. weight: of the level FULL in the answer to a
-    text that went on (Tabi, equation 6). metric, escalated (share of the texts), operations: as measured."""
+    text that went on (Tabi, equation 6). metric, escalated (share of the texts), operations: as measured.
+    platt: of the answers to texts that went on."""
 
     cutoff: float
     slope: float
@@ -55,6 +58,7 @@ class Candidate:
     metric: float
     escalated: float
     operations: float
+    platt: PlattScaling = UNSCALED
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class CascadeProfile:
             candidate.cutoff,
             candidate.slope,
             self.coefficients,
+            self.table.platt,
         )
 
     def save(self, folder: Path) -> None:
@@ -153,6 +158,7 @@ def _level(data: Mapping[str, Any]) -> LevelProfile:
         _optional_share(data["ece_before"]),
         _bins(data["bins"]),
         _bins(data["bins_before"]),
+        _platt(data.get("platt")),
     )
 
 
@@ -168,7 +174,15 @@ def _candidate(data: Mapping[str, Any]) -> Candidate:
         _between(data["metric"], -1, 1),
         _share(data["escalated"]),
         _between(data["operations"], 0, math.inf),
+        _platt(data.get("platt")),
     )
+
+
+def _platt(data: Mapping[str, Any] | None) -> PlattScaling:
+    if data is None:
+        return UNSCALED
+    intercept = _between(data["intercept"], -MAX_COEFFICIENT, MAX_COEFFICIENT)
+    return PlattScaling(intercept, _between(data["slope"], 0, MAX_COEFFICIENT))
 
 
 def _coverage(data: Mapping[str, Any] | None) -> Coverage | None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from inference.cascade.dispatcher import AnswerPolicy
-from inference.cascade.plan import AnswerPlan, answer_plan
+from inference.cascade.plan import IN_FULL, AnswerPlan, answer_plan
 from inference.cascade.profile import CascadeProfile
 from inference.text.encodings import NO_TASK, EncodedInput, InferInput, encode_inputs
 from inference.text.outputs import OutputNames, Outputs
@@ -44,25 +44,25 @@ class TextCodec:
         return encode_inputs(inputs, self.tokenizer, task=self.task)
 
     def results(
-        self, encoded: Sequence[EncodedInput], outputs: Sequence[Outputs], weight: float = 1.0
+        self, encoded: Sequence[EncodedInput], outputs: Sequence[Outputs], plan: AnswerPlan = IN_FULL
     ) -> list[dict[str, Any]]:
-        """The result of each input, as JSON, from the outputs for all their encodings, in order. weight: of
-        the level FULL, where a text has outputs of both.
+        """The result of each input, as JSON, from the outputs for all their encodings, in order. plan: by
+        which they were asked for.
 
         Raises ValueError where the outputs are not those of these encodings.
         """
         left = iter(outputs)
-        results = [self._result(each, list(islice(left, len(each.encodings))), weight) for each in encoded]
+        results = [self._result(each, list(islice(left, len(each.encodings))), plan) for each in encoded]
         if next(left, None) is not None:
             raise ValueError("there are more outputs than encodings")
         return results
 
-    def _result(self, encoded: EncodedInput, outputs: list[Outputs], weight: float) -> dict[str, Any]:
+    def _result(self, encoded: EncodedInput, outputs: list[Outputs], plan: AnswerPlan) -> dict[str, Any]:
         if len(outputs) != len(encoded.encodings):
             raise ValueError("there are fewer outputs than encodings")
         if self.names is None:
             return embedding_result(encoded, outputs)
-        return PredictionResult(self.names, self.cascade, weight).of(encoded, outputs)
+        return PredictionResult(self.names, self.cascade, plan).of(encoded, outputs)
 
 
 def embedding_result(encoded: EncodedInput, outputs: Sequence[Outputs]) -> dict[str, Any]:

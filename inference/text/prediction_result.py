@@ -15,6 +15,8 @@ from inference.cascade.confidence import (
     to_logits,
 )
 from inference.cascade.dispatcher import Level, OutputKind
+from inference.cascade.plan import AnswerPlan
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import CascadeProfile
 from inference.text.encodings import EncodedInput
 from inference.text.outputs import OutputNames, Outputs
@@ -28,11 +30,11 @@ _DIGITS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class PredictionResult:
-    """Composes results. weight: of the level FULL in the probabilities of a text that went on to it."""
+    """Composes results. plan: by which the outputs were asked for."""
 
     names: OutputNames
     cascade: CascadeProfile | None
-    weight: float
+    plan: AnswerPlan
 
     def of(self, encoded: EncodedInput, outputs: Sequence[Outputs]) -> dict[str, Any]:
         """The prediction of the model's task, from the outputs of each of the input's encodings; whether the
@@ -40,12 +42,13 @@ class PredictionResult:
         is right; what the tables gave, where it went on from there; and how each token was made, where that
         was asked for."""
         level = max(each.level for each in outputs)
-        result = self._prediction(encoded, [self._final(each) for each in outputs], self._threshold(outputs))
+        final = [self._final(each) for each in outputs]
+        result = self._prediction(encoded, final, self._threshold(outputs), level)
         result |= {"truncated": encoded.truncated, "level": LEVEL_WORDS[level]}
         if any(each.from_tables is not None for each in outputs):
             first = [self._at_tables(each) for each in outputs]
             threshold = calibrated_threshold(self.names.threshold, self._temperature(Level.TABLE))
-            result["table"] = self._prediction(encoded, first, threshold)
+            result["table"] = self._prediction(encoded, first, threshold, Level.TABLE)
         levels = [each.token_levels for each in outputs if each.token_levels is not None]
         return (
             {**result, "tokens": tokens_of(self.names.task, encoded.encodings, levels)} if levels else result
@@ -55,7 +58,9 @@ class PredictionResult:
     def _kind(self) -> OutputKind:
         return OUTPUT_KINDS[self.names.task]
 
-    def _prediction(self, encoded: EncodedInput, logits: list[Logits], threshold: float) -> dict[str, Any]:
+    def _prediction(
+        self, encoded: EncodedInput, logits: list[Logits], threshold: float, level: Level
+    ) -> dict[str, Any]:
         prediction = predict(
             self.names.task,
             self.names.labels,
@@ -67,7 +72,15 @@ class PredictionResult:
         ).to_json()
         sure = [confidence(self._kind, each, threshold=threshold) for each in logits]
         known = [each for each in sure if each is not None]
-        return prediction | ({"confidence": round(min(known), _DIGITS)} if known else {})
+        if not known:
+            return prediction
+        right = self._platt(level).probability(min(known))
+        return prediction | {"confidence": round(right, _DIGITS)}
+
+    def _platt(self, level: Level) -> PlattScaling:
+        if level is Level.FULL:
+            return self.plan.platt
+        return self.cascade.table.platt if self.cascade else UNSCALED
 
     def _temperature(self, level: Level) -> float:
         if self.cascade is None:
@@ -83,14 +96,15 @@ class PredictionResult:
         (first, *_) = outputs
         if first.from_tables is None:
             return of_level[first.level]
-        return self.weight * of_level[Level.FULL] + (1 - self.weight) * of_level[Level.TABLE]
+        weight = self.plan.weight
+        return weight * of_level[Level.FULL] + (1 - weight) * of_level[Level.TABLE]
 
     def _final(self, outputs: Outputs) -> Logits:
         own = self._logits(outputs.values, outputs.level)
         if outputs.from_tables is None:
             return own
         before = self._logits(outputs.from_tables, Level.TABLE)
-        both = ensemble(probabilities(self._kind, before), probabilities(self._kind, own), self.weight)
+        both = ensemble(probabilities(self._kind, before), probabilities(self._kind, own), self.plan.weight)
         return to_logits(self._kind, both)
 
     def _at_tables(self, outputs: Outputs) -> Logits:

@@ -93,10 +93,12 @@ def evaluate(
     split, outputs = read(dataset_file)
     reporter.start_stage("evaluate", 1)
     simulation = Simulation.of(outputs, profile)
-    escalated, weight = escalated_under(answer_plan(settings.policy, outputs.output_kind, profile), outputs)
-    predictions = simulation.answers(escalated, weight)
+    plan = answer_plan(settings.policy, outputs.output_kind, profile)
+    escalated = escalated_under(plan, outputs)
+    predictions = simulation.answers(escalated, plan.weight)
     if answers is not None:
-        evaluated = simulation.evaluate(predictions, escalated, weight)
+        confidences = simulation.served_confidences(escalated, plan, profile)
+        evaluated = simulation.evaluate(predictions, confidences)
         write_answers(answers, task=task, file=dataset_file, evaluated=evaluated)
     train = split.examples if train_file is None else read_examples(train_file, task)
     report |= split_metrics(split, predictions, kind, train) | {"levels": level_metrics(outputs, profile)}

@@ -1,4 +1,4 @@
-"""Temperatures by minimal NLL, and the expected calibration error (Tabi, section 4.1, equation 3)."""
+"""Temperatures by minimal NLL (Tabi, section 4.1, equation 3), Platt scaling, and the calibration error."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,18 +6,25 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize_scalar
+from sklearn.linear_model import LogisticRegression
 
 from inference.cascade.confidence import calibrated_threshold
 from inference.cascade.dispatcher import Level, OutputKind
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling, log_odds
 from inference.cascade.profile import Bin
 from workers.training.cascade.outputs import OutputsByLevel, read
 from workers.training.tasks.base import IGNORE_INDEX
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
+Rights = npt.NDArray[np.bool_]
 TEMPERATURES: Final = (0.1, 10.0)
 """Bounds of a temperature. On a split that is answered without a mistake the NLL has its minimum at 0."""
 BINS: Final = 10
+SEVERAL_CHOICES: Final = frozenset[OutputKind]({"labels", "tokens", "span"})
+"""Kinds whose answer is right only if several choices are."""
+MIN_OF_EACH: Final = 10
+"""Right answers, and wrong ones, below which no Platt scaling is fitted."""
 
 
 def fit_temperature(outputs: OutputsByLevel, level: Level) -> float:
@@ -74,6 +81,20 @@ def _as_choices(kind: OutputKind, logits: Floats) -> Floats:
             return np.atleast_2d(logits)
 
 
+def fit_platt(
+    kind: OutputKind, confidences: Floats, right: Rights, otherwise: PlattScaling = UNSCALED
+) -> PlattScaling:
+    """The Platt scaling of answers with these confidences [N], which are right or not. `otherwise` for kinds
+    of one choice, and where the answers do not tell."""
+    if kind not in SEVERAL_CHOICES or min(right.sum(), (~right).sum()) < MIN_OF_EACH:
+        return otherwise
+    odds = np.asarray([[log_odds(one)] for one in confidences.tolist()])
+    model = LogisticRegression().fit(odds, right)
+    intercept, slope = float(model.intercept_[0]), float(model.coef_[0, 0])
+    # A falling logistic would call the surer answers the worse ones.
+    return PlattScaling(intercept, slope) if slope > 0 else otherwise
+
+
 def reliability(confidences: Sequence[float], right: Sequence[bool]) -> tuple[Bin, ...]:
     """The reliability diagram in at most BINS bins of equal mass, by rising confidence."""
     found, hits = np.asarray(confidences, dtype=np.float64), np.asarray(right, dtype=np.float64)
@@ -89,17 +110,23 @@ def expected_calibration_error(bins: Sequence[Bin]) -> float:
     return sum(one.rows * abs(one.confidence - one.right) for one in bins) / total
 
 
-def reliability_of(outputs: OutputsByLevel, level: Level, temperature: float) -> tuple[Bin, ...]:
-    """The reliability diagram of a level's answers with this temperature; empty for numbers.
+def reliability_of(
+    outputs: OutputsByLevel, level: Level, temperature: float, platt: PlattScaling = UNSCALED
+) -> tuple[Bin, ...]:
+    """The reliability diagram of a level's answers, so calibrated; empty for numbers."""
+    confidences, right = level_answers(outputs, level, temperature)
+    return reliability([platt.probability(one) for one in confidences.tolist()], right.tolist())
 
-    An example that is read in several windows is as sure as the least sure of them. Right is what
-    `TaskKind.evaluate` calls right: of tagging the whole sentence, of several labels the exact set.
-    """
-    kind = outputs.kind
-    rights = [kind.evaluate(one, kind.predict(one)).right for one in outputs.at(level)]
-    threshold = calibrated_threshold(kind.threshold, temperature)
-    sure = np.ones(len(rights))
-    for owner, found in zip(outputs.owners, outputs.confidences(level, temperature, threshold), strict=True):
-        sure[owner] = min(sure[owner], 1.0 if found is None else found)
-    known = [(one, right) for one, right in zip(sure.tolist(), rights, strict=True) if right is not None]
-    return reliability([one for one, _ in known], [right for _, right in known])
+
+def level_answers(outputs: OutputsByLevel, level: Level, temperature: float) -> tuple[Floats, Rights]:
+    """The confidences [N] of a level's answers, before Platt scaling, and which of them are right; both empty
+    for numbers."""
+    threshold = calibrated_threshold(outputs.kind.threshold, temperature)
+    confidences = outputs.least_sure(outputs.confidences(level, temperature, threshold))
+    return judged(confidences, outputs.rights(outputs.answers(level)))
+
+
+def judged(confidences: Floats, rights: Sequence[bool | None]) -> tuple[Floats, Rights]:
+    """The confidences of those answers that are right or wrong, and which are right."""
+    known = np.asarray([one is not None for one in rights], dtype=bool)
+    return confidences[known], np.asarray([one for one in rights if one is not None], dtype=bool)

@@ -69,6 +69,23 @@ class OutputsByLevel:
             for encoding, outputs in self.sequences(level)
         ]
 
+    def rights(self, answers: Sequence[Any]) -> list[bool | None]:
+        """Whether the answer to each example is right, as `TaskKind.evaluate` says: of tagging all spans of
+        the sentence, of several labels the exact set. None for numbers."""
+        pairs = zip(self.examples, answers, strict=True)
+        return [self.kind.evaluate(example, answer).right for example, answer in pairs]
+
+    def answers(self, level: Level) -> list[Any]:
+        """What each example is answered at this level."""
+        return [self.kind.predict(one) for one in self.at(level)]
+
+    def least_sure(self, confidences: Sequence[float | None]) -> npt.NDArray[np.float64]:
+        """The confidence [E] of each example: that of its least sure sequence, 1.0 where none has any."""
+        found = np.ones(len(self.table))
+        given = np.asarray([1.0 if one is None else one for one in confidences])
+        np.minimum.at(found, self.owners, given)
+        return found
+
 
 def read_both_levels(
     model: TaskModel, backbone: Backbone, split: PreparedSplit, kind: TaskKind, reporter: Reporter

@@ -11,11 +11,20 @@ import numpy as np
 from inference.cascade.confidence import calibrated_threshold
 from inference.cascade.dispatcher import AnswerPolicy, Coverage, Dispatcher, Level
 from inference.cascade.plan import answer_plan
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
-from workers.training.cascade.calibration import expected_calibration_error, fit_temperature, reliability_of
+from workers.training.cascade.calibration import (
+    SEVERAL_CHOICES,
+    expected_calibration_error,
+    fit_platt,
+    fit_temperature,
+    level_answers,
+    reliability_of,
+)
 from workers.training.cascade.change_model import Choice, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.cascade.simulation import (
+    Mask,
     Simulation,
     escalated_by,
     escalated_under,
@@ -40,7 +49,7 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     table, full = levels[Level.TABLE], levels[Level.FULL]
     threshold = calibrated_threshold(outputs.kind.threshold, table.temperature)
     simulation = Simulation(outputs, (table.temperature, full.temperature))
-    base = Dispatcher(outputs.output_kind, table.temperature, threshold)
+    base = Dispatcher(outputs.output_kind, table.temperature, threshold, platt=table.platt)
     confidences = outputs.confidences(Level.TABLE, table.temperature, threshold)
     if enough:
         choice = choose_dispatcher(simulation, base, confidences)
@@ -52,12 +61,15 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     measured = _measured(simulation, base, choice, least) if enough else []
     chosen = _chosen(simulation, base, choice, measured) if measured else _candidate(simulation, base, choice)
     candidates = _undominated([*measured, chosen], chosen)
+    place = candidates.index(chosen)
+    if enough:
+        candidates = tuple(_calibrated(simulation, base, choice, full.platt, one) for one in candidates)
     return CascadeProfile(
         outputs.output_kind,
         table,
         full,
         candidates,
-        candidates.index(chosen),
+        place,
         threshold,
         choice.coefficients,
         len(outputs.table),
@@ -69,7 +81,9 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
 
 def _level_profile(outputs: OutputsByLevel, level: Level, *, fitted: bool) -> LevelProfile:
     temperature = fit_temperature(outputs, level) if fitted else 1.0
-    before, after = (reliability_of(outputs, level, one) for one in (1.0, temperature))
+    answers = level_answers(outputs, level, temperature)
+    platt = fit_platt(outputs.output_kind, *answers) if fitted else UNSCALED
+    before, after = reliability_of(outputs, level, 1.0), reliability_of(outputs, level, temperature, platt)
     operations = outputs.operations[:, list(Level).index(level)]
     return LevelProfile(
         metric_at(outputs, level),
@@ -79,6 +93,7 @@ def _level_profile(outputs: OutputsByLevel, level: Level, *, fitted: bool) -> Le
         expected_calibration_error(before) if before else None,
         after,
         before,
+        platt,
     )
 
 
@@ -109,6 +124,27 @@ def _candidate(simulation: Simulation, dispatcher: Dispatcher, choice: Choice) -
     )
 
 
+def _calibrated(
+    simulation: Simulation, base: Dispatcher, choice: Choice, full: PlattScaling, candidate: Candidate
+) -> Candidate:
+    """The candidate with the Platt scaling of the answers to texts that go on; that of the level FULL where
+    these do not tell."""
+    outputs, weight = simulation.outputs, candidate.weight
+    if outputs.output_kind not in SEVERAL_CHOICES:
+        return candidate
+    escalated = _escalated(simulation, base, choice, candidate)
+    goes_on = simulation.goes_on(escalated)
+    confidences = simulation.confidences(escalated, weight)[goes_on]
+    right = np.asarray(outputs.rights(simulation.answers(escalated, weight)), dtype=bool)[goes_on]
+    return replace(candidate, platt=fit_platt(outputs.output_kind, confidences, right, full))
+
+
+def _escalated(simulation: Simulation, base: Dispatcher, choice: Choice, candidate: Candidate) -> Mask:
+    """Which dev sequences [S] this candidate sends on."""
+    dispatcher = replace(base, cutoff=candidate.cutoff, slope=candidate.slope)
+    return escalated_by(dispatcher, choice.certainties, simulation.outputs.draws)
+
+
 def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
     """By rising cost, those that are better than every cheaper one, and the chosen one."""
     kept: list[Candidate] = []
@@ -136,11 +172,9 @@ def _chosen(
     outputs = simulation.outputs
 
     def answers(one: Candidate) -> list[Any]:
-        dispatcher = replace(base, cutoff=one.cutoff, slope=one.slope)
-        escalated = escalated_by(dispatcher, choice.certainties, outputs.draws)
-        return simulation.answers(escalated, one.weight)
+        return simulation.answers(_escalated(simulation, base, choice, one), one.weight)
 
-    references = [[outputs.kind.predict(one) for one in outputs.full], answers(measured[0])]
+    references = [outputs.answers(Level.FULL), answers(measured[0])]
     metrics = [metric_of(outputs, reference) for reference in references]
 
     def is_safe(one: Candidate) -> bool:
@@ -159,8 +193,8 @@ def _chosen(
 def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> dict[str, float]:
     """The task's metric of a split at each level and by the cascade, and the share that goes on."""
     plan = answer_plan(AnswerPolicy.CASCADE, outputs.output_kind, profile)
-    escalated, weight = escalated_under(plan, outputs)
-    answers = Simulation.of(outputs, profile).answers(escalated, weight)
+    escalated = escalated_under(plan, outputs)
+    answers = Simulation.of(outputs, profile).answers(escalated, plan.weight)
     return {
         "table": metric_at(outputs, Level.TABLE),
         "cascade": metric_of(outputs, answers),

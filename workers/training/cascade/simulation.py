@@ -8,13 +8,21 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from inference.cascade.confidence import calibrated_threshold, ensemble, probabilities, to_logits
+from inference.cascade.confidence import (
+    calibrated_threshold,
+    confidence,
+    ensemble,
+    probabilities,
+    to_logits,
+)
 from inference.cascade.dispatcher import Dispatcher, Level
 from inference.cascade.plan import AnswerPlan
+from inference.cascade.platt_scaling import UNSCALED
 from inference.cascade.profile import CascadeProfile
-from workers.training.cascade.outputs import OutputsByLevel
+from workers.training.cascade.outputs import OutputsByLevel, read
 from workers.training.tasks.base import EvaluatedRow, ExampleOutputs
 
+Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 LARGE: Final = 0.1
 """Of the standard deviation of the expected numbers: if both levels differ by more, the answer changed."""
@@ -65,13 +73,35 @@ class Simulation:
             answers[owner] = self._answer(owner, escalated, weight)
         return answers
 
-    def evaluate(self, answers: Sequence[Any], escalated: Mask, weight: float) -> list[EvaluatedRow]:
-        """These answers beside the expected ones, with scores from calibrated probabilities."""
+    def confidences(self, escalated: Mask, weight: float) -> Floats:
+        """How sure the answer to each example [E] is when these sequences [S] go on, before Platt scaling."""
+        kind, found = self.outputs.output_kind, list[float | None]()
+        rows = zip(self.outputs.sequences(Level.TABLE), *self._probabilities, escalated, strict=True)
+        for (encoding, _), table, full, goes_on in rows:
+            final = ensemble(table, full, weight) if goes_on else table
+            logits = to_logits(kind, read(self.outputs.kind, encoding, final))
+            found.append(confidence(kind, logits, threshold=self._threshold(goes_on, weight)))
+        return self.outputs.least_sure(found)
+
+    def served_confidences(self, escalated: Mask, plan: AnswerPlan, profile: CascadeProfile | None) -> Floats:
+        """The same [E] as serving gives them: calibrated by the plan and the profile."""
+        table = profile.table.platt if profile else UNSCALED
+        confidences = self.confidences(escalated, plan.weight).tolist()
+        pairs = zip(confidences, self.goes_on(escalated).tolist(), strict=True)
+        return np.asarray([(plan.platt if on else table).probability(one) for one, on in pairs])
+
+    def evaluate(self, answers: Sequence[Any], confidences: Floats) -> list[EvaluatedRow]:
+        """These answers beside the expected ones, with these confidences [E]; numbers have none."""
         kind = self.outputs.kind
-        return [
-            kind.evaluate(self._read(owner, escalated, weight), answer)
-            for owner, answer in enumerate(answers)
-        ]
+        given = zip(self.outputs.examples, answers, confidences.tolist(), strict=True)
+        rows = [(kind.evaluate(example, answer), sure) for example, answer, sure in given]
+        return [replace(row, score=None if row.right is None else sure) for row, sure in rows]
+
+    def goes_on(self, escalated: Mask) -> Mask:
+        """Whether a sequence of each example [E] is among these [S]."""
+        found = np.zeros(len(self.outputs.table), dtype=bool)
+        found[self.outputs.owners[escalated]] = True
+        return found
 
     def weight(self, escalated: Mask) -> float:
         """The weight of the level FULL in the ensemble (Tabi, equation 6): its accuracy over the sum of both
@@ -90,10 +120,13 @@ class Simulation:
         return float((table + escalated * full).mean())
 
     def _answer(self, owner: int, escalated: Mask, weight: float) -> Any:
-        low, high = self._thresholds
         goes_on = bool(escalated[slice(*self._starts[owner : owner + 2])].any())
-        self._kind.threshold = weight * high + (1 - weight) * low if goes_on else low
+        self._kind.threshold = self._threshold(goes_on, weight)
         return self._kind.predict(self._read(owner, escalated, weight))
+
+    def _threshold(self, goes_on: bool, weight: float) -> float:
+        low, high = self._thresholds
+        return weight * high + (1 - weight) * low if goes_on else low
 
     def _read(self, owner: int, escalated: Mask, weight: float) -> ExampleOutputs:
         """The outputs that the answer to an example is read from."""
@@ -105,34 +138,33 @@ class Simulation:
         found = [ensemble(table, full, weight) if goes_on else table for table, full, goes_on in rows]
         return replace(given, outputs=[to_logits(kind, one) for one in found])
 
-    def _qualities(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _qualities(self) -> tuple[Floats, Floats]:
         """Of each example at TABLE and at FULL: whether it is right, of numbers the squared error."""
         table, full = (self._qualities_at(level) for level in Level)
         return table, full
 
-    def _qualities_at(self, level: Level) -> npt.NDArray[np.float64]:
-        kind, found = self.outputs.kind, self.outputs.at(level)
+    def _qualities_at(self, level: Level) -> Floats:
+        answers = self.outputs.answers(level)
         if self.outputs.output_kind == "number":
-            return np.asarray([(kind.predict(one) - one.example.value) ** 2 for one in found])
-        return np.asarray([float(bool(kind.evaluate(one, kind.predict(one)).right)) for one in found])
+            expected = [example.value for example in self.outputs.examples]
+            return np.asarray((np.asarray(answers) - np.asarray(expected)) ** 2)
+        return np.asarray(self.outputs.rights(answers), dtype=np.float64)
 
 
-def escalated_by(
-    dispatcher: Dispatcher, certainties: npt.NDArray[np.float64], draws: npt.NDArray[np.float64]
-) -> Mask:
+def escalated_by(dispatcher: Dispatcher, certainties: Floats, draws: Floats) -> Mask:
     """Which sequences [S] the dispatcher sends on."""
     odds = np.asarray([dispatcher.escalation(one) for one in certainties.tolist()])
     return np.asarray(draws < odds)
 
 
-def escalated_under(plan: AnswerPlan, outputs: OutputsByLevel) -> tuple[Mask, float]:
-    """Which sequences [S] a plan computes in full, and the weight of the level FULL in their answers."""
+def escalated_under(plan: AnswerPlan, outputs: OutputsByLevel) -> Mask:
+    """Which sequences [S] a plan computes in full."""
     dispatcher = plan.dispatcher
     if dispatcher is None:
-        return np.full(len(outputs.owners), plan.level is Level.FULL), 1.0
+        return np.full(len(outputs.owners), plan.level is Level.FULL)
     confidences = outputs.confidences(Level.TABLE, dispatcher.temperature, dispatcher.threshold)
     certainties = [dispatcher.certainty(*one) for one in zip(confidences, outputs.coverage, strict=True)]
-    return escalated_by(dispatcher, np.asarray(certainties), outputs.draws), plan.weight
+    return escalated_by(dispatcher, np.asarray(certainties), outputs.draws)
 
 
 def metric_of(outputs: OutputsByLevel, answers: Sequence[Any]) -> float:
@@ -144,7 +176,7 @@ def metric_of(outputs: OutputsByLevel, answers: Sequence[Any]) -> float:
 
 def metric_at(outputs: OutputsByLevel, level: Level) -> float:
     """The task's metric when every example is answered at this level."""
-    return metric_of(outputs, [outputs.kind.predict(one) for one in outputs.at(level)])
+    return metric_of(outputs, outputs.answers(level))
 
 
 def same_within(outputs: OutputsByLevel) -> float | None:
@@ -163,7 +195,7 @@ def standard_error(outputs: OutputsByLevel, answers: Sequence[Any], others: Sequ
     return float(np.sqrt((rows - 1) / rows * ((differences - differences.mean()) ** 2).sum()))
 
 
-def _without_each(outputs: OutputsByLevel, answers: Sequence[Any]) -> npt.NDArray[np.float64]:
+def _without_each(outputs: OutputsByLevel, answers: Sequence[Any]) -> Floats:
     """The task's metric without each of the rows [E]."""
     kind = outputs.kind
     rows = [kind.statistics(one, answer) for one, answer in zip(outputs.examples, answers, strict=True)]

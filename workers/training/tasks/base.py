@@ -37,13 +37,13 @@ class ExampleOutputs:
 class EvaluatedRow:
     """The expected and the predicted answer to one example, both as JSON.
 
-    right: None where neither right nor wrong applies (numbers). score: the model's confidence, 0 to 1.
+    right, score (the confidence that is served, 0 to 1): None for numbers.
     """
 
     gold: Any
     answer: Any
     right: bool | None
-    score: float | None
+    score: float | None = None
 
 
 class TaskKind(ABC):
@@ -85,8 +85,8 @@ class TaskKind(ABC):
         """The model's answer to an example."""
 
     @abstractmethod
-    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
-        """Compare the prediction from these outputs with the expected answer."""
+    def evaluate(self, example: Example, answer: Any) -> EvaluatedRow:
+        """Compare an answer with the expected one."""
 
     @abstractmethod
     def compute_metrics(

@@ -1,6 +1,5 @@
 """Tasks whose head reads a whole text: classification, multi-label classification, regression."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ from torch.nn import functional
 
 from inference.errors import HplmError
 from inference.hplm.heads import Head
-from inference.text.predictions import class_prediction, label_set_prediction
+from inference.text.predictions import label_set_prediction
 from inference.text.tasks import CLASSIFICATION, FIXED_LABELS, MULTILABEL, REGRESSION
 from inference.text.tokenization import Encoding
 from workers.training.datasets import Example
@@ -47,10 +46,9 @@ class Classification(TaskKind):
     def predict(self, outputs: ExampleOutputs) -> str:
         return self.labels[int(outputs.outputs[0].argmax())]
 
-    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
-        (gold,) = outputs.example.labels
-        score = class_prediction(self.labels, outputs.outputs[0]).scores[prediction]
-        return EvaluatedRow(gold, prediction, gold == prediction, score)
+    def evaluate(self, example: Example, answer: Any) -> EvaluatedRow:
+        (gold,) = example.labels
+        return EvaluatedRow(gold, answer, gold == answer)
 
     def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
         return float(answer == example.labels[0]), 1.0
@@ -78,12 +76,9 @@ class MultiLabel(TaskKind):
     def predict(self, outputs: ExampleOutputs) -> tuple[str, ...]:
         return label_set_prediction(self.labels, outputs.outputs[0], self.threshold).labels
 
-    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
-        """score: the probability of this exact set of labels."""
-        gold, predicted = sorted(outputs.example.labels), sorted(prediction)
-        scores = label_set_prediction(self.labels, outputs.outputs[0]).scores
-        score = math.prod(p if label in prediction else 1 - p for label, p in scores.items())
-        return EvaluatedRow(gold, predicted, gold == predicted, score)
+    def evaluate(self, example: Example, answer: Any) -> EvaluatedRow:
+        gold, predicted = sorted(example.labels), sorted(answer)
+        return EvaluatedRow(gold, predicted, gold == predicted)
 
     def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
         return f1_statistics(set(example.labels), set(answer))
@@ -124,8 +119,8 @@ class Regression(TaskKind):
     def predict(self, outputs: ExampleOutputs) -> float:
         return float(outputs.outputs[0][0]) * self.deviation + self.mean
 
-    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
-        return EvaluatedRow(outputs.example.value, prediction, None, None)
+    def evaluate(self, example: Example, answer: Any) -> EvaluatedRow:
+        return EvaluatedRow(example.value, answer, None)
 
     def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
         wanted, found = example.value, float(answer)

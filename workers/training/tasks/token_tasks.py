@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from inference.text.predictions import AnswerPrediction, answer_prediction, best_tags, iob2_spans
+from inference.text.predictions import answer_prediction, best_tags, iob2_spans
 from inference.text.tasks import FIXED_LABELS, QUESTION_ANSWERING, TAGGING
 from inference.text.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import OUTSIDE, Example
@@ -61,19 +61,10 @@ class Tagging(TaskKind):
             tags[encoding.word_index[position]] = self.labels[int(index)]
         return tags
 
-    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
-        """Spans as [label, first word, word after the last]. score: the mean probability of the tags."""
-        (encoding,) = outputs.encodings
-        gold, predicted = (
-            [list(span) for span in iob2_spans(tags)] for tags in (outputs.example.labels, prediction)
-        )
-        indices = {label: index for index, label in enumerate(self.labels)}
-        positions = np.flatnonzero(encoding.word_starts)
-        chosen = [indices[prediction[encoding.word_index[position]]] for position in positions]
-        logits = outputs.outputs[0][positions].astype(np.float64)
-        odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        scores = (odds / odds.sum(axis=-1, keepdims=True))[np.arange(len(chosen)), chosen]
-        return EvaluatedRow(gold, predicted, gold == predicted, float(scores.mean()) if len(chosen) else None)
+    def evaluate(self, example: Example, answer: Any) -> EvaluatedRow:
+        """Spans as [label, first word, word after the last]."""
+        gold, predicted = ([list(span) for span in iob2_spans(tags)] for tags in (example.labels, answer))
+        return EvaluatedRow(gold, predicted, gold == predicted)
 
     def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
         return f1_statistics(set(iob2_spans(example.labels)), set(iob2_spans(answer)))
@@ -123,16 +114,11 @@ class QuestionAnswering(TaskKind):
         return (starts + functional.cross_entropy(outputs[:, :, 1], target[:, 1])) / 2
 
     def predict(self, outputs: ExampleOutputs) -> str:
-        return self._answer(outputs).answer
+        return answer_prediction(outputs.outputs, outputs.encodings, outputs.example.pair or "").answer
 
-    def _answer(self, outputs: ExampleOutputs) -> AnswerPrediction:
-        context = outputs.example.pair or ""
-        return answer_prediction(outputs.outputs, outputs.encodings, context)
-
-    def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
-        gold = list(dict.fromkeys(answer.text for answer in outputs.example.answers))
-        score = self._answer(outputs).score
-        return EvaluatedRow(gold, prediction, is_answer(gold, prediction), score)
+    def evaluate(self, example: Example, answer: Any) -> EvaluatedRow:
+        gold = list(dict.fromkeys(one.text for one in example.answers))
+        return EvaluatedRow(gold, answer, is_answer(gold, answer))
 
     def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
         return answer_f1([right.text for right in example.answers], answer), 1.0

@@ -9,6 +9,7 @@ from pytest_django import Settings
 
 from inference.api.infer import answer_headers, failure_of, hit_ratio, results_of
 from inference.api.prepared_request import text_codec
+from inference.cascade.plan import IN_FULL
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
 from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
@@ -97,7 +98,7 @@ def test_numbers_that_make_no_prediction_are_an_error() -> None:
     encoded = codec.encode([InferInput("river")])
     for output in (OUTPUT, SequenceOutput(b""), SequenceOutput(b"odd")):
         with pytest.raises(HmiError, match="no prediction"):
-            results_of(codec, encoded, replace(GOOD, outputs=(output,)), 1.0)
+            results_of(codec, encoded, replace(GOOD, outputs=(output,)), IN_FULL)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from msgspec import msgpack
 from msgspec.structs import fields
 
 from inference.cascade.dispatcher import OUTPUT_KINDS, Dispatcher, Level
+from inference.cascade.platt_scaling import PlattScaling
 from inference.queueing.messages import (
     BatchInfo,
     InferReply,
@@ -62,6 +63,7 @@ dispatchers = st.builds(
     st.floats(0, 0.99),
     st.floats(1, 100),
     st.just(()) | st.tuples(numbers, numbers, numbers, numbers),
+    st.builds(PlattScaling, numbers, numbers),
 )
 requests = st.builds(
     InferRequest,
@@ -183,6 +185,7 @@ def test_a_missing_field_is_named(name: str) -> None:
         ("dispatcher", 1),
         ("dispatcher", {"kind": "guess"}),
         ("dispatcher", {}),
+        ("dispatcher", {"kind": "tokens", "platt": {"slope": "steep"}}),
         ("explain", 1),
         ("v", 1),
     ],

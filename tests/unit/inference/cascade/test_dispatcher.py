@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher, draw, features, is_sampled
+from inference.cascade.platt_scaling import PlattScaling
 
 SHARES = st.floats(0, 1)
 CUTOFFS = st.floats(0, 0.99)
@@ -75,6 +76,13 @@ def test_equation_4_halfway_between_cutoff_and_one() -> None:
     assert Dispatcher("classes", cutoff=0.9, slope=7.0).escalation(1.0) == pytest.approx(
         1 / (1 + math.exp(3.5))
     )
+
+
+def test_the_probability_that_all_is_right_counts_where_it_differs_from_the_confidence() -> None:
+    dispatcher = Dispatcher("tokens", platt=PlattScaling(-1.0, 1.0))
+    assert dispatcher.certainty(0.5, Coverage()) == pytest.approx(1 / (1 + math.e))
+    assert replace(dispatcher, coefficients=(0.0, -1.0, 0.0, 0.0)).certainty(0.5, Coverage()) == 0.5
+    assert dispatcher.certainty(None, Coverage()) == 0.0
 
 
 def test_without_coefficients_the_confidence_counts_and_every_number_goes_on() -> None:

@@ -9,12 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.cascade.dispatcher import OUTPUT_KINDS, Coverage
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
 from inference.errors import HplmError
 
 SHARES = st.floats(0, 1)
 COSTS = st.floats(0, 1e15)
 BINS = st.lists(st.builds(Bin, st.integers(0, 10**6), SHARES, SHARES), max_size=10).map(tuple)
+PLATT = st.builds(PlattScaling, st.floats(-100, 100), st.floats(0, 100))
 LEVELS = st.builds(
     LevelProfile,
     metric=st.floats(-1, 1),
@@ -24,6 +26,7 @@ LEVELS = st.builds(
     ece_before=SHARES | st.none(),
     bins=BINS,
     bins_before=BINS,
+    platt=PLATT,
 )
 CANDIDATES = st.builds(
     Candidate,
@@ -33,6 +36,7 @@ CANDIDATES = st.builds(
     metric=st.floats(-1, 1),
     escalated=SHARES,
     operations=COSTS,
+    platt=PLATT,
 )
 
 
@@ -74,6 +78,17 @@ def test_a_model_without_a_cascade_has_no_profile(tmp_path: Path) -> None:
     assert CascadeProfile.load(tmp_path) is None
 
 
+def test_a_profile_that_was_written_before_platt_scaling_has_none(tmp_path: Path) -> None:
+    profile().save(tmp_path)
+    data = json.loads((tmp_path / CASCADE_FILE).read_text())
+    for part in (data["table"], data["full"], *data["candidates"]):
+        del part["platt"]
+    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
+    found = CascadeProfile.load(tmp_path)
+    assert found is not None
+    assert {found.table.platt, found.full.platt, found.candidate().platt} == {UNSCALED}
+
+
 class TestTheCandidate:
     """That serves a target."""
 
@@ -107,6 +122,9 @@ BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "a temperature of zero": (("table", "temperature"), 0),
     "a temperature that overflows": (("full", "temperature"), 1e-300),
     "a temperature that is text": (("full", "temperature"), "1"),
+    "a falling logistic": (("table", "platt", "slope"), -1),
+    "a logistic that overflows": (("candidates", 0, "platt", "intercept"), 1e300),
+    "a logistic without a slope": (("full", "platt"), {"intercept": 0}),
     "an error above one": (("full", "ece"), 1.5),
     "a bin of half a row": (("table", "bins", 0, "rows"), 0.5),
     "a bin of a negative row": (("table", "bins", 0, "rows"), -1),

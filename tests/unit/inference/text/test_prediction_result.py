@@ -1,12 +1,15 @@
 """The result of an input: its level, how sure it is, and what the tables gave."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from inference.cascade.dispatcher import Level, OutputKind
+from inference.cascade.dispatcher import AnswerPolicy, Level, OutputKind
+from inference.cascade.plan import AnswerPlan
+from inference.cascade.platt_scaling import PlattScaling
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
@@ -46,11 +49,40 @@ def test_a_temperature_changes_the_confidence_and_not_the_label() -> None:
     assert [one["level"] for one in found.values()] == ["table", "full"]
 
 
+def test_the_confidence_of_several_labels_is_the_probability_that_all_are_right() -> None:
+    """Each level has its own Platt scaling, and so have the answers of both levels together."""
+    plain = profile("labels", table=1.0, full=1.0)
+    low, high, both = (PlattScaling(by, 2.0) for by in (-1.0, -0.5, 0.25))
+    fitted = replace(
+        plain,
+        table=replace(plain.table, platt=low),
+        full=replace(plain.full, platt=high),
+        candidates=(replace(plain.candidate(), platt=both),),
+    )
+    read = codec(MULTILABEL, "ab", fitted)
+    encoded, values = read.encode([InferInput("river")]), logits(1.0, -3.0)
+    outputs = {
+        AnswerPolicy.TABLE: Outputs(values, level=Level.TABLE),
+        AnswerPolicy.FULL: Outputs(values, level=Level.FULL),
+        AnswerPolicy.CASCADE: Outputs(values, level=Level.FULL, from_tables=values),
+    }
+    found = {policy: read.results(encoded, [one], read.plan(policy))[0] for policy, one in outputs.items()}
+    # The less sure label has log-odds of 1.
+    expected = {
+        policy: 1 / (1 + np.exp(-2.0 - by)) for policy, by in zip(outputs, (-1.0, -0.5, 0.25), strict=True)
+    }
+    assert {policy: one["confidence"] for policy, one in found.items()} == pytest.approx(expected, abs=1e-5)
+    assert found[AnswerPolicy.CASCADE]["table"]["confidence"] == found[AnswerPolicy.TABLE]["confidence"]
+    assert len({tuple(one["scores"].values()) for one in found.values()}) == 1
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.25, 1.0])
 def test_a_text_that_went_on_weighs_the_probabilities_of_both_levels(weight: float) -> None:
     read = codec(CLASSIFICATION, "ab")
     given = Outputs(logits(0.0, 2.0), level=Level.FULL, from_tables=logits(1.0, 0.0))
-    [result] = read.results(read.encode([InferInput("river")]), [given], weight)
+    [result] = read.results(
+        read.encode([InferInput("river")]), [given], AnswerPlan(Level.TABLE, weight=weight)
+    )
     table, full = 1 / (1 + np.exp(-1.0)), 1 / (1 + np.exp(2.0))
     assert result["scores"]["a"] == pytest.approx(weight * full + (1 - weight) * table, abs=1e-5)
     assert result["confidence"] == pytest.approx(max(result["scores"].values()), abs=1e-5)
@@ -75,7 +107,7 @@ def test_a_temperature_alone_changes_no_label_of_several(threshold: float, tempe
 def test_a_number_has_no_confidence() -> None:
     read = codec(REGRESSION, ["value"], profile("number", table=1.0, full=1.0))
     given = Outputs(logits(3.0), level=Level.FULL, from_tables=logits(1.0))
-    [result] = read.results(read.encode([InferInput("river")]), [given], 0.75)
+    [result] = read.results(read.encode([InferInput("river")]), [given], AnswerPlan(Level.TABLE, weight=0.75))
     assert result == {"value": 2.5, "truncated": False, "level": "full", "table": {"value": 1.0}}
 
 

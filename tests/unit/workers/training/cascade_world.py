@@ -65,6 +65,24 @@ def classified(
     return outputs_by_level(task_kind("classification", CLASSES), examples, levels)
 
 
+def tagged(
+    rows: int, *, seed: int = 0, words: int = 8, table_noise: float = 0.5, full_noise: float = 0.35
+) -> OutputsByLevel:
+    """Sentences whose tags are right, each by itself, as often as their probabilities say."""
+    rng = np.random.default_rng(seed)
+    tags = np.asarray(["B-x", "O"])
+    truth = rng.integers(0, 2, (rows, words + 2))
+    examples = [
+        Example(words=(f"{seed}.{number}", *"w" * (words - 1)), labels=tuple(tags[row[1:-1]].tolist()))
+        for number, row in enumerate(truth)
+    ]
+    levels = []
+    for noise in (table_noise, full_noise):
+        seen = np.eye(2)[truth] + noise * rng.normal(size=(rows, words + 2, 2))
+        levels.append([[row / noise**2] for row in seen])
+    return outputs_by_level(task_kind("tagging", tags.tolist()), examples, levels, words=words)
+
+
 def made_up(task: str, rows: int, *, seed: int = 0) -> OutputsByLevel:
     """A model of any task that is right more often at the level FULL; texts that unigrams answered change."""
     rng = np.random.default_rng(seed)

@@ -1,5 +1,6 @@
 """Temperatures and the expected calibration error."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -7,20 +8,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.cascade.dispatcher import Level
+from inference.cascade.dispatcher import OUTPUT_KINDS, Level
+from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import Bin
 from inference.text.tasks import TASKS
-from tests.unit.workers.training.cascade_world import CLASSES, classified, made_up, outputs_by_level
+from tests.unit.workers.training.cascade_world import (
+    CLASSES,
+    classified,
+    made_up,
+    outputs_by_level,
+    tagged,
+)
 from workers.training.cascade.calibration import (
     BINS,
+    SEVERAL_CHOICES,
     TEMPERATURES,
     expected_calibration_error,
+    fit_platt,
     fit_temperature,
+    level_answers,
     negative_log_likelihood,
     reliability,
     reliability_of,
 )
-from workers.training.datasets import Example
+from workers.training.cascade.outputs import OutputsByLevel
+from workers.training.datasets import Example, SpanAnswer
 from workers.training.tasks import task_kind
 
 LABELLED = [task for task in TASKS if task != "regression"]
@@ -79,6 +91,60 @@ def test_calibration_lowers_the_error_of_a_model_that_is_too_sure() -> None:
     )
     assert before > 0.1
     assert after < 0.04
+
+
+def labelled(rows: int, *, seed: int, labels: int = 8) -> OutputsByLevel:
+    """Texts whose labels are right, each by itself, as often as their probabilities say."""
+    rng = np.random.default_rng(seed)
+    names, noise = np.asarray([f"label {at}" for at in range(labels)]), 0.8
+    truth = rng.random((rows, labels)) < 0.5
+    seen = np.where(truth, 1, -1) + noise * rng.normal(size=truth.shape)
+    examples = [Example(str(at), labels=tuple(names[row].tolist())) for at, row in enumerate(truth)]
+    logits = [[row] for row in 2 * seen / noise**2]
+    return outputs_by_level(task_kind("multilabel", names.tolist()), examples, [logits, logits])
+
+
+def answered(rows: int, *, seed: int, words: int = 6) -> OutputsByLevel:
+    """One-word answers to questions, whose two ends are found, or missed, together."""
+    rng = np.random.default_rng(seed)
+    context, noise = "k l m n o p", 0.5
+    truth = rng.integers(0, words, rows)
+    examples = [
+        Example(f"question {number}", context, answers=(SpanAnswer(context[2 * at], 2 * at),))
+        for number, at in enumerate(truth)
+    ]
+    seen = np.eye(words + 2)[truth + 1] + noise * rng.normal(size=(rows, words + 2))
+    logits = [[np.stack([row, row], axis=1)] for row in seen / noise**2]
+    kind = task_kind("question_answering", ["start", "end"])
+    return outputs_by_level(kind, examples, [logits, logits], words=words)
+
+
+@pytest.mark.parametrize("make", [tagged, labelled, answered])
+def test_platt_scaling_gives_the_probability_that_all_choices_are_right(
+    make: Callable[..., OutputsByLevel],
+) -> None:
+    dev, test = make(800, seed=0), make(2000, seed=1)
+    fitted = fit_platt(dev.output_kind, *level_answers(dev, Level.TABLE, 1.0))
+    before, after = (
+        expected_calibration_error(reliability_of(test, Level.TABLE, 1.0, one)) for one in (UNSCALED, fitted)
+    )
+    assert before > 0.06
+    assert after < 0.05
+
+
+def test_answers_of_one_choice_need_no_platt_scaling() -> None:
+    assert {kind for kind in OUTPUT_KINDS if kind not in SEVERAL_CHOICES} == {"classes", "number"}
+    answers = level_answers(classified(400, sharpness=3.0), Level.TABLE, 1.0)
+    assert fit_platt("classes", *answers) == UNSCALED
+
+
+def test_a_few_mistakes_or_sure_mistakes_allow_no_platt_scaling() -> None:
+    sure, otherwise = np.linspace(0.1, 0.9, 100), PlattScaling(-1.0, 2.0)
+    few, falling = sure > 0.16, sure < 0.5
+    assert 0 < (~few).sum() < 10
+    assert fit_platt("tokens", sure, few) == UNSCALED
+    assert fit_platt("tokens", sure, few, otherwise) == otherwise
+    assert fit_platt("tokens", sure, falling, otherwise) == otherwise
 
 
 def test_confidences_that_come_true_have_no_error() -> None:

@@ -7,11 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher, Level
+from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy, Coverage, Dispatcher, Level
+from inference.cascade.plan import answer_plan
+from inference.cascade.platt_scaling import UNSCALED
 from inference.cascade.profile import CascadeProfile
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
+from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
+from inference.text.outputs import OutputNames, Outputs
 from inference.text.tasks import TASKS
+from inference.text.tokenization import TextTokenizer
+from tests.unit.tiny import tiny_tokenizer
 from tests.unit.workers.training.cascade_world import (
     CLASSES,
     FULL_COST,
@@ -19,13 +25,21 @@ from tests.unit.workers.training.cascade_world import (
     classified,
     made_up,
     outputs_by_level,
+    tagged,
 )
 from tests.unit.workers.training.conftest import Branch
+from workers.training.cascade.calibration import expected_calibration_error, reliability
 from workers.training.cascade.change_model import SHARES, choose_dispatcher
 from workers.training.cascade.operations import count_operations
 from workers.training.cascade.outputs import OutputsByLevel, text_hash
 from workers.training.cascade.selection import MIN_ROWS, TOLERANCE, fit_profile, level_metrics, summary
-from workers.training.cascade.simulation import Simulation, changed, metric_at, standard_error
+from workers.training.cascade.simulation import (
+    Simulation,
+    changed,
+    escalated_under,
+    metric_at,
+    standard_error,
+)
 from workers.training.datasets import Example
 from workers.training.tasks import task_kind
 
@@ -64,6 +78,59 @@ def test_dearer_candidates_are_better_but_for_the_one_that_serves(
     assert all(cheap.operations <= dear.operations for cheap, dear in pairwise(profile.candidates))
     others = [one for one in profile.candidates if one is not profile.candidate()]
     assert all(cheap.metric < dear.metric for cheap, dear in pairwise(others))
+
+
+@pytest.fixture(scope="module")
+def of_tagging() -> CascadeProfile:
+    return fit_profile(tagged(300))
+
+
+def test_answers_of_several_choices_have_a_platt_scaling_at_each_level_and_together(
+    of_tagging: CascadeProfile,
+) -> None:
+    profile = of_tagging
+    scalings = [profile.table.platt, profile.full.platt, profile.candidate().platt]
+    assert UNSCALED not in scalings
+    assert len(set(scalings)) == 3
+
+
+def test_the_confidence_of_a_simulation_is_calibrated_for_all_that_the_cascade_answers(
+    of_tagging: CascadeProfile,
+) -> None:
+    profile, test = of_tagging, tagged(1000, seed=1)
+    plan = answer_plan(AnswerPolicy.CASCADE, "tokens", profile)
+    escalated, found = escalated_under(plan, test), Simulation.of(test, profile)
+    rights = np.asarray(test.rights(found.answers(escalated, plan.weight)), dtype=bool)
+    plain = found.confidences(escalated, plan.weight)
+    served = found.served_confidences(escalated, plan, profile)
+    assert 0.1 < escalated.mean() < 0.9
+    before, after = (
+        expected_calibration_error(reliability(one.tolist(), rights.tolist())) for one in (plain, served)
+    )
+    assert after < 0.06
+    assert after < before - 0.02
+
+
+@pytest.mark.parametrize("policy", AnswerPolicy)
+def test_the_confidence_of_a_simulation_is_the_one_that_is_served(policy: AnswerPolicy) -> None:
+    outputs = made_up("multilabel", 200)
+    profile = fit_profile(outputs)
+    codec = TextCodec(
+        TextTokenizer(tiny_tokenizer(), max_tokens=16), OutputNames("multilabel", CLASSES), profile
+    )
+    plan = codec.plan(policy)
+    escalated = escalated_under(plan, outputs)
+    found = Simulation.of(outputs, profile).served_confidences(escalated, plan, profile)
+    levels = (outputs.sequences(Level.TABLE), outputs.sequences(Level.FULL), escalated)
+    given = [
+        Outputs(values, level=Level.FULL, from_tables=None if policy is AnswerPolicy.FULL else table)
+        if goes_on
+        else Outputs(table)
+        for (_, table), (_, values), goes_on in zip(*levels, strict=True)
+    ]
+    encoded = codec.encode([InferInput(example.text) for example in outputs.examples])
+    served = [result["confidence"] for result in codec.results(encoded, given, plan)]
+    assert found.tolist() == pytest.approx(served, abs=1e-4)
 
 
 @pytest.mark.parametrize("agree", [True, False])

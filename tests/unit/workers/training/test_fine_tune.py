@@ -173,6 +173,7 @@ def test_the_metric_of_an_evaluation_is_that_of_its_policy(
     assert found["policy"] == policy
     assert found["value"] == found["levels"][policy]
     kept = answers_read(tmp_path / "answers").answered
+    assert all(one.score is not None and 0 < one.score <= 1 for one in kept)
     right = {"classification": found["value"], "tagging": None}[task]
     assert right in (None, pytest.approx(np.mean([one.right for one in kept])))
 
