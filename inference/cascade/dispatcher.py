@@ -9,6 +9,8 @@ OutputKind = Literal["classes", "labels", "tokens", "span", "number"]
 """What the outputs of a head are: logits [C] of one class among C; [C] of labels that each apply or not;
 [T, C] of a class for each token; [T, 2] of the first and the last token of a span; [1] a number."""
 OUTPUT_KINDS: Final[tuple[OutputKind, ...]] = get_args(OutputKind)
+PRUNED_KINDS: Final[frozenset[OutputKind]] = frozenset(("classes", "labels", "number"))
+"""Those of texts that may be pruned: one answer for the whole text, not one for each token."""
 
 
 class Level(IntEnum):
@@ -64,6 +66,9 @@ class Dispatcher:
     the confidence, share of parts, share of uni-grams); then one minus that probability stands for the
     confidence. Without coefficients the confidence itself counts. Of a number, which has no confidence, the
     log-odds are 0, and without coefficients every one goes on.
+
+    pruning (alpha of equation 5): the share of the mean importance up to which words of a text that goes on
+    are left out of the upper layers; 0: none.
     """
 
     kind: OutputKind
@@ -72,6 +77,12 @@ class Dispatcher:
     cutoff: float = 0.95
     slope: float = 10.0
     coefficients: tuple[float, ...] = ()
+    pruning: float = 0.0
+
+    @property
+    def prunes(self) -> bool:
+        """Whether texts that go on are pruned."""
+        return self.pruning > 0 and self.kind in PRUNED_KINDS
 
     def certainty(self, confidence: float | None, coverage: Coverage) -> float:
         """What equation 4 takes for the confidence."""

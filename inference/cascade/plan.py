@@ -15,6 +15,11 @@ class AnswerPlan:
     dispatcher: Dispatcher | None = None
     weight: float = 1.0
 
+    @property
+    def prunes(self) -> bool:
+        """Whether texts that go on are pruned."""
+        return self.dispatcher is not None and self.dispatcher.prunes
+
 
 def answer_plan(
     policy: AnswerPolicy,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, Dispatcher, OutputKind
+from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Dispatcher, OutputKind
 from inference.errors import HplmError
 
 CASCADE_FILE: Final = "cascade.json"
@@ -47,7 +47,8 @@ class LevelProfile:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One setting of the cascade and what it came to on dev. weight: of the level FULL in the answer to a
-    text that went on (Tabi, equation 6). metric, escalated (share of the texts), operations: as measured."""
+    text that went on (Tabi, equation 6). metric, escalated (share of the texts), operations: as measured.
+    pruning: see `Dispatcher`."""
 
     cutoff: float
     slope: float
@@ -55,6 +56,7 @@ class Candidate:
     metric: float
     escalated: float
     operations: float
+    pruning: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ class CascadeProfile:
             candidate.cutoff,
             candidate.slope,
             self.coefficients,
+            candidate.pruning,
         )
 
     def save(self, folder: Path) -> None:
@@ -121,6 +124,8 @@ def _profile(data: Mapping[str, Any]) -> CascadeProfile:
     chosen, rows, report = _count(data["chosen"]), _count(data["rows"]), data["report"]
     if chosen >= len(candidates):
         raise ValueError(f"chosen is {chosen}, of {len(candidates)} candidates")
+    if kind not in PRUNED_KINDS and any(one.pruning for one in candidates):
+        raise ValueError(f"outputs of the kind {kind} cannot be pruned")
     coefficients = tuple(_between(value, -MAX_COEFFICIENT, MAX_COEFFICIENT) for value in data["coefficients"])
     if len(coefficients) not in (0, 4):
         raise ValueError(f"{len(coefficients)} coefficients")
@@ -157,12 +162,14 @@ def _bins(data: Sequence[Mapping[str, Any]]) -> tuple[Bin, ...]:
 
 def _candidate(data: Mapping[str, Any]) -> Candidate:
     return Candidate(
-        _cutoff(data["cutoff"]),
+        _below_one(data["cutoff"]),
         _between(data["slope"], 0, MAX_SLOPE),
         _share(data["weight"]),
         _between(data["metric"], -1, 1),
         _share(data["escalated"]),
         _between(data["operations"], 0, math.inf),
+        # Profiles that were fitted without pruning do not name it.
+        _below_one(data.get("pruning", 0.0)),
     )
 
 
@@ -189,10 +196,11 @@ def _optional_share(value: Any) -> float | None:
     return None if value is None else _share(value)
 
 
-def _cutoff(value: Any) -> float:
-    if (cutoff := _share(value)) == 1:
-        raise ValueError("a cutoff of 1: equation 4 divides by 1 - c")
-    return cutoff
+def _below_one(value: Any) -> float:
+    """Equation 4 divides by 1 - c; equation 5 would leave out all words that are equally important."""
+    if (share := _share(value)) == 1:
+        raise ValueError("a cutoff or pruning of 1")
+    return share
 
 
 def _count(value: Any) -> int:

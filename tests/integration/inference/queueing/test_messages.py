@@ -50,6 +50,7 @@ def sequences(draw: st.DrawFn) -> TokenSequence:
         types,
         draw(st.none() | positions),
         draw(st.sampled_from([b"", b"8 bytes."])),
+        draw(st.sampled_from([b"", bytes(4 * length)])),
     )
 
 
@@ -62,6 +63,7 @@ dispatchers = st.builds(
     st.floats(0, 0.99),
     st.floats(1, 100),
     st.just(()) | st.tuples(numbers, numbers, numbers, numbers),
+    st.floats(0, 0.99),
 )
 requests = st.builds(
     InferRequest,
