@@ -1,6 +1,6 @@
 """The profile of a cascade: candidates by cutoff and slope, and the one that serves (Tabi, section 5)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,11 @@ CUTOFFS: Final = tuple(round(0.95 - 0.05 * step, 2) for step in range(19))
 SLOPES: Final = (10.0, 40.0)
 TOLERANCE: Final = 0.002
 """How much of the level FULL's dev metric the candidate that serves may lose."""
+PRUNINGS: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
+PRUNING_LOSS: Final = 0.02
+"""How much of its own dev metric the level FULL may lose by pruning, for a target that asks for no more,"""
+SERVED_PRUNING_LOSS: Final = 0.003
+"""and in the candidate that serves."""
 
 
 def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
@@ -28,7 +33,8 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     levels = {level: _level_profile(outputs, level, fitted=enough) for level in Level}
     table, full = levels[Level.TABLE], levels[Level.FULL]
     threshold = calibrated_threshold(outputs.kind.threshold, table.temperature)
-    simulation = Simulation(outputs, (table.temperature, full.temperature))
+    temperatures = table.temperature, full.temperature
+    simulation = Simulation(outputs, temperatures)
     base = Dispatcher(outputs.output_kind, table.temperature, threshold)
     confidences = outputs.confidences(Level.TABLE, table.temperature, threshold)
     if enough:
@@ -38,18 +44,28 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
         choice = Choice((), np.asarray(sure), {"kept": "confidence"})
     base = replace(base, coefficients=choice.coefficients)
     least = (table.metric + full.metric) / 2
+    prunings = _prunings(outputs) if enough else {}
     measured = _measured(simulation, base, choice, least) if enough else []
+    for pruning, found in prunings.items():
+        measured += _measured(Simulation(found, temperatures), replace(base, pruning=pruning), choice, least)
     candidates = _undominated(measured or [_candidate(simulation, base, choice)])
+    losses = {pruning: full.metric - metric_at(found, Level.FULL) for pruning, found in prunings.items()}
+    served = {0.0, *(pruning for pruning, loss in losses.items() if loss <= SERVED_PRUNING_LOSS)}
     return CascadeProfile(
         outputs.output_kind,
         table,
         full,
         candidates,
-        _chosen(candidates, full.metric),
+        _chosen(candidates, full.metric, served),
         threshold,
         choice.coefficients,
         len(outputs.table),
-        {"dispatcher": choice.report, "tolerance": TOLERANCE, "fitted": enough},
+        {
+            "dispatcher": choice.report,
+            "tolerance": TOLERANCE,
+            "fitted": enough,
+            "pruning_loss": {str(pruning): round(loss, 4) for pruning, loss in losses.items()},
+        },
     )
 
 
@@ -66,6 +82,20 @@ def _level_profile(outputs: OutputsByLevel, level: Level, *, fitted: bool) -> Le
         after,
         before,
     )
+
+
+def _prunings(outputs: OutputsByLevel) -> dict[float, OutputsByLevel]:
+    """The outputs by rising pruning, until the level FULL loses more than PRUNING_LOSS."""
+    found: dict[float, OutputsByLevel] = {}
+    if outputs.pruned is None:
+        return found
+    least = metric_at(outputs, Level.FULL) - PRUNING_LOSS
+    for pruning in PRUNINGS:
+        one = outputs.pruned(pruning)
+        if metric_at(one, Level.FULL) < least:
+            break
+        found[pruning] = one
+    return found
 
 
 def _measured(simulation: Simulation, base: Dispatcher, choice: Choice, least: float) -> list[Candidate]:
@@ -92,6 +122,7 @@ def _candidate(simulation: Simulation, dispatcher: Dispatcher, choice: Choice) -
         simulation.metric(escalated),
         float(escalated.mean()),
         simulation.operations(escalated),
+        dispatcher.pruning,
     )
 
 
@@ -104,10 +135,12 @@ def _undominated(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(kept)
 
 
-def _chosen(candidates: Sequence[Candidate], full: float) -> int:
-    """The cheapest within TOLERANCE of the level FULL, else the best."""
-    enough = [at for at, one in enumerate(candidates) if one.metric >= full - TOLERANCE]
-    return enough[0] if enough else len(candidates) - 1
+def _chosen(candidates: Sequence[Candidate], full: float, prunings: Collection[float]) -> int:
+    """The cheapest within TOLERANCE of the level FULL among those of these prunings, else the best of them;
+    the best of all where a candidate of another pruning is better and cheaper than each."""
+    served = [at for at, one in enumerate(candidates) if one.pruning in prunings]
+    enough = [at for at in served if candidates[at].metric >= full - TOLERANCE]
+    return (enough[:1] or served[-1:] or [len(candidates) - 1])[0]
 
 
 def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile) -> dict[str, float]:
@@ -115,7 +148,8 @@ def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile) -> dict[str,
     candidate = profile.candidate()
     dispatcher = profile.dispatcher(candidate)
     temperatures = profile.table.temperature, profile.full.temperature
-    simulation = Simulation(outputs, temperatures)
+    prunes = outputs.pruned if dispatcher.prunes else None
+    simulation = Simulation(prunes(candidate.pruning) if prunes else outputs, temperatures)
     confidences = outputs.confidences(Level.TABLE, profile.table.temperature, profile.threshold)
     certainties = np.asarray(
         [dispatcher.certainty(*one) for one in zip(confidences, outputs.coverage, strict=True)]
@@ -140,6 +174,7 @@ def summary(profile: CascadeProfile) -> dict[str, Any]:
         "cutoff": chosen.cutoff,
         "slope": chosen.slope,
         "weight": chosen.weight,
+        "pruning": chosen.pruning,
         "operations": {
             "table": profile.table.operations,
             "cascade": chosen.operations,
