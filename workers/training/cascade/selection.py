@@ -1,6 +1,6 @@
 """The profile of a cascade: candidates by cutoff and slope, and the one that serves (Tabi, section 5)."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -48,15 +48,17 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     measured = _measured(simulation, base, choice, least) if enough else []
     for pruning, found in prunings.items():
         measured += _measured(Simulation(found, temperatures), replace(base, pruning=pruning), choice, least)
-    candidates = _undominated(measured or [_candidate(simulation, base, choice)])
+    measured = measured or [_candidate(simulation, base, choice)]
     losses = {pruning: full.metric - metric_at(found, Level.FULL) for pruning, found in prunings.items()}
-    served = {0.0, *(pruning for pruning, loss in losses.items() if loss <= SERVED_PRUNING_LOSS)}
+    served = [one for one in measured if losses.get(one.pruning, 0.0) <= SERVED_PRUNING_LOSS]
+    chosen = _chosen(served or measured, full.metric)
+    candidates = sorted({*_undominated(measured), chosen}, key=lambda one: (one.operations, one.metric))
     return CascadeProfile(
         outputs.output_kind,
         table,
         full,
-        candidates,
-        _chosen(candidates, full.metric, served),
+        tuple(candidates),
+        candidates.index(chosen),
         threshold,
         choice.coefficients,
         len(outputs.table),
@@ -135,12 +137,10 @@ def _undominated(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
     return tuple(kept)
 
 
-def _chosen(candidates: Sequence[Candidate], full: float, prunings: Collection[float]) -> int:
-    """The cheapest within TOLERANCE of the level FULL among those of these prunings, else the best of them;
-    the best of all where a candidate of another pruning is better and cheaper than each."""
-    served = [at for at, one in enumerate(candidates) if one.pruning in prunings]
-    enough = [at for at in served if candidates[at].metric >= full - TOLERANCE]
-    return (enough[:1] or served[-1:] or [len(candidates) - 1])[0]
+def _chosen(candidates: Sequence[Candidate], full: float) -> Candidate:
+    """The cheapest within TOLERANCE of the level FULL, else the best."""
+    undominated = _undominated(candidates)
+    return next((one for one in undominated if one.metric >= full - TOLERANCE), undominated[-1])
 
 
 def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile) -> dict[str, float]:
