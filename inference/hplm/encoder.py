@@ -194,7 +194,7 @@ class UpperLayers(nn.Module):
         queries_keys: list[QueryKey] | None = None,
     ) -> Tensor:
         """Upper layer `index` alone, as the PETs change it; the shape stays."""
-        of_layer = NO_PETS if pets is None else pets.layer(index)
+        of_layer: LayerPets = NO_PETS if pets is None else pets.layer(index)
         result: Tensor = self.layers[index](hidden, layout, of_layer, queries_keys)
         return result
 

@@ -69,6 +69,7 @@ def test_the_upper_layers_compute_the_kept_tokens_of_the_whole_text(
     rows = [further(shared_world, one) for one in answers(executor, *(row(shared_world, n) for n in numbers))]
     for answer in answers(executor, *rows, *(shared_world.row(n, TEXT) for n in numbers))[: len(rows)]:
         own = answer.row
+        assert own.kept is not None
         chain = LowerLayers(shared_world.chains[own.chain], full)
         states = states_alone(chain, own.ids, own.types, Level.FULL)[torch.from_numpy(own.kept)]
         hplm = shared_world.hplm(own)
