@@ -39,21 +39,32 @@ class ResultCache:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._console = console
 
+    def get(self, key: dict[str, Any]) -> dict[str, Any] | None:
+        """The cached result for this key, or None."""
+        file = self._file(key)
+        if not file.is_file():
+            return None
+        cached: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["result"]
+        return cached
+
     def get_or_compute(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The result for this key: the cached one, or that of ``compute``."""
-        file = self._folder / f"{fingerprint(key)}.json"
-        if file.is_file():
-            cached: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))["result"]
+        cached = self.get(key)
+        if cached is not None:
             return cached
         self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {describe(key)}", highlight=False)
         started, cpu = time.perf_counter(), time.process_time()
         result = compute()
         result["seconds"] = round(time.perf_counter() - started, 1)
         result["cpu_seconds"] = round(time.process_time() - cpu, 1)
+        file = self._file(key)
         partial = file.with_suffix(".partial")
         partial.write_text(json.dumps({"key": key, "result": result}, indent=1), encoding="utf-8")
         partial.replace(file)
         return result
+
+    def _file(self, key: dict[str, Any]) -> Path:
+        return self._folder / f"{fingerprint(key)}.json"
 
 
 def fingerprint(key: dict[str, Any]) -> str:
@@ -65,4 +76,4 @@ def fingerprint(key: dict[str, Any]) -> str:
 def describe(key: dict[str, Any]) -> str:
     """A key in one line: its simple values, and the names of nested ones."""
     plain = {name: value.get("name", "") if isinstance(value, dict) else value for name, value in key.items()}
-    return " ".join(f"{name}={value}" for name, value in plain.items() if value != "")
+    return " ".join(f"{name}={value}" for name, value in plain.items() if value not in ("", None))

@@ -36,6 +36,7 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
     dataset = Dataset.objects.for_tenant(tenant).get(name=task.hplm)
     splits = {split.split: split for split in dataset.splits.all()}
     test = version.metrics["evaluate"]
+    levels = test["levels"]
     artifact = version.artifact_links.get(role="hplm").artifact
     row = {
         "Model": f"{tenant.slug}/{hplm.name}",
@@ -44,6 +45,7 @@ def _model(task: DemoTask, api_key: str) -> DemoModel:
         "train": splits["train"].rows,
         "metric": test["metric"],
         "test": 100 * test["value"],
+        **{f"at {level}": 100 * levels[level] for level in ("table", "cascade", "full")},
         "majority": 100 * test["majority_baseline"],
         "usual tag": f"{100 * test['word_baseline']:.1f}" if "word_baseline" in test else "",
         "PET KB": round(artifact.size / 1000),

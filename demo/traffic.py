@@ -32,14 +32,26 @@ class ModelTraffic:
 
 @dataclass(slots=True)
 class TrafficResult:
-    """The answers, as decoded JSON, and a line for each request that got none."""
+    """The answers, as decoded JSON, a line for each request that got none, and how long it took."""
 
     answers: list[dict[str, Any]] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def texts_per_s(self) -> float:
+        """Texts answered per second; 0.0 before anything was sent."""
+        texts = sum(len(answer["results"]) for answer in self.answers)
+        return texts / self.seconds if self.seconds else 0.0
 
 
-def send_traffic(url: str, models: Sequence[ModelTraffic], requests: int, console: Console) -> TrafficResult:
-    """Send ``requests`` infer requests, taking the models in turn, from ``CLIENTS`` clients at once."""
+def send_traffic(
+    url: str, models: Sequence[ModelTraffic], requests: int, console: Console, *, quality: str = ""
+) -> TrafficResult:
+    """Send ``requests`` infer requests, taking the models in turn, from ``CLIENTS`` clients at once.
+
+    ``quality`` is that of the infer API, "" for the deployment's own.
+    """
     result = TrafficResult()
     planned = list(_interleaved(models))[:requests]
     limits = httpx.Limits(max_connections=CLIENTS)
@@ -50,12 +62,14 @@ def send_traffic(url: str, models: Sequence[ModelTraffic], requests: int, consol
     ):
         _wait_until_served(client, models)
         bar = progress.add_task("infer requests over HTTP", total=len(planned))
-        for answer in pool.map(lambda plan: _send(client, *plan), planned):
+        started = time.monotonic()
+        for answer in pool.map(lambda plan: _send(client, plan[0], plan[1], quality), planned):
             if isinstance(answer, str):
                 result.failures.append(answer)
             else:
                 result.answers.append(answer)
             progress.advance(bar)
+        result.seconds = time.monotonic() - started
     return result
 
 
@@ -88,11 +102,14 @@ def _is_not_yet(answer: dict[str, Any] | str) -> bool:
     return isinstance(answer, str) and any(code in answer for code in NOT_YET)
 
 
-def _send(client: httpx.Client, model: ModelTraffic, texts: Sequence[str]) -> dict[str, Any] | str:
+def _send(
+    client: httpx.Client, model: ModelTraffic, texts: Sequence[str], quality: str = ""
+) -> dict[str, Any] | str:
     try:
         response = client.post(
             "/api/v1/infer",
-            json={"model": model.reference, "inputs": list(texts)},
+            json={"model": model.reference, "inputs": list(texts)}
+            | ({"quality": quality} if quality else {}),
             headers={"Authorization": f"Bearer {model.api_key}"},
         )
     except httpx.HTTPError as error:

@@ -65,6 +65,10 @@ tenant_urlpatterns = [
     path("models/<slug:name>/versions/<int:number>/card/", models.card, name="model_card"),
     path("models/<slug:name>/alias/", models.move_alias, name="alias_move"),
     path("models/<slug:name>/alias/<slug:alias>/remove/", models.remove_alias, name="alias_remove"),
+    path("models/<slug:name>/canary/", models.start_canary, name="canary_start"),
+    path("models/<slug:name>/canary/<slug:alias>/promote/", models.promote_canary, name="canary_promote"),
+    path("models/<slug:name>/canary/<slug:alias>/end/", models.end_canary, name="canary_end"),
+    path("models/<slug:name>/versions/<int:number>/policy/", versions.set_policy, name="version_policy"),
     path("models/<slug:name>/versions/<int:number>/", versions.model_version, name="model_version"),
     path(
         "models/<slug:name>/versions/<int:number>/answers/", evaluation_answers.index, name="version_answers"

@@ -97,8 +97,12 @@ class ClientMethods:
     get_version = Method(models.get_version)
     watch_version = IteratorMethod(Job, training.watch_version)
     wait_for_version = Method(training.wait_for_version)
+    set_policy = Method(models.set_policy)
     promote = Method(models.promote)
     rollback = Method(models.rollback)
+    start_canary = Method(models.start_canary)
+    promote_canary = Method(models.promote_canary)
+    end_canary = Method(models.end_canary)
     list_alias_moves = IteratorMethod(AliasMove, models.list_alias_moves)
 
     get_tree = Method(domains.get_tree)

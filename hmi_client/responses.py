@@ -6,6 +6,7 @@ Unknown fields are ignored, so that the client works with a newer server. Missin
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
+from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
@@ -24,6 +25,8 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 
 def _value(hint: Any, value: Any) -> Any:
+    if isinstance(hint, UnionType) and value is not None:
+        hint = get_args(hint)[0]
     if is_dataclass(hint) and isinstance(hint, type) and isinstance(value, Mapping):
         return from_json(hint, value)
     if get_origin(hint) is tuple and isinstance(value, list):
@@ -61,11 +64,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class AnsweredBy:
-    """The version that served a request."""
+    """The version that served a request. ``cascade``: the digest of its cascade's profile, None if that is
+    part of the version."""
 
     name: str
     version: int
     digest: str
+    cascade: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +87,22 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Canary:
+    """A second version that answers ``percent`` of the requests to an alias."""
+
+    version: int
+    percent: int
+    started_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Alias:
     """A movable name for a version of a model."""
 
     name: str
     version: int
     moved_at: str = ""
+    canary: Canary | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +141,10 @@ class JobSummary:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A node of the version tree: of a root, a domain or a model."""
+    """A node of the version tree: of a root, a domain or a model.
+
+    ``policy`` says how requests that choose no quality are answered. None: by the default of the deployment.
+    """
 
     id: int
     kind: str
@@ -137,6 +155,7 @@ class Version:
     tenant: str | None = None
     parent: int | None = None
     digest: str | None = None
+    policy: str | None = None
     config: Json = field(default_factory=dict)
     metrics: Json = field(default_factory=dict)
     jobs: tuple[JobSummary, ...] = ()

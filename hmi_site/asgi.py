@@ -19,6 +19,7 @@ from hmi_site.http.wsgi_threads import ThreadedWsgiApp
 from hmi_site.ready_file import mark_ready
 from hmi_site.warm_up import warm_up
 from inference.api.admission import close_gateway
+from inference.api.level_checks import close_level_checks
 from inference.api.submitter import close_submitter
 from inference.garbage_collector import freeze_loaded_objects
 from tenants.base.background_tasks import background_tasks
@@ -39,6 +40,7 @@ def on_startup() -> None:
 def on_shutdown() -> None:
     """Finish background tasks and connections. Granian's workers run no `atexit` functions."""
     background_tasks.join(BACKGROUND_TASKS_TIMEOUT_S)
+    close_level_checks()
     usage_flush()
     close_submitter()
     close_gateway()

@@ -34,6 +34,11 @@ HMI_DEVICE = env.text("HMI_DEVICE", "auto")
 HMI_DTYPE = env.choice("HMI_DTYPE", "auto", ("auto", "bfloat16", "float16", "float32"))
 HMI_WEIGHTS = env.choice("HMI_WEIGHTS", "auto", ("auto", "float", "int8"))
 HMI_POLICY = env.choice("HMI_POLICY", "cascade", ("cascade", "full", "table"))
+# The share of the texts answered from the tables that is also computed in full, in idle time.
+HMI_CHECK_SHARE = env.decimal("HMI_CHECK_SHARE", 0.01, minimum=0.0, maximum=1.0)
+# Shares of a version's day that differ by more from those of its dev split, over so many texts, are drift.
+HMI_DRIFT_TOLERANCE = env.decimal("HMI_DRIFT_TOLERANCE", 0.1, minimum=0.0, maximum=1.0)
+HMI_DRIFT_MIN_TEXTS = env.integer("HMI_DRIFT_MIN_TEXTS", 200, minimum=1)
 HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Each waiting request holds a thread of the web server. The rest serve pages, health checks and 429s.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)
@@ -260,6 +265,11 @@ CELERY_BEAT_SCHEDULE = {
         "task": "transfer.delete_tenants",
         "schedule": 60.0,
         "options": {"queue": "uploads", "expires": 60.0},
+    },
+    "watch-drift": {
+        "task": "inference.watch_drift",
+        "schedule": 300.0,
+        "options": {"queue": "default", "expires": 300.0},
     },
     # Repairs a manifest whose writer was killed between the commit and the file.
     "publish-manifest": {

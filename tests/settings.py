@@ -68,6 +68,8 @@ else:
 os.environ["HMI_HOME"] = str(home)
 os.environ["HMI_RUNTIME_DIR"] = str(home / "run")
 os.environ["HMI_SECRET_KEY"] = "only for tests"
+# Threads that check answers would write to the database after the test. Those of the checks turn it on.
+os.environ["HMI_CHECK_SHARE"] = "0"
 # Where `tmp_path` lies. What is stored is synced to its disk, which would be most of what many tests take.
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(home_base(FILES_BYTES)))
 

@@ -20,7 +20,7 @@ from uuid import UUID
 from tenants.base.disk import INCOMING, remove_stale_workspaces, sync, workspace
 from tenants.base.errors import ErrorCode, HmiError
 
-KINDS: Final = ("root", "lower", "plot", "hplm", "answers")
+KINDS: Final = ("root", "lower", "plot", "hplm", "cascade", "answers")
 
 
 class FileEntry(TypedDict):

@@ -1,120 +1,143 @@
-"""The paper's table 5: quality and size of tables by coverage.
+"""The paper's table 5: quality and space by the coverage of the domain's table, above the root's own.
 
-One model per dataset is trained on looked-up and computed lower halves, then read through tables of falling
-coverage; bytes and entries are those of all tables of its branch.
+The models of the accuracy benchmark's cell hBERT are read through domain tables of falling coverage; with a
+coverage of 0 only the root's table is left, which stays as it is. Then the space of ten domains' tables.
 """
 
+import json
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.data import DATASETS, Dataset, canonical
-from benchmarks.accuracy.workbench import Converted, Workbench
-from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
+from benchmarks.accuracy.comparison import mean_and_deviation
+from benchmarks.accuracy.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, corpus, data_dir, texts_of
+from benchmarks.accuracy.grid import EPOCHS, SEEDS, Cell, Grid
+from benchmarks.accuracy.methods import HBERT
+from benchmarks.accuracy.trainings import Shape
+from benchmarks.accuracy.workbench import ALPHA, Workbench
+from benchmarks.result_cache import bench_dir
+from benchmarks.serving.real_texts import docstrings
 from inference.hplm.artifact_files import read_artifact_json
-from workers.training.evaluate import evaluate
-from workers.training.fine_tune import fine_tune
-from workers.training.search import FineTuneSettings
+from workers.training.plots import PlotSettings
 
 ALPHAS = (100.0, 50.0, 30.0, 0.0)
-EPOCHS, QUICK_EPOCHS = 5, 3
+QUICK_EPOCHS = 3
+WITH_DOMAIN = sorted(name for name, dataset in DATASETS.items() if dataset.domain != GENERAL)
+OF_DATASETS = ("chemprot", "sci-cite", "citation_intent", "NCBI-disease", "sst2", "mrpc", "sick-nli")
+"""Whose training texts are a domain's corpus. sick-sts has those of sick-nli."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run what is missing and print the table."""
+    """Run what is missing and print the tables."""
     parser = harness.arguments(__doc__ or "")
-    parser.add_argument("--dataset", default="NCBI-disease", choices=sorted(DATASETS))
+    parser.add_argument("--dataset", default="NCBI-disease", choices=WITH_DOMAIN)
     parser.add_argument("--vectors", default="float16", choices=("float16", "int8"))
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--epochs", type=int, help="at most, of each training")
     options = parser.parse_args(argv)
     console = Console()
-    epochs = QUICK_EPOCHS if options.quick else EPOCHS
-    report = measure(DATASETS[options.dataset], options.vectors, epochs, console)
-    console.out(harness.markdown_table(report.rows), highlight=False)
+    grid = Grid(
+        Workbench(console),
+        epochs=options.epochs or (QUICK_EPOCHS if options.quick else EPOCHS),
+        seeds=options.seeds,
+    )
+    dataset = DATASETS[options.dataset]
+    rows, figures = measure(grid, dataset, options.vectors)
+    console.out(harness.markdown_table(rows), highlight=False)
+    domains = measure_domains(grid.bench, options.vectors, domain_corpora())
+    console.out("\n" + harness.markdown_table(domains), highlight=False)
+    figures["mb_of_ten_domains"] = sum(float(row["MB"]) for row in domains)
+    console.print({name: round(value, 3) for name, value in figures.items()})
     if options.json:
-        harness.write_json(report, options.json)
+        settings = {"dataset": dataset.name, "vectors": options.vectors, "domains": domains}
+        harness.write_json(harness.Report("alpha", settings, rows, figures), options.json)
     return 0
 
 
-def measure(dataset: Dataset, vectors: str, epochs: int, console: Console) -> harness.Report:
-    """The model, then every coverage."""
-    bench, runs = Workbench(console), ResultCache("alpha", console)
-    converted = bench.convert()
-    files = canonical(dataset, bench_dir() / "data" / dataset.name)
-    settings = FineTuneSettings(epochs=epochs)
-    widest = tables(bench, converted, dataset, ALPHAS[0], "float16")
-    key = {"dataset": dataset.name, "settings": asdict(settings), "root": converted.key}
-    hplm = cache_folder("hplms", {"alpha": key})
-    if not hplm.is_dir():
-        fine_tune(
-            root=converted.root,
-            plots=widest,
-            dataset=files,
-            task=dataset.task,
-            out=hplm,
-            settings=settings,
-            reporter=bench.reporter,
-            lower=converted.lower,
-        )
+def measure(
+    grid: Grid, dataset: Dataset, vectors: str, alphas: Sequence[float] = ALPHAS, shape: Shape | None = None
+) -> tuple[list[harness.Row], dict[str, float]]:
+    """A row for each coverage of the domain's table, and the metric from tables in points."""
+    cell = Cell(HBERT, dataset, shape or Shape())
+    grid.run([cell])
+    covered = grid.covered(cell)
+    assert covered is not None, "the grid has no budget here"
+    converted = grid.bench.root(cell.shape)
     rows, figures = [], {}
-    for alpha in ALPHAS:
-        plots = tables(bench, converted, dataset, alpha, vectors)
-        read = partial(_read, converted, plots, hplm, files.test, dataset, bench)
-        found = runs.get_or_compute(key | {"alpha": alpha, "vectors": vectors}, read)
-        rows.append(_row(alpha, plots, found))
-        figures[f"metric_{alpha:g}"] = 100 * found["value"]
-    return harness.Report(
-        "alpha", {"dataset": dataset.name, "vectors": vectors, "epochs": epochs}, rows, figures
-    )
+    for alpha in alphas:
+        tables = grid.bench.tables(converted, dataset, alpha, **_settings(vectors))
+        found = [grid.bench.test(training, tables) for training in covered.chosen]
+        rows.append(_row(alpha, tables[:-1], found))
+        figures[f"metric_{alpha:g}"] = 100 * fmean(one["levels"]["table"] for one in found)
+    return rows, figures
 
 
-def tables(
-    bench: Workbench, converted: Converted, dataset: Dataset, alpha: float, vectors: str
-) -> list[Path]:
-    """The branch of the dataset's domain: its own table of that coverage above the root's."""
-    found = [bench.table(converted, "general", alpha, vectors=vectors)]
-    if dataset.domain != "general":
-        found.insert(0, bench.table(converted, dataset.domain, alpha, all_unigrams=False, vectors=vectors))
-    return found
+def measure_domains(
+    bench: Workbench, vectors: str, corpora: Mapping[str, Path], shape: Shape | None = None
+) -> list[harness.Row]:
+    """A row for each domain, by the file of its corpus: what its table above the root's takes."""
+    converted = bench.root(shape or Shape())
+    tables = {
+        name: bench.table(converted, name, ALPHA, file=file, all_unigrams=False, **_settings(vectors))
+        for name, file in corpora.items()
+    }
+    return [{"domain": name} | _space([table]) for name, table in tables.items()]
 
 
-def _read(
-    converted: Converted,
-    plots: list[Path],
-    hplm: Path,
-    test: Path,
-    dataset: Dataset,
-    bench: Workbench,
-) -> dict[str, Any]:
-    found = evaluate(
-        root=converted.root,
-        plots=plots,
-        hplm=hplm,
-        dataset_file=test,
-        task=dataset.task,
-        reporter=bench.reporter,
-        lower=converted.lower,
-    )
-    return {"value": found["value"], "hits": found["plot_hits"]}
+def domain_corpora() -> dict[str, Path]:
+    """The corpora of ten domains, one text a line: the biomedical one, the training texts of eight datasets,
+    and docstrings."""
+    folder = bench_dir() / "data" / "domains"
+    folder.mkdir(parents=True, exist_ok=True)
+    texts = {name: texts_of(DATASETS[name], "train") for name in OF_DATASETS}
+    texts |= {"e2e": _restaurants(), "docstrings": docstrings()}
+    files = {name: folder / f"{name}.txt" for name in texts}
+    for name, file in files.items():
+        if not file.is_file():
+            partial = file.with_suffix(".partial")
+            partial.write_text("\n".join(" ".join(text.split()) for text in texts[name]), encoding="utf-8")
+            partial.replace(file)
+    return {BIOMEDICAL: corpus(BIOMEDICAL), **files}
 
 
-def _row(alpha: float, plots: list[Path], found: dict[str, Any]) -> harness.Row:
-    about = [read_artifact_json(plot / "plot.json") for plot in plots]
-    size = sum(file.stat().st_size for plot in plots for file in plot.iterdir())
-    hits = {name: 100 * share for name, share in found["hits"].items()}
+def _restaurants() -> Iterator[str]:
+    """The descriptions of restaurants in the E2E dataset."""
+    with (data_dir() / "e2e" / "train.txt").open(encoding="utf-8") as lines:
+        for line in lines:
+            yield str(json.loads(line)["completion"])
+
+
+def _settings(vectors: str) -> dict[str, Any]:
+    """Of tables. Without any where they are the usual ones, which other benchmarks share."""
+    return {} if vectors == PlotSettings().vectors else {"vectors": vectors}
+
+
+def _row(alpha: float, domain: Sequence[Path], found: Sequence[dict[str, Any]]) -> harness.Row:
+    """Of test results by seed. domain: the domain's table, if there is one."""
+    hits = {name: 100 * share for name, share in found[0]["hits"].items()}
+    metrics = {
+        f"metric, {level}": mean_and_deviation([100 * one["levels"][level] for one in found])
+        for level in ("table", "cascade")
+    }
     return {
         "α %": alpha,
-        "metric": 100 * found["value"],
-        "entries": sum(one["rows"] for one in about),
-        "MB": size / 1e6,
+        **metrics,
+        **_space(domain),
         "tri-gram %": hits["trigram"],
         "bi-gram %": hits["bigram"],
         "uni-gram %": hits["unigram"],
+    }
+
+
+def _space(tables: Sequence[Path]) -> harness.Row:
+    return {
+        "entries": sum(read_artifact_json(table / "plot.json")["rows"] for table in tables),
+        "MB": sum(file.stat().st_size for table in tables for file in table.iterdir()) / 1e6,
     }
 
 

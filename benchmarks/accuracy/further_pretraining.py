@@ -27,7 +27,8 @@ from benchmarks.accuracy.full_context_lm import (
     save_as_root,
     train_variant,
 )
-from benchmarks.accuracy.workbench import Converted, StageClock, Workbench
+from benchmarks.accuracy.reporters import StageClock
+from benchmarks.accuracy.workbench import ALPHA, Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
 from inference.hplm.root import Root
 from workers.training.fine_tune import fine_tune
@@ -40,7 +41,6 @@ from workers.training.further_pretrain import (
 from workers.training.precision import configure_torch
 from workers.training.search import FineTuneSettings
 
-ALPHA = 50.0
 TASKS = tuple(name for name, dataset in DATASETS.items() if dataset.domain == BIOMEDICAL)
 EPOCHS, QUICK_EPOCHS, QUICK_TOKENS = 5, 2, 40_000
 FULL_CONTEXT_RATE = 1e-4

@@ -1,4 +1,4 @@
-"""The methods of the paper's table 3, all trained with the same loop, batches, epochs and search.
+"""The methods of the paper's table 3, all trained with the same loop, batches, epochs and grid.
 
 They differ in what is trained and in how the lower half of a text is computed.
 """
@@ -7,23 +7,26 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from inference.hplm.artifact_files import load_weights, read_weights, write_weights
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.heads import Head, Pooling, pool
 from workers.training.checkpoints import CheckpointStore
-from workers.training.datasets import DatasetFiles, read_examples
+from workers.training.datasets import DatasetFiles, Example, read_examples
 from workers.training.lower_states import LowerMode
 from workers.training.precision import configure_torch
 from workers.training.prepared_split import Backbone, PreparedSplit, predict, prepare_split
 from workers.training.progress import Reporter
-from workers.training.search import FineTuneSettings, LearningRateSearch
+from workers.training.search import LEARNING_RATE_FACTORS, FineTuneSettings, LearningRateSearch
 from workers.training.task_model import PADDING_LOGIT, TaskModel
 from workers.training.tasks import task_kind
+from workers.training.tasks.base import TaskKind
 
 
 class FullModel(nn.Module):
@@ -42,9 +45,12 @@ class FullModel(nn.Module):
         self.head = nn.ParameterDict({name: nn.Parameter(value) for name, value in head.tensors().items()})
 
     def forward(self, upper: UpperLayers, given: Tensor, mask: Tensor) -> Tensor:
-        """Outputs of ids [B, T, 1] (as float32), or of states [B, T, d] where the lower half is not its
-        own."""
-        states = given if self.lower is None else self.lower(given[:, :, 0].long(), mask)
+        """Outputs of ids and token types [B, T, 2] (as float32), or of states [B, T, d] where it has no lower
+        layers of its own."""
+        states = given
+        if self.lower is not None:
+            ids, types = given.long().unbind(-1)
+            states = self.lower(ids, mask, types)
         last = self.upper(functional.dropout(states, self._dropout, self.training), mask)
         with torch.autocast(given.device.type, enabled=False):
             features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
@@ -56,32 +62,54 @@ class TokenSplit(PreparedSplit):
     """A split whose sequences are read as ids, for a model with its own lower layers."""
 
     def batch(self, indices: Sequence[int], variants: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
-        """Ids [B, T, 1] float32 (exact below 2^24) and mask [B, T]."""
+        """Ids and token types [B, T, 2] float32 (exact below 2^24), and mask [B, T]."""
         del variants
-        sequences = [torch.from_numpy(self.sequences[index].ids) for index in indices]
-        mask = nn.utils.rnn.pad_sequence([torch.ones(len(ids)) for ids in sequences], batch_first=True)
-        return nn.utils.rnn.pad_sequence(sequences, batch_first=True)[:, :, None].float(), mask.bool()
+        found = [self.sequences[index] for index in indices]
+        tokens = [torch.from_numpy(np.stack([one.ids, one.types], axis=-1)) for one in found]
+        mask = nn.utils.rnn.pad_sequence([torch.ones(len(one)) for one in found], batch_first=True)
+        return nn.utils.rnn.pad_sequence(tokens, batch_first=True).float(), mask.bool()
+
+
+Trained = Literal["all", "upper", "pet", "head"]
 
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A row of the table. trained: "all" layers, the "upper" ones, a "pet", or the "head" alone. rate:
-    the learning rate tried first."""
+    """A row of the table. trained: all layers, the upper ones, a PET, or the head alone. lower_mode: how
+    texts are read where the lower layers are not trained. rate: the middle of the grid of learning rates."""
 
     name: str
-    trained: str
+    trained: Trained
     lower_mode: LowerMode
     rate: float
     full_context_share: float = 0.0
 
+    @property
+    def rates(self) -> list[float]:
+        """The grid of learning rates: the middle one, half of it, twice of it."""
+        return [self.rate * factor for factor in LEARNING_RATE_FACTORS]
 
-DEDICATED = Method("dedicated", "all", "full", 2e-4)
+    def settings(self, *, learning_rate: float, seed: int, epochs: int, patience: int) -> FineTuneSettings:
+        """The settings of one training with one learning rate."""
+        found = FineTuneSettings(
+            seed=seed,
+            learning_rate=learning_rate,
+            epochs=epochs,
+            patience=patience,
+            full_context_share=self.full_context_share,
+            lower_mode=self.lower_mode,
+        )
+        return replace(found, lora=0, biases=False, norms=False) if self.trained == "head" else found
+
+
+DEDICATED = Method("dedicated", "all", "full", 1e-4)
 UPPER = Method("upper layers", "upper", "full", 3e-4)
 SHARED = Method("shared", "head", "full", 5e-3)
-ADAPTER = Method("hBERT-adapter", "pet", "full", 1e-3)
+ADAPTER = Method("hBERT-adapter", "pet", "full", 2e-3)
 PLOT = Method("hBERT-PLOT", "upper", "table", 3e-4)
-HBERT = Method("hBERT", "pet", "table", 1e-3, full_context_share=0.5)
-METHODS = {method.name: method for method in (DEDICATED, UPPER, SHARED, ADAPTER, PLOT, HBERT)}
+HBERT = Method("hBERT", "pet", "table", 2e-3, full_context_share=0.5)
+METHODS = {method.name: method for method in (DEDICATED, ADAPTER, HBERT, UPPER, PLOT, SHARED)}
+MODEL_FILE = "model.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,45 +124,86 @@ class Inputs:
 
 
 def train_full(
-    method: Method, inputs: Inputs, settings: FineTuneSettings, reporter: Reporter
+    method: Method,
+    inputs: Inputs,
+    settings: FineTuneSettings,
+    reporter: Reporter,
+    *,
+    out: Path,
+    checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
-    """Train a method without a PET; returns {dev, test, learning_rate, trials, bytes}."""
-    precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
-    backbone = Backbone.open(inputs.root, inputs.plots, precision, inputs.lower)
-    kind = task_kind(inputs.task)
-    examples = {
-        name: read_examples(getattr(inputs.files, name), inputs.task) for name in ("train", "dev", "test")
-    }
-    kind.fit(examples["train"])
-    all_layers = method.trained == "all"
-    splits = {
-        name: prepare_split(rows, kind, backbone, reporter, modes=[] if all_layers else [method.lower_mode])
-        for name, rows in examples.items()
-    }
-    if all_layers:
-        splits = {name: TokenSplit(s.examples, s.sequences, s.ranges) for name, s in splits.items()}
-    pooling = "token" if kind.per_token else cast("Pooling", settings.pooling)
-    generator = torch.Generator().manual_seed(settings.seed)
-    head = Head.initial(len(kind.labels), backbone.root.config.hidden, pooling=pooling, generator=generator)
-    lower = backbone.root.checkpoint_lower() if all_layers else None
-    model = FullModel(lower, backbone.root.upper, head, settings.dropout).to(precision.device)
-    as_task_model = cast("TaskModel", model)
+    """Train a method without a PET and write its weights into the new folder `out`.
+
+    Returns {dev, learning_rate, best_epoch, epochs, bytes}. The test file is not read.
+    """
+    task = _FullTask.open(method, inputs, settings)
+    splits = {name: task.split(name, reporter) for name in ("train", "dev")}
     report = LearningRateSearch(
-        as_task_model,
-        backbone,
+        cast("TaskModel", task.model),
+        task.backbone,
         splits,
-        kind,
-        replace(settings, full_context_share=0.0),
+        task.kind,
+        settings,
         reporter,
-        CheckpointStore(),
+        checkpoints or CheckpointStore(),
     ).run()
-    values = {}
-    for name in ("dev", "test"):
-        answers = predict(as_task_model, backbone, splits[name], kind, reporter)
-        values[name] = float(kind.compute_metrics(examples[name], answers, examples["train"])["value"])
+    out.mkdir(parents=True)
+    write_weights(out / MODEL_FILE, task.model.state_dict())
     return {
-        **values,
+        "dev": task.metric(splits["dev"], reporter),
         "learning_rate": report["learning_rate"],
-        "trials": report["trials"],
-        "bytes": 4 * sum(parameter.numel() for parameter in model.parameters()),
+        "best_epoch": report["best_epoch"],
+        "epochs": len(report["epochs"]),
+        "bytes": 4 * sum(parameter.numel() for parameter in task.model.parameters()),
     }
+
+
+def evaluate_full(
+    method: Method, inputs: Inputs, settings: FineTuneSettings, reporter: Reporter, *, model: Path
+) -> float:
+    """The test metric of what `train_full` wrote with the same method, inputs and settings."""
+    task = _FullTask.open(method, inputs, settings)
+    load_weights(task.model, read_weights(model / MODEL_FILE), MODEL_FILE)
+    return task.metric(task.split("test", reporter), reporter)
+
+
+@dataclass(frozen=True)
+class _FullTask:
+    """A model without a PET, and what its splits are read with."""
+
+    method: Method
+    inputs: Inputs
+    backbone: Backbone
+    kind: TaskKind
+    train: list[Example]
+    model: FullModel
+
+    @classmethod
+    def open(cls, method: Method, inputs: Inputs, settings: FineTuneSettings) -> "_FullTask":
+        precision = configure_torch(device=settings.device, precision=settings.precision, seed=settings.seed)
+        backbone = Backbone.open(inputs.root, inputs.plots, precision, inputs.lower)
+        train = read_examples(inputs.files.train, inputs.task)
+        kind = task_kind(inputs.task)
+        kind.fit(train)
+        pooling = "token" if kind.per_token else cast("Pooling", settings.pooling)
+        generator = torch.Generator().manual_seed(settings.seed)
+        hidden = backbone.root.config.hidden
+        head = Head.initial(len(kind.labels), hidden, pooling=pooling, generator=generator)
+        lower = backbone.root.checkpoint_lower() if method.trained == "all" else None
+        model = FullModel(lower, backbone.root.upper, head, settings.dropout).to(precision.device)
+        return cls(method, inputs, backbone, kind, train, model)
+
+    def split(self, name: str, reporter: Reporter) -> PreparedSplit:
+        """The split "train", "dev" or "test"."""
+        rows = self.train
+        if name != "train":
+            rows = read_examples(getattr(self.inputs.files, name), self.inputs.task)
+        if self.method.trained != "all":
+            return prepare_split(rows, self.kind, self.backbone, reporter, modes=[self.method.lower_mode])
+        found = prepare_split(rows, self.kind, self.backbone, reporter, modes=[])
+        return TokenSplit(found.examples, found.sequences, found.ranges)
+
+    def metric(self, split: PreparedSplit, reporter: Reporter) -> float:
+        """The task's metric of the model's answers."""
+        answers = predict(cast("TaskModel", self.model), self.backbone, split, self.kind, reporter)
+        return float(self.kind.compute_metrics(split.examples, answers, self.train)["value"])

@@ -1,9 +1,10 @@
-"""The paper's table 8: fragments of 2, 3 and 5 tokens, on one dataset."""
+"""The paper's table 8: fragments of 2, 3 and 5 tokens, with the same layers below and above the cut."""
 
 import sys
 from collections.abc import Sequence
 
-from benchmarks.accuracy.shapes import Shape, run
+from benchmarks.accuracy.shapes import run
+from benchmarks.accuracy.trainings import Shape
 
 SHAPES = tuple(Shape(n=n) for n in (2, 3, 5))
 

@@ -8,13 +8,11 @@ Runs are cached: stop it and start it again.
 """
 
 import argparse
-import random
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from pathlib import Path
 from statistics import fmean, median, stdev
 from typing import Final
 
@@ -22,10 +20,10 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.data import DATASETS, QUICK, Dataset, canonical
-from benchmarks.accuracy.tasks import ALPHA
-from benchmarks.accuracy.workbench import Converted, Workbench
+from benchmarks.accuracy.data import DATASETS, QUICK, Dataset, canonical, draw_rows
+from benchmarks.accuracy.workbench import ALPHA, Converted, Workbench
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.pet_batch import SegmentPets
 from inference.hplm.pets import PLACES, PackedPet, PetSpec, PetWeights, UpperShape
@@ -173,7 +171,7 @@ class PetChoice:
                 task=dataset.task,
                 reporter=self._bench.reporter,
                 lower=converted.lower,
-                settings=EvaluateSettings(lower_mode=Settings(**chosen).lower_mode, int8=True),
+                settings=EvaluateSettings(policy=AnswerPolicy(Settings(**chosen).lower_mode), int8=True),
             )
             return {"dev": report["value"]}
 
@@ -203,7 +201,9 @@ class PetChoice:
         if rows is not None:
             drawn = bench_dir() / "data" / f"{dataset.name}-{rows}"
             drawn.mkdir(exist_ok=True)
-            files = DatasetFiles(*(_draw(path, rows, drawn) for path in (files.train, files.dev, files.dev)))
+            files = DatasetFiles(
+                *(draw_rows(path, rows, drawn) for path in (files.train, files.dev, files.dev))
+            )
         return replace(files, test=files.dev)
 
     def _lengths(self, converted: Converted) -> list[int]:
@@ -268,16 +268,6 @@ class ServingCost:
             sequences = PackedSequences(tuple(lengths))
             states = torch.zeros(sum(lengths), self._root.config.hidden, dtype=_dtype())
             self._root.upper(states, sequences, SegmentPets.of(pets, lengths))
-
-
-def _draw(path: Path, rows: int, folder: Path) -> Path:
-    """A file with so many of the lines, at most."""
-    with path.open(encoding="utf-8") as file:
-        lines = list(file)
-    random.Random(0).shuffle(lines)  # noqa: S311 - the same rows for every candidate
-    drawn = folder / path.name
-    drawn.write_text("".join(lines[:rows]), encoding="utf-8")
-    return drawn
 
 
 def _timed(run: Callable[[], None]) -> float:

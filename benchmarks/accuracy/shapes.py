@@ -1,92 +1,74 @@
-"""Shared by the benchmarks of n-grams and of the split: one root per shape, and one model on each."""
+"""Shared by the benchmarks of n-grams and of the split: one root per shape, and three models on each."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from statistics import fmean
 from typing import Any
 
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.data import DATASETS, canonical
-from benchmarks.accuracy.workbench import Converted, Workbench
-from benchmarks.result_cache import ResultCache, bench_dir, cache_folder
+from benchmarks.accuracy.comparison import mean_and_deviation
+from benchmarks.accuracy.data import DATASETS, GENERAL, Dataset
+from benchmarks.accuracy.grid import EPOCHS, PATIENCE, SEEDS
+from benchmarks.accuracy.methods import HBERT
+from benchmarks.accuracy.trainings import Shape, Training
+from benchmarks.accuracy.workbench import ALPHA, Workbench, conversion_settings
 from inference.hplm.fragments import level_name
-from workers.training.fine_tune import fine_tune
-from workers.training.search import FineTuneSettings
 
-ALPHA = 50.0
-QUICK_TOKENS, QUICK_EPOCHS, EPOCHS = 100_000, 3, 5
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """A root's fragments and how many of its layers are looked up."""
-
-    n: int = 3
-    lower: int = 3
+QUICK_TOKENS, QUICK_EPOCHS = 100_000, 3
 
 
 def run(name: str, description: str, shapes: Sequence[Shape], argv: Sequence[str] | None) -> int:
     """Run a benchmark over shapes and print its table; cached results are reused."""
     parser = harness.arguments(description)
     parser.add_argument("--dataset", default="NCBI-disease", choices=sorted(DATASETS))
-    parser.add_argument("--tokens", type=int, help="tokens of each conversion's distillation")
+    parser.add_argument("--tokens", type=int, help="that each conversion learns from")
+    parser.add_argument("--seeds", type=int, default=SEEDS, help="models on each root")
+    parser.add_argument("--epochs", type=int, help="at most, of each training")
     options = parser.parse_args(argv)
     console = Console()
     tokens = options.tokens or (QUICK_TOKENS if options.quick else None)
-    epochs = QUICK_EPOCHS if options.quick else EPOCHS
-    bench, runs = Workbench(console), ResultCache(name, console)
-    rows = [_row(shape, options.dataset, tokens, epochs, bench, runs) for shape in shapes]
+    epochs = options.epochs or (QUICK_EPOCHS if options.quick else EPOCHS)
+    bench = Workbench(console, conversion=conversion_settings(tokens))
+    dataset = DATASETS[options.dataset]
+    rows, figures = [], {}
+    for shape in shapes:
+        trainings = [_training(dataset, shape, seed, epochs) for seed in range(options.seeds)]
+        row, metric = _measure(bench, shape, trainings)
+        rows.append(row)
+        figures[f"metric_{shape.n}_{shape}"] = metric
     console.out(harness.markdown_table(rows), highlight=False)
-    figures = {
-        f"metric_{shape.n}_{shape.lower}": row["metric"] for shape, row in zip(shapes, rows, strict=True)
-    }
     if options.json:
-        settings = {"dataset": options.dataset, "tokens": tokens, "epochs": epochs}
+        settings = {"dataset": dataset.name, "tokens": tokens, "epochs": epochs, "seeds": options.seeds}
         harness.write_json(harness.Report(name, settings, rows, figures), options.json)
     return 0
 
 
-def _row(
-    shape: Shape, dataset_name: str, tokens: int | None, epochs: int, bench: Workbench, runs: ResultCache
-) -> harness.Row:
-    budget = {} if tokens is None else {"distil_tokens": tokens}
-    converted = bench.convert(n=shape.n, lower_layers=shape.lower, **budget)
-    settings = FineTuneSettings(epochs=epochs)
-    key = {"dataset": dataset_name, "settings": asdict(settings), "root": converted.key}
-    found = runs.get_or_compute(key, lambda: _tune(dataset_name, settings, converted, key, bench))
+def _training(dataset: Dataset, shape: Shape, seed: int, epochs: int) -> Training:
+    """With the middle learning rate of the grid, which stays the same for all shapes."""
+    settings = HBERT.settings(learning_rate=HBERT.rate, seed=seed, epochs=epochs, patience=PATIENCE)
+    return Training(HBERT, dataset, settings, shape)
+
+
+def _measure(bench: Workbench, shape: Shape, trainings: Sequence[Training]) -> tuple[harness.Row, float]:
+    """The row of a shape, and its metric from tables in points."""
+    found = [_levels(bench, training) for training in trainings]
+    table, full = ([100 * levels[level] for levels in found] for level in ("table", "full"))
+    converted = bench.root(shape)
     left = converted.report["distilled"]
+    folder = bench.table(converted, GENERAL, ALPHA)
     return {
         "n": shape.n,
-        "lower layers": shape.lower,
-        "metric, full": 100 * found["full"],
-        "metric": 100 * found["table"],
+        "layers": str(shape),
+        "metric, full": mean_and_deviation(full),
+        "metric, table": mean_and_deviation(table),
         "unexplained, complete": left[level_name(0, shape.n)]["cut"],
         "unexplained, uni-grams": left["unigram"]["cut"],
-        "MB of the table": found["megabytes"],
-    }
+        "MB of the root's table": sum(file.stat().st_size for file in folder.iterdir()) / 1e6,
+    }, fmean(table)
 
 
-def _tune(
-    dataset_name: str, settings: FineTuneSettings, converted: Converted, key: dict[str, Any], bench: Workbench
-) -> dict[str, Any]:
-    dataset = DATASETS[dataset_name]
-    files = canonical(dataset, bench_dir() / "data" / dataset.name)
-    table = bench.table(converted, "general", ALPHA)
-    out = cache_folder("hplms", key)
-    report = fine_tune(
-        root=converted.root,
-        plots=[table],
-        dataset=files,
-        task=dataset.task,
-        out=out,
-        settings=settings,
-        reporter=bench.reporter,
-        lower=converted.lower,
-    )
-    size = sum(file.stat().st_size for file in table.iterdir())
-    return {
-        "full": report["test_levels"]["full"],
-        "table": report["test_levels"]["table"],
-        "megabytes": size / 1e6,
-    }
+def _levels(bench: Workbench, training: Training) -> dict[str, Any]:
+    bench.train(training)
+    levels: dict[str, Any] = bench.test(training)["levels"]
+    return levels

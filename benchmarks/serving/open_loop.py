@@ -1,7 +1,8 @@
 """Requests that come when they come, whether or not those before them are answered."""
 
 import time
-from collections.abc import Sequence
+from bisect import insort
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,8 +29,9 @@ class Server(Protocol):
     def begin(self, rows: list[Row]) -> Any:
         """Start what can be done ahead."""
 
-    def finish(self, begun: Any) -> None:
-        """Returns once the rows of what ``begin`` gave are answered."""
+    def finish(self, begun: Any) -> Mapping[int, Row]:
+        """Returns once what ``begin`` gave is computed: by its place in the batch, what a row is to be
+        computed as next; the others are answered."""
 
 
 class Product:
@@ -46,12 +48,13 @@ class Product:
     def begin(self, rows: list[Row]) -> InFlightBatch:
         return self._executor.begin(rows)
 
-    def finish(self, begun: InFlightBatch) -> None:
+    def finish(self, begun: InFlightBatch) -> Mapping[int, Row]:
         outcomes = self._executor.finish(begun)
         answered = [outcome for outcome in outcomes if isinstance(outcome, Answered)]
         assert len(answered) == len(outcomes), outcomes
         seconds = sum(outcome.seconds.retrieval + outcome.seconds.compute for outcome in answered)
         self._executor.costs.learn(sum(map(len, begun.rows)), seconds)
+        return {}
 
 
 class Plain:
@@ -68,8 +71,9 @@ class Plain:
     def begin(self, rows: list[Row]) -> list[Row]:
         return rows
 
-    def finish(self, begun: list[Row]) -> None:
+    def finish(self, begun: list[Row]) -> Mapping[int, Row]:
         self._scheme(begun)
+        return {}
 
 
 class Clock:
@@ -110,7 +114,7 @@ class _Run:
         deadline_s: float,
         clock: Clock,
     ) -> None:
-        self._server, self._at, self._rows = server, at, rows
+        self._server, self._at, self._rows = server, at, list(rows)
         self._deadline_s, self._clock = deadline_s, clock
         self._latency = np.full(len(at), np.inf)
         self._waiting: list[int] = []
@@ -126,10 +130,20 @@ class _Run:
             current = ahead or self._begin()
             ahead = self._begin() if self._server.looks_ahead else None
             if current is not None:
-                self._server.finish(current.what)
-                self._latency[current.who] = self._clock.now() - self._at[current.who]
+                self._finish(current)
         self._latency[self._latency > self._deadline_s] = np.inf
         return self._latency
+
+    def _finish(self, batch: "_Begun") -> None:
+        """Rows that go on wait again, as long as they have waited already."""
+        going_on = self._server.finish(batch.what)
+        now = self._clock.now()
+        for place, who in enumerate(batch.who):
+            if place in going_on:
+                self._rows[who] = going_on[place]
+                insort(self._waiting, who)
+            else:
+                self._latency[who] = now - self._at[who]
 
     def _let_in(self) -> None:
         """Those who have come by now; who came too long ago leaves."""

@@ -47,7 +47,7 @@ class RealTexts:
         if has_data():
             known, asked, source = plain_texts("train"), plain_texts("test"), DATASETS
         else:
-            found = list(dict.fromkeys(_docstrings()))
+            found = list(dict.fromkeys(docstrings()))
             asked = found[::ASKED_OF]
             known = [text for number, text in enumerate(found) if number % ASKED_OF]
             source = DOCSTRINGS
@@ -119,7 +119,7 @@ def covering(fragments: Ids, share: float) -> Ids:
     return chosen
 
 
-def _docstrings() -> Iterator[str]:
+def docstrings() -> Iterator[str]:
     """The first paragraph of each docstring of the standard library's single modules."""
     for file in sorted(Path(sysconfig.get_path("stdlib")).glob("*.py")):
         for node in ast.walk(ast.parse(file.read_bytes())):

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from django import forms
 from django.http import QueryDict
 
-from inference.api.validation import Quality, deployment_quality
+from inference.api.validation import Quality
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -95,7 +95,8 @@ FIELDS: Final[dict[InputKind, dict[str, tuple[str, str]]]] = {
 PLACES: Final = ("text", "second")
 """The form fields of the first and the second text."""
 QUALITY: Final = "quality"
-QUALITY_LABELS: Final[dict[Quality, str]] = {
+QUALITY_LABELS: Final[dict[Quality | Literal[""], str]] = {
+    "": "Default: as the version or the deployment says",
     "balanced": "Balanced: compute what the tables are not sure of",
     "fast": "Fast: answer from the lookup tables",
     "exact": "Exact: compute every text in full",
@@ -111,7 +112,7 @@ class PlaygroundForm(forms.Form):
     quality = forms.ChoiceField(
         label="Quality",
         choices=[*QUALITY_LABELS.items()],
-        initial=deployment_quality,
+        initial="",
         required=False,
         widget=forms.RadioSelect,
     )
@@ -126,10 +127,9 @@ class PlaygroundForm(forms.Form):
         """Return the texts by their names in the infer request."""
         return {name: self.cleaned_data[place] for name, place in zip(self._names, PLACES, strict=False)}
 
-    def chosen_quality(self) -> Quality:
-        """Return the quality of the request; that of the deployment if the user chose none."""
-        chosen: str = self.cleaned_data[QUALITY]
-        return cast("Quality", chosen) if chosen else deployment_quality()
+    def chosen_quality(self) -> Quality | None:
+        """Return the quality of the request; None if the user chose none."""
+        return cast("Quality | None", self.cleaned_data[QUALITY] or None)
 
     def texts(self) -> list[forms.BoundField]:
         """Return the fields of the texts."""

@@ -115,7 +115,7 @@ class RoleForm(forms.Form):
 
 
 class SharingForm(forms.Form):
-    """Whether missed fragments are counted."""
+    """What HMI counts of a tenant's requests beside usage."""
 
     shares_fragment_counts = forms.BooleanField(
         label="Count missed fragments",
@@ -125,6 +125,13 @@ class SharingForm(forms.Form):
         " can be read back as words. Counts are deleted when the table has grown, or after 30 days"
         " without a miss. Domains of the platform use only fragments that several tenants missed; your"
         " own domains use yours. If you turn this off, your counts are deleted within a few minutes.",
+    )
+    checks_answers = forms.BooleanField(
+        label="Check a sample of answers",
+        required=False,
+        help_text="A small share of the texts that were answered from the lookup tables is computed in full"
+        " as well, when the inference worker is idle. HMI counts whether both answers are the same, and the"
+        " page of a version shows the share. Texts are not stored, and checks are not charged.",
     )
 
 

@@ -1,6 +1,6 @@
 """Forms for domains, models and aliases. They offer only rows that the tenant may use."""
 
-from typing import Any
+from typing import Any, cast
 
 from django import forms
 
@@ -13,9 +13,14 @@ from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.manifest import MAX_LENGTHS
 from versiontree.tree.models import Hplm
-from versiontree.tree.models.hplm import DEFAULT_ALIAS
-from versiontree.tree.models.version import VersionState
-from versiontree.tree.selectors.versions import corpora_usable_by, parents_ready_for, versions_of
+from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_CANARY_PERCENT
+from versiontree.tree.models.version import VersionPolicy, VersionState
+from versiontree.tree.selectors.versions import (
+    aliases_of,
+    corpora_usable_by,
+    parents_ready_for,
+    versions_of,
+)
 from versiontree.tree.training_fields import INHERITED_LABEL, TrainingSettingsForm
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 
@@ -101,6 +106,36 @@ class AliasForm(RowChoiceForm):
         super().__init__(*args, **kwargs)
         self.fields["name"].initial = DEFAULT_ALIAS
         self.fields["name"].help_text = "default, or another name such as production."
+        ready = versions_of(hplm).filter(state=VersionState.READY)
+        self.row_field("version").offer((version, f"v{version.number}") for version in ready)
+
+
+class VersionPolicyForm(forms.Form):
+    """The policy of a version of a model."""
+
+    policy = forms.ChoiceField(
+        label="Policy",
+        choices=VersionPolicy.choices,
+        required=False,
+        help_text="A request that names a quality or a target is answered as it says. "
+        "Changes count within a second.",
+    )
+
+
+class CanaryForm(RowChoiceForm):
+    """A second version for a share of the requests to an alias."""
+
+    alias = forms.ChoiceField(label="Alias")
+    version = RowChoiceField(label="Version")
+    percent = forms.IntegerField(
+        label="Share of the requests (%)", min_value=1, max_value=MAX_CANARY_PERCENT, initial=5
+    )
+
+    def __init__(self, hplm: Hplm, data: Any = None) -> None:
+        super().__init__(data, auto_id="id_canary_%s")
+        names = [alias.name for alias in aliases_of(hplm)]
+        names.sort(key=lambda name: name != DEFAULT_ALIAS)
+        cast("forms.ChoiceField", self.fields["alias"]).choices = [(name, f"@{name}") for name in names]
         ready = versions_of(hplm).filter(state=VersionState.READY)
         self.row_field("version").offer((version, f"v{version.number}") for version in ready)
 

@@ -9,6 +9,8 @@ from typing import Any, Final
 from tenants.audit.models import AuditEvent
 
 SENTENCES: Final[Mapping[str, str]] = {
+    "alias.canary": "started a canary of the alias {subject}",
+    "alias.canary_end": "ended the canary of the alias {subject}",
     "alias.move": "moved the alias {subject}",
     "alias.remove": "removed the alias {subject}",
     "api_key.create": "created the API key {subject}",
@@ -62,10 +64,12 @@ SENTENCES: Final[Mapping[str, str]] = {
     "tenant.rename": "renamed the tenant {subject}",
     "tenant.resume": "resumed the tenant {subject}",
     "tenant.set_sharing": "changed the data sharing of {subject}",
+    "tenant.set_answer_checks": "turned the checks of answers of {subject} on or off",
     "tenant.set_weight": "changed the weight of {subject}",
     "tenant.suspend": "suspended the tenant {subject}",
     "version.export": "exported {subject}",
     "version.import": "imported {subject}",
+    "version.policy": "changed the policy of {subject}",
     "webhook.change": "changed the webhook to {subject}",
     "webhook.create": "created the webhook to {subject}",
     "webhook.delete": "deleted the webhook to {subject}",

@@ -59,12 +59,15 @@ class CascadeSummary:
 
 
 def cascade_profile(step: LineageStep) -> CascadeProfile | None:
-    """Return the cascade.json of a version; None if it has none. Raises HplmError if it cannot be read."""
-    artifact = step.artifacts.get(Role.HPLM)
+    """Return the profile of a version, that of its evaluation or that of the model; None if it has none.
+
+    Raises HplmError if it cannot be read.
+    """
+    artifact = step.artifacts.get(Role.CASCADE) or step.artifacts.get(Role.HPLM)
     if artifact is None:
         return None
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    return CascadeProfile.load(store.path(Role.HPLM, artifact.digest))
+    return CascadeProfile.load(store.path(artifact.kind, artifact.digest))
 
 
 def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> CascadeSummary:

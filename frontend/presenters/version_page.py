@@ -26,7 +26,13 @@ _SETTINGS = (
     name for kind in (JobKind.FINE_TUNE, *SETTING_SPECS) for name in setting_fields(kind) if name != "seed"
 )
 _SETTING_ORDER = [*dict.fromkeys(_SETTINGS), "seed"]
-PARTS = {Role.ROOT: "Upper layers", Role.LOWER: "Lower layers", Role.PLOT: "PLOT", Role.HPLM: "PET and head"}
+PARTS = {
+    Role.ROOT: "Upper layers",
+    Role.LOWER: "Lower layers",
+    Role.PLOT: "PLOT",
+    Role.HPLM: "PET and head",
+    Role.CASCADE: "Cascade",
+}
 
 
 @dataclass(frozen=True, slots=True)

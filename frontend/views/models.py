@@ -10,7 +10,8 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import ModelsForm
-from frontend.forms.tree import AliasForm, ModelDetailsForm, ModelUpdateForm
+from frontend.forms.tree import AliasForm, CanaryForm, ModelDetailsForm, ModelUpdateForm
+from frontend.presenters.canaries import canary_trials
 from frontend.presenters.charts import curve_of
 from frontend.presenters.comparison import comparison_of
 from frontend.presenters.jobs import first_job_of
@@ -29,6 +30,7 @@ from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
 from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, hplm_version, versions_of
 from versiontree.tree.services.aliases import alias_move, alias_remove
+from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
 from versiontree.tree.services.hplms import hplm_delete, hplm_set_description, hplm_update
 from versiontree.tree.services.licenses import hplm_set_license
 
@@ -108,6 +110,45 @@ def remove_alias(request: TenantRequest, name: str, alias: str) -> HttpResponse:
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
+def start_canary(request: TenantRequest, name: str) -> HttpResponse:
+    """Let a second version answer a share of the requests to an alias."""
+    model = hplm_of(request.access.tenant, name)
+    form = CanaryForm(model, request.POST)
+    started = submit_form(form, lambda: _start_canary(request, model, form))
+    if started is None:
+        return _page(request, model, AliasForm(model), form)
+    message = f"The canary answers {started.canary_percent}% of the requests to @{started.name}."
+    return redirect_to(request, "model", model.name, message=message)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def promote_canary(request: TenantRequest, name: str, alias: str) -> HttpResponse:
+    """Point an alias at its canary."""
+    model = hplm_of(request.access.tenant, name)
+    run_action(
+        request,
+        lambda: canary_promote(hplm=model, name=alias, actor=request.user),
+        message=f"@{alias} now points to the version that was its canary.",
+    )
+    return redirect_to(request, "model", model.name)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def end_canary(request: TenantRequest, name: str, alias: str) -> HttpResponse:
+    """Let the alias's own version answer all requests again."""
+    model = hplm_of(request.access.tenant, name)
+    run_action(
+        request,
+        lambda: canary_end(hplm=model, name=alias, actor=request.user),
+        message=f"The canary of @{alias} has ended.",
+    )
+    return redirect_to(request, "model", model.name)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
 def delete(request: TenantRequest, name: str) -> HttpResponse:
     """Delete a model if its name was typed as confirmation."""
     model = hplm_of(request.access.tenant, name)
@@ -143,7 +184,20 @@ def _move(request: TenantRequest, model: Hplm, form: AliasForm) -> Alias:
     )
 
 
-def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpResponse:
+def _start_canary(request: TenantRequest, model: Hplm, form: CanaryForm) -> Alias:
+    cleaned = form.cleaned_data
+    return canary_start(
+        hplm=model,
+        name=cleaned["alias"],
+        version=cleaned["version"],
+        percent=cleaned["percent"],
+        actor=request.user,
+    )
+
+
+def _page(
+    request: TenantRequest, model: Hplm, form: AliasForm | None, canary_form: CanaryForm | None = None
+) -> HttpResponse:
     tenant = request.access.tenant
     page = paginate(request, versions_of(model).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
     versions, aliases = list(page.object_list), list(aliases_of(model))
@@ -167,6 +221,8 @@ def _page(request: TenantRequest, model: Hplm, form: AliasForm | None) -> HttpRe
         "usage": _usage(tenant, model),
         "curl": curl_snippet(request, model),
         "form": form,
+        "canary_form": canary_form or (form and CanaryForm(model)),
+        "canaries": canary_trials(tenant, aliases),
     }
     return render_page(request, "models/model.html", **context)
 

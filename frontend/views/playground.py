@@ -138,7 +138,9 @@ def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm,
     """Send the request to one model; return its answer or error."""
     tenant, given, quality = request.access.tenant, form.given(), form.chosen_quality()
     input_ = given if len(given) > 1 else given["text"]
-    body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_], "quality": quality}
+    body = {"model": f"{tenant.slug}/{offer.reference}", "inputs": [input_]} | (
+        {"quality": quality} if quality else {}
+    )
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
     try:
         prepared = prepare_request(

@@ -1,4 +1,4 @@
-"""The settings of a tenant: sharing of fragment counts, quota and data exports."""
+"""The settings of a tenant: what is counted of its requests, quota and data exports."""
 
 from typing import Any
 from uuid import UUID
@@ -15,7 +15,7 @@ from frontend.presenters.limits import quota_bars
 from frontend.shortcuts import redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import require_role
-from tenants.accounts.services.tenants import tenant_set_sharing
+from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_sharing
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.selectors import quota_of
 from versiontree.transfer.selectors import takeout_ready, takeouts_of
@@ -26,16 +26,17 @@ from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_u
 @require_http_methods(["GET", "POST"])
 @tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
-    """Show the settings. POST by an owner changes the sharing of fragment counts."""
+    """Show the settings. POST by an owner changes what is counted."""
     tenant = request.access.tenant
     if request.method == "POST":
         require_role(request.user, tenant, Role.OWNER)
         form = SharingForm(request.POST)
         if form.is_valid():
-            shares = form.cleaned_data["shares_fragment_counts"]
-            tenant_set_sharing(tenant=tenant, shares=shares, actor=request.user)
+            cleaned, actor = form.cleaned_data, request.user
+            tenant_set_sharing(tenant=tenant, shares=cleaned["shares_fragment_counts"], actor=actor)
+            tenant_set_answer_checks(tenant=tenant, checks=cleaned["checks_answers"], actor=actor)
             return redirect_to(request, "settings", message="Settings saved.")
-    form = SharingForm(initial={"shares_fragment_counts": tenant.shares_fragment_counts})
+    form = SharingForm(initial={name: getattr(tenant, name) for name in SharingForm.base_fields})
     quota = quota_bars(tenant, quota_of(tenant), models=hplms_in_use(tenant), jobs=jobs_in_use(tenant))
     takeouts = takeouts_of(tenant) if request.access.is_owner else ()
     context: dict[str, Any] = {"takeouts": takeouts, "contact": settings.HMI_CONTACT}

@@ -1,21 +1,28 @@
 """The pages of versions of roots, domains and models."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from django.conf import settings
+from django.contrib import messages
 from django.http import HttpResponse
-from django.views.decorators.http import require_GET
+from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
+from frontend.forms.tree import VersionPolicyForm
 from frontend.presenters.evaluation_answers import answered_rows, mistakes_title
 from frontend.presenters.jobs import jobs_of_version
+from frontend.presenters.served_answers import ServedAnswers, served_answers
 from frontend.presenters.version_page import version_context
 from frontend.presenters.versions import promotable, rollback_target
-from frontend.shortcuts import render_page
-from tenants.accounts.models import Tenant
+from frontend.shortcuts import redirect_to, render_page, run_action
+from tenants.accounts.models import Role, Tenant
 from tenants.base.errors import not_found
+from tenants.usage.selectors import answers_by_day
 from versiontree.tree.evaluation_answers import answers_filter
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
@@ -25,10 +32,18 @@ from versiontree.tree.selectors.evaluations import (
     versions_evaluable,
 )
 from versiontree.tree.selectors.lineage import lineage_of
-from versiontree.tree.selectors.versions import domain_visible_to, hplm_of, roots_all, versions_of
+from versiontree.tree.selectors.versions import (
+    domain_visible_to,
+    hplm_of,
+    hplm_version,
+    roots_all,
+    versions_of,
+)
+from versiontree.tree.services.hplms import version_set_policy
 
 MISTAKES_SHOWN = 3
 VERSIONS_OFFERED = 20
+SERVED_DAYS = 30
 
 
 @require_GET
@@ -37,6 +52,24 @@ def model_version(request: TenantRequest, name: str, number: int) -> HttpRespons
     """A version of a model: metrics, mistakes, lineage and settings."""
     model = hplm_of(request.access.tenant, name)
     return _page(request, model, number, model=model)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def set_policy(request: TenantRequest, name: str, number: int) -> HttpResponse:
+    """Set how requests to a version are answered that choose no quality."""
+    model = hplm_of(request.access.tenant, name)
+    version, form = hplm_version(model, number), VersionPolicyForm(request.POST)
+    if form.is_valid():
+        policy = form.cleaned_data["policy"]
+        run_action(
+            request,
+            lambda: version_set_policy(version=version, policy=policy, actor=request.user),
+            message="Policy saved.",
+        )
+    else:
+        messages.error(request, "The policy was not changed: choose one of those offered.")
+    return redirect_to(request, "model_version", model.name, version.number)
 
 
 @require_GET
@@ -78,18 +111,31 @@ def _page(
         model=model,
         domain=domain,
         aliases=found.aliases.all(),
+        deployment_policy=VersionPolicy(settings.HMI_POLICY).label,
         jobs=jobs_of_version(found) if found.tenant_id == tenant.pk else [],
-        **(_alias_actions(model, found) if model and request.access.can_write else {}),
+        **(_actions(model, found) if model and request.access.can_write else {}),
         **(_answers(tenant, found) if model else {}),
+        served=_served(tenant, model, found) if model else None,
         **context,
     )
 
 
-def _alias_actions(model: Hplm, version: Version) -> dict[str, Any]:
-    """Return whether the version can be promoted, or the version to roll back to if it is the default."""
+def _actions(model: Hplm, version: Version) -> dict[str, Any]:
+    """Return the form of the policy, and whether the version can be promoted, or the version to roll back
+    to if it is the default."""
+    form = VersionPolicyForm(initial={"policy": version.policy})
     if any(alias.name == DEFAULT_ALIAS for alias in version.aliases.all()):
-        return {"back": rollback_target(model, version)}
-    return {"promotable": promotable([version])}
+        return {"policy_form": form, "back": rollback_target(model, version)}
+    return {"policy_form": form, "promotable": promotable([version])}
+
+
+def _served(tenant: Tenant, model: Hplm, version: Version) -> ServedAnswers | None:
+    """Return what the version answered lately. An earlier model may have had its name."""
+    if version.ready_at is None:
+        return None
+    since = datetime.now(UTC) - timedelta(days=SERVED_DAYS - 1)
+    first = max(since, version.ready_at).date()
+    return served_answers(answers_by_day(tenant, model.name, version.number, first))
 
 
 def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """`hmi models`: models, their versions and aliases."""
 
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -9,8 +9,12 @@ from hmi_client.cli.profiles import client_of
 from hmi_client.responses import Alias
 
 app = typer.Typer(no_args_is_help=True, help="List and delete models, and move their aliases.")
+canary = typer.Typer(no_args_is_help=True, help="Try a second version on a share of an alias's requests.")
+app.add_typer(canary, name="canary")
+NO_POLICY: Final = "default"
 Name = Annotated[str, typer.Argument(help="The model's name.")]
-AliasName = Annotated[str, typer.Option("--alias", help="The alias to move.")]
+Number = Annotated[int, typer.Argument(min=1, help="The version's number.")]
+AliasName = Annotated[str, typer.Option("--alias", help="The alias.")]
 Reason = Annotated[str, typer.Option(help="The reason, saved with the move.")]
 
 
@@ -28,7 +32,7 @@ def list_models(context: typer.Context, as_json: AsJson = False) -> None:
             (
                 f"{model.tenant}/{model.name}",
                 model.task,
-                ", ".join(f"{alias.name}:{alias.version}" for alias in model.aliases),
+                ", ".join(map(_alias_text, model.aliases)),
                 model.created_at[:16],
             )
             for model in models
@@ -45,19 +49,46 @@ def list_versions(context: typer.Context, name: Name, as_json: AsJson = False) -
         print_json(versions)
         return
     print_table(
-        ("version", "state", "id", "digest", "ready"),
+        ("version", "state", "policy", "id", "digest", "ready"),
         [
-            (each.number, each.state, each.id, (each.digest or "")[:12], (each.ready_at or "")[:16])
+            (
+                each.number,
+                each.state,
+                each.policy or NO_POLICY,
+                each.id,
+                (each.digest or "")[:12],
+                (each.ready_at or "")[:16],
+            )
             for each in versions
         ],
     )
+
+
+@app.command("policy")
+def set_policy(
+    context: typer.Context,
+    name: Name,
+    version: Number,
+    policy: Annotated[
+        Literal["table", "full", "cascade", "default"],
+        typer.Argument(help="default: as the deployment says."),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Set how a version answers requests that choose no quality."""
+    with client_of(context) as client:
+        changed = client.set_policy(name, version, None if policy == NO_POLICY else policy)
+    if as_json:
+        print_json(changed)
+    else:
+        print_note(f"The policy of {name}:{changed.number} is now {changed.policy or NO_POLICY}.")
 
 
 @app.command()
 def promote(
     context: typer.Context,
     name: Name,
-    version: Annotated[int, typer.Argument(min=1, help="The version's number.")],
+    version: Number,
     alias: AliasName = "default",
     reason: Reason = "",
     as_json: AsJson = False,
@@ -80,6 +111,41 @@ def rollback(
         _print_alias(name, client.rollback(name, alias=alias, reason=reason), as_json)
 
 
+@canary.command("start")
+def start_canary(
+    context: typer.Context,
+    name: Name,
+    version: Number,
+    percent: Annotated[int, typer.Option(min=1, max=99, help="The share of the requests.")],
+    alias: AliasName = "default",
+    as_json: AsJson = False,
+) -> None:
+    """Let a version answer a share of the requests to an alias, or change that share."""
+    with client_of(context) as client:
+        started = client.start_canary(name, version, percent=percent, alias=alias)
+    if as_json:
+        print_json(started)
+    else:
+        print_note(f"Version {version} answers {percent}% of the requests to {name}@{alias}.")
+
+
+@canary.command("promote")
+def promote_canary(
+    context: typer.Context, name: Name, alias: AliasName = "default", as_json: AsJson = False
+) -> None:
+    """Point an alias at its canary, which ends."""
+    with client_of(context) as client:
+        _print_alias(name, client.promote_canary(name, alias=alias), as_json)
+
+
+@canary.command("end")
+def end_canary(context: typer.Context, name: Name, alias: AliasName = "default") -> None:
+    """End the canary: the alias's own version answers all requests again."""
+    with client_of(context) as client:
+        client.end_canary(name, alias=alias)
+    print_note(f"The canary of {name}@{alias} has ended.")
+
+
 @app.command()
 def delete(
     context: typer.Context,
@@ -92,6 +158,12 @@ def delete(
     with client_of(context) as client:
         client.delete_model(name)
     print_note(f"{name} is deleted.")
+
+
+def _alias_text(alias: Alias) -> str:
+    """``default:1``; with a canary ``default:1 (10% :2)``."""
+    canary = alias.canary
+    return f"{alias.name}:{alias.version}" + (f" ({canary.percent}% :{canary.version})" if canary else "")
 
 
 def _print_alias(name: str, alias: Alias, as_json: bool) -> None:

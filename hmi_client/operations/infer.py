@@ -26,8 +26,8 @@ def infer(
     ``model`` is ``model``, ``tenant/model``, ``tenant/model@alias`` or ``tenant/model:version``. With
     ``explain``, each result says how each of its tokens was computed. ``quality``: ``"fast"`` answers from
     the tables, ``"exact"`` computes each text in full, ``"balanced"`` computes those that the tables are not
-    sure of; the default is the server's. ``target``, with ``"balanced"``: the model's metric on its dev split
-    that is to be reached at the least cost, 0 to 1.
+    sure of; the default is that of the version or the server. ``target``, with ``"balanced"``: the model's
+    metric on its dev split that is to be reached at the least cost, 0 to 1.
     """
     body: dict[str, Any] = {"model": model, "inputs": list(inputs)}
     if timeout_s is not None:

@@ -1,10 +1,13 @@
 """Models, their versions and aliases."""
 
+from typing import Literal
+
 from hmi_client.errors import Conflict
-from hmi_client.flow import ApiRequest, Flow, get, paginate, send, url_path
+from hmi_client.flow import ApiRequest, Flow, get, paginate, post, send, url_path
 from hmi_client.responses import Alias, AliasMove, Model, Version, from_json
 
 DEFAULT_ALIAS = "default"
+Policy = Literal["table", "full", "cascade"]
 
 
 def list_models() -> Flow[None]:
@@ -32,8 +35,20 @@ def get_version(version_id: int) -> Flow[Version]:
     return (yield from get(Version, url_path("versions", version_id)))
 
 
+def set_policy(name: str, number: int, policy: Policy | None) -> Flow[Version]:
+    """Set how a version answers requests that choose no quality. Inference follows within a second.
+
+    ``"table"`` answers from the lookup tables, ``"full"`` computes every text, ``"cascade"`` computes the
+    texts that the tables are not sure of. None: the default of the deployment.
+    """
+    path = url_path("models", name, "versions", number)
+    response = yield from send(ApiRequest("PATCH", path, json={"policy": policy}))
+    return from_json(Version, response.json())
+
+
 def promote(name: str, number: int, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow[Alias]:
-    """Point an alias at a version, by its number. Inference follows within a second."""
+    """Point an alias at a version, by its number. A canary of the alias ends. Inference follows within a
+    second."""
     path = url_path("models", name, "aliases", alias)
     response = yield from send(ApiRequest("PUT", path, json={"version": number, "reason": reason}))
     return from_json(Alias, response.json())
@@ -51,6 +66,29 @@ def rollback(name: str, *, alias: str = DEFAULT_ALIAS, reason: str = "") -> Flow
             type="conflict",
         )
     return (yield from promote(name, moves[0].from_version, alias=alias, reason=reason or "rollback"))
+
+
+def start_canary(name: str, number: int, *, percent: int, alias: str = DEFAULT_ALIAS) -> Flow[Alias]:
+    """Let a version answer ``percent`` (1 to 99) of the requests to an alias, or change that share.
+
+    The same request is always answered by the same version.
+    """
+    body = {"version": number, "percent": percent}
+    path = url_path("models", name, "aliases", alias, "canary")
+    response = yield from send(ApiRequest("PUT", path, json=body))
+    return from_json(Alias, response.json())
+
+
+def promote_canary(name: str, *, alias: str = DEFAULT_ALIAS) -> Flow[Alias]:
+    """Point an alias at its canary, which ends. Conflict if it has none."""
+    return from_json(
+        Alias, (yield from post(url_path("models", name, "aliases", alias, "canary", "promote")))
+    )
+
+
+def end_canary(name: str, *, alias: str = DEFAULT_ALIAS) -> Flow[None]:
+    """End the canary: the alias's own version answers all requests again. Conflict if it has none."""
+    yield from send(ApiRequest("DELETE", url_path("models", name, "aliases", alias, "canary")))
 
 
 def list_alias_moves(name: str) -> Flow[None]:

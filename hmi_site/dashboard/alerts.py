@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from django.urls import reverse
 from django.utils import timezone
@@ -12,6 +13,9 @@ from hmi_site.dashboard.serving import RootRow
 from hmi_site.dashboard.work import Jobs
 from hmi_site.launcher.supervisor import Restart
 from inference.api.serving import Serving
+from tenants.usage.selectors import days_drifted
+
+MAX_DRIFTED_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,15 @@ def work_alerts(jobs: Jobs) -> Iterator[Alert]:
     if jobs.is_stalled:
         text = "Jobs have been waiting for ten minutes and none is running: is there a training worker?"
         yield Alert(text, "warning", f"{changelist}?state__exact=queued")
+
+
+def drift_alerts() -> Iterator[Alert]:
+    """Versions whose answers left their band today or yesterday, UTC (one query)."""
+    changelist = reverse("admin:usage_answerday_changelist")
+    for row in days_drifted(datetime.now(UTC).date() - timedelta(days=1), MAX_DRIFTED_SHOWN):
+        name = f"{row.tenant}/{row.model_name}:{row.version}"
+        text = f"The answers of {name} left their band on {row.day.day} {row.day:%b}: {row.drift}."
+        yield Alert(text, "warning", f"{changelist}?q={row.model_name}")
 
 
 def disk_alerts(stores: list[Store]) -> Iterator[Alert]:

@@ -53,6 +53,7 @@ GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ("usage.UsageDay", "bar_chart"),
         ("usage.UsageSum", "functions"),
         ("usage.UsageMonth", "calendar_month"),
+        ("usage.AnswerDay", "query_stats"),
         ("tree.AliasMove", "swap_horiz"),
         ("jobs.JobEvent", "notes"),
         ("tree.Coverage", "percent"),

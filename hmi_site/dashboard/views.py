@@ -16,7 +16,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.presenters.charts import Tile
 from frontend.presenters.serving import serving_tiles, worker_rows
-from hmi_site.dashboard.alerts import disk_alerts, restart_alerts, serving_alerts, work_alerts
+from hmi_site.dashboard.alerts import disk_alerts, drift_alerts, restart_alerts, serving_alerts, work_alerts
 from hmi_site.dashboard.disk import stores
 from hmi_site.dashboard.serving import (
     COMMANDS,
@@ -157,6 +157,7 @@ def live_context() -> dict[str, Any]:
             *serving_alerts(serving, roots(serving)),
             *restart_alerts(restarts),
             *work_alerts(jobs),
+            *drift_alerts(),
         ],
         "tiles": serving_tiles(serving) if serving else [],
         "memory_tiles": memory_tiles(serving) if serving else [],

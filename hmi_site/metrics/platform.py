@@ -4,6 +4,8 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Final
 
 import redis
 from django.conf import settings
@@ -16,9 +18,15 @@ from hmi_site.health import TIMEOUT_S
 from inference.queueing.status import STATES, WorkerStatus, workers_alive
 from inference.queueing.transport import RequestQueue
 from tenants.base.scope import platform_scope
+from tenants.usage.models import AnswerDay
+from tenants.usage.selectors import busiest_versions
 from versiontree.jobs.models import Job, JobKind, JobState
 
 log = logging.getLogger(__name__)
+
+MAX_VERSIONS: Final = 50
+"""At most so many versions have series of their own: those with the most texts of the day."""
+VERSION_LABELS: Final = ("tenant", "model", "version")
 
 
 class PlatformCollector(Collector):
@@ -54,6 +62,55 @@ def _database_metrics() -> Iterator[Metric]:
         for state in JobState.values:
             jobs.add_metric([kind, state], counts.get((kind, state), 0))
     yield jobs
+    yield from _answer_metrics()
+
+
+def _answer_metrics() -> Iterator[Metric]:
+    """What the busiest versions answered since midnight UTC. What a version has no figure of is absent."""
+    with platform_scope():
+        days = busiest_versions(datetime.now(UTC).date(), MAX_VERSIONS)
+    yield _of_versions("texts", "Texts answered", days, lambda day: day.texts)
+    yield _of_versions(
+        "confidence",
+        "Mean calibrated probability of the level that read a text first",
+        days,
+        lambda day: day.mean_confidence,
+    )
+    yield _of_versions(
+        "escalated_share",
+        "Share of texts that the cascade sent on to the level full",
+        days,
+        lambda day: day.escalated_share,
+    )
+    yield _of_versions(
+        "agreement",
+        "Share of checked texts with the same answer from the tables and at the level full",
+        days,
+        lambda day: day.agreement,
+    )
+    coverage = GaugeMetricFamily(
+        "hmi_version_token_share",
+        "Share of tokens, by what the tables had of their fragments; today, UTC",
+        labels=[*VERSION_LABELS, "level"],
+    )
+    for day in days:
+        for level, share in zip(("trigram", "bigram", "unigram"), day.coverage or (), strict=False):
+            coverage.add_metric([*_version_labels(day), level], share)
+    yield coverage
+
+
+def _of_versions(
+    name: str, text: str, days: list[AnswerDay], figure: Callable[[AnswerDay], float | None]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"hmi_version_{name}", f"{text}; today, UTC", labels=VERSION_LABELS)
+    for day in days:
+        if (value := figure(day)) is not None:
+            family.add_metric(_version_labels(day), value)
+    return family
+
+
+def _version_labels(day: AnswerDay) -> list[str]:
+    return [day.tenant.slug, day.model_name, str(day.version)]
 
 
 def _redis_metrics() -> Iterator[Metric]:

@@ -23,6 +23,7 @@ RETRY_AFTER: Final = "Retry-After"
 ERROR_SCHEMA: Final = {"$ref": "#/components/schemas/Error"}
 
 COMMON_ERRORS: Final[dict[int, tuple[ErrorCode, str]]] = {
+    400: (ErrorCode.INVALID_LENGTH, "The request cannot be read: an unclear length, or an unknown host."),
     401: (ErrorCode.UNAUTHENTICATED, "Authentication is missing: send an API key, or sign in."),
     403: (ErrorCode.FORBIDDEN, "The caller may not do this."),
     404: (ErrorCode.NOT_FOUND, "The object does not exist, or belongs to another tenant."),

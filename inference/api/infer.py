@@ -2,29 +2,30 @@
 writes its usage and the headers of its answer. The REST views and the pages call this."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import numpy as np
 from django.db import InterfaceError, OperationalError
 from drf_spectacular.utils import OpenApiParameter
 from msgspec.structs import asdict
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import gateway, reaching_the_queue
-from inference.api.prepared_request import PreparedRequest
+from inference.api.answer_counts import count_answers
+from inference.api.level_checks import check_sample
+from inference.api.prepared_request import PreparedRequest, outputs_of
 from inference.api.rates.spending import refund, spend
 from inference.api.submitter import ON_HANG_UP, submitter
 from inference.number_format import format_number, format_seconds
 from inference.queueing.log_fields import reply_fields
-from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
+from inference.queueing.messages import InferReply, ModelRef, PlotCounts
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput
-from inference.text.outputs import Outputs
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import release_database
-from tenants.usage.services.usage import usage_record
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.usage import answers_record, usage_record
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +34,14 @@ _KNOWN_CODES: Final = frozenset(code.value for code in ErrorCode)
 
 MODEL: Final = "x-hmi-model"
 DIGEST: Final = "x-hmi-digest"
+CASCADE: Final = "x-hmi-cascade"
 HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
 TIMES: Final = "Server-Timing"
 
 HEADER_DESCRIPTIONS: Final = {
     MODEL: "The version that answered: `tenant/model:version`.",
     DIGEST: "Its digest.",
+    CASCADE: "The digest of its cascade's profile; absent if that is part of the version.",
     HIT_RATIO: "The share of fragments that the tables held whole; absent if no fragment was looked up.",
     TIMES: "Milliseconds by stage, as in `timings_ms`: `queue;dur=9.4, retrieval;dur=1.4`.",
 }
@@ -79,7 +82,7 @@ def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, A
     """The JSON value of the answer, once the request is counted. Raises HmiError: ``deadline_exceeded``
     without a reply, or what the reply says."""
     if reply is None:
-        _count(prepared, None)
+        _count(prepared, None, None)
         message = f"There was no answer within {format_seconds(prepared.admission.seconds)}."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
@@ -91,7 +94,8 @@ def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, A
             raise failure
         answer = answer_of(prepared, reply)
     finally:
-        _count(prepared, reply, failed=answer is None)
+        _count(prepared, reply, answer)
+    check_sample(prepared, answer["results"])
     return answer
 
 
@@ -102,17 +106,23 @@ def cancel(*, tenant: Tenant, request_id: str) -> bool:
         return gateway().client.queue.cancel(tenant.slug, request_id)
 
 
-def _count(prepared: PreparedRequest, reply: InferReply | None, *, failed: bool = True) -> None:
+def _count(prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[str, Any] | None) -> None:
     """What was computed is answered, also when the database has gone meanwhile and nothing can be counted."""
     try:
         usage_record(
             tenant=prepared.tenant,
             model_name=prepared.model.hplm,
             inputs=len(prepared.encoded),
-            tokens=0 if failed else prepared.tokens,
-            failed=failed,
+            tokens=prepared.tokens if answer else 0,
+            failed=answer is None,
             key_prefix=prepared.key.prefix if prepared.key else "",
             busy_ms=reply.timings_ms.busy if reply else 0.0,
+        )
+        answers_record(
+            tenant=prepared.tenant,
+            model_name=prepared.model.hplm,
+            version=prepared.model.version,
+            count=_answer_count(prepared, reply, answer),
         )
     except (OperationalError, InterfaceError) as error:
         log.error(
@@ -120,13 +130,23 @@ def _count(prepared: PreparedRequest, reply: InferReply | None, *, failed: bool 
         )
 
 
+def _answer_count(
+    prepared: PreparedRequest, reply: InferReply | None, answer: Mapping[str, Any] | None
+) -> AnswerCount:
+    if reply is not None and answer is not None:
+        return count_answers(prepared.codec, prepared.plan, answer["results"], reply.plot)
+    return AnswerCount() if prepared.codec.names is None else AnswerCount(requests=1, failed=1)
+
+
 def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
     """The JSON value of a good answer; it names the exact version that gave it. Raises HmiError where the
     numbers make no prediction."""
     model = reply.model
+    name = f"{model.tenant}/{model.hplm}"
+    fitted = {"cascade": prepared.cascade} if prepared.cascade else {}
     return {
         "id": prepared.request_id,
-        "model": {"name": f"{model.tenant}/{model.hplm}", "version": model.version, "digest": model.digest},
+        "model": {"name": name, "version": model.version, "digest": model.digest, **fitted},
         "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan.weight),
         "usage": {
             "inputs": len(prepared.encoded),
@@ -180,19 +200,6 @@ def _error_of(reply: InferReply, asked: ModelRef) -> HmiError:
     return HmiError(code, reply.error.message)
 
 
-def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
-    """What came of each sequence. Raises ValueError for what is no list of numbers."""
-    return [
-        Outputs(
-            np.frombuffer(output.values, "<f4"),
-            np.frombuffer(output.token_levels, np.uint8) if output.token_levels else None,
-            output.level,
-            np.frombuffer(output.from_tables, "<f4") if output.from_tables else None,
-        )
-        for output in received
-    ]
-
-
 def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
     """The response headers of an answer of `infer`, also of one kept under an idempotency key."""
     model, ratio = answer["model"], answer["plot"].get("hit_ratio")
@@ -203,4 +210,5 @@ def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
             f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
         ),
     }
-    return headers if ratio is None else headers | {HIT_RATIO: str(ratio)}
+    optional = {CASCADE: model.get("cascade"), HIT_RATIO: ratio}
+    return headers | {name: str(value) for name, value in optional.items() if value is not None}

@@ -13,18 +13,19 @@ from django.conf import settings
 from structlog.contextvars import bind_contextvars
 
 from inference.api.admission import AdmissionRequest
+from inference.api.canary import version_for
 from inference.api.rates.limits import Limits, limits_of
-from inference.api.validation import InferCall, fit_inputs
+from inference.api.validation import InferCall, default_policy, fit_inputs
 from inference.cascade.dispatcher import HASH_BYTES
 from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields
-from inference.queueing.messages import ModelRef, TokenSequence
+from inference.queueing.messages import ModelRef, SequenceOutput, TokenSequence
 from inference.queueing.replies import How
 from inference.text.codec import TextCodec
 from inference.text.encodings import EncodedInput, InferInput, outputs_at
-from inference.text.outputs import OutputNames
+from inference.text.outputs import OutputNames, Outputs
 from inference.text.tokenization import Encoding, TextTokenizer
 from tenants.accounts.models import ApiKey, Tenant
 from tenants.base.errors import ErrorCode, HmiError
@@ -47,8 +48,8 @@ LONG_CHARACTERS: Final = 20_000
 class PreparedRequest:
     """A request that nothing speaks against but the engine's own load. ``key`` is the one it came with, if
     any; ``limits`` are those it counts against; ``sequences`` are what the engine gets, and ``encoded`` and
-    ``codec`` what its outputs are read with. ``tokens``: of all sequences, with the special ones and those
-    that windows share."""
+    ``codec`` what its outputs are read with. ``cascade``: the digest of the profile that an evaluation
+    fitted, or "". ``tokens``: of all sequences, with the special ones and those that windows share."""
 
     request_id: str
     tenant: Tenant
@@ -57,6 +58,7 @@ class PreparedRequest:
     codec: TextCodec
     encoded: tuple[EncodedInput, ...]
     sequences: tuple[TokenSequence, ...]
+    cascade: str
     tokens: int
     admission: AdmissionRequest
     limits: Limits
@@ -92,7 +94,8 @@ def prepare_request(
     request_id: str | None = None,
     embed: bool = False,
 ) -> PreparedRequest:
-    """Resolve the model of the call for `tenant`, and tokenise its inputs.
+    """Resolve the model of the call for `tenant`, choose between an alias's version and its canary, and
+    tokenise the inputs.
 
     The caller has checked that whoever asks may act for the tenant. `limits` are those of tenant and key,
     where they are known. With `embed` each result is the text's `embedding`, whatever the model's task is.
@@ -100,15 +103,18 @@ def prepare_request(
     `quota_exceeded`; and CacheMiss within ``cached_only`` where something is not cached or the texts are
     long.
     """
-    resolved = resolve_model_cached(tenant, call.model)
-    texts = fit_inputs(call.inputs, task="" if embed else resolved.task, pairs=resolved.pairs and not embed)
+    named = resolve_model_cached(tenant, call.model)
+    texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)
     quota_check_requests(tenant=tenant)
     if sum(map(_characters, texts)) > LONG_CHARACTERS:
         require_thread("long texts")
-    codec = text_codec(root=resolved.root_digest, version=resolved.digest, embed=embed)
+    resolved = version_for(named, texts)
+    codec = text_codec(
+        root=resolved.root_digest, version=resolved.digest, cascade=resolved.cascade, embed=embed
+    )
     encoded = encode(codec, texts)
-    plan = codec.plan(call.policy, call.target)
-    sequences = token_sequences(encoded, task=codec.task, words=plan.prunes)
+    plan = codec.plan(call.policy or default_policy(resolved.policy), call.target)
+    sequences = token_sequences(encoded, task=codec.task, words=plan.pruning > 0)
     prepared = PreparedRequest(
         request_id or uuid.uuid4().hex,
         tenant,
@@ -117,6 +123,7 @@ def prepare_request(
         codec,
         encoded,
         sequences,
+        resolved.cascade,
         sum(map(len, sequences)),
         AdmissionRequest(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
@@ -133,22 +140,24 @@ def _characters(given: InferInput) -> int:
     return len(given.text) + len(given.text_pair or "")
 
 
-def text_codec(*, root: str, version: str, embed: bool) -> TextCodec:
-    """The codec of a model, by the digests of its root and its version. Raises HmiError(inference_failed)
-    where an artifact cannot be read, and CacheMiss within ``cached_only``."""
+def text_codec(*, root: str, version: str, cascade: str = "", embed: bool) -> TextCodec:
+    """The codec of a model, by the digests of its root, its version and the profile of its cascade ("": that
+    of the version). Raises HmiError(inference_failed) where an artifact cannot be read, and CacheMiss within
+    ``cached_only``."""
     if embed:
         return cached(f"codec:{root}", lambda: TextCodec(_tokenizer(root), None), KEPT_S)
-    return cached(f"codec:{root}:{version}", lambda: _codec(root, version), KEPT_S)
+    return cached(f"codec:{root}:{version}:{cascade}", lambda: _codec(root, version, cascade), KEPT_S)
 
 
 def _tokenizer(root: str) -> TextTokenizer:
     return cached(f"tokenizer:{root}", lambda: _read(TextTokenizer.of_root, "root", root), KEPT_S)
 
 
-def _codec(root: str, version: str) -> TextCodec:
+def _codec(root: str, version: str, cascade: str) -> TextCodec:
     tokenizer = _tokenizer(root)
     names = _read(OutputNames.load, "hplm", version)
-    return TextCodec(tokenizer, names, _read(CascadeProfile.load, "hplm", version))
+    profile = _read(CascadeProfile.load, *(("cascade", cascade) if cascade else ("hplm", version)))
+    return TextCodec(tokenizer, names, profile)
 
 
 def _read(load: Callable[[Path], Part], kind: str, digest: str) -> Part:
@@ -178,6 +187,19 @@ def token_sequences(
     return tuple(
         _sequence(one, task, text_hash, words) for encodings, text_hash in hashed for one in encodings
     )
+
+
+def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
+    """What came of each sequence. Raises ValueError for what is no list of numbers."""
+    return [
+        Outputs(
+            np.frombuffer(output.values, "<f4"),
+            np.frombuffer(output.token_levels, np.uint8) if output.token_levels else None,
+            output.level,
+            np.frombuffer(output.from_tables, "<f4") if output.from_tables else None,
+        )
+        for output in received
+    ]
 
 
 def _sequence(encoding: Encoding, task: str, text_hash: bytes, words: bool) -> TokenSequence:

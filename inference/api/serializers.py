@@ -42,7 +42,8 @@ class InferRequestSerializer(StrictSerializer):
         choices=QUALITIES,
         required=False,
         help_text="`fast`: every text is answered from the tables. `exact`: every text is computed in full. "
-        "`balanced`: the tables answer where the model is sure, and the other texts are computed.",
+        "`balanced`: the tables answer where the model is sure, and the other texts are computed. "
+        "By default the policy of the version decides, or that of the deployment.",
     )
     target = serializers.FloatField(
         required=False,
@@ -61,6 +62,10 @@ class AnsweredBySerializer(serializers.Serializer[object]):
     name = serializers.CharField()
     version = serializers.IntegerField()
     digest = serializers.CharField()
+    cascade = serializers.CharField(
+        required=False,
+        help_text="The digest of its cascade's profile; absent if that is part of the version.",
+    )
 
 
 class TokenSerializer(serializers.Serializer[object]):

@@ -34,15 +34,9 @@ POLICIES: Final[dict[Quality, AnswerPolicy]] = {
 }
 
 
-def deployment_policy() -> AnswerPolicy:
-    """HMI_POLICY: where a request does not choose its quality."""
-    return AnswerPolicy(settings.HMI_POLICY)
-
-
-def deployment_quality() -> Quality:
-    """The quality that means the same as HMI_POLICY."""
-    chosen = deployment_policy()
-    return next(quality for quality, policy in POLICIES.items() if policy is chosen)
+def default_policy(version: str) -> AnswerPolicy:
+    """The policy for requests that choose none: the version's own, else (empty) HMI_POLICY."""
+    return AnswerPolicy(version or settings.HMI_POLICY)
 
 
 class InferCall(Struct, frozen=True, kw_only=True):
@@ -50,9 +44,9 @@ class InferCall(Struct, frozen=True, kw_only=True):
     HmiError; ``parse_call`` checks the types, too.
 
     inputs: each a text or an object of texts; once checked, each is a dict of its texts by name, none empty.
-    quality: at which levels texts are answered; None for the deployment's own. target: the model's metric on
-    its dev split that the cascade is to reach at the least cost, 0 to 1. explain: each result says how each
-    token was made.
+    quality: at which levels texts are answered; None for the default of the version. target: the model's
+    metric on its dev split that the cascade is to reach at the least cost, 0 to 1. explain: each result says
+    how each token was made.
     """
 
     model: str
@@ -69,15 +63,15 @@ class InferCall(Struct, frozen=True, kw_only=True):
             raise invalid("timeout_s", WRONG_TYPE["timeout_s"])
         if self.target is not None and not 0 <= self.target <= 1:
             raise invalid("target", WRONG_TYPE["target"])
-        if self.target is not None and self.policy is not AnswerPolicy.CASCADE:
+        if self.target is not None and self.quality not in (None, BALANCED):
             raise invalid("target", f'A target is for the quality "{BALANCED}".')
 
     @property
-    def policy(self) -> AnswerPolicy:
-        """What the quality asks for; a target alone asks for the cascade."""
+    def policy(self) -> AnswerPolicy | None:
+        """What the quality asks for; a target alone asks for the cascade. None if it has neither."""
         if self.quality is not None:
             return POLICIES[self.quality]
-        return deployment_policy() if self.target is None else AnswerPolicy.CASCADE
+        return None if self.target is None else AnswerPolicy.CASCADE
 
     @property
     def seconds(self) -> float:

@@ -4,14 +4,15 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from redis.exceptions import RedisError
 
+from inference.api.answer_counts import count_answers
 from inference.api.infer import failure_of, results_of
 from inference.api.prepared_request import encode, token_sequences
-from inference.api.validation import deployment_policy
+from inference.cascade.plan import AnswerPlan
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient, NoReply
@@ -19,6 +20,7 @@ from inference.queueing.transport import CANCELLED, CallOutstanding, QueueFull
 from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.usage.services.answer_counts import AnswerCount
 
 REPLY_TIMEOUT_S: Final = 600.0
 """After this time the request is sent again. Live traffic goes first, and may delay a batch for long."""
@@ -41,15 +43,19 @@ class InferenceCancelled(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InferenceResults:
-    """One result per input, and what computing them took."""
+    """One result per input, what computing them took, and the counts of those that are answers."""
 
     results: list[InputResult]
     tokens: int = 0
     busy_ms: float = 0.0
+    answers: AnswerCount = field(default_factory=AnswerCount)
 
     def __add__(self, other: "InferenceResults") -> "InferenceResults":
         return InferenceResults(
-            self.results + other.results, self.tokens + other.tokens, self.busy_ms + other.busy_ms
+            self.results + other.results,
+            self.tokens + other.tokens,
+            self.busy_ms + other.busy_ms,
+            self.answers + other.answers,
         )
 
 
@@ -57,13 +63,20 @@ class BatchInferClient:
     """Sends inputs to one version of a model. Threads may share it.
 
     ``name`` identifies the calls, so that a call of a killed process is cancelled and not computed twice.
-    ``codec`` is that of the model.
+    ``codec`` is that of the model, and ``plan`` says at which levels it answers.
     """
 
-    def __init__(self, client: InferClient, model: ModelRef, root: str, name: str, codec: TextCodec) -> None:
+    def __init__(
+        self,
+        client: InferClient,
+        model: ModelRef,
+        root: str,
+        name: str,
+        codec: TextCodec,
+        plan: AnswerPlan,
+    ) -> None:
         self._client, self._model, self._root, self._name = client, model, root, name
-        self._codec = codec
-        self._plan = codec.plan(deployment_policy())
+        self._codec, self._plan = codec, plan
         self._cancelled = threading.Event()
         self._outstanding: set[str] = set()
         self._crashing: list[InferInput] = []
@@ -106,12 +119,13 @@ class BatchInferClient:
     def _infer_together(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
         """Raises HmiError where any of them is at fault."""
         encoded = encode(self._codec, inputs)
-        sequences = token_sequences(encoded, task=self._codec.task, words=self._plan.prunes)
+        sequences = token_sequences(encoded, task=self._codec.task, words=self._plan.pruning > 0)
         reply = self._reply(name, sequences)
         if (failure := failure_of(reply, asked=self._model, sequences=len(sequences))) is not None:
             raise failure
-        results: list[InputResult] = [*results_of(self._codec, encoded, reply, self._plan.weight)]
-        return InferenceResults(results, sum(map(len, sequences)), reply.timings_ms.busy)
+        results = results_of(self._codec, encoded, reply, self._plan.weight)
+        answers = count_answers(self._codec, self._plan, results, reply.plot)
+        return InferenceResults([*results], sum(map(len, sequences)), reply.timings_ms.busy, answers)
 
     def _infer_one_by_one(
         self, name: str, inputs: tuple[InferInput, ...], failure: HmiError

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from inference.api.prepared_request import text_codec
+from inference.api.validation import default_policy
 from inference.batches.inference_client import BatchInferClient, InferenceResults
 from inference.batches.jsonl import (
     ERRORS,
@@ -28,7 +29,7 @@ from inference.queueing.replies import InferClient
 from tenants.base.child_process import is_stopping
 from tenants.base.errors import HmiError
 from tenants.usage.services.quotas import quota_check_requests
-from tenants.usage.services.usage import usage_record
+from tenants.usage.services.usage import answers_record, usage_record
 from versiontree.tree.resolution import ResolvedModel, resolve_model_cached
 
 MAX_IN_FLIGHT: Final = 4
@@ -78,8 +79,11 @@ class BatchProcessor:
     def __init__(self, batch: Batch, model: BatchModel, client: InferClient, until: float) -> None:
         self._batch, self._model, self._until = batch, model, until
         root = model.resolved.root_digest
-        codec = text_codec(root=root, version=model.resolved.digest, embed=model.embeds)
-        self._client = BatchInferClient(client, model.model_ref, root, batch.pk.hex, codec)
+        codec = text_codec(
+            root=root, version=model.resolved.digest, cascade=model.resolved.cascade, embed=model.embeds
+        )
+        plan = codec.plan(default_policy(model.resolved.policy))
+        self._client = BatchInferClient(client, model.model_ref, root, batch.pk.hex, codec, plan)
         self._in_flight: deque[tuple[LineChunk, Future[InferenceResults]]] = deque()
         self._progress = {
             name: int(getattr(batch, name))
@@ -177,6 +181,12 @@ class BatchProcessor:
                 failed=all(isinstance(one, HmiError) for one in results.results),
                 key_prefix=self._batch.key_prefix,
                 busy_ms=results.busy_ms,
+            )
+            answers_record(
+                tenant=self._batch.tenant,
+                model_name=self._model.resolved.model_name,
+                version=self._model.resolved.version_number,
+                count=results.answers,
             )
 
     def _checkpoint(self, outputs: OutputFiles) -> None:

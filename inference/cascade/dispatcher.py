@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
+from hashlib import blake2b
 from typing import Final, Literal, get_args
 
 OutputKind = Literal["classes", "labels", "tokens", "span", "number"]
@@ -68,7 +69,7 @@ class Dispatcher:
     log-odds are 0, and without coefficients every one goes on.
 
     pruning (alpha of equation 5): the share of the mean importance up to which words of a text that goes on
-    are left out of the upper layers; 0: none.
+    are left out of the upper layers; 0: none, which is all that outputs not of PRUNED_KINDS allow.
     """
 
     kind: OutputKind
@@ -79,10 +80,9 @@ class Dispatcher:
     coefficients: tuple[float, ...] = ()
     pruning: float = 0.0
 
-    @property
-    def prunes(self) -> bool:
-        """Whether texts that go on are pruned."""
-        return self.pruning > 0 and self.kind in PRUNED_KINDS
+    def __post_init__(self) -> None:
+        if self.pruning and self.kind not in PRUNED_KINDS:
+            raise ValueError(f"outputs of the kind {self.kind} cannot be pruned")
 
     def certainty(self, confidence: float | None, coverage: Coverage) -> float:
         """What equation 4 takes for the confidence."""
@@ -111,6 +111,15 @@ def _sigmoid(value: float) -> float:
 def draw(text_hash: bytes) -> float:
     """A number from 0 to below 1 that depends on the hash alone."""
     return (int.from_bytes(text_hash, "little") >> (8 * HASH_BYTES - DRAW_BITS)) / (1 << DRAW_BITS)
+
+
+_SAMPLE_SALT: Final = b"sample"
+
+
+def is_sampled(text_hash: bytes, share: float) -> bool:
+    """Whether a text is in the sample of that share: always the same texts, and as many of those that the
+    dispatcher sends on as of the others."""
+    return draw(blake2b(text_hash, digest_size=HASH_BYTES, salt=_SAMPLE_SALT).digest()) < share
 
 
 def features(confidence: float | None, coverage: Coverage) -> tuple[float, float, float, float]:

@@ -16,9 +16,9 @@ class AnswerPlan:
     weight: float = 1.0
 
     @property
-    def prunes(self) -> bool:
-        """Whether texts that go on are pruned."""
-        return self.dispatcher is not None and self.dispatcher.prunes
+    def pruning(self) -> float:
+        """How much texts that go on are pruned, see `Dispatcher`."""
+        return self.dispatcher.pruning if self.dispatcher else 0.0
 
 
 def answer_plan(

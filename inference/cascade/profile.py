@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Dispatcher, OutputKind
+from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Coverage, Dispatcher, OutputKind
 from inference.errors import HplmError
 
 CASCADE_FILE: Final = "cascade.json"
@@ -63,7 +63,8 @@ class Candidate:
 class CascadeProfile:
     """cascade.json of a model. threshold: as calibrated at the level TABLE. coefficients: see `Dispatcher`.
     candidates: by rising cost; chosen: the place of the one that serves without a target. report: further
-    figures of the choice, for people."""
+    figures of the choice, for people. coverage: of the tokens of dev. same_within: numbers of both levels
+    that differ by no more are the same answer. None where they are not known."""
 
     kind: OutputKind
     table: LevelProfile
@@ -74,6 +75,8 @@ class CascadeProfile:
     coefficients: tuple[float, ...] = ()
     rows: int = 0
     report: Mapping[str, Any] | None = None
+    coverage: Coverage | None = None
+    same_within: float | None = None
 
     def candidate(self, target: float | None = None) -> Candidate:
         """The cheapest candidate whose metric on dev is at least the target, else the best; without a target
@@ -141,6 +144,8 @@ def _profile(data: Mapping[str, Any]) -> CascadeProfile:
         coefficients,
         rows,
         report,
+        _coverage(data.get("coverage")),
+        _optional_distance(data.get("same_within")),
     )
 
 
@@ -171,6 +176,14 @@ def _candidate(data: Mapping[str, Any]) -> Candidate:
         # Profiles that were fitted without pruning do not name it.
         _below_one(data.get("pruning", 0.0)),
     )
+
+
+def _coverage(data: Mapping[str, Any] | None) -> Coverage | None:
+    return None if data is None else Coverage(*(_count(data[name]) for name in ("whole", "part", "unigram")))
+
+
+def _optional_distance(value: Any) -> float | None:
+    return None if value is None else _between(value, 0, math.inf)
 
 
 def _number(value: Any) -> float:

@@ -54,7 +54,10 @@ def check_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
         check_lower(Path(folder), config)
     for number, folder in enumerate(payload["plots"], start=1):
         check_plot(Path(folder), config, ends=payload["ends"] and number == len(payload["plots"]))
-    return check_hplm(Path(payload["hplm"]), config) if payload["hplm"] else {}
+    if not payload["hplm"]:
+        return {}
+    cascade = payload["cascade"]
+    return check_hplm(Path(payload["hplm"]), config, Path(cascade) if cascade else None)
 
 
 def check_general_text(folder: Path, config: RootConfig) -> None:
@@ -126,11 +129,12 @@ def check_plot(folder: Path, config: RootConfig, *, ends: bool) -> None:
             raise HplmError("corrupt_artifact", "the root's table lacks tokens of the vocabulary")
 
 
-def check_hplm(folder: Path, config: RootConfig) -> dict[str, Any]:
-    """Load an hPLM and its cascade, if it has one, and check that its PET fits the upper layers of this
-    root."""
+def check_hplm(folder: Path, config: RootConfig, cascade: Path | None = None) -> dict[str, Any]:
+    """Load an hPLM and its cascade, if it has one (``cascade``: the folder of a second one), and check that
+    its PET fits the upper layers of this root."""
     hplm = Hplm.load(folder)
-    check_cascade(folder, hplm)
+    for profile in (folder, cascade) if cascade else (folder,):
+        check_cascade(profile, hplm)
     if hplm.pet.shape != UpperShape(config.upper, config.hidden, config.architecture.inner):
         raise HplmError("corrupt_artifact", "the PET does not fit the upper layers of this root")
     check_sizes(hplm)

@@ -45,9 +45,10 @@ def oip_response(answer: Mapping[str, Any], request: OipRequest, signature: Sign
 
 
 def _parameters(answer: Mapping[str, Any]) -> dict[str, str | int | float]:
-    """Digest, tokens, coverage and timings. The protocol allows no nested objects here."""
+    """Digests, tokens, coverage and timings. The protocol allows no nested objects here."""
+    model = answer["model"]
     return {
-        "digest": answer["model"]["digest"],
+        **{name: model[name] for name in ("digest", "cascade") if name in model},
         "tokens": answer["usage"]["tokens"],
         **{f"plot_{level}": count for level, count in answer["plot"].items() if count is not None},
         **{f"{stage}_ms": spent for stage, spent in answer["timings_ms"].items()},

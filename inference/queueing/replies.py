@@ -131,6 +131,7 @@ class How(TypedDict):
     dispatcher: NotRequired[Dispatcher | None]
     explain: NotRequired[bool]
     embed: NotRequired[bool]
+    when_idle: NotRequired[bool]
 
 
 class InferClient:
@@ -183,6 +184,7 @@ class InferClient:
             dispatcher=how.get("dispatcher"),
             explain=how.get("explain", False),
             embed=how.get("embed", False),
+            when_idle=how.get("when_idle", False),
         )
 
     @contextmanager

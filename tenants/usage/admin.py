@@ -4,7 +4,7 @@ from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import ReadOnlyAdmin
-from tenants.usage.models import UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import AnswerDay, UsageDay, UsageMonth, UsageSum
 
 
 @admin.register(UsageDay)
@@ -18,6 +18,19 @@ class UsageDayAdmin(ReadOnlyAdmin):
     search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
     ordering = ("-day",)  # one field, which has an index: there may be a hundred thousand rows a day
+
+
+@admin.register(AnswerDay)
+class AnswerDayAdmin(ReadOnlyAdmin):
+    """Answers by tenant, day, model and version."""
+
+    list_display = ("day", "tenant", "model_name", "version", "texts", "cascade_texts", "escalated_texts")
+    list_filter = (("tenant", AutocompleteSelectFilter), "day")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "model_name")
+    show_full_result_count = False
+    ordering = ("-day",)  # as that of UsageDay
 
 
 @admin.register(UsageSum)

@@ -1,4 +1,4 @@
-"""Usage of tenants, and their quotas."""
+"""Usage of tenants, what their models answered, and their quotas."""
 
 from django.core.validators import MinValueValidator
 from django.db import models
@@ -6,7 +6,7 @@ from django.db.models import Q
 
 from tenants.base.managers import TenantScopedManager
 
-__all__ = ["Quota", "UsageDay", "UsageMonth", "UsageSum"]
+__all__ = ["AnswerDay", "Quota", "UsageDay", "UsageMonth", "UsageSum"]
 
 
 class UsageDay(models.Model):
@@ -124,6 +124,93 @@ class UsageMonth(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tenant}/{self.model_name} in {self.month:%Y-%m}"
+
+
+class AnswerDay(models.Model):
+    """Answers of one version of a model on one day (UTC): sums and counts, no texts.
+
+    ``table_texts`` were read at the level TABLE first. ``confidence`` adds up the calibrated probabilities of
+    the level that read a text first; it is 0 for a task without them. The version's own cascade decided over
+    ``cascade_texts``, and sent ``escalated_texts`` of them on to the level FULL. ``whole``, ``part`` and
+    ``unigram`` count the tokens that the tables answered so. Of texts that the level TABLE answered,
+    ``checked_texts`` were also computed at the level FULL, with the same answer for ``agreed_texts``.
+    ``requests`` are those for predictions, of which ``failed`` ended in an error and count nothing else.
+    """
+
+    tenant = models.ForeignKey("accounts.Tenant", on_delete=models.CASCADE, related_name="answer_days")
+    model_name = models.CharField("model", max_length=100)
+    version = models.PositiveIntegerField()
+    day = models.DateField()
+    texts = models.PositiveBigIntegerField(default=0)
+    table_texts = models.PositiveBigIntegerField(default=0)
+    confidence = models.FloatField(default=0.0)
+    cascade_texts = models.PositiveBigIntegerField(default=0)
+    escalated_texts = models.PositiveBigIntegerField(default=0)
+    whole = models.PositiveBigIntegerField("whole fragments", default=0)
+    part = models.PositiveBigIntegerField("shorter parts", default=0)
+    unigram = models.PositiveBigIntegerField("single tokens", default=0)
+    checked_texts = models.PositiveBigIntegerField(default=0)
+    agreed_texts = models.PositiveBigIntegerField(default=0)
+    requests = models.PositiveBigIntegerField(default=0)
+    failed = models.PositiveBigIntegerField(default=0)
+    drift = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The figures that left the band of the dev split; empty while none has.",
+    )
+
+    unscoped = models.Manager()
+    objects = TenantScopedManager()
+
+    class Meta:
+        ordering = ("-day", "model_name", "-version")
+        constraints = (
+            models.UniqueConstraint(
+                fields=("tenant", "model_name", "version", "day"), name="one_answer_row_per_version_and_day"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    table_texts__lte=models.F("texts"),
+                    cascade_texts__lte=models.F("table_texts"),
+                    escalated_texts__lte=models.F("cascade_texts"),
+                    agreed_texts__lte=models.F("checked_texts"),
+                ),
+                name="answer_counts_are_within_texts",
+            ),
+            models.CheckConstraint(
+                condition=Q(failed__lte=models.F("requests")), name="answer_failed_within_requests"
+            ),
+        )
+        indexes = (
+            # For the versions with the most texts of a day.
+            models.Index(fields=("day", "-texts"), name="answer_day_busiest"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.tenant}/{self.model_name}:{self.version} on {self.day}"
+
+    @property
+    def mean_confidence(self) -> float | None:
+        """The mean calibrated probability of the level that read a text first; None if there is none."""
+        return self.confidence / self.texts if self.texts and self.confidence else None
+
+    @property
+    def escalated_share(self) -> float | None:
+        """The share of texts that the cascade sent on to the level FULL; None if it decided over none."""
+        return self.escalated_texts / self.cascade_texts if self.cascade_texts else None
+
+    @property
+    def coverage(self) -> tuple[float, float, float] | None:
+        """The shares of tokens answered by whole fragments, parts and uni-grams; None of no tokens."""
+        tokens = self.whole + self.part + self.unigram
+        return (self.whole / tokens, self.part / tokens, self.unigram / tokens) if tokens else None
+
+    @property
+    def agreement(self) -> float | None:
+        """The share of checked texts with the same answer at both levels; None if none was checked."""
+        return self.agreed_texts / self.checked_texts if self.checked_texts else None
 
 
 GIGABYTE = 1_000_000_000

@@ -18,7 +18,7 @@ from django.db import connection
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 
 from tenants.base.scope import tenant_scope
-from tenants.usage.models import Quota, UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum
 
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
@@ -213,6 +213,25 @@ def quota_of(tenant: Tenant) -> Quota:
 def usage_of(tenant: Tenant, since: date) -> QuerySet[UsageDay]:
     """The tenant's usage by day, model and key, from this day on, newest first."""
     return UsageDay.objects.for_tenant(tenant).filter(day__gte=since)
+
+
+def answers_by_day(tenant: Tenant, model_name: str, version: int, since: date) -> list[AnswerDay]:
+    """The answers of a version by day, from this day on, oldest first. One query."""
+    rows = AnswerDay.objects.for_tenant(tenant).filter(model_name=model_name, version=version)
+    return list(rows.filter(day__gte=since).order_by("day"))
+
+
+def busiest_versions(day: date, limit: int) -> list[AnswerDay]:
+    """The versions of all tenants with the most texts of that day, with their tenants. One query."""
+    rows = AnswerDay.unscoped.filter(day=day, texts__gt=0).select_related("tenant")
+    return list(rows.order_by("-texts", "pk")[:limit])
+
+
+def days_drifted(since: date, limit: int) -> list[AnswerDay]:
+    """Days of all tenants' versions that left their band, from this day on, newest and busiest first, with
+    their tenants. One query."""
+    rows = AnswerDay.unscoped.filter(day__gte=since).exclude(drift="").select_related("tenant")
+    return list(rows.order_by("-day", "-texts", "pk")[:limit])
 
 
 def requests_today(tenant: Tenant) -> int:

@@ -21,6 +21,7 @@ class EventKind(models.TextChoices):
     JOB_FAILED = "job.failed", "A job fails"
     JOB_CANCELLED = "job.cancelled", "A job is cancelled"
     ALIAS_MOVED = "alias.moved", "An alias moves to another version"
+    VERSION_DRIFTED = "version.drifted", "Answers of a version leave their band"
     BATCH_COMPLETED = "batch.completed", "A batch completes"
     BATCH_FAILED = "batch.failed", "A batch fails"
     BATCH_CANCELLED = "batch.cancelled", "A batch is cancelled"

@@ -136,7 +136,7 @@ def test_two_hplms_are_compared_on_one_text_token_by_token_and_copied(
     columns.nth(1).get_by_role("button", name="Copy").first.click()
     copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
     sent = json.loads(shlex.split(copied.replace(" \\\n", " "))[-1])
-    assert sent == {"model": "acme/topics@default", "inputs": [text], "quality": "balanced"}
+    assert sent == {"model": "acme/topics@default", "inputs": [text]}
     page.get_by_role("button", name="Remove triage@default").click()
     expect(chosen).to_have_count(1)
     page.wait_for_url("**/playground/?model=topics@default")

@@ -2,8 +2,8 @@
 
 import json
 import re
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import connection
@@ -52,29 +52,41 @@ def parse_reference(reference: str) -> ModelReference:
 
 
 # Runs about once a second for every model in use. Building it with the ORM takes six times as long.
+# The alias's own version comes first, then its canary.
 _QUERY: Final = """
-    SELECT version.number, version.digest, version.config, root.name, hplm.id, hplm.task,
+    SELECT version.number, version.digest, version.config, version.policy, root.name, hplm.id, hplm.task,
         (SELECT newest.digest FROM tree_version AS newest
          WHERE newest.kind = 'root' AND newest.root_id = version.root_id
-         ORDER BY newest.number DESC LIMIT 1)
+         ORDER BY newest.number DESC LIMIT 1),
+        (SELECT artifact.digest FROM tree_versionartifact AS link
+         JOIN tree_artifact AS artifact ON artifact.id = link.artifact_id
+         WHERE link.version_id = version.id AND link.role = 'cascade'),
+        {percent} AS percent
     FROM tree_version AS version
     JOIN tree_hplm AS hplm ON hplm.id = version.hplm_id
     JOIN tree_root AS root ON root.id = version.root_id
+    {alias}
     WHERE version.tenant_id = %(tenant)s AND hplm.name = %(hplm)s AND hplm.deleted_at IS NULL AND {which}
+    ORDER BY percent
 """
 
-_BY_ALIAS: Final = """
-    version.id = (SELECT alias.version_id FROM tree_alias AS alias
-                  WHERE alias.hplm_id = hplm.id AND alias.name = %(alias)s)
-"""
+_BY_ALIAS: Final = _QUERY.format(
+    percent="CASE WHEN version.id = alias.canary_id THEN alias.canary_percent ELSE 0 END",
+    alias="JOIN tree_alias AS alias ON alias.hplm_id = hplm.id AND alias.name = %(alias)s",
+    which="version.id IN (alias.version_id, alias.canary_id)",
+)
 
-_BY_NUMBER: Final = "version.number = %(number)s AND version.state = 'ready'"
+_BY_NUMBER: Final = _QUERY.format(
+    percent="0", alias="", which="version.number = %(number)s AND version.state = 'ready'"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedModel:
     """The version that answers a request. ``root`` is the root's name. ``root_digest`` is the digest of its
-    weights, by which workers identify it."""
+    weights, by which workers identify it. ``cascade`` is the digest of the profile that an evaluation fitted,
+    "" if the profile is part of the model. ``policy`` is the version's own, or empty. ``canary`` answers
+    ``canary_percent`` of the requests in its place, if the reference is an alias with a canary."""
 
     tenant_slug: str
     model_name: str
@@ -82,10 +94,14 @@ class ResolvedModel:
     root_digest: str
     version_number: int
     digest: str
+    cascade: str
     task: str
     labels: tuple[str, ...]
     hplm_id: int
     pairs: bool
+    policy: str
+    canary: "ResolvedModel | None" = None
+    canary_percent: int = 0
 
 
 def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
@@ -98,8 +114,9 @@ def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:
 
 
 def resolve_model_cached(tenant: Tenant, reference: str) -> ResolvedModel:
-    """`resolve_model`, cached for HMI_MODEL_CACHE_S seconds. Moves of aliases and deletions show that much
-    later. Errors are not cached.
+    """`resolve_model`, cached for HMI_MODEL_CACHE_S seconds.
+
+    Moves of aliases, changed policies and deletions show that much later. Errors are not cached.
     """
     wanted = _own_reference(tenant, reference)
     which = f"@{wanted.alias}" if wanted.number is None else f":{wanted.number}"
@@ -115,7 +132,7 @@ def _own_reference(tenant: Tenant, reference: str) -> ModelReference:
 
 
 def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
-    which = _BY_ALIAS if wanted.number is None else _BY_NUMBER
+    query = _BY_ALIAS if wanted.number is None else _BY_NUMBER
     given: dict[str, int | str | None] = {
         "tenant": tenant.pk,
         "hplm": wanted.hplm,
@@ -123,11 +140,16 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
         "number": wanted.number,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_QUERY.format(which=which), given)
-        found = cursor.fetchone()
-    if found is None:
+        cursor.execute(query, given)
+        rows = cursor.fetchall()
+    if not rows:
         raise _unresolved_error(tenant, wanted)
-    number, digest, config_json, root_name, hplm_id, task, root_digest = found
+    resolved, *canaries = (_resolved(tenant, wanted, row) for row in rows)
+    return replace(resolved, canary=canaries[0], canary_percent=rows[1][-1]) if canaries else resolved
+
+
+def _resolved(tenant: Tenant, wanted: ModelReference, row: tuple[Any, ...]) -> ResolvedModel:
+    number, digest, config_json, policy, root_name, hplm_id, task, root_digest, cascade, _ = row
     config = json.loads(config_json)
     return ResolvedModel(
         tenant_slug=tenant.slug,
@@ -136,10 +158,12 @@ def _resolve(tenant: Tenant, wanted: ModelReference) -> ResolvedModel:
         root_digest=root_digest,
         version_number=number,
         digest=digest,
+        cascade=cascade or "",
         task=task,
         labels=tuple(config.get("labels", ())),
         hplm_id=hplm_id,
         pairs=takes_pairs(task, config),
+        policy=policy,
     )
 
 

@@ -95,9 +95,10 @@ def manifest_content() -> dict[str, Any]:
 
 
 def _pinned() -> Iterable[str]:
-    """The digests of the versions that aliases of pinned models point at."""
+    """The digests of the versions that answer requests to aliases of pinned models."""
     aliases = Alias.unscoped.filter(hplm__pinned_at__isnull=False, hplm__deleted_at=None)
-    return aliases.order_by().values_list("version__digest", flat=True)
+    digests = aliases.order_by().values_list("version__digest", "canary__digest")
+    return (digest for both in digests for digest in both if digest is not None)
 
 
 def takes_pairs(task: str, config: Mapping[str, Any]) -> bool:

@@ -10,8 +10,17 @@ from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
 
-# The training split is prepared twice: from the tables and with full context.
-STAGES = (("look up", 0.1), ("look up", 0.1), ("look up", 0.03), ("look up", 0.02), ("fine-tune", 0.75))
+# Of the training, dev and test split, from the tables and with full context. One reading of the training
+# split may be left out.
+STAGES = (
+    ("look up", 0.07),
+    ("compute in full", 0.13),
+    ("look up", 0.02),
+    ("compute in full", 0.04),
+    ("look up", 0.02),
+    ("compute in full", 0.04),
+    ("fine-tune", 0.68),
+)
 
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:

@@ -1,4 +1,4 @@
-"""Evaluate a stored hPLM on a labelled file as serving reads it, and keep its answer to each row."""
+"""Evaluate a stored hPLM on a labelled file as serving answers it, and keep its answer to each row."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -8,16 +8,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from inference.cascade.dispatcher import Level
+from inference.cascade.dispatcher import AnswerPolicy
+from inference.cascade.plan import answer_plan
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
-from workers.training.cascade.outputs import read_both_levels
-from workers.training.cascade.selection import level_metrics
+from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
+from workers.training.cascade.selection import fit_profile, level_metrics, summary
+from workers.training.cascade.simulation import Simulation, escalated_under
 from workers.training.datasets import read_examples
-from workers.training.lower_states import LowerMode
+from workers.training.lower_states import LOWER_MODES
 from workers.training.precision import configure_torch
-from workers.training.prepared_split import Backbone, compute_outputs, prepare_split, split_metrics
+from workers.training.prepared_split import Backbone, PreparedSplit, prepare_split, split_metrics
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks import task_kind
@@ -26,12 +28,12 @@ from workers.training.tasks.base import EvaluatedRow
 
 @dataclass(frozen=True, kw_only=True)
 class EvaluateSettings:
-    """lower_mode: see `lower_states.LOWER_MODES`. int8: compute with int8 weights, which the root must have
-    scales for."""
+    """policy: at which levels the texts are answered. int8: compute with int8 weights, which the root must
+    have scales for."""
 
     device: str = "auto"
     precision: str = "auto"
-    lower_mode: LowerMode = "table"
+    policy: AnswerPolicy = AnswerPolicy.CASCADE
     int8: bool = False
 
 
@@ -45,12 +47,18 @@ def evaluate(
     reporter: Reporter,
     lower: Path | None = None,
     train_file: Path | None = None,
+    cascade: Path | None = None,
+    dev_file: Path | None = None,
     settings: EvaluateSettings | None = None,
     scratch: Path | None = None,
     answers: Path | None = None,
+    profile_out: Path | None = None,
 ) -> dict[str, Any]:
-    """Return {metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} as read in
-    settings.lower_mode, and of a model with a cascade also `levels`, see `level_metrics`.
+    """Return {policy, metric, value, majority_baseline, rows, per_label, truncated_share, plot_hits, …} of
+    the answers under settings.policy, and `levels` of all three ways to answer, see `level_metrics`.
+
+    The profile of the cascade is that of the folder `cascade`, else that of `hplm`. If there is none, it is
+    fitted on dev_file, stored in the new folder `profile_out`, and summed up as `cascade`.
 
     plots: folders of the lookup tables, nearest first, the root's last. lower: the lower layers of the
     nearest version. train_file: what the baselines are fitted on; without it they are fitted on the evaluated
@@ -67,33 +75,34 @@ def evaluate(
         backbone.root.quantize(scales)
     stored = Hplm.load(hplm, precision.device)
     kind = task_kind(task, stored.labels, stored.threshold)
-    examples = read_examples(dataset_file, task)
-    train = examples if train_file is None else read_examples(train_file, task)
     model = TaskModel(stored.pet, stored.head).to(precision.device)
-    profile = CascadeProfile.load(hplm)
-    other: LowerMode = "table" if settings.lower_mode == "full" else "full"
-    split = prepare_split(
-        examples,
-        kind,
-        backbone,
-        reporter,
-        modes=[settings.lower_mode] if profile is None else [settings.lower_mode, other],
-        folder=scratch,
-    )
+
+    def read(file: Path) -> tuple[PreparedSplit, OutputsByLevel]:
+        examples = read_examples(file, task)
+        split = prepare_split(examples, kind, backbone, reporter, modes=LOWER_MODES, folder=scratch)
+        return split, read_both_levels(model, backbone, split, kind, reporter)
+
+    report: dict[str, Any] = {"policy": settings.policy.value}
+    profile = CascadeProfile.load(cascade or hplm)
+    if profile is None and dev_file is not None:
+        profile = fit_profile(read(dev_file)[1])
+        report["cascade"] = summary(profile)
+        if profile_out is not None:
+            profile_out.mkdir(parents=True)
+            profile.save(profile_out)
+    split, outputs = read(dataset_file)
     reporter.start_stage("evaluate", 1)
-    levels = {}
-    if profile is None:
-        outputs = compute_outputs(model, backbone, split, kind, reporter)
-    else:
-        both = read_both_levels(model, backbone, split, kind, reporter)
-        outputs = list(both.at(Level[settings.lower_mode.upper()]))
-        levels = {"levels": level_metrics(both, profile)}
-    predictions = [kind.predict(one) for one in outputs]
+    plan = answer_plan(settings.policy, outputs.output_kind, profile)
+    simulation = Simulation.of(outputs.pruned_by(plan.pruning), profile)
+    escalated, weight = escalated_under(plan, outputs)
+    predictions = simulation.answers(escalated, weight)
     if answers is not None:
-        rows = [kind.evaluate(one, answer) for one, answer in zip(outputs, predictions, strict=True)]
-        write_answers(answers, task=task, file=dataset_file, evaluated=rows)
+        evaluated = simulation.evaluate(predictions, escalated, weight)
+        write_answers(answers, task=task, file=dataset_file, evaluated=evaluated)
+    train = split.examples if train_file is None else read_examples(train_file, task)
+    report |= split_metrics(split, predictions, kind, train) | {"levels": level_metrics(outputs, profile)}
     reporter.report(1)
-    return split_metrics(split, predictions, kind, train) | levels
+    return report
 
 
 FORMAT: Final = 1

@@ -57,18 +57,8 @@ def fine_tune(
     examples = {name: read_examples(path, task) for name, path in asdict(dataset).items()}
     kind = task_kind(task)
     kind.fit(examples["train"])
-    # The model may train on both levels; the cascade is fitted and measured on both.
-    mixed = settings.full_context_share > 0 and settings.lower_mode != "full"
-    other: LowerMode = "table" if settings.lower_mode == "full" else "full"
     splits = {
-        name: prepare_split(
-            rows,
-            kind,
-            backbone,
-            reporter,
-            modes=[settings.lower_mode, other] if mixed or name != "train" else [settings.lower_mode],
-            folder=out.parent,
-        )
+        name: prepare_split(rows, kind, backbone, reporter, modes=_modes(name, settings), folder=out.parent)
         for name, rows in examples.items()
     }
     model = _new_model(backbone, settings, kind)
@@ -93,6 +83,13 @@ def fine_tune(
         _to_hplm(model, kind, splits["train"], report).to("cpu", torch.float32).save(out)
         profile.save(out)
     return report | {"labels": kind.labels, "bytes": Hplm.load(out, dtype=torch.float16).bytes}
+
+
+def _modes(split: str, settings: FineTuneSettings) -> list[LowerMode]:
+    """The model may train on both levels; the cascade is fitted and measured on both."""
+    other: LowerMode = "table" if settings.lower_mode == "full" else "full"
+    mixed = settings.full_context_share > 0 and settings.lower_mode != "full"
+    return [settings.lower_mode, other] if mixed or split != "train" else [settings.lower_mode]
 
 
 def _new_model(backbone: Backbone, settings: FineTuneSettings, kind: TaskKind) -> TaskModel:

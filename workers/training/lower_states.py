@@ -25,6 +25,7 @@ LowerMode = Literal["table", "full"]
 LOWER_MODES: Final[tuple[LowerMode, ...]] = ("table", "full")
 """The `Level` at which texts are read: looked up in the tables, or computed by the branch's lower layers with
 full context."""
+STAGES: Final[dict[LowerMode, str]] = {"table": "look up", "full": "compute in full"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def compute_states(
     starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
     flat = _allocate(int(starts[-1]), lower_layers.chain.tables[0].hidden, folder)
     coverage = [Coverage()] * len(sequences)
-    reporter.start_stage("look up", len(sequences))
+    reporter.start_stage(STAGES[mode], len(sequences))
     # Similar lengths together: attention over full texts groups rows of equal length.
     order = np.argsort([len(one) for one in sequences], kind="stable")
     for first in range(0, len(order), SEQUENCES_PER_BATCH):

@@ -3,7 +3,7 @@
 import string
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -111,9 +111,9 @@ def answer_metrics(expected: Sequence[Sequence[str]], predicted: Sequence[str]) 
 
     `majority_baseline` is the F1 of never answering.
     """
-    pairs = [(list(rights) or [""], answer) for rights, answer in zip(expected, predicted, strict=True)]
+    pairs = list(zip(expected, predicted, strict=True))
     exact = [is_answer(rights, answer) for rights, answer in pairs]
-    f1 = [max(_overlap(right, answer) for right in rights) for rights, answer in pairs]
+    f1 = [answer_f1(rights, answer) for rights, answer in pairs]
     return {
         "metric": "f1",
         "value": float(np.mean(f1)),
@@ -121,6 +121,11 @@ def answer_metrics(expected: Sequence[Sequence[str]], predicted: Sequence[str]) 
         "majority_baseline": float(np.mean([not rights for rights in expected])),
         "answered": float(np.mean([bool(answer) for answer in predicted])),
     }
+
+
+def answer_f1(rights: Sequence[str], answer: str) -> float:
+    """SQuAD's F1 of an answer's words with the best of the right ones; "" is right where there is none."""
+    return max(_overlap(right, answer) for right in rights or [""])
 
 
 def is_answer(rights: Sequence[str], answer: str) -> bool:
@@ -169,6 +174,12 @@ def tagging_metrics(
         "word_baseline": _f1(expected, [tag_by_word(text, by_word) for text in words]),
         "per_label": {name: _figures(row) for name, row in report.items() if not name.endswith(" avg")},
     }
+
+
+def f1_statistics(expected: Collection[object], predicted: Collection[object]) -> tuple[float, float]:
+    """What one row's sets add to both sides of the micro-F1's fraction."""
+    both = len(set(expected) & set(predicted))
+    return 2.0 * both, float(len(expected) + len(predicted))
 
 
 def most_frequent(values: Iterable[Value]) -> Value:

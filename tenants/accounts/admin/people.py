@@ -23,6 +23,7 @@ from tenants.accounts.services.tenants import (
     tenant_create,
     tenant_rename,
     tenant_resume,
+    tenant_set_answer_checks,
     tenant_set_sharing,
     tenant_set_weight,
     tenant_suspend,
@@ -111,6 +112,7 @@ class TenantAdmin(PageActionsAdmin):
         ("suspended_at", admin.EmptyFieldListFilter),
         ("deletion_requested_at", admin.EmptyFieldListFilter),
         "shares_fragment_counts",
+        "checks_answers",
         "created_at",
     )
     ordering = ("slug",)
@@ -145,7 +147,7 @@ class TenantAdmin(PageActionsAdmin):
         return badge(self.status(tenant), STATE_COLOURS)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        editable = ("name", "weight", "shares_fragment_counts")
+        editable = ("name", "weight", "shares_fragment_counts", "checks_answers")
         return ("slug", *editable) if obj is None else ("slug", "state", *editable, "created_at")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
@@ -165,13 +167,14 @@ class TenantAdmin(PageActionsAdmin):
         return False
 
     def save_model(self, request: HttpRequest, obj: Tenant, form: ModelForm, change: bool) -> None:
-        shares, weight = obj.shares_fragment_counts, obj.weight
+        shares, checks, weight = obj.shares_fragment_counts, obj.checks_answers, obj.weight
         if change:
             tenant_rename(tenant=obj, name=obj.name, actor=staff_user(request))
         else:
             tenant = tenant_create(slug=obj.slug, name=obj.name, actor=staff_user(request))
             obj.pk, obj._state.adding = tenant.pk, False
         tenant_set_sharing(tenant=obj, shares=shares, actor=staff_user(request))
+        tenant_set_answer_checks(tenant=obj, checks=checks, actor=staff_user(request))
         tenant_set_weight(tenant=obj, weight=weight, actor=staff_user(request))
 
     def save_formset(self, request: HttpRequest, form: ModelForm, formset: Any, change: bool) -> None:

@@ -1,6 +1,6 @@
 """Serializers of tenants, members, invitations and API keys. The services check the content."""
 
-from typing import Any
+from typing import Any, Final
 
 from rest_framework import serializers
 
@@ -10,6 +10,9 @@ from tenants.accounts.services.invitations import EmailStatus
 from tenants.base.api.inputs import StrictSerializer
 from tenants.usage.models import Quota
 
+SETTINGS: Final = ("shares_fragment_counts", "checks_answers")
+"""The settings of a tenant that its owners may change."""
+
 
 class TenantSerializer(serializers.ModelSerializer[Tenant]):
     """A tenant, with the role of the user."""
@@ -18,7 +21,7 @@ class TenantSerializer(serializers.ModelSerializer[Tenant]):
 
     class Meta:
         model = Tenant
-        fields = ("slug", "name", "role", "created_at", "suspended_at", "shares_fragment_counts")
+        fields = ("slug", "name", "role", "created_at", "suspended_at", *SETTINGS)
         read_only_fields = fields
 
 
@@ -118,7 +121,8 @@ class ApiKeyCreatedSerializer(ApiKeySerializer):
 class TenantChangeSerializer(StrictSerializer):
     """The settings that owners may change."""
 
-    shares_fragment_counts = serializers.BooleanField()
+    shares_fragment_counts = serializers.BooleanField(required=False)
+    checks_answers = serializers.BooleanField(required=False)
 
 
 class TenantDetailSerializer(serializers.Serializer[Any]):
@@ -130,6 +134,7 @@ class TenantDetailSerializer(serializers.Serializer[Any]):
     created_at = serializers.DateTimeField()
     suspended_at = serializers.DateTimeField(allow_null=True)
     shares_fragment_counts = serializers.BooleanField()
+    checks_answers = serializers.BooleanField()
     quota = QuotaSerializer()
     rates = RatesSerializer()
     storage_used_bytes = serializers.IntegerField()

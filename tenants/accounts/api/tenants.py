@@ -11,11 +11,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.api.access import TenantView
-from tenants.accounts.api.serializers import TenantChangeSerializer, TenantDetailSerializer, TenantSerializer
+from tenants.accounts.api.serializers import (
+    SETTINGS,
+    TenantChangeSerializer,
+    TenantDetailSerializer,
+    TenantSerializer,
+)
 from tenants.accounts.models import ApiKey, Role, Tenant
 from tenants.accounts.permissions import UNAUTHENTICATED_MESSAGE, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
-from tenants.accounts.services.tenants import tenant_set_sharing
+from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_sharing
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
 from tenants.base.api.pagination import ApiCursorPagination
@@ -24,7 +29,7 @@ from tenants.base.scope import platform_scope
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.selectors import quota_of, rates_of, requests_today
 
-TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", "shares_fragment_counts")
+TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", *SETTINGS)
 
 
 class IsAuthenticatedOrKey(BasePermission):
@@ -77,12 +82,11 @@ class TenantDetailView(ConditionalView, TenantView):
     @extend_schema(request=TenantChangeSerializer, responses=TenantDetailSerializer)
     def patch(self, request: Request, **_: Any) -> Response:
         data = validated_body(TenantChangeSerializer, request)
-        tenant = self.tenant
-        tenant_set_sharing(
-            tenant=tenant,
-            shares=data["shares_fragment_counts"],
-            actor=request_actor(request),
-        )
+        tenant, actor = self.tenant, request_actor(request)
+        if "shares_fragment_counts" in data:
+            tenant_set_sharing(tenant=tenant, shares=data["shares_fragment_counts"], actor=actor)
+        if "checks_answers" in data:
+            tenant_set_answer_checks(tenant=tenant, checks=data["checks_answers"], actor=actor)
         return Response(self.represent(self.find_object()))
 
 

@@ -135,6 +135,14 @@ class Migration(migrations.Migration):
                 ),
                 ("stopped_sharing_at", models.DateTimeField(blank=True, editable=False, null=True)),
                 (
+                    "checks_answers",
+                    models.BooleanField(
+                        db_default=True,
+                        default=True,
+                        help_text="Compute a sample of the texts that the tables answered in full as well, while the inference worker is idle, and count whether both answers are the same. No text is kept, and it is not charged.",
+                    ),
+                ),
+                (
                     "weight",
                     models.FloatField(
                         db_default=1.0,

@@ -32,6 +32,13 @@ class Tenant(models.Model):
         " them. A domain that all read takes only those that several tenants missed. No whole text is kept;"
         " turning this off deletes the tenant's counts within a few minutes.",
     )
+    checks_answers = models.BooleanField(
+        default=True,
+        db_default=True,
+        help_text="Compute a sample of the texts that the tables answered in full as well, while the"
+        " inference worker is idle, and count whether both answers are the same. No text is kept, and it is"
+        " not charged.",
+    )
     stopped_sharing_at = models.DateTimeField(null=True, blank=True, editable=False)
     weight = models.FloatField(
         default=1.0,

@@ -112,6 +112,19 @@ def tenant_set_sharing(*, tenant: Tenant, shares: bool, actor: Actor) -> bool:
 
 
 @transaction.atomic
+def tenant_set_answer_checks(*, tenant: Tenant, checks: bool, actor: Actor) -> bool:
+    """Turn the checks of a sample of a tenant's answers on or off. Returns whether it changed."""
+    if not Tenant.objects.filter(pk=tenant.pk, checks_answers=not checks).update(checks_answers=checks):
+        return False
+    tenant.checks_answers = checks
+    detail = {"checks_answers": checks}
+    audit_record(
+        verb="tenant.set_answer_checks", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail
+    )
+    return True
+
+
+@transaction.atomic
 def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
     """Change the tenant's share of the inference workers. Returns whether it changed.
 

@@ -261,4 +261,74 @@ class Migration(migrations.Migration):
                 ("unscoped", django.db.models.manager.Manager()),
             ],
         ),
+        migrations.CreateModel(
+            name="AnswerDay",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("model_name", models.CharField(max_length=100, verbose_name="model")),
+                ("version", models.PositiveIntegerField()),
+                ("day", models.DateField()),
+                ("texts", models.PositiveBigIntegerField(default=0)),
+                ("table_texts", models.PositiveBigIntegerField(default=0)),
+                ("confidence", models.FloatField(default=0.0)),
+                ("cascade_texts", models.PositiveBigIntegerField(default=0)),
+                ("escalated_texts", models.PositiveBigIntegerField(default=0)),
+                ("whole", models.PositiveBigIntegerField(default=0, verbose_name="whole fragments")),
+                ("part", models.PositiveBigIntegerField(default=0, verbose_name="shorter parts")),
+                ("unigram", models.PositiveBigIntegerField(default=0, verbose_name="single tokens")),
+                ("checked_texts", models.PositiveBigIntegerField(default=0)),
+                ("agreed_texts", models.PositiveBigIntegerField(default=0)),
+                ("requests", models.PositiveBigIntegerField(default=0)),
+                ("failed", models.PositiveBigIntegerField(default=0)),
+                (
+                    "drift",
+                    models.CharField(
+                        blank=True,
+                        db_default="",
+                        default="",
+                        help_text="The figures that left the band of the dev split; empty while none has.",
+                        max_length=300,
+                    ),
+                ),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="answer_days",
+                        to="accounts.tenant",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("-day", "model_name", "-version"),
+                "indexes": [models.Index(fields=["day", "-texts"], name="answer_day_busiest")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "model_name", "version", "day"),
+                        name="one_answer_row_per_version_and_day",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(
+                            ("agreed_texts__lte", models.F("checked_texts")),
+                            ("cascade_texts__lte", models.F("table_texts")),
+                            ("escalated_texts__lte", models.F("cascade_texts")),
+                            ("table_texts__lte", models.F("texts")),
+                        ),
+                        name="answer_counts_are_within_texts",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("failed__lte", models.F("requests"))),
+                        name="answer_failed_within_requests",
+                    ),
+                ],
+            },
+            managers=[
+                ("unscoped", django.db.models.manager.Manager()),
+            ],
+        ),
     ]

@@ -1,4 +1,4 @@
-"""Counting infer requests."""
+"""Counting infer requests and their answers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from django.conf import settings
 
+from tenants.usage.services.answer_counts import AnswerCount
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 
 if TYPE_CHECKING:
@@ -36,6 +37,20 @@ def usage_record(
     """
     count = UsageCount(requests=1, inputs=inputs, tokens=tokens, failed=int(failed), busy_ms=busy_ms)
     _buffer.add(tenant.pk, day or datetime.now(UTC).date(), model_name, count, key_prefix)
+    _flush_soon()
+
+
+def answers_record(
+    *, tenant: Tenant, model_name: str, version: int, count: AnswerCount, day: date | None = None
+) -> None:
+    """Add answers to the row of the tenant's version and day (UTC). It is written as `usage_record` says."""
+    if count == AnswerCount():
+        return
+    _buffer.add_answers(tenant.pk, day or datetime.now(UTC).date(), model_name, version, count)
+    _flush_soon()
+
+
+def _flush_soon() -> None:
     if settings.HMI_USAGE_INTERVAL_S:
         _buffer.flush_after(settings.HMI_USAGE_INTERVAL_S)
     else:

@@ -1,4 +1,5 @@
-"""A write buffer of usage: counts of infer requests are collected in memory and flushed in one statement."""
+"""A write buffer of usage: counts of infer requests and of their answers are collected in memory, and flushed
+in one statement each."""
 
 import logging
 import threading
@@ -13,6 +14,7 @@ from django.db import InterfaceError, OperationalError, connection
 
 from tenants.base.scope import platform_scope
 from tenants.usage.models import UsageDay
+from tenants.usage.services.answer_counts import AnswerCount, AnswerCounts, upsert_answers
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +75,7 @@ class UsageBuffer:
         self._flush_lock = threading.Lock()
         self._pending: Counts = _empty_counts()
         self._in_flight: Counts = {}
+        self._answers: AnswerCounts = _empty_answers()
         self._flushed: defaultdict[tuple[int, date], int] = defaultdict(int)
         self._timer: threading.Timer | None = None
 
@@ -82,6 +85,13 @@ class UsageBuffer:
         """Count requests; returns at once."""
         with self._lock:
             self._pending[tenant_id][day, model_name, key_prefix].add(count)
+
+    def add_answers(
+        self, tenant_id: int, day: date, model_name: str, version: int, count: AnswerCount
+    ) -> None:
+        """Count answers of a version; returns at once."""
+        with self._lock:
+            self._answers[tenant_id][day, model_name, version] += count
 
     def unflushed(self, tenant_id: int, day: date) -> int:
         """Return how many of the tenant's requests of that day are not in the database yet."""
@@ -107,21 +117,38 @@ class UsageBuffer:
     def flush(self) -> None:
         """Write all counts to the database. If that fails, keep them and raise the database's error."""
         with self._lock:
-            if not self._pending:
+            if not (self._pending or self._answers):
                 return
         connection.ensure_connection()  # before the lock: waiting for a connection must not block others
         with self._flush_lock:
-            with self._lock:
-                counts, self._pending = self._pending, _empty_counts()
-                self._in_flight = counts
-            if not counts:
-                return
-            try:
-                _upsert(counts)
-            except Exception:
-                self._restore(counts)
-                raise
-            self._mark_flushed(counts)
+            self._flush_requests()
+            self._flush_answers()
+
+    def _flush_requests(self) -> None:
+        with self._lock:
+            counts, self._pending = self._pending, _empty_counts()
+            self._in_flight = counts
+        if not counts:
+            return
+        try:
+            _upsert(counts)
+        except Exception:
+            self._restore(counts)
+            raise
+        self._mark_flushed(counts)
+
+    def _flush_answers(self) -> None:
+        with self._lock:
+            counts, self._answers = self._answers, _empty_answers()
+        if not counts:
+            return
+        try:
+            upsert_answers(counts)
+        except Exception:
+            for tenant_id, rows in counts.items():
+                for (day, model_name, version), count in rows.items():
+                    self.add_answers(tenant_id, day, model_name, version, count)
+            raise
 
     def flush_or_log(self) -> bool:
         """Flush, and log the error if the database is unavailable. Returns whether it succeeded."""
@@ -179,6 +206,10 @@ class UsageBuffer:
 
 def _empty_counts() -> Counts:
     return defaultdict(lambda: defaultdict(UsageCount))
+
+
+def _empty_answers() -> AnswerCounts:
+    return defaultdict(lambda: defaultdict(AnswerCount))
 
 
 def _upsert(counts: Counts) -> None:

@@ -22,6 +22,8 @@ def _fields(world: World) -> dict[str, object]:
         "corpus": world.corpus.pk,
         "dataset": world.dataset.pk,
         "version": 1,
+        "policy": "full",
+        "percent": 5,
         "task": "classification",
         "kind": "corpus",
         "role": "viewer",

@@ -13,7 +13,7 @@ from tenants.datasets.services.uploads import upload_create, upload_receive
 from tenants.usage.models import Quota
 from tests.e2e.batches import batches_used
 from tests.e2e.tiny_files import TinyFiles
-from tests.e2e.world import World, corpus_file, tickets_file, versions_finish
+from tests.e2e.world import World, corpus_file, nothing_of_use, tickets_file, versions_finish
 from tests.integration.contract.known import Named, Special
 from tests.integration.contract.ready_openai import for_openai
 from tests.integration.versiontree.answered import answers_keep, label_judge
@@ -25,7 +25,9 @@ from versiontree.jobs.models import Job
 from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Version
 from versiontree.tree.services.aliases import alias_move
+from versiontree.tree.services.canaries import canary_start
 from versiontree.tree.services.domains import domain_create, domain_update
+from versiontree.tree.services.hplms import hplm_update
 
 Actor = User | ApiKey
 TEXT = b"some text"
@@ -123,7 +125,24 @@ def _trials(world: World) -> Special:
     assert world.hplm.hplm is not None
     answers_keep(world.hplm, label_judge(lambda number: "refund" if number % 9 == 0 else ""))
     alias_move(hplm=world.hplm.hplm, name="spare", version=world.hplm, actor=world.owner)
-    return {"DELETE /models/{name}/aliases/{alias}": {"alias": "spare"}}
+    return {"DELETE /models/{name}/aliases/{alias}": {"alias": "spare"}, **_canaries(world)}
+
+
+def _canaries(world: World) -> Special:
+    """A second version, and two aliases that it is tried for."""
+    model = world.hplm.hplm
+    assert model is not None
+    second = hplm_update(hplm=model, dataset=world.dataset, actor=world.owner, auto_promote=False)
+    versions_finish(second, files=nothing_of_use)
+    for name in ("promoted", "ended"):
+        alias_move(hplm=model, name=name, version=world.hplm, actor=world.owner)
+        canary_start(hplm=model, name=name, version=second, percent=5, actor=world.owner)
+    canary = "/models/{name}/aliases/{alias}/canary"
+    return {
+        f"PUT {canary}": {"version": second.number},
+        f"DELETE {canary}": {"alias": "ended"},
+        f"POST {canary}/promote": {"alias": "promoted"},
+    }
 
 
 def _batches(world: World) -> Special:

@@ -89,6 +89,10 @@ def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[st
     assert shares[2] == 0, "no model of the demo predicts numbers"
     for row in rows:
         assert row["table %"] + row["escalated %"] + row["full %"] == pytest.approx(100.0)
+        assert row["test"] == row["at cascade"]
+        for way in ("table", "cascade", "full"):
+            assert 0 <= row[f"at {way}"] <= 100
+            assert row[f"texts/s {way}"] > 0
 
 
 def test_the_second_start_builds_nothing_and_the_printed_line_works_when_pasted(printed: str) -> None:

@@ -1,10 +1,13 @@
 """Which version answers by default: what each page offers, to whom, and what becomes of the reason."""
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from django.test import Client
 
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.usage import answers_record
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.services.aliases import alias_move
@@ -105,6 +108,53 @@ def test_rolling_back_goes_further_back_each_time_and_never_to_what_was_rolled_b
     assert offered(owner)[0] == offered(owner, "versions/3/")[0] == "Roll back: version 1"
     Version.unscoped.filter(pk=world.hplm.pk).update(state="retired")
     assert offered(owner) == ["Promote: version 2"], "what cannot answer is nothing to go back to"
+
+
+def test_a_canary_is_tried_beside_the_default_and_promoted_or_rolled_back(
+    owner: Client, client: Client, world: World
+) -> None:
+    second = updated(world)
+    hplm = Hplm.unscoped.get(name="triage")
+    alias_move(hplm=hplm, name="default", version=world.hplm, actor=world.owner)
+    sent = {"alias": "default", "version": second.pk, "percent": "20"}
+    for wrong in ({"percent": "100"}, {"alias": "absent"}, {"version": world.hplm.pk}):
+        assert 'class="errorlist"' in owner.post(f"{TRIAGE}canary/", sent | wrong).content.decode()
+    started = owner.post(f"{TRIAGE}canary/", sent, follow=True).content.decode()
+    assert "The canary answers 20% of the requests to @default." in started
+    today = datetime.now(UTC).date()
+    for version, answered in (
+        (1, AnswerCount(requests=8, failed=1, texts=9)),
+        (2, AnswerCount(requests=2, texts=2)),
+    ):
+        answers_record(tenant=world.tenant, model_name="triage", version=version, count=answered, day=today)
+    assert side_by_side(owner)["Share of the requests"] == ["80%", "20%"]
+    assert side_by_side(owner)["Requests"] == ["8", "2"]
+    assert side_by_side(owner)["Failed"] == ["1", "0"]
+    assert side_by_side(owner)["Texts"] == ["9", "2"]
+    ended = owner.post(f"{TRIAGE}canary/default/end/", follow=True).content.decode()
+    assert "The canary of @default has ended." in ended
+    assert side_by_side(owner) == {}
+    assert "has no canary" in owner.post(f"{TRIAGE}canary/default/end/", follow=True).content.decode()
+    owner.post(f"{TRIAGE}canary/", sent)
+    client.force_login(world.viewer)
+    assert side_by_side(client)["Share of the requests"] == ["80%", "20%"]
+    assert "/canary/" not in client.get(TRIAGE).content.decode()
+    for action in ("", "default/promote/", "default/end/"):
+        assert client.post(f"{TRIAGE}canary/{action}").status_code == 403
+    client.force_login(world.owner)
+    promoted = client.post(f"{TRIAGE}canary/default/promote/", follow=True).content.decode()
+    assert "@default now points to the version that was its canary." in promoted
+    assert (answering(), side_by_side(client)) == (2, {})
+
+
+def side_by_side(client: Client) -> dict[str, list[str]]:
+    """The figures of the default and of its canary, by name; none where no canary is shown."""
+    page = client.get(TRIAGE).content.decode()
+    table = page.partition('id="canary-default"')[2].partition("</table>")[0]
+    lines = re.findall(
+        r'<th scope="row">([^<]+)</th><td class="end">([^<]+)</td><td class="end">([^<]+)<', table
+    )
+    return {name: figures for name, *figures in lines}
 
 
 def test_an_alias_is_removed_on_the_page_and_by_the_api_but_never_the_default(

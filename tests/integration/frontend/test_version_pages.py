@@ -3,11 +3,13 @@
 import io
 import json
 import re
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 from django.test import Client
+from django.utils import timezone
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
@@ -16,6 +18,8 @@ from frontend.presenters.cascade import cascade_summary
 from frontend.presenters.job_charts import MAX_POINTS, job_charts
 from frontend.presenters.version_page import version_context
 from tenants.datasets.services.datasets import dataset_upload
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.usage import answers_record
 from tests.e2e.measures import evaluation, fine_tuning
 from tests.e2e.tiny_files import cascade_of
 from tests.e2e.world import World, conversion, nothing_of_use, start, versions_finish
@@ -73,6 +77,28 @@ def test_a_version_shows_the_levels_calibration_and_candidates_of_its_cascade(
     assert "confidence 88.0%, 90.0% right" in calibration
 
 
+def test_a_version_shows_what_it_answered_lately(owner: Client, world: World) -> None:
+    assert 'id="served-answers"' not in page(owner, "models/triage/versions/1/")
+    version, today = world.hplm, datetime.now(UTC).date()
+    Version.unscoped.filter(pk=version.pk).update(ready_at=timezone.now() - timedelta(days=3))
+    some = AnswerCount(40, 40, 30.0, 40, 10, 60, 30, 10, checked_texts=8, agreed_texts=7)
+    for ago in (40, 5, 0):  # before it was ready: those of an earlier model of the name
+        record_answers(world, some, today - timedelta(days=ago))
+    shown = page(owner, "models/triage/versions/1/").split('id="served-answers"')[1].split("</section>")[0]
+    for figure in ("40", "75.0%", "25.0%", "60.0%", "30.0% shorter parts, 10.0% tokens", "87.5%"):
+        assert f">{figure}" in shown
+    assert "<polyline" not in shown, "one day makes no chart"
+    record_answers(world, some + some, today - timedelta(days=1))
+    shown = page(owner, "models/triage/versions/1/").split('id="served-answers"')[1].split("</section>")[0]
+    assert shown.count("<polyline") == 4
+    assert ">120" in shown
+
+
+def record_answers(world: World, count: AnswerCount, day: date) -> None:
+    """Version 1 of triage answered so much on that day."""
+    answers_record(tenant=world.tenant, model_name="triage", version=1, count=count, day=day)
+
+
 def test_a_cascade_of_numbers_has_no_calibration(owner: Client, second: Version) -> None:
     [step, *_] = lineage_of(second)
     found = cascade_summary(cascade_of("number"), step.version.metrics)
@@ -88,6 +114,26 @@ def test_a_cascade_that_cannot_be_read_is_said(owner: Client, world: World) -> N
 
     versions_finish(made, files=broken)
     assert "cascade.json cannot be read" in page(owner, "models/triage/versions/2/")
+
+
+def test_who_may_write_sets_the_policy_of_a_version_where_others_read_it(
+    owner: Client, client: Client, world: World
+) -> None:
+    at = "models/triage/versions/1/"
+    assert "The deployment’s default: cascade." in page(owner, at)
+    said = owner.post(f"/t/acme/{at}policy/", {"policy": "full"}, follow=True).content.decode()
+    assert "Policy saved." in said
+    assert '<option value="full" selected>Computed in full</option>' in said
+    refused = owner.post(f"/t/acme/{at}policy/", {"policy": "auto"}, follow=True).content.decode()
+    assert "The policy was not changed" in refused
+    assert Version.unscoped.get(pk=world.hplm.pk).policy == "full"
+    client.force_login(world.viewer)
+    shown = page(client, at)
+    assert "Computed in full" in shown.partition("<h2>Policy</h2>")[2].partition("</section>")[0]
+    assert 'name="policy"' not in shown
+    assert client.post(f"/t/acme/{at}policy/", {"policy": ""}).status_code == 403
+    client.force_login(world.owner)
+    assert "changed the policy of" in page(client, "audit/")
 
 
 def test_a_version_shows_all_that_was_measured(owner: Client, second: Version) -> None:
@@ -240,8 +286,11 @@ def test_an_owner_decides_what_is_counted(owner: Client, world: World) -> None:
     assert counted()
     owner.post("/t/acme/settings/", {})
     world.tenant.refresh_from_db()
-    assert world.tenant.shares_fragment_counts is False
+    assert (world.tenant.shares_fragment_counts, world.tenant.checks_answers) == (False, False)
     assert not counted()
+    owner.post("/t/acme/settings/", {"checks_answers": "on"})
+    world.tenant.refresh_from_db()
+    assert (world.tenant.shares_fragment_counts, world.tenant.checks_answers) == (False, True)
 
 
 def test_a_developer_sees_the_settings_and_leaves_them(client: Client, world: World) -> None:

@@ -113,12 +113,32 @@ def test_models_are_promoted_and_rolled_back(logged_in: Hmi, site: Product, tmp_
     assert (listed["name"], listed["aliases"][0]["version"]) == ("mood", 1)
     assert "default:1" in logged_in("models", "list").out
     assert [one["number"] for one in json.loads(logged_in("models", "versions", "mood", "--json").out)] == [1]
+    assert logged_in("models", "policy", "mood", "1", "table").code == 0
+    assert json.loads(logged_in("models", "versions", "mood", "--json").out)[0]["policy"] == "table"
+    reset = json.loads(logged_in("models", "policy", "mood", "1", "default", "--json").out)
+    assert (reset["number"], reset["policy"]) == (1, None)
     assert logged_in("models", "rollback", "mood").code == 5
     assert logged_in("models", "promote", "mood", "1", "--alias", "canary").code == 0
-    missing = logged_in("models", "promote", "mood", "2", "--json")
+    same = logged_in("models", "canary", "start", "mood", "1", "--percent", "20", "--json")
+    assert (same.code, json.loads(same.err)["error"]["param"]) == (1, "version")
+    assert logged_in("models", "canary", "end", "mood").code == 5
+    site.world.ready_update(Version.unscoped.get(kind="model"), made, tmp_path / "models")
+    assert logged_in("models", "canary", "start", "mood", "2", "--percent", "20").code == 0
+    assert "default:1 (20% :2)" in logged_in("models", "list").out
+    assert logged_in("models", "canary", "end", "mood").code == 0
+    started = logged_in("models", "canary", "start", "mood", "2", "--percent", "5", "--json")
+    assert json.loads(started.out)["canary"]["percent"] == 5
+    promoted = json.loads(logged_in("models", "canary", "promote", "mood", "--json").out)
+    assert (promoted["version"], promoted["canary"]) == (2, None)
+    assert logged_in("models", "rollback", "mood").code == 0
+    missing = logged_in("models", "promote", "mood", "3", "--json")
     assert (missing.code, json.loads(missing.err)["error"]["code"]) == (4, "not_found")
     tree = json.loads(logged_in("domains", "tree", "--json").out)
-    assert [(node["kind"], node["name"]) for node in tree] == [("root", "tiny"), ("model", "mood")]
+    assert [(node["kind"], node["name"]) for node in tree] == [
+        ("root", "tiny"),
+        ("model", "mood"),
+        ("model", "mood"),
+    ]
     assert logged_in("domains", "list").code == 0
     assert logged_in("models", "delete", "mood", "--yes").code == 0
     assert json.loads(logged_in("models", "list", "--json").out) == []

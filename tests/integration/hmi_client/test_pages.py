@@ -22,7 +22,7 @@ from tests.integration.jobs.world import mood_rows
 from tests.integration.versiontree.transfer.adapters.made import PREFIX, lora_members, lora_weights
 from tests.processes import wait_until
 from tests.unit.tenants.files import jsonl
-from tests.unit.tiny import tiny_hplm, tiny_root
+from tests.unit.tiny import tiny_hplm, tiny_root, tiny_texts
 from tests.unit.versiontree.forging import zip_of
 from versiontree.tree.models import Version
 
@@ -118,7 +118,7 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     [pieces] = blocks("docs/api.md", "python")
     ask, take_back, once, hook, change, check, fit, travel, adapter = blocks("docs/api.md", "sh")
     asked = {ADDRESS: product.url, DEMO: '"acme/tickets"'}
-    answer, explained, cancelled, fitting, estimated, refused = shown("docs/api.md")
+    answer, escalated, explained, cancelled, fitting, estimated, refused = shown("docs/api.md")
     [readme] = [block for block in blocks("README.md", "sh") if "curl" in block]
     for block in (ask, readme):
         told = json.loads(reader.types(block, asked))
@@ -127,6 +127,8 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     one: dict[str, Any] = {"model": "tickets", "inputs": ["a good stone"]}
     [result] = reader.asks("/api/v1/infer", json={**one, "explain": True})["results"]
     alike(explained, {"tokens": result["tokens"]})
+    results = reader.asks("/api/v1/infer", json={**one, "inputs": tiny_texts(40, seed=1)})["results"]
+    alike(escalated, next(result for result in results if "table" in result))
     assert reader.asks("/api/v1/infer", json={**one, "inputs": [""]}) == refused
     met = values(said := reader.types(take_back))  # of the request, and where it came too late of the other
     assert met

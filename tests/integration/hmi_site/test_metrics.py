@@ -1,6 +1,7 @@
 """`GET /metrics`: who may read it, and that its figures are those of the platform."""
 
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from hmi_site.checks import check_inference_worker
+from hmi_site.metrics import platform
 from inference.queueing import keys
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat
 from inference.queueing.status import State, WorkerStatus
 from inference.queueing.transport import RequestQueue
 from tenants.accounts.models import User
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.usage import answers_record
 from tests.integration.inference.queueing.requests import ROOT, a_reply, a_request, answered
 from tests.integration.versiontree import tree_factory
 from tests.integration.world import make_user
@@ -150,6 +154,28 @@ def test_jobs_are_counted_by_kind_and_state(
     )
 
 
+def test_the_busiest_versions_tell_what_they_answered_today(
+    client: Client, redis_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = tree_factory.create_tenant("acme").tenant
+    count = AnswerCount(10, 10, 8.0, 10, 3, whole=1, checked_texts=4, agreed_texts=3)
+    answers_record(tenant=tenant, model_name="mood", version=2, count=count)
+    answers_record(tenant=tenant, model_name="rare", version=1, count=AnswerCount(texts=1))
+    yesterday = datetime.now(UTC).date() - timedelta(days=1)
+    answers_record(tenant=tenant, model_name="past", version=1, count=count, day=yesterday)
+    scrape, labels = Scrape(client), {"tenant": "acme", "model": "mood", "version": "2"}
+    assert scrape("hmi_version_texts", **labels) == 10
+    assert scrape("hmi_version_confidence", **labels) == pytest.approx(0.8)
+    assert scrape("hmi_version_escalated_share", **labels) == pytest.approx(0.3)
+    assert scrape("hmi_version_agreement", **labels) == pytest.approx(0.75)
+    assert scrape("hmi_version_token_share", **labels, level="trigram") == 1
+    rare = {"tenant": "acme", "model": "rare", "version": "1"}
+    assert (scrape("hmi_version_texts", **rare), scrape("hmi_version_confidence", **rare)) == (1, None)
+    assert scrape("hmi_version_texts", tenant="acme", model="past", version="1") is None
+    monkeypatch.setattr(platform, "MAX_VERSIONS", 1)
+    assert Scrape(client)("hmi_version_texts", **rare) is None
+
+
 def test_requests_are_counted_and_timed_by_view_and_status(client: Client, redis_client: redis.Redis) -> None:
     before = Scrape(client)
     client.get("/health/live")
@@ -207,10 +233,10 @@ def test_without_the_database_the_rest_is_told(client: Client, redis_client: red
     assert scrape("hmi_queue_depth_requests") == 0
 
 
-def test_a_scrape_asks_the_database_once(
+def test_a_scrape_asks_the_database_for_jobs_and_for_answers(
     client: Client, redis_client: redis.Redis, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    with django_assert_num_queries(1):
+    with django_assert_num_queries(2):
         Scrape(client)
 
 

@@ -1,9 +1,13 @@
 """Evaluating: what a version answered is kept, can be had again, and on the rows of another dataset."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from inference.api.prepared_request import text_codec
+from inference.cascade.profile import CascadeProfile
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_delete, dataset_upload
@@ -11,8 +15,10 @@ from tests.integration.jobs.world import World, mood_rows, store
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl
+from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Artifact, Evaluation, Version, VersionArtifact
+from versiontree.tree.resolution import resolve_model
 from versiontree.tree.selectors.evaluations import (
     answers_of,
     evaluation_of,
@@ -113,6 +119,40 @@ def test_answers_count_as_storage_and_go_with_the_hplm(world: World, version: Ve
     assert not Evaluation.unscoped.exists()
     assert not Artifact.objects.filter(kind="answers").exists()
     assert not store().path("answers", evaluation.artifact.digest).exists()
+
+
+def test_the_first_evaluation_of_a_version_without_a_profile_fits_it_once(
+    world: World, tmp_path: Path
+) -> None:
+    root = world.ready_root(tmp_path / "root")
+    model = tiny_hplm(tiny_root(tmp_path / "same"), "classification")
+    version = world.ready_hplm(root, model, tmp_path, name="imported")
+    before = resolve_model(world.tenant, "imported")
+    assert before.cascade == ""
+    job = request(world, version)
+    run_job(job.pk)
+    job.refresh_from_db()
+    link = VersionArtifact.unscoped.get(version=version, role="cascade")
+    profile = CascadeProfile.load(store().path("cascade", link.artifact.digest))
+    assert profile is not None
+    assert job.metrics["cascade"]["full"] == profile.full.metric
+    assert job.metrics["value"] == job.metrics["levels"]["cascade"]
+    after = resolve_model(world.tenant, "imported")
+    assert after == replace(before, cascade=link.artifact.digest)
+    names: dict[str, Any] = {"root": after.root_digest, "version": after.digest, "embed": False}
+    assert text_codec(**names, cascade=after.cascade).cascade == profile
+    assert text_codec(**names).cascade is None
+
+    assert artifacts_collect(grace_s=0).artifacts == []
+    run_job(request(world, version, other_moods(world)).pk)
+    assert resolve_model(world.tenant, "imported") == after
+
+
+def test_a_version_that_was_fine_tuned_keeps_the_profile_of_its_model(world: World, version: Version) -> None:
+    assert "cascade" not in version.metrics["evaluate"]
+    assert version.metrics["evaluate"]["policy"] == "cascade"
+    assert not VersionArtifact.unscoped.filter(version=version, role="cascade").exists()
+    assert resolve_model(world.tenant, "mood").cascade == ""
 
 
 def test_a_failed_evaluation_leaves_a_ready_version_ready(world: World, version: Version) -> None:

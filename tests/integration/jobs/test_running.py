@@ -62,7 +62,7 @@ def test_the_history_names_the_stages_in_order(fine_tune: Job) -> None:
     assert kinds[:2] == ["queued", "running"]
     assert kinds[-1] == "succeeded"
     stages = [message for kind, message in told if kind == "stage"]
-    assert stages == [*["look up"] * 4, "fine-tune", "store artifacts"]
+    assert stages == [*["look up", "compute in full"] * 3, "fine-tune", "store artifacts"]
     metrics = JobEvent.unscoped.filter(job=fine_tune, kind="metrics")
     assert "loss" in metrics[0].data
 

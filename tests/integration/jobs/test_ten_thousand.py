@@ -13,8 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from redis import Redis
 from rest_framework.test import APIClient
 
-from inference.api.infer import outputs_of
-from inference.api.prepared_request import text_codec, token_sequences
+from inference.api.prepared_request import outputs_of, text_codec, token_sequences
 from inference.hplm.hplm import Hplm as Model
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.reference import predict_reference

@@ -28,7 +28,7 @@ from versiontree.jobs.models import Job
 from versiontree.jobs.services.lease_recovery import leases_recover
 from versiontree.jobs.services.lifecycle import job_claim, job_succeed
 from versiontree.tree.models import Version
-from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.roots import root_register
 
 Folders = Mapping[str, Path]
@@ -111,11 +111,27 @@ class World:
             cascade.save(scratch / name)
         with transaction.atomic():
             version = self.create_hplm(parent, name=name, dataset=dataset)
-            fine_tune, evaluate = jobs_in_order(version)
-            finish(fine_tune, {"hplm": scratch / name})
-            finish(evaluate, {})
-        version.refresh_from_db()
-        return version
+            return _finished(version, scratch / name)
+
+    @platform_scope()
+    def ready_update(self, before: Version, model: Hplm, scratch: Path) -> Version:
+        """The next version of a model, in place as by `ready_hplm`. It is not promoted."""
+        assert before.hplm is not None
+        model.save(scratch / "update")
+        with transaction.atomic():
+            version = hplm_update(
+                hplm=before.hplm, dataset=self.classes, actor=self.owner, auto_promote=False
+            )
+            return _finished(version, scratch / "update")
+
+
+def _finished(version: Version, folder: Path) -> Version:
+    """The version of a model, once its jobs are done and have made what is in the folder."""
+    fine_tune, evaluate = jobs_in_order(version)
+    finish(fine_tune, {"hplm": folder})
+    finish(evaluate, {})
+    version.refresh_from_db()
+    return version
 
 
 @platform_scope()

@@ -111,7 +111,7 @@ MODELS: dict[str, dict[str, Methods]] = {
     "jobs/jobevent": READ,
     "jobs/jobshard": READ,
     "tree/root": GROWN,
-    "tree/version": READ,
+    "tree/version": MOVED,
     "tree/versionartifact": READ,
 }
 

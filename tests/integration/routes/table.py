@@ -126,6 +126,7 @@ API_OF_A_TENANT: dict[str, Methods] = {
     "models": {"GET": read(), "POST": write(422)},
     "models/<slug:name>": {"GET": read(), "PATCH": write(422), "DELETE": write(204)},
     "models/<slug:name>/versions": {"GET": read(), "POST": write(422)},
+    "models/<slug:name>/versions/<int:number>": {"GET": read(), "PATCH": write(422)},
     "models/<slug:name>/versions/<int:number>/predictions": get(read(404)),  # not stored
     "models/<slug:name>/versions/<int:number>/evaluate": post(write(201)),
     "models/<slug:name>/aliases": get(read()),
@@ -134,6 +135,8 @@ API_OF_A_TENANT: dict[str, Methods] = {
         "PUT": write(422),
         "DELETE": write(409),  # the default
     },
+    "models/<slug:name>/aliases/<slug:alias>/canary": {"PUT": write(422), "DELETE": write(409)},  # none
+    "models/<slug:name>/aliases/<slug:alias>/canary/promote": post(write(409)),
     "models/<slug:name>/alias-moves": get(read()),
     "batches": {"GET": read(), "POST": write(422)},
     "batches/<uuid:batch_id>": {"GET": read(), "DELETE": write(409)},
@@ -271,7 +274,11 @@ PAGES_OF_A_TENANT: dict[str, Methods] = {
     "models/<slug:name>/delete/": post(work(302)),
     "models/<slug:name>/alias/": post(work()),
     "models/<slug:name>/alias/<slug:alias>/remove/": post(work(302)),
+    "models/<slug:name>/canary/": post(work()),
+    "models/<slug:name>/canary/<slug:alias>/promote/": post(work(302)),
+    "models/<slug:name>/canary/<slug:alias>/end/": post(work(302)),
     "models/<slug:name>/versions/<int:number>/": get(page()),
+    "models/<slug:name>/versions/<int:number>/policy/": post(work(302)),
     "models/<slug:name>/versions/<int:number>/card/": get(page()),
     "models/<slug:name>/versions/<int:number>/answers/": get(page()),
     "models/<slug:name>/versions/<int:number>/compare/<int:other>/": get(page()),

@@ -70,7 +70,9 @@ def bodies(umbra: Tenant) -> dict[str, Body]:
         "POST domains/<int:domain_id>/estimate": {"corpus": text},
         "PATCH models/<slug:name>": {"description": "Mine now."},
         "POST models/<slug:name>/versions": {"dataset": examples},
+        "PATCH models/<slug:name>/versions/<int:number>": {"policy": "full"},
         "PUT models/<slug:name>/aliases/<slug:alias>": {"version": 1},
+        "PUT models/<slug:name>/aliases/<slug:alias>/canary": {"version": 1, "percent": 5},
         "PATCH members/<int:member_id>": {"role": "owner"},
     }
 

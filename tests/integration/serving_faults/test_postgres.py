@@ -5,8 +5,7 @@ import uuid
 
 import pytest
 
-from inference.api.infer import outputs_of
-from inference.api.prepared_request import token_sequences
+from inference.api.prepared_request import outputs_of, token_sequences
 from inference.queueing import keys
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue

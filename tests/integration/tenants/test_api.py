@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tenants.accounts.services.tenants import tenant_set_answer_checks
 from tenants.datasets.models import Corpus, Dataset
 from tenants.usage.services.usage import usage_record
 from tests.integration.tenants.asking import CORPORA, DATASETS, post
@@ -261,3 +262,14 @@ def test_only_an_owner_says_whether_fragment_counts_are_shared(world: World) -> 
     world.tenant.refresh_from_db()
     assert world.tenant.shares_fragment_counts is False
     assert audit_of(world.tenant)[0].verb == "tenant.set_sharing"
+
+
+def test_only_an_owner_says_whether_answers_are_checked(world: World) -> None:
+    address, change = "/api/v1/tenants/acme", {"checks_answers": False}
+    assert world.client(world.developer).patch(address, change, format="json").status_code == 403
+    answer = world.client(world.owner).patch(address, change, format="json").json()
+    assert (answer["checks_answers"], answer["shares_fragment_counts"]) == (False, True)
+    world.tenant.refresh_from_db()
+    assert world.tenant.checks_answers is False
+    assert audit_of(world.tenant)[0].verb == "tenant.set_answer_checks"
+    assert not tenant_set_answer_checks(tenant=world.tenant, checks=False, actor=None)

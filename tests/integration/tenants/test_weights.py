@@ -23,7 +23,13 @@ def saved(world: World, weight: str) -> Tenant:
     inlines = {
         f"{name}-{part}_FORMS": "0" for name in ("quota", "memberships") for part in ("TOTAL", "INITIAL")
     }
-    form = {"name": "Acme", "weight": weight, "shares_fragment_counts": "on", **inlines}
+    form = {
+        "name": "Acme",
+        "weight": weight,
+        "shares_fragment_counts": "on",
+        "checks_answers": "on",
+        **inlines,
+    }
     client.post(reverse("admin:accounts_tenant_change", args=[world.tenant.pk]), form)
     return Tenant.objects.get(pk=world.tenant.pk)
 

@@ -163,6 +163,16 @@ def test_artifacts_never_change(model: Version) -> None:
     )
 
 
+def test_a_ready_version_gets_one_profile_and_keeps_it(model: Version) -> None:
+    made = [
+        Artifact.objects.create(**(ANY | {"kind": "cascade", "digest": digit * 64})) for digit in ("b", "c")
+    ]
+    link = partial(VersionArtifact.unscoped.create, version=model, tenant=model.tenant, role="cascade")
+    link(artifact=made[0])
+    refused(partial(link, artifact=made[1]), "version_artifact_role_is_unique")
+    refused(lambda: VersionArtifact.unscoped.filter(artifact=made[0]).delete(), "keeps its artifacts")
+
+
 def test_an_artifact_is_used_in_the_role_of_its_kind(root: Version, acme: TenantFixture) -> None:
     unfinished = tree_factory.new_hplm(root, "spam", acme)
     plot = Artifact.objects.filter(kind="plot").earliest("pk")

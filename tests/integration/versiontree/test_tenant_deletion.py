@@ -34,7 +34,8 @@ from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.datasets.storage import upload_store
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
-from tenants.usage.services.usage import usage_record
+from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.usage import answers_record, usage_record
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World, tickets_file, world_build
@@ -81,6 +82,7 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
                 day=date(2026, 1, day),
                 key_prefix=prefix,
             )
+        answers_record(tenant=whose, model_name="triage", version=1, count=AnswerCount(texts=2))
     invitation_create(tenant=tenant, email="new@example.org", role="viewer", actor=owner)
     file = io.BytesIO(b"some text")
     upload = upload_receive(tenant=tenant, filename="a.txt", size=9, stream=file, actor=owner)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks.accuracy.data import DATASETS, canonical, data_dir
+from benchmarks.accuracy.data import DATASETS, canonical, data_dir, texts_of
 from benchmarks.result_cache import ResultCache, fingerprint
 from workers.training.datasets import read_examples
 
@@ -38,6 +38,22 @@ def test_columns_become_sentences_of_tokens_and_tags(folder: Path) -> None:
     examples = read_examples(files.test, "tagging")
     assert [one.words for one in examples] == [("A", "flu"), ("None",)]
     assert [one.labels for one in examples] == [("O", "B-Disease"), ("O",)]
+
+
+def test_pairs_keep_both_texts_and_their_label_or_value(folder: Path) -> None:
+    rows = {
+        "mrpc": '{"text": "a", "text_pair": "b", "label": "same"}\n',
+        "sick-sts": '{"text": "a", "text_pair": "b", "value": 4.5}\n',
+    }
+    for name, text in rows.items():
+        (folder / "data" / name).mkdir()
+        for split in ("train", "dev", "test"):
+            (folder / "data" / name / f"{split}.txt").write_text(text, encoding="utf-8")
+    (pair,) = read_examples(canonical(DATASETS["mrpc"], folder / "mrpc").dev, "classification")
+    (value,) = read_examples(canonical(DATASETS["sick-sts"], folder / "sts").dev, "regression")
+    assert (pair.text, pair.pair, pair.labels) == ("a", "b", ("same",))
+    assert (value.text, value.pair, value.value) == ("a", "b", 4.5)
+    assert list(texts_of(DATASETS["mrpc"], "train")) == ["a", "b"]
 
 
 def test_without_data_the_benchmarks_say_where_it_should_be(monkeypatch: pytest.MonkeyPatch) -> None:

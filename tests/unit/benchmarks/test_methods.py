@@ -3,9 +3,22 @@
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from benchmarks.accuracy.methods import DEDICATED, PLOT, UPPER, Inputs, Method, train_full
+from benchmarks.accuracy.methods import (
+    DEDICATED,
+    PLOT,
+    UPPER,
+    FullModel,
+    Inputs,
+    Method,
+    TokenSplit,
+    evaluate_full,
+    train_full,
+)
+from inference.hplm.heads import Head
 from tests.unit.workers.training.conftest import Branch
 from tests.unit.workers.training.conftest import branch as branch
 from tests.unit.workers.training.world import NullReporter, contents, dataset
@@ -24,9 +37,25 @@ def test_a_model_of_its_own_learns_and_leaves_the_root_alone(
     files = dataset(tmp_path, "classification")
     inputs = Inputs(branch.root, branch.lower, [branch.plot], files, "classification")
     before = contents(branch.root, branch.lower, branch.plot)
-    result = train_full(method, inputs, replace(SMALL, lower_mode=method.lower_mode), NullReporter())
-    assert result["test"] > 0.6
+    settings, out = replace(SMALL, lower_mode=method.lower_mode), tmp_path / "model"
+    result = train_full(method, inputs, settings, NullReporter(), out=out)
+    assert result["dev"] > 0.6
+    assert evaluate_full(method, inputs, settings, NullReporter(), model=out) > 0.6
     assert contents(branch.root, branch.lower, branch.plot) == before
+
+
+def test_a_dedicated_model_reads_which_of_two_texts_a_token_belongs_to(
+    branch: Branch, tmp_path: Path
+) -> None:
+    root = branch.loaded
+    encoded = root.tokenizer.encode("happy river", "river happy")
+    split = TokenSplit([], [encoded, replace(encoded, types=np.zeros_like(encoded.types))], [])
+    head = Head.initial(2, root.config.hidden, pooling="cls", generator=torch.Generator())
+    model = FullModel(root.checkpoint_lower(), root.upper, Head(head.weight + 1, head.bias, "cls"), 0.0)
+    tokens, mask = split.batch([0, 1])
+    with torch.no_grad():
+        pair, lone = model.eval()(root.upper, tokens, mask)
+    assert not torch.allclose(pair, lone)
 
 
 def test_a_dedicated_model_is_larger_than_its_upper_layers(branch: Branch, tmp_path: Path) -> None:
@@ -38,7 +67,9 @@ def test_a_dedicated_model_is_larger_than_its_upper_layers(branch: Branch, tmp_p
         "classification",
     )
     sizes = [
-        train_full(method, inputs, replace(SMALL, epochs=1), NullReporter())["bytes"]
+        train_full(method, inputs, replace(SMALL, epochs=1), NullReporter(), out=tmp_path / method.name)[
+            "bytes"
+        ]
         for method in (DEDICATED, UPPER)
     ]
     assert sizes[0] > sizes[1]

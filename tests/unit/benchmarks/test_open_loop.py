@@ -1,6 +1,7 @@
 """Requests come when they come: what that does to a server that keeps up, and to one that does not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -43,9 +44,10 @@ class Slow:
         self.done.append(("begun", [row.key for row in rows]))
         return rows
 
-    def finish(self, begun: Any) -> None:
+    def finish(self, begun: Any) -> Mapping[int, Row]:
         self.done.append(("finished", [row.key for row in begun]))
         self._clock.moment += 1.0
+        return {}
 
 
 def rows(count: int) -> list[Row]:
@@ -82,6 +84,26 @@ def test_a_server_that_looks_ahead_begins_a_batch_before_it_finishes_the_one_bef
     one, other = ["0", "1"], ["2", "3"]
     assert server.done == [("begun", one), ("begun", other), ("finished", one), ("finished", other)]
     assert found.tolist() == [1.0, 1.0, 2.0, 2.0]
+
+
+class Escalating(Slow):
+    """Computes the text "0" once more, at the level FULL."""
+
+    def finish(self, begun: Any) -> Mapping[int, Row]:
+        super().finish(begun)
+        return {
+            place: replace(row, level=Level.FULL)
+            for place, row in enumerate(begun)
+            if row.key == "0" and row.level is Level.TABLE
+        }
+
+
+def test_a_text_that_goes_on_joins_the_next_batch_and_has_waited_since_it_came() -> None:
+    clock = Hand()
+    server = Escalating(clock)
+    found = serve(server, np.zeros(4), rows(4), deadline_s=9.0, clock=clock)
+    assert [who for what, who in server.done if what == "begun"] == [["0", "1"], ["0", "2"], ["3"]]
+    assert found.tolist() == [2.0, 1.0, 2.0, 3.0]
 
 
 def test_every_tenant_asks_at_its_own_pace() -> None:

@@ -17,8 +17,8 @@ NAMES = {
 }
 """Of the shapes in the description of the API, where they are called otherwise there."""
 LEFT_OUT = {
-    "Tenant": {"shares_fragment_counts", "suspended_at"},
-    "Usage": {"name", "role", "created_at", "shares_fragment_counts", "suspended_at"},
+    "Tenant": {"checks_answers", "shares_fragment_counts", "suspended_at"},
+    "Usage": {"checks_answers", "name", "role", "created_at", "shares_fragment_counts", "suspended_at"},
     "Dataset": {"leaks_allowed", "pairs", "created_by"},
     "Corpus": {"created_by"},
     "Upload": {"expires_at", "created_at"},

@@ -43,6 +43,7 @@ ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
     "lower": frozenset({"lower.json", "lower.safetensors", "full.safetensors", "lm_head.safetensors"}),
     "plot": frozenset({"plot.json", "index.lmdb", "vectors.bin", "composition.safetensors"}),
     "hplm": frozenset({"hplm.json", "hplm.safetensors", "cascade.json"}),
+    "cascade": frozenset({"cascade.json"}),
 }
 """The files that an artifact of each kind may have. Anything else is refused, such as pickled weights."""
 

@@ -24,7 +24,7 @@ from versiontree.transfer.archive.layout import (
 from versiontree.transfer.archive.metrics import node_check
 from versiontree.transfer.archive.strict_json import MAX_BYTES
 from versiontree.tree.models.hplm import MAX_DESCRIPTION_LENGTH
-from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
+from versiontree.tree.models.version import OPTIONAL_ROLES, REQUIRED_ROLES, VersionKind
 from versiontree.tree.selectors.lineage import COMPACTS
 
 MAX_LENGTHS: Final = {"license": 100, "source_url": 300, "task": 20, "description": MAX_DESCRIPTION_LENGTH}
@@ -85,7 +85,9 @@ def _node(entry: Any, about: Any) -> Node:
     digests, number = _typed(entry, "digests", dict), entry.get("number")
     if type(number) is not int or not 0 < number < 2**31:
         raise invalid_archive("A version has no number.")
-    if digests.keys() != REQUIRED_ROLES[VersionKind(kind)] or not all(map(_is_digest, digests.values())):
+    required, optional = REQUIRED_ROLES[VersionKind(kind)], OPTIONAL_ROLES.get(VersionKind(kind), frozenset())
+    complete = required <= digests.keys() <= required | optional
+    if not complete or not all(map(_is_digest, digests.values())):
         raise invalid_archive(f"A version of the kind {kind} does not have the artifacts it needs.")
     node = Node(
         kind=VersionKind(kind),

@@ -37,7 +37,7 @@ _BY_JOB: Final[Mapping[str, Types]] = {
 _STAGE: Final[Types] = {"unexplained": dict}
 _EVALUATED: Final[Types] = {
     "metric": str, "value": FIGURE, "majority_baseline": FIGURE, "per_label": dict, "confusion": dict,
-    "class_counts": dict, "plot_hits": dict, "levels": dict,
+    "class_counts": dict, "plot_hits": dict, "levels": dict, "policy": str, "cascade": dict,
 }  # fmt: skip
 
 

@@ -69,6 +69,7 @@ class ArtifactCheck:
     plots: Sequence[str]
     ends: bool
     hplm: str | None
+    cascade: str | None = None
 
     max_cpu_s = TIMEOUT_S
 
@@ -76,7 +77,8 @@ class ArtifactCheck:
     def folders(self) -> list[str]:
         """The folders to read."""
         root = [self.root] if self.root_is_new else []
-        return [*root, *self.lowers, *self.plots, *([self.hplm] if self.hplm else [])]
+        own = [folder for folder in (self.hplm, self.cascade) if folder]
+        return [*root, *self.lowers, *self.plots, *own]
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,6 +143,7 @@ def _check_artifacts(contents: Contents, plan: ImportPlan, folder: Path, store: 
             plots=folders(Role.PLOT),
             ends=contents.nodes[-1] in new,
             hplm=next(iter(folders(Role.HPLM)), None),
+            cascade=next(iter(folders(Role.CASCADE)), None),
         )
     )
     if own.kind == VersionKind.HPLM and report != {

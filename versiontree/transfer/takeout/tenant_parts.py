@@ -17,8 +17,9 @@ from tenants.base.hooks import TakeoutPart
 from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.models import Corpus, Dataset, File
 from tenants.datasets.storage import CHUNK_BYTES, corrupt_file_error, stored_path
-from tenants.usage.models import UsageDay
+from tenants.usage.models import AnswerDay, UsageDay
 from tenants.usage.selectors import quota_of
+from tenants.usage.services.answer_counts import COUNTED
 from tenants.webhooks.models import WebhookEndpoint
 
 
@@ -32,6 +33,7 @@ def tenant_parts(tenant: Tenant) -> Iterator[Part]:
     yield from _datasets(tenant)
     yield from _files(tenant)
     yield table_part("usage.csv", UsageDay.objects.for_tenant(tenant).order_by("pk"), _USAGE)
+    yield table_part("answers.csv", AnswerDay.objects.for_tenant(tenant).order_by("pk"), _ANSWERS)
     yield table_part("audit.csv", AuditEvent.objects.for_tenant(tenant).order_by("pk"), _AUDIT)
 
 
@@ -89,6 +91,9 @@ _USAGE: Final = (
 )
 
 
+_ANSWERS: Final = ("day", "model_name", "version", *COUNTED, "drift")
+
+
 _AUDIT: Final = (
     "at",
     "verb",
@@ -109,6 +114,7 @@ def _settings(tenant: Tenant) -> dict[str, Any]:
         "name": tenant.name,
         "created_at": tenant.created_at,
         "shares_fragment_counts": tenant.shares_fragment_counts,
+        "checks_answers": tenant.checks_answers,
         "weight": tenant.weight,
         "quota": {name: limit for name, limit in limits.items() if name not in ("id", "tenant")},
     }

@@ -25,7 +25,7 @@ def tree_parts(tenant: Tenant) -> Iterator[Part]:
     """Versions, aliases and jobs of the tenant, and archives of ready versions of its models and domains."""
     yield Part("versions.jsonl", _json_lines(_version(version) for version in _versions(tenant)))
     aliases = Alias.objects.for_tenant(tenant).order_by("pk")
-    yield table_part("aliases.csv", aliases, ("hplm__name", "name", "version__number", "moved_at"))
+    yield table_part("aliases.csv", aliases, _ALIASES)
     moves = AliasMove.objects.for_tenant(tenant).order_by("pk")
     yield table_part("alias_moves.csv", moves, _MOVES)
     yield table_part("jobs.csv", Job.objects.for_tenant(tenant).order_by("created_at", "pk"), _JOBS)
@@ -37,6 +37,15 @@ def tree_parts(tenant: Tenant) -> Iterator[Part]:
         yield from _archive(store, pk)
 
 
+_ALIASES: Final = (
+    "hplm__name",
+    "name",
+    "version__number",
+    "moved_at",
+    "canary__number",
+    "canary_percent",
+    "canary_started_at",
+)
 _MOVES: Final = (
     "hplm__name",
     "name",
@@ -90,6 +99,7 @@ def _version(version: Version) -> dict[str, Any]:
         "parent": version.parent_id,
         "state": version.state,
         "digest": version.digest,
+        "policy": version.policy,
         "config": version.config,
         "metrics": version.metrics,
         "created_at": version.created_at,

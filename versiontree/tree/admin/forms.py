@@ -23,7 +23,7 @@ from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
-from versiontree.tree.services.hplms import hplm_create, hplm_update
+from versiontree.tree.services.hplms import hplm_create, hplm_update, version_set_policy
 from versiontree.tree.services.licenses import root_set_license
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_fields import INHERITED_LABEL, setting_fields
@@ -269,6 +269,17 @@ class HplmUpdateForm(TrainingForm):
             auto_promote=data["auto_promote"],
             actor=actor,
         )
+
+
+class VersionForm(ServiceForm):
+    """Set the policy of a version of a model."""
+
+    class Meta:
+        model = Version
+        fields = ("policy",)
+
+    def act(self, actor: Any) -> Version:
+        return version_set_policy(version=self.instance, policy=self.cleaned_data["policy"], actor=actor)
 
 
 class AliasForm(ServiceForm):

@@ -30,11 +30,13 @@ class AliasInline(ReadOnlyInline):
     """The aliases of a model."""
 
     model = Alias
-    fields = ("alias", "version", "moved_by", "moved_at")
+    fields = ("alias", "version", "moved_by", "moved_at", "canary", "canary_percent")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         aliases: QuerySet[Any] = super().get_queryset(request)
-        return aliases.select_related("version__root", "version__hplm__tenant", "moved_by")
+        return aliases.select_related(
+            "version__root", "version__hplm__tenant", "canary__root", "canary__hplm__tenant", "moved_by"
+        )
 
     @admin.display(description="Alias")
     def alias(self, alias: Alias) -> SafeString:
@@ -113,11 +115,28 @@ class AliasAdmin(ServiceAdmin):
     """Aliases. Saving moves one."""
 
     form = AliasForm
-    list_display = ("name", "hplm", "version", "moved_by", "moved_at")
-    list_select_related = ("hplm__tenant", "version__hplm__tenant", "version__root", "moved_by")
+    list_display = ("name", "hplm", "version", "canary", "canary_percent", "moved_by", "moved_at")
+    list_select_related = (
+        "hplm__tenant",
+        "version__hplm__tenant",
+        "version__root",
+        "canary__hplm__tenant",
+        "canary__root",
+        "moved_by",
+    )
     search_fields = ("name", "hplm__name", "hplm__tenant__slug")
-    fields = ("name", "hplm", "version", "reason", "moved_by", "moved_at")
-    readonly_fields = ("name", "hplm", "moved_by", "moved_at")
+    fields = (
+        "name",
+        "hplm",
+        "version",
+        "reason",
+        "moved_by",
+        "moved_at",
+        "canary",
+        "canary_percent",
+        "canary_started_at",
+    )
+    readonly_fields = tuple(name for name in fields if name not in ("version", "reason"))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

@@ -14,6 +14,7 @@ from unfold.decorators import display
 
 from tenants.base.admin.base import (
     AutocompleteFilterAdmin,
+    ModelForm,
     NoAddOrChangeAdmin,
     ReadOnlyAdmin,
     ReadOnlyInline,
@@ -28,6 +29,7 @@ from versiontree.jobs.models import Job
 from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.version_export import version_download
 from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, collapsed_json, text_lines
+from versiontree.tree.admin.forms import VersionForm
 from versiontree.tree.models import Artifact, Coverage, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.versions import version_warnings
@@ -65,8 +67,10 @@ class VersionArtifactInline(ReadOnlyInline):
 
 
 @admin.register(Version)
-class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
-    """Versions. They never change; failed ones can be retried."""
+class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
+    """Versions. Saving one of a model sets its policy; nothing else changes. Failed ones can be retried."""
+
+    form = VersionForm
 
     autocomplete_filters: ClassVar = {
         "fit": lambda rows, _: rows.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM),
@@ -99,6 +103,7 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
         "status",
         "warnings",
         "alias_names",
+        "policy",
         "digest",
         "corpus",
         "dataset",
@@ -108,10 +113,21 @@ class VersionAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin, ServiceAdmin):
         "created_at",
         "ready_at",
     )
-    readonly_fields = fields
+    readonly_fields = tuple(name for name in fields if name != "policy")
     inlines = (JobInline, VersionArtifactInline)
     actions = ("retry", "export", "export_branch")
     page_actions = actions
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Version | None = None) -> bool:
+        answers = obj is None or obj.kind == VersionKind.HPLM
+        return answers and super().has_change_permission(request, obj)
+
+    def save_model(self, request: HttpRequest, obj: Version, form: ModelForm, change: bool) -> None:
+        if isinstance(form, VersionForm):
+            form.act(staff_user(request))
 
     def available_actions(self, row: Version) -> tuple[str, ...]:
         ready = row.state == VersionState.READY

@@ -17,10 +17,12 @@ from versiontree.tree.api.serializers import (
     AliasMoveSerializer,
     AliasPutSerializer,
     AliasSerializer,
+    CanaryPutSerializer,
     HplmCreateSerializer,
     HplmPatchSerializer,
     HplmSerializer,
     HplmUpdateSerializer,
+    VersionPatchSerializer,
     VersionSerializer,
 )
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
@@ -35,7 +37,14 @@ from versiontree.tree.selectors.versions import (
     versions_of,
 )
 from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
-from versiontree.tree.services.hplms import hplm_create, hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
+from versiontree.tree.services.hplms import (
+    hplm_create,
+    hplm_delete,
+    hplm_set_description,
+    hplm_update,
+    version_set_policy,
+)
 from versiontree.tree.services.licenses import hplm_set_license
 
 
@@ -108,6 +117,23 @@ class HplmVersionsView(OwnerView):
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 
 
+class HplmVersionView(ConditionalView, OwnerView):
+    """One version of a model, by its number. PATCH sets its policy."""
+
+    serializer_class = VersionSerializer
+    queryset = Version.unscoped.none()
+
+    def find_object(self, *, name: str, number: int, **_: Any) -> Version:
+        return hplm_version(hplm_of(self.tenant, name), number)
+
+    @extend_schema(request=VersionPatchSerializer, responses=VersionSerializer)
+    def patch(self, request: Request, **path: Any) -> Response:
+        policy = validated_body(VersionPatchSerializer, request)["policy"]
+        found = self.find_object(**path)
+        changed = version_set_policy(version=found, policy=policy or "", actor=request_actor(request))
+        return Response(VersionSerializer(changed).data)
+
+
 class AliasesView(OwnerView):
     """The aliases of a model."""
 
@@ -146,6 +172,38 @@ class AliasView(ConditionalView, OwnerView):
     def delete(self, request: Request, name: str, alias: str, **_: Any) -> Response:
         alias_remove(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class CanaryView(OwnerView):
+    """The canary of an alias: PUT starts it or changes its share, DELETE ends it."""
+
+    serializer_class = AliasSerializer
+    queryset = Alias.unscoped.none()
+
+    @extend_schema(request=CanaryPutSerializer, responses=AliasSerializer)
+    def put(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        body = validated_body(CanaryPutSerializer, request)
+        found = hplm_of(self.tenant, name)
+        version, actor = hplm_version(found, body["version"]), request_actor(request)
+        started = canary_start(hplm=found, name=alias, version=version, percent=body["percent"], actor=actor)
+        return Response(AliasSerializer(started).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        canary_end(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
+        return Response(status=status.HTTP_204_NO_CONTENT)
+
+
+class CanaryPromoteView(OwnerView):
+    """Point an alias at its canary, which ends."""
+
+    serializer_class = AliasSerializer
+    queryset = Alias.unscoped.none()
+
+    @extend_schema(request=None, responses=AliasSerializer)
+    def post(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        moved = canary_promote(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
+        return Response(AliasSerializer(moved).data)
 
 
 class AliasMovesView(OwnerView):

@@ -12,6 +12,8 @@ from rest_framework import serializers
 from tenants.base.api.inputs import StrictSerializer
 from versiontree.jobs.api.serializers import JobSummarySerializer
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
+from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
+from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
 
 FREE_OBJECT = {"type": "object", "additionalProperties": True}
@@ -38,15 +40,29 @@ class DomainSerializer(serializers.ModelSerializer[Domain]):
         read_only_fields = fields
 
 
+class CanarySerializer(serializers.Serializer[Alias]):
+    """The version that answers a share of the requests to an alias, in percent."""
+
+    version = serializers.IntegerField(source="canary.number", read_only=True)
+    percent = serializers.IntegerField(source="canary_percent", read_only=True)
+    started_at = serializers.DateTimeField(source="canary_started_at", read_only=True)
+
+
 class AliasSerializer(serializers.ModelSerializer[Alias]):
-    """An alias and the number of its version."""
+    """An alias and the number of its version, and its canary or null."""
 
     version = serializers.IntegerField(source="version.number", read_only=True)
+    canary = serializers.SerializerMethodField()
 
     class Meta:
         model = Alias
-        fields = ("name", "version", "moved_at")
+        fields = ("name", "version", "moved_at", "canary")
         read_only_fields = fields
+
+    @extend_schema_field(CanarySerializer(allow_null=True))
+    def get_canary(self, alias: Alias) -> dict[str, Any] | None:
+        """The canary. None if the alias has none."""
+        return CanarySerializer(alias).data if alias.canary_id else None
 
 
 class AliasMoveSerializer(serializers.ModelSerializer[AliasMove]):
@@ -81,6 +97,9 @@ class HplmSerializer(serializers.ModelSerializer[Hplm]):
         read_only_fields = fields
 
 
+POLICIES = [policy for policy in VersionPolicy.choices if policy[0] != VersionPolicy.NONE]
+
+
 class VersionSerializer(serializers.ModelSerializer[Version]):
     """A version with the jobs that build it, in order."""
 
@@ -90,6 +109,7 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
     parent = serializers.IntegerField(  # type: ignore[assignment]
         source="parent_id", read_only=True, allow_null=True
     )
+    policy = serializers.SerializerMethodField()
     config = serializers.SerializerMethodField()
     jobs = serializers.SerializerMethodField()
 
@@ -105,6 +125,7 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
             "parent",
             "state",
             "digest",
+            "policy",
             "config",
             "metrics",
             "jobs",
@@ -112,6 +133,11 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
             "ready_at",
         )
         read_only_fields = fields
+
+    @extend_schema_field(serializers.ChoiceField(choices=POLICIES, allow_null=True))
+    def get_policy(self, version: Version) -> str | None:
+        """How requests that choose no quality are answered. None: by the default of the deployment."""
+        return version.policy or None
 
     @extend_schema_field(FREE_OBJECT)
     def get_config(self, version: Version) -> dict[str, Any]:
@@ -221,8 +247,22 @@ class HplmPatchSerializer(StrictSerializer):
         return attrs
 
 
+@extend_schema_serializer(component_name="VersionPatch")
+class VersionPatchSerializer(StrictSerializer):
+    """The policy of a version of a model. Null: the default of the deployment."""
+
+    policy = serializers.ChoiceField(choices=POLICIES, allow_null=True)
+
+
 class AliasPutSerializer(StrictSerializer):
     """The number of the version to point at, and a reason."""
 
     version = serializers.IntegerField(min_value=1)
     reason = serializers.CharField(required=False, allow_blank=True, default="", max_length=200)
+
+
+class CanaryPutSerializer(StrictSerializer):
+    """The number of the version to try, and its share of the requests in percent."""
+
+    version = serializers.IntegerField(min_value=1)
+    percent = serializers.IntegerField(min_value=1, max_value=MAX_CANARY_PERCENT)

@@ -23,10 +23,13 @@ in_tenant = [
     path("models", hplms.HplmsView.as_view()),
     path("models/<slug:name>", hplms.HplmView.as_view()),
     path("models/<slug:name>/versions", hplms.HplmVersionsView.as_view()),
+    path("models/<slug:name>/versions/<int:number>", hplms.HplmVersionView.as_view()),
     path("models/<slug:name>/versions/<int:number>/predictions", predictions.PredictionsView.as_view()),
     path("models/<slug:name>/versions/<int:number>/evaluate", predictions.EvaluateView.as_view()),
     path("models/<slug:name>/aliases", hplms.AliasesView.as_view()),
     path("models/<slug:name>/aliases/<slug:alias>", hplms.AliasView.as_view()),
+    path("models/<slug:name>/aliases/<slug:alias>/canary", hplms.CanaryView.as_view()),
+    path("models/<slug:name>/aliases/<slug:alias>/canary/promote", hplms.CanaryPromoteView.as_view()),
     path("models/<slug:name>/alias-moves", hplms.AliasMovesView.as_view()),
 ]
 

@@ -36,6 +36,7 @@ class Migration(migrations.Migration):
                             ("lower", "Lower layers"),
                             ("plot", "PLOT"),
                             ("hplm", "Adapters and head"),
+                            ("cascade", "Cascade"),
                             ("answers", "Answers"),
                         ],
                         max_length=8,
@@ -55,7 +56,9 @@ class Migration(migrations.Migration):
                         name="artifact_digest_is_sha256",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("kind__in", ["root", "lower", "plot", "hplm", "answers"])),
+                        condition=models.Q(
+                            ("kind__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])
+                        ),
                         name="artifact_kind_is_known",
                     ),
                 ],
@@ -647,6 +650,7 @@ class Migration(migrations.Migration):
                             ("lower", "Lower layers"),
                             ("plot", "PLOT"),
                             ("hplm", "Adapters and head"),
+                            ("cascade", "Cascade"),
                             ("answers", "Answers"),
                         ],
                         max_length=8,
@@ -921,8 +925,73 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="versionartifact",
             constraint=models.CheckConstraint(
-                condition=models.Q(("role__in", ["root", "lower", "plot", "hplm", "answers"])),
+                condition=models.Q(("role__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])),
                 name="version_artifact_role_is_known",
+            ),
+        ),
+        migrations.AddField(
+            model_name="version",
+            name="policy",
+            field=models.CharField(
+                blank=True,
+                choices=[
+                    ("", "Default of the deployment"),
+                    ("table", "From the lookup tables"),
+                    ("full", "Computed in full"),
+                    ("cascade", "Cascade"),
+                ],
+                db_default="",
+                default="",
+                help_text="How requests that choose no quality are answered.",
+                max_length=8,
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="version",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    ("policy", ""),
+                    models.Q(("kind", "model"), ("policy__in", ["", "table", "full", "cascade"])),
+                    _connector="OR",
+                ),
+                name="version_policy_of_a_model",
+            ),
+        ),
+        migrations.AddField(
+            model_name="alias",
+            name="canary",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.PROTECT,
+                related_name="canary_of",
+                to="tree.version",
+            ),
+        ),
+        migrations.AddField(
+            model_name="alias",
+            name="canary_percent",
+            field=models.PositiveSmallIntegerField(blank=True, null=True),
+        ),
+        migrations.AddField(
+            model_name="alias",
+            name="canary_started_at",
+            field=models.DateTimeField(blank=True, null=True),
+        ),
+        migrations.AddConstraint(
+            model_name="alias",
+            constraint=models.CheckConstraint(
+                condition=models.Q(
+                    models.Q(("canary", None), ("canary_percent", None), ("canary_started_at", None)),
+                    models.Q(
+                        models.Q(("canary", models.F("version")), _negated=True),
+                        ("canary__isnull", False),
+                        ("canary_percent__range", (1, 99)),
+                        ("canary_started_at__isnull", False),
+                    ),
+                    _connector="OR",
+                ),
+                name="alias_canary_is_another_version",
             ),
         ),
     ]

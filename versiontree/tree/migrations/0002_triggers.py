@@ -138,7 +138,7 @@ BEGIN
     END IF;
     SELECT state, tenant_id INTO owner_state, owner_tenant FROM tree_version WHERE id = NEW.version_id;
     SELECT kind INTO artifact_kind FROM tree_artifact WHERE id = NEW.artifact_id;
-    IF owner_state IN ('ready', 'retired') THEN
+    IF owner_state = 'retired' OR owner_state = 'ready' AND NEW.role <> 'cascade' THEN
         RAISE EXCEPTION 'a finished version takes no more artifacts' USING ERRCODE = 'restrict_violation';
     END IF;
     IF artifact_kind <> NEW.role THEN
@@ -155,12 +155,41 @@ CREATE TRIGGER tree_versionartifact_fixed BEFORE INSERT OR UPDATE OR DELETE ON t
     FOR EACH ROW EXECUTE FUNCTION tree_versionartifact_check();
 """
 
+_CANARY = """
+CREATE FUNCTION tree_alias_check_canary() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.canary_id IS NULL THEN
+        RETURN NEW;
+    END IF;
+    PERFORM FROM tree_version WHERE id = NEW.canary_id AND hplm_id = NEW.hplm_id AND state = 'ready' FOR SHARE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the canary of an alias is a ready version of its own model'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER tree_alias_canary BEFORE INSERT OR UPDATE ON tree_alias
+    FOR EACH ROW EXECUTE FUNCTION tree_alias_check_canary();
+
+CREATE FUNCTION tree_version_check_canary() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.state = 'ready' AND NEW.state <> 'ready'
+            AND EXISTS (SELECT 1 FROM tree_alias WHERE canary_id = OLD.id) THEN
+        RAISE EXCEPTION 'this version is the canary of an alias' USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER tree_version_canary BEFORE UPDATE ON tree_version
+    FOR EACH ROW EXECUTE FUNCTION tree_version_check_canary();
+"""
+
 _BACKWARDS = """
 DROP FUNCTION tree_versionartifact_check, tree_artifact_refuse, tree_alias_check, tree_version_check_death,
-    tree_version_check_change, tree_version_check_birth CASCADE;
+    tree_version_check_change, tree_version_check_birth, tree_alias_check_canary, tree_version_check_canary
+    CASCADE;
 """
 
 
 class Migration(migrations.Migration):
     dependencies = [("datasets", "0001_initial"), ("tree", "0001_initial")]
-    operations = [migrations.RunSQL(_VERSION + _ALIAS + _ARTIFACT, _BACKWARDS)]
+    operations = [migrations.RunSQL(_VERSION + _ALIAS + _ARTIFACT + _CANARY, _BACKWARDS)]

@@ -7,12 +7,17 @@ from versiontree.tree.models.version import Version
 
 
 class Role(models.TextChoices):
-    """The role of an artifact in a version, and the artifact's kind. ``ANSWERS`` belong to an evaluation."""
+    """The role of an artifact in a version, and the artifact's kind.
+
+    ``CASCADE`` is the profile of a model whose ``HPLM`` came without one; its first evaluation fits it.
+    ``ANSWERS`` belong to an evaluation.
+    """
 
     ROOT = "root", "Root"
     LOWER = "lower", "Lower layers"
     PLOT = "plot", "PLOT"
     HPLM = "hplm", "Adapters and head"
+    CASCADE = "cascade", "Cascade"
     ANSWERS = "answers", "Answers"
 
 
@@ -41,6 +46,8 @@ class Artifact(models.Model):
 
 class VersionArtifact(models.Model):
     """An artifact in one role of one version. Added while the version is building, fixed afterwards.
+
+    A ready version may still get its ``CASCADE``, once.
 
     ``tenant`` is copied from the version, which a trigger enforces, so row security needs no join.
     """

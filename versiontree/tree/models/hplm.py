@@ -13,6 +13,7 @@ from versiontree.names import slug_check
 
 DEFAULT_ALIAS: Final = "default"
 MAX_DESCRIPTION_LENGTH: Final = 5000
+MAX_CANARY_PERCENT: Final = 99
 
 
 class Hplm(models.Model):
@@ -67,7 +68,10 @@ class Hplm(models.Model):
 
 
 class Alias(models.Model):
-    """A movable name, such as ``default`` or ``production``, for a ready version of its model."""
+    """A movable name, such as ``default`` or ``production``, for a ready version of its model.
+
+    While it has a ``canary``, another ready version, that one answers ``canary_percent`` of its requests.
+    """
 
     hplm = models.ForeignKey(Hplm, on_delete=models.CASCADE, related_name="aliases", verbose_name="model")
     name = models.CharField(max_length=63)
@@ -76,6 +80,11 @@ class Alias(models.Model):
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
     moved_at = models.DateTimeField()
+    canary = models.ForeignKey(
+        "tree.Version", null=True, blank=True, on_delete=models.PROTECT, related_name="canary_of"
+    )
+    canary_percent = models.PositiveSmallIntegerField(null=True, blank=True)
+    canary_started_at = models.DateTimeField(null=True, blank=True)
 
     unscoped = models.Manager()
     objects = TenantScopedManager(tenant_path="hplm__tenant")
@@ -85,6 +94,16 @@ class Alias(models.Model):
         verbose_name_plural = "aliases"
         constraints = [
             models.UniqueConstraint(fields=["hplm", "name"], name="alias_name_is_unique"),
+            models.CheckConstraint(
+                condition=Q(canary=None, canary_percent=None, canary_started_at=None)
+                | Q(
+                    ~Q(canary=models.F("version")),
+                    canary__isnull=False,
+                    canary_percent__range=(1, MAX_CANARY_PERCENT),
+                    canary_started_at__isnull=False,
+                ),
+                name="alias_canary_is_another_version",
+            ),
             slug_check("alias_name_is_a_slug"),
         ]
 

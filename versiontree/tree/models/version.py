@@ -41,6 +41,19 @@ LEGAL_VERSION_TRANSITIONS: Final[dict[VersionState, frozenset[VersionState]]] = 
     VersionState.RETIRED: frozenset(),
 }
 
+
+class VersionPolicy(models.TextChoices):
+    """The levels at which requests to a version of a model are answered, unless a request chooses.
+
+    The same values as `inference.cascade.dispatcher.AnswerPolicy`, and none.
+    """
+
+    NONE = "", "Default of the deployment"
+    TABLE = "table", "From the lookup tables"
+    FULL = "full", "Computed in full"
+    CASCADE = "cascade", "Cascade"
+
+
 VERSION_STATE_COLOURS: Final[dict[VersionState, str]] = {
     VersionState.BUILDING: "info",
     VersionState.READY: "success",
@@ -53,6 +66,7 @@ REQUIRED_ROLES: Final[dict[VersionKind, frozenset[str]]] = {
     VersionKind.DOMAIN: frozenset({"lower", "plot"}),
     VersionKind.HPLM: frozenset({"hplm"}),
 }
+OPTIONAL_ROLES: Final[dict[VersionKind, frozenset[str]]] = {VersionKind.HPLM: frozenset({"cascade"})}
 MAIN_ROLE: Final[dict[VersionKind, str]] = {
     VersionKind.ROOT: "root",
     VersionKind.DOMAIN: "plot",
@@ -61,7 +75,7 @@ MAIN_ROLE: Final[dict[VersionKind, str]] = {
 
 
 class Version(models.Model):
-    """One node of the version tree. Created once, never overwritten.
+    """One node of the version tree. Created once, never overwritten; only its ``policy`` can be changed.
 
     ``building -> ready -> retired``, and ``building <-> failed`` while its jobs fail and are retried.
     ``digest`` is that of the main artifact of a ready version. ``corpus`` or ``dataset`` is the training
@@ -96,6 +110,14 @@ class Version(models.Model):
     )
     config = models.JSONField(default=dict, blank=True)
     metrics = models.JSONField(default=dict, blank=True)
+    policy = models.CharField(
+        max_length=8,
+        choices=VersionPolicy.choices,
+        blank=True,
+        default=VersionPolicy.NONE,
+        db_default=VersionPolicy.NONE,
+        help_text="How requests that choose no quality are answered.",
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -125,6 +147,10 @@ class Version(models.Model):
                 )
                 | Q(state__in=["building", "failed"], digest="", ready_at__isnull=True),
                 name="version_digest_when_ready",
+            ),
+            models.CheckConstraint(
+                condition=Q(policy="") | Q(kind="model", policy__in=VersionPolicy.values),
+                name="version_policy_of_a_model",
             ),
             models.UniqueConstraint(
                 fields=["root", "number"], condition=Q(kind="root"), name="version_number_per_root"

@@ -123,12 +123,14 @@ def without_compacted(branch: Iterable[int], compacts: Mapping[int, Collection[i
 
 @dataclass(frozen=True, slots=True)
 class BuildInputs:
-    """The input artifacts of a version's jobs. ``hplm`` is its own, ``start_from`` its parent's."""
+    """The input artifacts of a version's jobs. ``hplm`` and ``cascade`` are its own, ``start_from`` its
+    parent's. Most versions have no ``cascade``: their profile is part of ``hplm``."""
 
     root: Artifact | None
     lower: Artifact | None
     plots: tuple[Artifact, ...]
     hplm: Artifact | None
+    cascade: Artifact | None
     start_from: Artifact | None
 
 
@@ -146,13 +148,14 @@ def build_inputs(version: Version) -> BuildInputs:
     def nearest(role: str) -> Artifact | None:
         return next((link.artifact for link in links if link.role == role), None)
 
-    own = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.pk]
+    own = {link.role: link.artifact for link in links if link.version_id == version.pk}
     before = [link.artifact for link in links if link.role == "hplm" and link.version_id == version.parent_id]
     return BuildInputs(
         root=nearest("root"),
         lower=nearest("lower"),
         plots=tuple(link.artifact for link in links if link.role == "plot" and link.version_id in read),
-        hplm=own[0] if own else None,
+        hplm=own.get("hplm"),
+        cascade=own.get("cascade"),
         start_from=before[0] if before else None,
     )
 

@@ -1,6 +1,6 @@
 """Queries for roots, domains, models, versions and aliases. ``tenant=None`` is the platform."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeGuard, TypeVar
 
 from django.db.models import Model, Prefetch, Q, QuerySet, Sum
@@ -23,6 +23,8 @@ from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import versions_with_tree_fields
 
 Row = TypeVar("Row", bound=Model)
+VersionName = tuple[int | None, str, int]
+"""The id of the tenant, the name of the model, and the number of the version."""
 
 
 def roots_all() -> QuerySet[Root]:
@@ -62,7 +64,7 @@ def corpora_usable_by(tenant: Tenant | None) -> QuerySet[Corpus]:
 
 def hplms_of(tenant: Tenant, *, words: str = "") -> QuerySet[Hplm]:
     """The tenant's models with these words in their name, with their aliases, without deleted models."""
-    aliases = Alias.objects.for_tenant(tenant).select_related("version")
+    aliases = Alias.objects.for_tenant(tenant).select_related("version", "canary")
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     for word in words.split():
         living = living.filter(name__icontains=word)
@@ -98,6 +100,23 @@ def hplm_version(hplm: Hplm, number: int) -> Version:
     return _require(found, "version of this model", param="version")
 
 
+def hplm_versions_named(names: Collection[VersionName]) -> dict[VersionName, Version]:
+    """The ready versions of models that are not deleted, by name. One query."""
+    if not names:
+        return {}
+    tenants, models, numbers = (set(column) for column in zip(*names, strict=True))
+    rows = Version.unscoped.filter(
+        kind=VersionKind.HPLM,
+        state=VersionState.READY,
+        tenant_id__in=tenants,
+        hplm__name__in=models,
+        hplm__deleted_at=None,
+        number__in=numbers,
+    )
+    found = {(row.tenant_id, row.name, row.number): row for row in rows.select_related("hplm")}
+    return {key: row for key, row in found.items() if key in names}
+
+
 def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
     """The ready versions of roots and domains that the tenant can build upon, newest first."""
     rows = versions_visible_to(tenant).filter(state=VersionState.READY)
@@ -131,7 +150,7 @@ def artifact_bytes(tenant: Tenant) -> int:
 
 def aliases_of(hplm: Hplm) -> QuerySet[Alias]:
     """The aliases of a model, by name, with their versions."""
-    return Alias.unscoped.filter(hplm=hplm).select_related("version", "hplm").order_by("name")
+    return Alias.unscoped.filter(hplm=hplm).select_related("version", "canary", "hplm").order_by("name")
 
 
 def alias_of(hplm: Hplm, name: str) -> Alias:

@@ -1,6 +1,6 @@
 """Move and remove aliases. Promotion and rollback are moves."""
 
-from typing import Any
+from typing import Any, Final
 
 from django.db import transaction
 from django.utils import timezone
@@ -14,18 +14,30 @@ from versiontree.tree.models.version import VersionState
 from versiontree.tree.services.webhook_notifications import alias_notify
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 
+CANARY_FIELDS: Final = ("canary", "canary_percent", "canary_started_at")
+
 
 @transaction.atomic
 def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str = "") -> Alias:
     """Point an alias of a model at one of its ready versions. Creates the alias if it is new.
 
-    Raises ``not_found`` (deleted model, a version of something else), ``model_not_ready``, ``invalid_field``.
+    A canary of the alias ends. Raises ``not_found`` (deleted model, a version of something else),
+    ``model_not_ready``, ``invalid_field``.
     """
     require_slug(name, param="name")
     locked = hplm_lock(hplm=hplm)
     if locked is None:
         raise not_found("model", param="model")
-    target = Version.unscoped.filter(pk=version.pk, hplm=locked).first()
+    target = alias_target(hplm=locked, version=version)
+    return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
+
+
+def alias_target(*, hplm: Hplm, version: Version) -> Version:
+    """The version, read again, if aliases of the model can point at it.
+
+    Raises ``not_found`` (a version of something else) and ``model_not_ready``.
+    """
+    target = Version.unscoped.filter(pk=version.pk, hplm=hplm).first()
     if target is None:
         raise not_found("version of this model", param="version")
     if target.state != VersionState.READY:
@@ -34,7 +46,7 @@ def alias_move(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason:
             f"{target.in_words} is {target.get_state_display().lower()}; an alias needs a ready version.",
             param="version",
         )
-    return alias_point(hplm=locked, name=name, version=target, actor=actor, reason=reason)
+    return target
 
 
 @transaction.atomic
@@ -77,7 +89,10 @@ def hplm_lock(*, hplm: Hplm) -> Hplm | None:
 
 
 def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason: str) -> Alias:
-    """Write the alias and its history. The caller has validated the version and opened the transaction."""
+    """Write the alias and its history, and end its canary.
+
+    The caller has validated the version and opened the transaction.
+    """
     alias = Alias.unscoped.select_for_update().filter(hplm=hplm, name=name).first()
     before = alias.version_id if alias else None
     if alias is not None and before == version.pk:
@@ -85,8 +100,12 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
     now = timezone.now()
     if alias is None:
         alias = Alias(hplm=hplm, name=name)
+    detail = {"version": version.number, "reason": reason}
+    if alias.canary is not None:
+        detail["ended_canary"] = alias.canary.number
     alias.version, alias.moved_by, alias.moved_at = version, person(actor), now
-    alias.save(update_fields=["version", "moved_by", "moved_at"] if before else None)
+    alias.canary = alias.canary_percent = alias.canary_started_at = None
+    alias.save(update_fields=["version", "moved_by", "moved_at", *CANARY_FIELDS] if before else None)
     move = AliasMove(
         hplm=hplm,
         name=name,
@@ -96,7 +115,7 @@ def alias_point(*, hplm: Hplm, name: str, version: Version, actor: Actor, reason
         moved_by=person(actor),
         moved_at=now,
     )
-    _record(move, actor, verb="alias.move", detail={"version": version.number, "reason": reason})
+    _record(move, actor, verb="alias.move", detail=detail)
     return alias
 
 

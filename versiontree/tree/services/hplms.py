@@ -1,4 +1,4 @@
-"""Create, update, describe, pin and delete models."""
+"""Create, update, describe, pin and delete models, and set policies of their versions."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -15,7 +15,7 @@ from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_DESCRIPTION_LENGTH
-from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.models.version import VersionKind, VersionPolicy, VersionState
 from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
     JOBS_PER_HPLM_VERSION,
@@ -76,7 +76,7 @@ def hplm_update(
 ) -> Version:
     """Create the next version of a model, trained further from the one that ``default`` points at.
 
-    It inherits the settings of that version. If the settings prevent training further,
+    It inherits the settings and the policy of that version. If the settings prevent training further,
     ``config["warnings"]`` says so. With ``auto_promote`` the alias moves to the new version once it is ready.
     Raises ``not_found`` (deleted model, another tenant's dataset), ``invalid_field`` (a dataset of another
     task), ``model_not_ready``, ``quota_exceeded``.
@@ -165,6 +165,34 @@ def hplm_unpin(*, hplm: Hplm, actor: Actor) -> bool:
     return locked.pinned_at is not None and _set_pinned(locked, None, "model.unpin", actor)
 
 
+@transaction.atomic
+def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Version:
+    """Set at which levels requests to a version of a model are answered if they choose no quality.
+
+    Empty: as the deployment's ``HMI_POLICY`` says. Running processes follow within ``HMI_MODEL_CACHE_S``.
+    Raises ``not_found`` (a deleted model), ``invalid_field`` (no policy, or not a version of a model).
+    """
+    if policy not in VersionPolicy.values:
+        allowed = ", ".join(filter(None, VersionPolicy.values))
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, f"The policy must be one of {allowed}, or none.", param="policy"
+        )
+    if version.hplm is None:
+        message = f"{version.in_words} answers no requests; only versions of models have a policy."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
+    hplm = _lock(version.hplm)
+    Version.unscoped.filter(pk=version.pk).update(policy=policy)
+    version.policy = policy
+    audit_record(
+        verb="version.policy",
+        subject=str(version),
+        tenant=hplm.tenant,
+        actor=actor,
+        detail={"policy": policy or "default"},
+    )
+    return version
+
+
 def _set_pinned(hplm: Hplm, pinned_at: datetime | None, verb: str, actor: Actor) -> bool:
     hplm.pinned_at = pinned_at
     hplm.save(update_fields=["pinned_at"])
@@ -214,6 +242,7 @@ def _create_version(
         tenant=hplm.tenant,
         dataset=dataset,
         config=config,
+        policy=above.policy,
         plans=[
             JobPlan(JobKind.FINE_TUNE, {"dataset": config["dataset"], "settings": config["settings"]}),
             JobPlan(JobKind.EVALUATE, {"dataset": config["dataset"], "settings": {}}),

@@ -30,7 +30,12 @@ from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import DEFAULT_PRIORITY, Job, JobEvent, JobKind, JobState
 from versiontree.jobs.services.transitions import job_dispatch
 from versiontree.tree.models import Domain, Hplm, Root, Version
-from versiontree.tree.models.version import LEGAL_VERSION_TRANSITIONS, VersionKind, VersionState
+from versiontree.tree.models.version import (
+    LEGAL_VERSION_TRANSITIONS,
+    VersionKind,
+    VersionPolicy,
+    VersionState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ def version_create(
     actor: Actor,
     corpus: Corpus | None = None,
     dataset: Dataset | None = None,
+    policy: str = VersionPolicy.NONE,
 ) -> Version:
     """Create a version of a root, domain or model with its chain of jobs, and queue the first job.
 
@@ -67,6 +73,7 @@ def version_create(
         config=config,
         corpus=corpus,
         dataset=dataset,
+        policy=policy,
         created_by=person(actor),
         **({"root": root} | owner_columns),
     )

@@ -1,6 +1,7 @@
-"""Webhook events of jobs and aliases, created in the transaction of the change."""
+"""Webhook events of jobs, aliases and drift, created in the transaction of the change."""
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Final
 from uuid import UUID
 
@@ -55,6 +56,22 @@ def alias_notify(*, hplm: Hplm, name: str, before: int | None, version: Version 
         "previous": _version(previous) if previous else None,
     }
     event_create(endpoints=endpoints, kind=EventKind.ALIAS_MOVED, data=data)
+
+
+def drift_notify(*, version: Version, day: date, figures: Mapping[str, Mapping[str, float]]) -> None:
+    """Notify webhooks that a version's answers of a day left their band. ``figures``: by name, as served and
+    on the dev split."""
+    assert version.tenant_id is not None
+    endpoints = subscribed_endpoints(version.tenant_id, EventKind.VERSION_DRIFTED)
+    if not endpoints:
+        return
+    data = {
+        **event_links(endpoints[0].tenant, version=f"versions/{version.pk}"),
+        "version": _version(version),
+        "day": day.isoformat(),
+        "figures": figures,
+    }
+    event_create(endpoints=endpoints, kind=EventKind.VERSION_DRIFTED, data=data)
 
 
 def _version(version: Version) -> dict[str, object]:

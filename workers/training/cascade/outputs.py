@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -27,8 +27,7 @@ class OutputsByLevel:
     """The outputs for the E examples of a split at both levels, and of their S sequences, example by example:
     the coverage at the level TABLE, and the operations [S, 2] at TABLE and at FULL.
 
-    pruned: gives the outputs with texts that are pruned at the level FULL, by the attention that their tokens
-    receive at TABLE (see `kept_tokens`); None where texts are not pruned.
+    read_pruned: gives them by how much texts are pruned at the level FULL; None where texts are not pruned.
     """
 
     kind: TaskKind
@@ -36,7 +35,15 @@ class OutputsByLevel:
     full: Sequence[ExampleOutputs]
     coverage: Sequence[Coverage]
     operations: npt.NDArray[np.float64]
-    pruned: "Callable[[float], OutputsByLevel] | None" = None
+    read_pruned: "Callable[[float], OutputsByLevel] | None" = None
+
+    def pruned_by(self, pruning: float) -> "OutputsByLevel":
+        """With texts that are pruned at the level FULL, by the attention that their tokens receive at TABLE
+        (see `kept_tokens`)."""
+        if pruning == 0:
+            return self
+        assert self.read_pruned is not None, f"outputs of the kind {self.output_kind} are not pruned"
+        return self.read_pruned(pruning)
 
     @property
     def output_kind(self) -> OutputKind:
@@ -108,7 +115,7 @@ class _Reader:
             self._compute(self._split, full),
             self._split.states[table].coverage,
             self._operations(),
-            self._read_pruned if prunes else None,
+            cache(self._read_pruned) if prunes else None,
         )
 
     def _read_pruned(self, pruning: float) -> OutputsByLevel:
@@ -121,7 +128,7 @@ class _Reader:
             self.whole,
             full=self._compute(replace(self._split, states=(full,), modes=("full",)), 0),
             operations=self._operations([int(one.sum()) for one in kept]),
-            pruned=None,
+            read_pruned=None,
         )
 
     def _compute(

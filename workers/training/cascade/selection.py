@@ -1,30 +1,39 @@
 """The profile of a cascade: candidates by cutoff and slope, and the one that serves (Tabi, section 5)."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final
 
 import numpy as np
 
 from inference.cascade.confidence import calibrated_threshold
-from inference.cascade.dispatcher import Dispatcher, Level
+from inference.cascade.dispatcher import AnswerPolicy, Coverage, Dispatcher, Level
+from inference.cascade.plan import answer_plan
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from workers.training.cascade.calibration import expected_calibration_error, fit_temperature, reliability_of
 from workers.training.cascade.change_model import Choice, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel
-from workers.training.cascade.simulation import Simulation, escalated_by, metric_at, metric_of
+from workers.training.cascade.simulation import (
+    Simulation,
+    escalated_by,
+    escalated_under,
+    metric_at,
+    metric_of,
+    same_within,
+    standard_error,
+)
 
 MIN_ROWS: Final = 50
 """Dev rows below which nothing is fitted: temperatures are 1, and the most cautious candidate serves."""
 CUTOFFS: Final = tuple(round(0.95 - 0.05 * step, 2) for step in range(19))
 SLOPES: Final = (10.0, 40.0)
 TOLERANCE: Final = 0.002
-"""How much of the level FULL's dev metric the candidate that serves may lose."""
+"""How much of the dev metric the candidate that serves may lose."""
 PRUNINGS: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
 PRUNING_LOSS: Final = 0.02
-"""How much of its own dev metric the level FULL may lose by pruning, for a target that asks for no more,"""
-SERVED_PRUNING_LOSS: Final = 0.003
-"""and in the candidate that serves."""
+"""How much of its own dev metric the level FULL may lose by a pruning that is measured."""
 
 
 def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
@@ -34,30 +43,27 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     table, full = levels[Level.TABLE], levels[Level.FULL]
     threshold = calibrated_threshold(outputs.kind.threshold, table.temperature)
     temperatures = table.temperature, full.temperature
-    simulation = Simulation(outputs, temperatures)
+    whole = Simulation(outputs, temperatures)
     base = Dispatcher(outputs.output_kind, table.temperature, threshold)
     confidences = outputs.confidences(Level.TABLE, table.temperature, threshold)
     if enough:
-        choice = choose_dispatcher(simulation, base, confidences)
+        choice = choose_dispatcher(whole, base, confidences)
     else:
         sure = [0.0 if one is None else one for one in confidences]
         choice = Choice((), np.asarray(sure), {"kept": "confidence"})
     base = replace(base, coefficients=choice.coefficients)
     least = (table.metric + full.metric) / 2
-    prunings = _prunings(outputs) if enough else {}
-    measured = _measured(simulation, base, choice, least) if enough else []
-    for pruning, found in prunings.items():
-        measured += _measured(Simulation(found, temperatures), replace(base, pruning=pruning), choice, least)
-    measured = measured or [_candidate(simulation, base, choice)]
-    losses = {pruning: full.metric - metric_at(found, Level.FULL) for pruning, found in prunings.items()}
-    served = [one for one in measured if losses.get(one.pruning, 0.0) <= SERVED_PRUNING_LOSS]
-    chosen = _chosen(served or measured, full.metric)
-    candidates = sorted({*_undominated(measured), chosen}, key=lambda one: (one.operations, one.metric))
+    simulations = {0.0: whole}
+    if enough:
+        simulations |= {pruning: Simulation(one, temperatures) for pruning, one in _prunings(outputs).items()}
+    measured = _measured(simulations, base, choice, least) if enough else []
+    chosen = _chosen(simulations, base, choice, measured) if measured else _candidate(whole, base, choice)
+    candidates = _undominated([*measured, chosen], chosen)
     return CascadeProfile(
         outputs.output_kind,
         table,
         full,
-        tuple(candidates),
+        candidates,
         candidates.index(chosen),
         threshold,
         choice.coefficients,
@@ -66,8 +72,14 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
             "dispatcher": choice.report,
             "tolerance": TOLERANCE,
             "fitted": enough,
-            "pruning_loss": {str(pruning): round(loss, 4) for pruning, loss in losses.items()},
+            "pruning_loss": {
+                str(pruning): round(full.metric - metric_at(one.outputs, Level.FULL), 4)
+                for pruning, one in simulations.items()
+                if pruning
+            },
         },
+        sum(outputs.coverage, Coverage()),
+        same_within(outputs),
     )
 
 
@@ -88,22 +100,22 @@ def _level_profile(outputs: OutputsByLevel, level: Level, *, fitted: bool) -> Le
 
 def _prunings(outputs: OutputsByLevel) -> dict[float, OutputsByLevel]:
     """The outputs by rising pruning, until the level FULL loses more than PRUNING_LOSS."""
-    found: dict[float, OutputsByLevel] = {}
-    if outputs.pruned is None:
-        return found
+    if outputs.read_pruned is None:
+        return {}
     least = metric_at(outputs, Level.FULL) - PRUNING_LOSS
-    for pruning in PRUNINGS:
-        one = outputs.pruned(pruning)
-        if metric_at(one, Level.FULL) < least:
-            break
-        found[pruning] = one
-    return found
+    pruned = ((pruning, outputs.pruned_by(pruning)) for pruning in PRUNINGS)
+    return dict(takewhile(lambda pair: metric_at(pair[1], Level.FULL) >= least, pruned))
 
 
-def _measured(simulation: Simulation, base: Dispatcher, choice: Choice, least: float) -> list[Candidate]:
-    """The candidates of each slope, by falling cutoff, until one is worse than `least`."""
+def _measured(
+    simulations: Mapping[float, Simulation], base: Dispatcher, choice: Choice, least: float
+) -> list[Candidate]:
+    """The candidates of each pruning and slope, by falling cutoff, until one is worse than `least`."""
     return [
-        one for slope in SLOPES for one in _of_slope(simulation, replace(base, slope=slope), choice, least)
+        one
+        for pruning, simulation in simulations.items()
+        for slope in SLOPES
+        for one in _of_slope(simulation, replace(base, slope=slope, pruning=pruning), choice, least)
     ]
 
 
@@ -128,36 +140,68 @@ def _candidate(simulation: Simulation, dispatcher: Dispatcher, choice: Choice) -
     )
 
 
-def _undominated(candidates: Sequence[Candidate]) -> tuple[Candidate, ...]:
-    """By rising cost, those that are better than every cheaper one."""
+def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
+    """By rising cost, those that are better than every cheaper one, and the chosen one."""
     kept: list[Candidate] = []
-    for one in sorted(candidates, key=lambda one: (one.operations, -one.metric)):
-        if not kept or one.metric > kept[-1].metric:
+    best = -math.inf
+    for one in sorted(
+        dict.fromkeys(candidates), key=lambda one: (one.operations, -one.metric, one != chosen)
+    ):
+        if one.metric > best or one == chosen:
             kept.append(one)
+            best = max(best, one.metric)
     return tuple(kept)
 
 
-def _chosen(candidates: Sequence[Candidate], full: float) -> Candidate:
-    """The cheapest within TOLERANCE of the level FULL, else the best."""
-    undominated = _undominated(candidates)
-    return next((one for one in undominated if one.metric >= full - TOLERANCE), undominated[-1])
+def _chosen(
+    simulations: Mapping[float, Simulation], base: Dispatcher, choice: Choice, measured: Sequence[Candidate]
+) -> Candidate:
+    """The cheapest that is safe, from the most cautious candidate (the first) down each slope, without
+    pruning and with ever more of it.
+
+    A candidate is safe if its metric, less one standard error of the difference, is at most TOLERANCE below
+    that of the level FULL or of the most cautious candidate. The differences are paired by rows. That to FULL
+    includes what the ensemble changes in texts that go on anyway, which on a small split hides all else; that
+    to the most cautious candidate is only of the texts that no longer go on, or are pruned. The first
+    candidate that is not safe ends its slope, and more pruning if it is the first of its slope, because the
+    cheapest of many is easily safe by chance (fixed-sequence testing).
+    """
+    outputs = simulations[0.0].outputs
+
+    def answers(one: Candidate) -> list[Any]:
+        dispatcher = replace(base, cutoff=one.cutoff, slope=one.slope)
+        escalated = escalated_by(dispatcher, choice.certainties, outputs.draws)
+        return simulations[one.pruning].answers(escalated, one.weight)
+
+    references = [[outputs.kind.predict(one) for one in outputs.full], answers(measured[0])]
+    metrics = [metric_of(outputs, reference) for reference in references]
+
+    def is_safe(one: Candidate) -> bool:
+        given = answers(one)
+        return any(
+            metric - one.metric + standard_error(outputs, given, reference) <= TOLERANCE
+            for metric, reference in zip(metrics, references, strict=True)
+        )
+
+    safe = [measured[0]]
+    for slope in SLOPES:
+        for pruning in simulations:
+            of_both = (one for one in measured if (one.slope, one.pruning) == (slope, pruning))
+            found = list(takewhile(is_safe, of_both))
+            if not found:
+                break
+            safe += found
+    return min(safe, key=lambda one: one.operations)
 
 
-def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile) -> dict[str, float]:
+def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> dict[str, float]:
     """The task's metric of a split at each level and by the cascade, and the share that goes on."""
-    candidate = profile.candidate()
-    dispatcher = profile.dispatcher(candidate)
-    temperatures = profile.table.temperature, profile.full.temperature
-    prunes = outputs.pruned if dispatcher.prunes else None
-    simulation = Simulation(prunes(candidate.pruning) if prunes else outputs, temperatures)
-    confidences = outputs.confidences(Level.TABLE, profile.table.temperature, profile.threshold)
-    certainties = np.asarray(
-        [dispatcher.certainty(*one) for one in zip(confidences, outputs.coverage, strict=True)]
-    )
-    escalated = escalated_by(dispatcher, certainties, outputs.draws)
+    plan = answer_plan(AnswerPolicy.CASCADE, outputs.output_kind, profile)
+    escalated, weight = escalated_under(plan, outputs)
+    answers = Simulation.of(outputs.pruned_by(plan.pruning), profile).answers(escalated, weight)
     return {
         "table": metric_at(outputs, Level.TABLE),
-        "cascade": metric_of(outputs, simulation.answers(escalated, candidate.weight)),
+        "cascade": metric_of(outputs, answers),
         "full": metric_at(outputs, Level.FULL),
         "escalated": float(escalated.mean()),
     }

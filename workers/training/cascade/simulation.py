@@ -3,15 +3,17 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from inference.cascade.confidence import calibrated_threshold, ensemble, probabilities, to_logits
 from inference.cascade.dispatcher import Dispatcher, Level
+from inference.cascade.plan import AnswerPlan
+from inference.cascade.profile import CascadeProfile
 from workers.training.cascade.outputs import OutputsByLevel
-from workers.training.tasks.base import ExampleOutputs
+from workers.training.tasks.base import EvaluatedRow, ExampleOutputs
 
 Mask = npt.NDArray[np.bool_]
 LARGE: Final = 0.1
@@ -41,6 +43,13 @@ class Simulation:
             for owner in range(len(outputs.table))
         ]
 
+    @classmethod
+    def of(cls, outputs: OutputsByLevel, profile: CascadeProfile | None) -> Self:
+        """With the temperatures of a profile; without one they are 1."""
+        levels = (profile.table, profile.full) if profile else ()
+        table, full = [one.temperature for one in levels] or (1.0, 1.0)
+        return cls(outputs, (table, full))
+
     def metric(self, escalated: Mask) -> float:
         """The task's metric when these sequences [S] go on."""
         key = np.packbits(escalated).tobytes()
@@ -55,6 +64,14 @@ class Simulation:
         for owner in np.unique(self.outputs.owners[escalated]).tolist():
             answers[owner] = self._answer(owner, escalated, weight)
         return answers
+
+    def evaluate(self, answers: Sequence[Any], escalated: Mask, weight: float) -> list[EvaluatedRow]:
+        """These answers beside the expected ones, with scores from calibrated probabilities."""
+        kind = self.outputs.kind
+        return [
+            kind.evaluate(self._read(owner, escalated, weight), answer)
+            for owner, answer in enumerate(answers)
+        ]
 
     def weight(self, escalated: Mask) -> float:
         """The weight of the level FULL in the ensemble (Tabi, equation 6): its accuracy over the sum of both
@@ -73,16 +90,20 @@ class Simulation:
         return float((table + escalated * full).mean())
 
     def _answer(self, owner: int, escalated: Mask, weight: float) -> Any:
+        low, high = self._thresholds
+        goes_on = bool(escalated[slice(*self._starts[owner : owner + 2])].any())
+        self._kind.threshold = weight * high + (1 - weight) * low if goes_on else low
+        return self._kind.predict(self._read(owner, escalated, weight))
+
+    def _read(self, owner: int, escalated: Mask, weight: float) -> ExampleOutputs:
+        """The outputs that the answer to an example is read from."""
         given, kind = self.outputs.table[owner], self.outputs.output_kind
         sequences = slice(*self._starts[owner : owner + 2])
         rows = zip(
             *(of_level[sequences] for of_level in self._probabilities), escalated[sequences], strict=True
         )
         found = [ensemble(table, full, weight) if goes_on else table for table, full, goes_on in rows]
-        low, high = self._thresholds
-        goes_on = bool(escalated[sequences].any())
-        self._kind.threshold = weight * high + (1 - weight) * low if goes_on else low
-        return self._kind.predict(replace(given, outputs=[to_logits(kind, one) for one in found]))
+        return replace(given, outputs=[to_logits(kind, one) for one in found])
 
     def _qualities(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Of each example at TABLE and at FULL: whether it is right, of numbers the squared error."""
@@ -104,6 +125,16 @@ def escalated_by(
     return np.asarray(draws < odds)
 
 
+def escalated_under(plan: AnswerPlan, outputs: OutputsByLevel) -> tuple[Mask, float]:
+    """Which sequences [S] a plan computes in full, and the weight of the level FULL in their answers."""
+    dispatcher = plan.dispatcher
+    if dispatcher is None:
+        return np.full(len(outputs.owners), plan.level is Level.FULL), 1.0
+    confidences = outputs.confidences(Level.TABLE, dispatcher.temperature, dispatcher.threshold)
+    certainties = [dispatcher.certainty(*one) for one in zip(confidences, outputs.coverage, strict=True)]
+    return escalated_by(dispatcher, np.asarray(certainties), outputs.draws), plan.weight
+
+
 def metric_of(outputs: OutputsByLevel, answers: Sequence[Any]) -> float:
     """The task's metric of these answers."""
     examples = outputs.examples
@@ -116,13 +147,36 @@ def metric_at(outputs: OutputsByLevel, level: Level) -> float:
     return metric_of(outputs, [outputs.kind.predict(one) for one in outputs.at(level)])
 
 
+def same_within(outputs: OutputsByLevel) -> float | None:
+    """Numbers that differ by no more are the same answer; None where answers are no numbers."""
+    if outputs.output_kind != "number":
+        return None
+    return LARGE * float(np.std([example.value for example in outputs.examples]))
+
+
+def standard_error(outputs: OutputsByLevel, answers: Sequence[Any], others: Sequence[Any]) -> float:
+    """The standard error of the difference in the task's metric between two sets of answers to the same
+    rows, by the delete-one jackknife. For a mean over rows it is that of the paired differences."""
+    given, other = (_without_each(outputs, one) for one in (answers, others))
+    differences = given - other
+    rows = len(differences)
+    return float(np.sqrt((rows - 1) / rows * ((differences - differences.mean()) ** 2).sum()))
+
+
+def _without_each(outputs: OutputsByLevel, answers: Sequence[Any]) -> npt.NDArray[np.float64]:
+    """The task's metric without each of the rows [E]."""
+    kind = outputs.kind
+    rows = [kind.statistics(one, answer) for one, answer in zip(outputs.examples, answers, strict=True)]
+    added = np.asarray(rows, dtype=np.float64)
+    return kind.metric_of(added.sum(axis=0) - added)
+
+
 def changed(outputs: OutputsByLevel) -> Mask:
     """Whether the level FULL answers each sequence [S] otherwise; numbers: whether they differ by more than
     LARGE standard deviations of the expected ones."""
     table, full = (_sequence_answers(outputs, level) for level in Level)
-    if outputs.output_kind == "number":
-        deviation = float(np.std([example.value for example in outputs.examples]))
-        return np.asarray(np.abs(np.asarray(table) - np.asarray(full)) > LARGE * deviation)
+    if (most := same_within(outputs)) is not None:
+        return np.asarray(np.abs(np.asarray(table) - np.asarray(full)) > most)
     return np.asarray([one != other for one, other in zip(table, full, strict=True)], dtype=bool)
 
 

@@ -21,6 +21,7 @@ IGNORE_INDEX = -100
 """The target where the label is unknown; the loss leaves it out."""
 Target = npt.NDArray[Any]
 Outputs = npt.NDArray[np.floating[Any]]
+Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,14 @@ class TaskKind(ABC):
         self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]
     ) -> dict[str, Any]:
         """{metric, value, …} of the predictions, with those of baselines fitted on `train`."""
+
+    @abstractmethod
+    def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
+        """What an answer adds to the sums [K] that the metric is computed from."""
+
+    def metric_of(self, sums: Floats) -> Floats:
+        """The metric `value` [...] of sums [..., K] of `statistics`: by default the first over the second."""
+        return np.asarray(sums[..., 0] / np.maximum(sums[..., 1], 1))
 
     def serving_head(self, head: Head) -> Head:
         """The trained head as it is stored and served."""

@@ -14,11 +14,17 @@ from inference.text.predictions import class_prediction, label_set_prediction
 from inference.text.tasks import CLASSIFICATION, FIXED_LABELS, MULTILABEL, REGRESSION
 from inference.text.tokenization import Encoding
 from workers.training.datasets import Example
-from workers.training.metrics import classification_metrics, multilabel_metrics, regression_metrics
+from workers.training.metrics import (
+    classification_metrics,
+    f1_statistics,
+    multilabel_metrics,
+    regression_metrics,
+)
 from workers.training.tasks.base import (
     IGNORE_INDEX,
     EvaluatedRow,
     ExampleOutputs,
+    Floats,
     Target,
     TaskKind,
     cross_entropy,
@@ -45,6 +51,9 @@ class Classification(TaskKind):
         (gold,) = outputs.example.labels
         score = class_prediction(self.labels, outputs.outputs[0]).scores[prediction]
         return EvaluatedRow(gold, prediction, gold == prediction, score)
+
+    def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
+        return float(answer == example.labels[0]), 1.0
 
     def compute_metrics(
         self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]
@@ -75,6 +84,9 @@ class MultiLabel(TaskKind):
         scores = label_set_prediction(self.labels, outputs.outputs[0]).scores
         score = math.prod(p if label in prediction else 1 - p for label, p in scores.items())
         return EvaluatedRow(gold, predicted, gold == predicted, score)
+
+    def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
+        return f1_statistics(set(example.labels), set(answer))
 
     def compute_metrics(
         self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]
@@ -114,6 +126,21 @@ class Regression(TaskKind):
 
     def evaluate(self, outputs: ExampleOutputs, prediction: Any) -> EvaluatedRow:
         return EvaluatedRow(outputs.example.value, prediction, None, None)
+
+    def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
+        wanted, found = example.value, float(answer)
+        return 1.0, wanted, found, wanted**2, found**2, wanted * found
+
+    def metric_of(self, sums: Floats) -> Floats:
+        rows, wanted, found, *squares = np.moveaxis(sums, -1, 0)
+        rows = np.maximum(rows, 1)
+        of_wanted, of_found, of_both = (one / rows for one in squares)
+        wanted, found = wanted / rows, found / rows
+        variances = (of_wanted - wanted**2) * (of_found - found**2)
+        covariance = of_both - wanted * found
+        correlation: Floats = np.zeros_like(rows)
+        np.divide(covariance, np.sqrt(variances.clip(0)), out=correlation, where=variances > 0)
+        return correlation
 
     def compute_metrics(
         self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]

@@ -12,7 +12,7 @@ from inference.text.predictions import AnswerPrediction, answer_prediction, best
 from inference.text.tasks import FIXED_LABELS, QUESTION_ANSWERING, TAGGING
 from inference.text.tokenization import Encoding, TextTokenizer
 from workers.training.datasets import OUTSIDE, Example
-from workers.training.metrics import answer_metrics, is_answer, tagging_metrics
+from workers.training.metrics import answer_f1, answer_metrics, f1_statistics, is_answer, tagging_metrics
 from workers.training.tasks.base import (
     IGNORE_INDEX,
     EvaluatedRow,
@@ -75,6 +75,9 @@ class Tagging(TaskKind):
         scores = (odds / odds.sum(axis=-1, keepdims=True))[np.arange(len(chosen)), chosen]
         return EvaluatedRow(gold, predicted, gold == predicted, float(scores.mean()) if len(chosen) else None)
 
+    def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
+        return f1_statistics(set(iob2_spans(example.labels)), set(iob2_spans(answer)))
+
     def compute_metrics(
         self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]
     ) -> dict[str, Any]:
@@ -130,6 +133,9 @@ class QuestionAnswering(TaskKind):
         gold = list(dict.fromkeys(answer.text for answer in outputs.example.answers))
         score = self._answer(outputs).score
         return EvaluatedRow(gold, prediction, is_answer(gold, prediction), score)
+
+    def statistics(self, example: Example, answer: Any) -> tuple[float, ...]:
+        return answer_f1([right.text for right in example.answers], answer), 1.0
 
     def compute_metrics(
         self, examples: Sequence[Example], answers: Sequence[Any], train: Sequence[Example]

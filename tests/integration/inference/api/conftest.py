@@ -50,8 +50,8 @@ WEB_CAPACITY = 4
 
 @dataclass(frozen=True)
 class Served:
-    """Three models of `acme`, of which `graded` has a cascade of its own, one that is not ready, and a
-    stranger with a key of their own."""
+    """Three models of `acme`, of which `graded` has a cascade of its own and a second version that is not
+    promoted, one that is not ready, and a stranger with a key of their own."""
 
     world: World
     scratch: Path
@@ -94,7 +94,8 @@ def _make_served(scratch: Path) -> Served:
     world.ready_hplm(root_version, tiny_hplm(root, "classification"), scratch, name="mood")
     world.ready_hplm(root_version, tiny_hplm(root, "tagging", seed=1), scratch, name="places")
     graded = tiny_hplm(root, "classification", seed=2)
-    world.ready_hplm(root_version, graded, scratch, name="graded", cascade=CASCADE)
+    first = world.ready_hplm(root_version, graded, scratch, name="graded", cascade=CASCADE)
+    world.ready_update(first, tiny_hplm(root, "classification", seed=3), scratch)
     world.create_hplm(root_version, name="unborn")
     stranger = User.objects.create_user("stranger", password="stranger")
     other = tenant_create(slug="globex", name="Globex", owner=stranger)

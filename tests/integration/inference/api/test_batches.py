@@ -18,6 +18,8 @@ from tenants.datasets.services.uploads import upload_receive
 from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import Served
 from tests.processes import InferenceWorker
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import version_set_policy
 
 TEXTS = ["the river stone", "a poor doctor", "the city", "stone by the river in the city"]
 Sent = str | dict[str, Any]
@@ -88,6 +90,16 @@ def test_every_line_is_answered_once_in_its_order_or_has_an_error(
         assert found["scores"] == pytest.approx(expected["scores"], abs=1e-3)
     assert used("mood") == (before[0] + 598 + 4, before[1])
     assert not Batch.unscoped.get(pk=batch["id"]).folder.exists()
+
+
+@pytest.mark.parametrize("policy", ["table", "full"])
+def test_lines_are_answered_by_the_policy_of_their_version(
+    api: APIClient, worker: InferenceWorker, policy: str
+) -> None:
+    version_set_policy(version=Version.unscoped.get(hplm__name="mood"), policy=policy, actor=None)
+    batch = send(api, lines_of(TEXTS))
+    batch_run(batch_id=batch["id"])
+    assert {one["result"]["level"] for one in fetched(api, batch, "results")} == {policy}
 
 
 def test_a_batch_that_was_torn_away_goes_on_where_it_was_and_writes_no_line_twice(

@@ -1,9 +1,11 @@
 """At which level texts are answered, as callers see it: by a real inference worker, over HTTP."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings
 from pytest_django import Settings
 
 from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher
@@ -11,11 +13,16 @@ from inference.text.encodings import InferInput
 from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import CASCADE, Ask, Served
 from tests.unit.tiny import tiny_texts
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree.models import Version
+from versiontree.tree.services.hplms import version_set_policy
+from versiontree.tree.services.version_completion import artifacts_attach
 
 pytestmark = pytest.mark.usefixtures("worker")
 
 TEXTS = [*tiny_texts(40), "zebra quixotic", "x"]
 GRADED = "acme/graded"
+QUALITY_OF = {"table": "fast", "cascade": "balanced", "full": "exact"}
 PLAIN = Dispatcher("classes")
 """What decides for a version without a cascade of its own."""
 
@@ -84,6 +91,26 @@ def test_a_version_s_own_profile_decides_which_texts_go_on(ask: Ask) -> None:
     dispatcher = CASCADE.dispatcher(CASCADE.candidate())
     assert went_on(found) == expected(dispatcher, results(ask, GRADED, quality="fast"))
     assert len(set(went_on(found))) == 2, "some go on, and some do not"
+
+
+def test_the_profile_of_an_evaluation_decides_and_is_named(ask: Ask, tmp_path: Path) -> None:
+    CASCADE.save(tmp_path)
+    version = Version.unscoped.get(hplm__name="mood")
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).ingest("cascade", tmp_path)
+    artifacts_attach(version=version, artifacts=[("cascade", folder)])
+    answer = ask("mood", TEXTS, quality="balanced")
+    assert answer.json()["model"] == {
+        "name": "acme/mood",
+        "version": 1,
+        "digest": version.digest,
+        "cascade": folder.digest,
+    }
+    assert answer["x-hmi-cascade"] == folder.digest
+    dispatcher = CASCADE.dispatcher(CASCADE.candidate())
+    assert went_on(answer.json()["results"]) == expected(dispatcher, results(ask, "mood", quality="fast"))
+    named = ask(GRADED, TEXTS[:1])
+    assert "x-hmi-cascade" not in named
+    assert "cascade" not in named.json()["model"]
 
 
 @pytest.mark.parametrize(("target", "chosen"), [(0.0, 0), (0.7, 0), (0.71, 1), (0.8, 1), (0.83, 2), (1, 2)])
@@ -180,8 +207,7 @@ def test_a_text_that_goes_on_is_charged_once(ask: Ask, served: Served) -> None:
 def test_the_deployment_s_policy_holds_where_the_request_says_nothing(
     ask: Ask, settings: Settings, policy: str
 ) -> None:
-    quality = {"table": "fast", "cascade": "balanced", "full": "exact"}[policy]
-    chosen = results(ask, GRADED, quality=quality)
+    chosen = results(ask, GRADED, quality=QUALITY_OF[policy])
     settings.HMI_POLICY = policy
     for found, other in zip(results(ask, GRADED), chosen, strict=True):
         assert_same(found, other)
@@ -190,6 +216,26 @@ def test_the_deployment_s_policy_holds_where_the_request_says_nothing(
     assert went_on(results(ask, GRADED, target=0.7)) == expected(
         cascade, results(ask, GRADED, quality="fast")
     )
+
+
+@pytest.mark.parametrize("policy", ["table", "cascade", "full"])
+def test_a_version_s_policy_stands_between_the_request_s_and_the_deployment_s(
+    ask: Ask, served: Served, settings: Settings, policy: str
+) -> None:
+    chosen = results(ask, GRADED, quality=QUALITY_OF[policy])
+    settings.HMI_POLICY = "full" if policy == "table" else "table"
+    before = results(ask, "acme/mood")
+    version = Version.unscoped.get(hplm__name="graded", number=1)
+    version_set_policy(version=version, policy=policy, actor=None)
+    for name in (GRADED, f"{GRADED}:1"):
+        for found, other in zip(results(ask, name), chosen, strict=True):
+            assert_same(found, other)
+    assert {result["level"] for result in results(ask, GRADED, quality="exact")} == {"full"}
+    assert {result["level"] for result in results(ask, GRADED, quality="fast")} == {"table"}
+    wanted = expected(CASCADE.dispatcher(CASCADE.candidate(0.7)), results(ask, GRADED, quality="fast"))
+    assert went_on(results(ask, GRADED, target=0.7)) == wanted
+    for found, other in zip(results(ask, "acme/mood"), before, strict=True):
+        assert_same(found, other)
 
 
 def test_a_target_is_for_the_cascade_alone(ask: Ask) -> None:

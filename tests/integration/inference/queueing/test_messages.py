@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import msgpack
 from msgspec.structs import fields
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, Dispatcher, Level
+from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Dispatcher, Level
 from inference.queueing.messages import (
     BatchInfo,
     InferReply,
@@ -57,14 +57,14 @@ def sequences(draw: st.DrawFn) -> TokenSequence:
 shares = st.floats(0, 1)
 dispatchers = st.builds(
     Dispatcher,
-    st.sampled_from(OUTPUT_KINDS),
+    st.sampled_from(sorted(PRUNED_KINDS)),
     st.floats(0.1, 10),
     shares,
     st.floats(0, 0.99),
     st.floats(1, 100),
     st.just(()) | st.tuples(numbers, numbers, numbers, numbers),
     st.floats(0, 0.99),
-)
+) | st.builds(Dispatcher, st.sampled_from(OUTPUT_KINDS))
 requests = st.builds(
     InferRequest,
     id=texts,

@@ -8,6 +8,7 @@ import pytest
 from redis import Redis
 
 from inference.batches.inference_client import MAX_CRASHING_INPUTS, BatchInferClient, InferenceResults
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.queueing.consumer import MAX_DELIVERIES, RequestConsumer
 from inference.queueing.messages import InferReply, InferRequest, ModelRef, SequenceOutput, TokenSequence
 from inference.queueing.replies import InferClient
@@ -79,7 +80,8 @@ def victims(redis: Redis) -> Iterator[Victims]:
 @pytest.fixture
 def batch_client(redis_url: str, redis: Redis) -> Iterator[BatchInferClient]:
     client = InferClient(redis_url, capacity=8, background=True)
-    yield BatchInferClient(client, MODEL, ROOT, "test", CODEC)
+    plan = CODEC.plan(AnswerPolicy.CASCADE)
+    yield BatchInferClient(client, MODEL, ROOT, "test", CODEC, plan)
     client.close()
 
 

@@ -9,8 +9,7 @@ import numpy as np
 from msgspec.structs import astuple
 from numpy.typing import NDArray
 
-from inference.api.infer import outputs_of
-from inference.api.prepared_request import token_sequences
+from inference.api.prepared_request import outputs_of, token_sequences
 from inference.cascade.dispatcher import Dispatcher, Level
 from inference.hplm.lower_states import full_states
 from inference.hplm.reference import outputs_from_states, reference_outputs

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from redis import Redis
 
-from inference.api.infer import outputs_of
+from inference.api.prepared_request import outputs_of
 from inference.cascade.dispatcher import Dispatcher, Level
 from inference.queueing.messages import InferRequest
 from inference.text.encodings import WINDOWS, InferInput

@@ -23,6 +23,7 @@ from tests.integration.versiontree.transfer.site import (
     predictions,
     store,
 )
+from tests.integration.versiontree.transfer.test_trial import keep_cascade
 from versiontree.transfer.services.version_export import version_export
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Artifact, Version
@@ -32,6 +33,7 @@ from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.garbage_collection import artifacts_collect
 from versiontree.tree.services.hplms import hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.version_completion import artifacts_attach
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
 Move = Callable[[], None]
@@ -87,6 +89,22 @@ def test_a_branch_grows_on_an_empty_site(site: Site, another_site: Move) -> None
     assert (version.hplm.license, version.hplm.description) == ("cc-by-4.0", "Sorts mail.")
     assert resolve_model(site.globex.tenant, "spam").digest == version.digest
     assert [job for step in branch_of(version) for job in step.jobs.all()] == []
+
+
+def test_the_profile_of_an_evaluation_moves_with_the_version(
+    site: Site, another_site: Move, tmp_path: Path
+) -> None:
+    folder = tmp_path / "fitted"
+    folder.mkdir()
+    keep_cascade(folder, "classes")
+    fitted = store().ingest("cascade", folder)
+    artifacts_attach(version=site.hplm, artifacts=[("cascade", fitted)])
+    archive, held = zipped(site.hplm, branch=True), artifacts_of(site.hplm)
+    assert ("model/cascade", "cascade.json") in held
+    another_site()
+    version = version_import(archive=io.BytesIO(archive), tenant=site.globex.tenant, actor=site.staff)
+    assert artifacts_of(version) == held
+    assert resolve_model(site.globex.tenant, "spam").cascade == fitted.digest
 
 
 def test_an_imported_branch_exports_as_it_came(site: Site, another_site: Move) -> None:

@@ -51,6 +51,7 @@ def wanted(models: Models, tmp_path: Path) -> dict[str, Any]:
         "plots": [place["domain-plot"], place["root-plot"]],
         "ends": True,
         "hplm": place["hplm-hplm"],
+        "cascade": None,
     }
 
 
@@ -160,6 +161,15 @@ def test_sound_artifacts_pass(wanted: dict[str, Any], tmp_path: Path) -> None:
     keep_cascade(tmp_path / "hplm-hplm", "classes")
     assert run_request(wanted) == SOUND
     assert run_request(wanted | {"hplm": None}) == {}
+
+
+def test_the_profile_of_an_evaluation_is_of_the_models_task(wanted: dict[str, Any], tmp_path: Path) -> None:
+    fitted = tmp_path / "cascade"
+    fitted.mkdir()
+    keep_cascade(fitted, "classes")
+    assert run_request(wanted | {"cascade": str(fitted)}) == SOUND
+    keep_cascade(fitted, "tokens")
+    assert "is of tokens" in run_request(wanted | {"cascade": str(fitted)})["error"]
 
 
 @pytest.mark.parametrize("harm", HARM)

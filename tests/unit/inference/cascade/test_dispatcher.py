@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import replace
+from hashlib import blake2b
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher, draw, features
+from inference.cascade.dispatcher import HASH_BYTES, Coverage, Dispatcher, draw, features, is_sampled
 
 SHARES = st.floats(0, 1)
 CUTOFFS = st.floats(0, 0.99)
@@ -97,3 +98,24 @@ def test_features_are_one_the_log_odds_and_the_shares() -> None:
     assert features(0.75, Coverage(1, 1, 2)) == pytest.approx((1, math.log(3), 0.25, 0.5))
     assert features(None, Coverage()) == (1, 0, 0, 0)
     assert all(map(math.isfinite, (*features(0.0, Coverage()), *features(1.0, Coverage()))))
+
+
+def test_a_sample_is_the_same_share_of_what_goes_on_and_of_the_rest() -> None:
+    hashes = [
+        blake2b(bytes([high, low]), digest_size=HASH_BYTES).digest()
+        for high in range(40)
+        for low in range(250)
+    ]
+    sampled = [is_sampled(each, 0.2) for each in hashes]
+    assert sampled == [is_sampled(each, 0.2) for each in hashes]
+    for goes_on in (True, False):
+        of_those = [one for one, each in zip(sampled, hashes, strict=True) if (draw(each) < 0.3) is goes_on]
+        assert sum(of_those) / len(of_those) == pytest.approx(0.2, abs=0.025)
+
+
+def test_a_larger_sample_has_all_of_a_smaller_one() -> None:
+    hashes = [blake2b(bytes([low]), digest_size=HASH_BYTES).digest() for low in range(200)]
+    small, large = ({each for each in hashes if is_sampled(each, share)} for share in (0.1, 0.4))
+    assert small < large
+    assert not any(is_sampled(each, 0.0) for each in hashes)
+    assert all(is_sampled(each, 1.0) for each in hashes)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy
+from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy, Coverage
 from inference.cascade.plan import answer_plan
 from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
 from inference.errors import HplmError
@@ -55,6 +55,8 @@ def profiles(draw: st.DrawFn) -> CascadeProfile:
         draw(st.just(()) | st.tuples(*[st.floats(-100, 100)] * 4)),
         draw(st.integers(0, 10**6)),
         draw(st.none() | st.dictionaries(st.text(), st.floats(-1, 1))),
+        draw(st.none() | st.builds(Coverage, *[st.integers(0, 10**6)] * 3)),
+        draw(st.none() | st.floats(0, 1e6)),
     )
 
 
@@ -96,9 +98,10 @@ def test_a_profile_that_prunes_what_each_token_is_needed_for_is_refused(tmp_path
 def test_the_dispatcher_of_a_candidate_prunes_as_the_candidate_says() -> None:
     pruned = replace(candidate(0.8, 20.0), pruning=0.5)
     assert profile(pruned).dispatcher(pruned).pruning == 0.5
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", profile(pruned)).prunes
-    assert not answer_plan(AnswerPolicy.CASCADE, "classes", profile()).prunes
-    assert not answer_plan(AnswerPolicy.FULL, "classes", profile(pruned)).prunes
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", profile(pruned)).pruning == 0.5
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", profile()).pruning == 0
+    assert answer_plan(AnswerPolicy.FULL, "classes", profile(pruned)).pruning == 0
+    assert answer_plan(AnswerPolicy.TABLE, "classes", profile(pruned)).pruning == 0
 
 
 class TestTheCandidate:
@@ -144,6 +147,9 @@ BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "a negative slope": (("candidates", 0, "slope"), -1),
     "a weight above one": (("candidates", 0, "weight"), 1.1),
     "a number of 400 digits": (("candidates", 0, "operations"), 10**400),
+    "a coverage of half a token": (("coverage",), {"whole": 0.5, "part": 0, "unigram": 0}),
+    "a coverage without a part": (("coverage",), {"whole": 1}),
+    "a negative distance": (("same_within",), -1),
     "operations that are true": (("candidates", 0, "operations"), True),
 }
 

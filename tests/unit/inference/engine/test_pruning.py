@@ -63,11 +63,17 @@ def test_special_tokens_and_whole_words_are_kept(executor: Executor, shared_worl
 def test_the_upper_layers_compute_the_kept_tokens_of_the_whole_text(
     executor: Executor, shared_world: EngineWorld
 ) -> None:
-    """Their states at the cut are those in the whole text."""
+    """Their states at the cut are those in the whole text. Rows beside them are computed whole."""
     full = shared_world.tiny.root.checkpoint_lower()
     numbers = pruned_numbers(shared_world)
     rows = [further(shared_world, one) for one in answers(executor, *(row(shared_world, n) for n in numbers))]
-    for answer in answers(executor, *rows, *(shared_world.row(n, TEXT) for n in numbers))[: len(rows)]:
+    company = [shared_world.row(n, TEXT, Level(1 + n % 2)) for n in numbers]
+    together = answers(executor, *rows, *company)
+    for answer in together[len(rows) :]:
+        [alone] = answers(executor, answer.row)
+        scale = scale_of(shared_world.hplm(answer.row).head)
+        assert np.abs(answer.logits - alone.logits).max() < 1e-4 * scale
+    for answer in together[: len(rows)]:
         own = answer.row
         assert own.kept is not None
         chain = LowerLayers(shared_world.chains[own.chain], full)

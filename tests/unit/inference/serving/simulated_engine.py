@@ -293,9 +293,10 @@ class Simulation:
         background: bool = False,
         abandoned: bool = False,
         escalating: bool = False,
+        when_idle: bool = False,
     ) -> str:
         """A request of that tenant ``at`` seconds after the start; its id. ``tokens``: of each text.
-        ``escalating``: each goes on from the tables."""
+        ``escalating``: each goes on from the tables. ``when_idle``: in the background, for idle time."""
         arrives = self.start + at
         request = InferRequest(
             id=f"{tenant}-{next(self._numbers)}",
@@ -309,8 +310,9 @@ class Simulation:
             enqueued_at=arrives,
             reply_to="replies",
             dispatcher=Dispatcher("classes") if escalating else None,
+            when_idle=when_idle,
         )
-        self.queue.ask(request, background=background, abandoned=abandoned)
+        self.queue.ask(request, background=background or when_idle, abandoned=abandoned)
         return request.id
 
     def run(self) -> None:

@@ -34,8 +34,7 @@ class Read:
     outputs: OutputsByLevel
 
     def pruned(self, pruning: float) -> OutputsByLevel:
-        assert self.outputs.pruned is not None
-        return self.outputs.pruned(pruning)
+        return self.outputs.pruned_by(pruning)
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
@@ -75,6 +77,8 @@ def score(
     task: str,
     train: Path | None = None,
     answers: Path | None = None,
+    policy: AnswerPolicy = AnswerPolicy.TABLE,
+    **more: Path,
 ) -> dict[str, Any]:
     return evaluate(
         root=branch.root,
@@ -84,8 +88,9 @@ def score(
         task=task,
         reporter=NullReporter(),
         train_file=train,
-        settings=EvaluateSettings(precision="float32"),
+        settings=EvaluateSettings(precision="float32", policy=policy),
         answers=answers,
+        **more,
     )
 
 
@@ -122,6 +127,7 @@ def test_what_is_stored_answers_as_well_as_what_was_trained(
     files = tuned["files"]
     found = score(branch, tuned["out"], files.test, tuned["task"], files.train, tmp_path / "answers")
     assert found.pop("levels") == tuned["report"]["test_levels"]
+    assert found.pop("policy") == "table"
     assert found == tuned["report"]["test"]
     kept = answers_read(tmp_path / "answers").answered
     assert all(one.right == (one.gold == one.answer) for one in kept)
@@ -158,13 +164,39 @@ def test_a_dev_split_of_two_rows_of_one_class_has_a_cautious_cascade(branch: Bra
     assert profile.candidate().cutoff == 0.95
 
 
-def test_a_model_without_a_cascade_is_evaluated_at_one_level(
+@pytest.mark.parametrize("policy", AnswerPolicy)
+def test_the_metric_of_an_evaluation_is_that_of_its_policy(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path, policy: AnswerPolicy
+) -> None:
+    files, task = tuned["files"], tuned["task"]
+    found = score(branch, tuned["out"], files.test, task, answers=tmp_path / "answers", policy=policy)
+    assert found["policy"] == policy
+    assert found["value"] == found["levels"][policy]
+    kept = answers_read(tmp_path / "answers").answered
+    right = {"classification": found["value"], "tagging": None}[task]
+    assert right in (None, pytest.approx(np.mean([one.right for one in kept])))
+
+
+def test_a_model_without_a_cascade_gets_the_one_that_fine_tuning_would_have_fitted(
     branch: Branch, tuned: dict[str, Any], tmp_path: Path
 ) -> None:
+    files, task = tuned["files"], tuned["task"]
     plain = shutil.copytree(tuned["out"], tmp_path / "plain")
     (plain / CASCADE_FILE).unlink()
-    found = score(branch, plain, tuned["files"].test, tuned["task"], tuned["files"].train)
-    assert found == tuned["report"]["test"]
+    bare = score(branch, plain, files.test, task, policy=AnswerPolicy.CASCADE)
+    assert "cascade" not in bare
+    found = score(branch, plain, files.test, task, dev_file=files.dev, profile_out=tmp_path / "fitted")
+    fitted, earlier = CascadeProfile.load(tmp_path / "fitted"), CascadeProfile.load(tuned["out"])
+    assert fitted is not None
+    assert earlier is not None
+    # The stored weights are rounded.
+    assert fitted.full.temperature == pytest.approx(earlier.full.temperature, rel=0.01)
+    assert [one.cutoff for one in fitted.candidates] == [one.cutoff for one in earlier.candidates]
+    assert found["cascade"] == summary(fitted)
+    assert found["levels"] == tuned["report"]["test_levels"]
+    again = score(branch, plain, files.test, task, dev_file=files.test, cascade=tmp_path / "fitted")
+    assert again["levels"] == found["levels"]
+    assert "cascade" not in again
 
 
 def test_labels_seed_and_metrics_are_stored_with_it(tuned: dict[str, Any]) -> None:

@@ -1,0 +1,78 @@
+"""The canaries of a model's aliases: both versions side by side."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from frontend.presenters.formatting import metric_name, metric_value
+from frontend.presenters.versions import measurements
+from tenants.accounts.models import Tenant
+from tenants.usage.models import AnswerDay
+from tenants.usage.selectors import answers_by_day
+from tenants.usage.services.answer_counts import COUNTED
+from versiontree.tree.models import Alias, Version
+
+NONE = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryTrial:
+    """An alias with a canary. Each line has a name and the figures of its own version and of the canary.
+
+    The versions' answers count from the day on which the canary began.
+    """
+
+    alias: Alias
+    own: Version
+    canary: Version
+    lines: list[tuple[str, str, str]]
+
+
+def canary_trials(tenant: Tenant, aliases: Iterable[Alias]) -> list[CanaryTrial]:
+    """Return the trials of the aliases that have a canary. Two queries each."""
+    return [
+        _trial(tenant, alias, alias.canary)
+        for alias in aliases
+        if alias.canary is not None and alias.canary_percent is not None
+    ]
+
+
+def _trial(tenant: Tenant, alias: Alias, canary: Version) -> CanaryTrial:
+    share = alias.canary_percent or 0
+    sides = zip(
+        _figures(alias.version, _answers(tenant, alias, alias.version), 100 - share),
+        _figures(canary, _answers(tenant, alias, canary), share),
+        strict=True,
+    )
+    return CanaryTrial(
+        alias, alias.version, canary, [(name, own, other) for (name, own), (_, other) in sides]
+    )
+
+
+def _answers(tenant: Tenant, alias: Alias, version: Version) -> AnswerDay:
+    """Return the counts of the version since the canary began, as those of one day."""
+    assert alias.canary_started_at is not None
+    days = answers_by_day(tenant, alias.hplm.name, version.number, alias.canary_started_at.date())
+    return AnswerDay(**{name: sum(getattr(day, name) for day in days) for name in COUNTED})
+
+
+def _figures(version: Version, answers: AnswerDay, share: int) -> list[tuple[str, str]]:
+    measured = measurements(version)
+    value = measured.get("value")
+    return [
+        ("Share of the requests", f"{share}%"),
+        (
+            f"Test {metric_name(measured) or 'metric'}",
+            metric_value(str(measured["metric"]), value) if isinstance(value, int | float) else NONE,
+        ),
+        ("Policy", version.get_policy_display()),
+        ("Requests", f"{answers.requests:,}"),
+        ("Failed", f"{answers.failed:,}"),
+        ("Texts", f"{answers.texts:,}"),
+        ("Confidence", _percent(answers.mean_confidence)),
+        ("Escalated", _percent(answers.escalated_share)),
+        ("Whole fragments", _percent(answers.coverage[0] if answers.coverage else None)),
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return NONE if share is None else f"{share:.1%}"

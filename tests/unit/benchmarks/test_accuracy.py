@@ -1,0 +1,174 @@
+"""The accuracy benchmark from its command to its table, on a tiny model and tiny data."""
+
+import json
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks.accuracy import alpha, workbench
+from benchmarks.accuracy.__main__ import main
+from benchmarks.accuracy.comparison import Comparison
+from benchmarks.accuracy.data import DATASETS, Dataset
+from benchmarks.accuracy.grid import Cell, Grid
+from benchmarks.accuracy.methods import DEDICATED, HBERT, Method
+from benchmarks.accuracy.trainings import Shape
+from benchmarks.accuracy.workbench import Workbench, conversion_settings
+from inference.hplm.root import Root
+from tests.unit.workers.training.world import CancelAt, Recorder
+from workers.training.checkpoints import CheckpointStore
+from workers.training.progress import Cancelled
+from workers.training.search import STAGE
+
+pytestmark = [pytest.mark.unit, pytest.mark.slow, pytest.mark.timeout(900)]
+
+CUT, SHORT = Shape(2, 2), Shape(2, 1)
+TOKENS = 500
+CHEMPROT = DATASETS["chemprot"]
+
+
+@pytest.fixture
+def bench(checkpoint: Path) -> Workbench:
+    return Workbench(Console(quiet=True), checkpoint, conversion_settings(TOKENS))
+
+
+def _allow(count: int) -> Callable[[], bool]:
+    """Says yes so many times."""
+    answers = iter([True] * count)
+    return lambda: next(answers, False)
+
+
+def _cells(*methods: Method, dataset: Dataset = CHEMPROT) -> list[Cell]:
+    return [Cell(method, dataset, CUT) for method in methods]
+
+
+def test_the_command_fills_its_table_and_computes_nothing_twice(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [
+        *("--dataset", "chemprot", "--dataset", "NCBI-disease"),
+        *("--method", "dedicated", "--method", "hBERT-adapter", "--method", "hBERT"),
+        *("--cut", "2+2", "--cut", "2+1", "--tenants", "2"),
+        *("--epochs", "1", "--seeds", "2", "--tokens", str(TOKENS), "--checkpoint", str(checkpoint)),
+    ]
+    out, picture = tmp_path / "out.json", tmp_path / "tenants.svg"
+    assert main([*chosen, "--json", str(out), "--picture", str(picture)]) == 0
+    report = json.loads(out.read_text())
+    assert [row["method"] for row in report["rows"]] == [
+        "dedicated",
+        *("hBERT", "hBERT, cascade", "hBERT, full", "hBERT-adapter"),
+        *("hBERT (2+1)", "hBERT, cascade (2+1)", "hBERT, full (2+1)"),
+    ]
+    for row in report["rows"]:
+        assert all(re.fullmatch(r"-?\d+\.\d ± \d+\.\d", row[name]) for name in ("chemprot", "NCBI-disease"))
+    figures = report["figures"]
+    assert figures["complete_cells"] == 1
+    assert figures["drop_dedicated_datasets"] == 2
+    parts = figures["drop_pet"] + figures["drop_conversion"] + figures["drop_table"]
+    assert figures["drop_dedicated"] == pytest.approx(parts)
+    assert figures.keys() >= {"drop_dedicated_2+1", "drop_table_2+1", "accuracy_hBERT_2", "F1_hBERT_2"}
+    assert picture.read_text().startswith("<svg")
+
+    made = {file: file.stat().st_mtime_ns for file in (tmp_path / "bench" / "runs").rglob("*.json")}
+    capsys.readouterr()
+    assert main([*chosen, "--core-hours", "0"]) == 0
+    assert {file: file.stat().st_mtime_ns for file in (tmp_path / "bench" / "runs").rglob("*.json")} == made
+    assert "[" not in capsys.readouterr().out.split("mean |", 1)[1].split("Learning rates", 1)[0]
+
+
+def test_without_a_budget_nothing_is_trained_and_the_cells_say_so(
+    checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--cut", "2+2", "--core-hours", "0", "--checkpoint", str(checkpoint)]) == 0
+    printed = capsys.readouterr().out
+    (row,) = [line for line in printed.splitlines() if line.startswith("| dedicated")][:1]
+    assert row.count("–") == len(DATASETS) + 1
+    assert not list((tmp_path / "bench").rglob("*.safetensors"))
+
+
+def test_a_grid_that_runs_out_of_budget_goes_on_with_the_next_one(bench: Workbench) -> None:
+    cells = _cells(DEDICATED, HBERT, dataset=DATASETS["sick-sts"])
+    stopped = Grid(bench, epochs=1, seeds=2, may_train=_allow(3))
+    stopped.run(cells)
+    first = Comparison(stopped, cells, [CUT])
+    # One learning rate of each method comes first, so that there is something to compare.
+    assert [covered.extent for cell in cells if (covered := stopped.covered(cell))] == [(2, 1), (1, 1)]
+    assert [row["sick-sts"][-8:] for row in first.rows()] == ["[2 of 4]", *["[1 of 4]"] * 3]
+    assert "drop_dedicated" not in first.figures()
+    assert "drop_table" in first.figures()
+    resumed = Grid(bench, epochs=1, seeds=2, may_train=_allow(5))
+    resumed.run(cells)
+    assert all(resumed.is_complete(cell) for cell in cells)
+    assert "drop_dedicated" in Comparison(resumed, cells, [CUT]).figures()
+
+
+def test_the_learning_rate_is_chosen_on_dev_and_the_test_file_is_read_for_it_alone(
+    bench: Workbench, tmp_path: Path
+) -> None:
+    (cell,) = _cells(HBERT)
+    grid = Grid(bench, epochs=1, seeds=2)
+    test_file = tmp_path / "data" / "chemprot" / "test.txt"
+    rows = test_file.read_text()
+    grid.run([cell])
+    covered = grid.covered(cell)
+    assert covered is not None
+    assert covered.rates[covered.best_rate] == max(covered.rates.values())
+    tested = list((tmp_path / "bench" / "runs" / "tests").glob("*.json"))
+    settings = [json.loads(file.read_text())["key"]["training"]["settings"] for file in tested]
+    assert {one["learning_rate"] for one in settings} == {covered.best_rate}
+    assert {one["seed"] for one in settings} == {0, 1}
+    assert test_file.read_text() == rows
+
+
+def test_a_training_that_is_killed_goes_on_from_its_checkpoint(
+    bench: Workbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbench, "CheckpointStore", partial(CheckpointStore, interval_s=0.0))
+    (cell,) = _cells(HBERT)
+    training = Grid(bench, epochs=2).training(cell, HBERT.rate, 0)
+    bench.reporter = CancelAt(3, stage=STAGE)
+    with pytest.raises(Cancelled):
+        bench.train(training)
+    assert bench.find(training) is None
+    bench.reporter = recorder = Recorder()
+    assert bench.train(training) == bench.find(training)
+    (steps,) = [done for name, _, done in recorder.stages if name == STAGE]
+    assert steps[0] == 3
+    assert not list(bench.model_folder(training).parent.glob("*.checkpoints"))
+    assert bench.test(training)["levels"].keys() >= {"table", "cascade", "full"}
+
+
+def test_a_root_of_fewer_layers_has_the_first_ones_of_the_checkpoint(bench: Workbench) -> None:
+    whole, short = (Root.load(bench.root(shape).root) for shape in (CUT, SHORT))
+    assert (short.config.lower, short.config.upper) == (2, 1)
+    assert len(short.upper.layers) == 1
+    of_short = short.upper.layers[0].state_dict()
+    for name, value in whole.upper.layers[0].state_dict().items():
+        assert of_short[name].equal(value)
+
+
+def test_a_cut_beyond_the_checkpoint_is_refused(bench: Workbench) -> None:
+    with pytest.raises(SystemExit, match="needs 6 layers"):
+        bench.root(Shape(4, 2))
+
+
+def test_alpha_varies_the_table_of_the_domain_alone(bench: Workbench) -> None:
+    grid = Grid(bench, epochs=1, seeds=2)
+    rows, figures = alpha.measure(grid, CHEMPROT, "float16", (100.0, 0.0), CUT)
+    assert [row["α %"] for row in rows] == [100.0, 0.0]
+    assert rows[0]["entries"] > 0
+    assert (rows[1]["entries"], rows[1]["MB"]) == (0, 0)
+    assert figures.keys() == {"metric_100", "metric_0"}
+
+
+def test_ten_domains_have_a_corpus_and_a_table_each(bench: Workbench) -> None:
+    corpora = alpha.domain_corpora()
+    assert len(corpora) == 10
+    assert all(file.read_text(encoding="utf-8").strip() for file in corpora.values())
+    small = {name: corpora[name] for name in ("biomed", "e2e", "NCBI-disease")}
+    rows = alpha.measure_domains(bench, "float16", small, CUT)
+    assert [row["domain"] for row in rows] == list(small)
+    assert all(row["entries"] > 0 for row in rows)

@@ -1,0 +1,199 @@
+"""The frontier's figures from made-up outputs and costs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks.accuracy.data import DATASETS
+from benchmarks.frontier.figures import MISSING, Figures
+from benchmarks.frontier.levels import CUTOFFS, LevelFigures
+from benchmarks.frontier.measurements import LOSSES, Cell, Found, cascade_name
+from benchmarks.frontier.path_flips import flip_shares
+from benchmarks.frontier.plot import frontier_svg
+from inference.cascade.dispatcher import Level
+from inference.cascade.profile import CascadeProfile
+from tests.unit.workers.training.cascade_world import FULL_COST, TABLE_COST, classified, made_up
+from workers.training.cascade.selection import fit_profile
+
+pytestmark = pytest.mark.unit
+DEFAULT = cascade_name(LOSSES[0])
+
+
+@pytest.fixture(scope="module")
+def profile() -> CascadeProfile:
+    """Of a model that is overconfident on both levels, and right more often in full."""
+    return fit_profile(classified(400, seed=1, sharpness=3.0))
+
+
+@pytest.fixture(scope="module")
+def figures(profile: CascadeProfile) -> LevelFigures:
+    """Of other texts of the same kind."""
+    return LevelFigures(classified(1200, seed=2, sharpness=3.0), profile)
+
+
+def test_a_higher_cutoff_answers_fewer_texts_early_and_costs_more(figures: LevelFigures) -> None:
+    found = figures.by_cutoff()
+    assert [one["cutoff"] for one in found] == list(CUTOFFS)
+    early = [one["early"] for one in found]
+    assert early == sorted(early, reverse=True)
+    for one in found:
+        assert one["operations"] == pytest.approx(TABLE_COST + (1 - one["early"]) * FULL_COST)
+
+
+@pytest.mark.parametrize("level", Level)
+def test_calibration_from_dev_makes_the_confidence_right(figures: LevelFigures, level: Level) -> None:
+    found = figures.level(level)
+    assert found["ece"] < 0.04 < found["ece_before"]
+
+
+def test_a_cascade_that_sends_nothing_on_answers_as_the_tables(
+    figures: LevelFigures, profile: CascadeProfile
+) -> None:
+    nothing = replace(profile.candidate(), cutoff=-10.0, slope=1000.0)
+    found, table = figures.cascade(nothing), figures.level(Level.TABLE)
+    assert found["escalated"] == 0
+    for name in ("metric", "operations", "ece", "ece_before"):
+        assert found[name] == pytest.approx(table[name])
+
+
+def test_a_cascade_that_sends_everything_on_answers_as_the_level_full(
+    figures: LevelFigures, profile: CascadeProfile
+) -> None:
+    everything = replace(profile.candidate(), cutoff=0.999999, slope=0.0, weight=1.0)
+    found, full = figures.cascade(everything), figures.level(Level.FULL)
+    assert found["escalated"] > 0.99
+    assert found["metric"] == pytest.approx(full["metric"], abs=0.005)
+    assert found["ece"] == pytest.approx(full["ece"], abs=0.005)
+
+
+def test_texts_that_go_on_are_those_that_the_tables_answer_badly(
+    figures: LevelFigures, profile: CascadeProfile
+) -> None:
+    parts = figures.by_part(profile.candidate())
+    early, escalated = parts["early"], parts["escalated"]
+    assert (escalated["full"] or 0) - (escalated["table"] or 0) > 0.1
+    assert (early["table"] or 0) > (escalated["table"] or 0)
+
+
+def test_numbers_have_no_confidence_to_answer_early_by() -> None:
+    found = LevelFigures(made_up("regression", 300, seed=1), fit_profile(made_up("regression", 300)))
+    assert found.by_cutoff() == []
+    assert found.level(Level.TABLE)["ece"] is None
+
+
+def levels(full: float, cascade: float, *, rows: int = 2000, ece: float = 0.02) -> dict[str, Any]:
+    """As `level_figures` gives them, of a table that is 5 points below the level full."""
+    level = {"metric": full, "operations": 200.0, "ece": ece, "ece_before": 0.1}
+    return {
+        "rows": rows,
+        "table": {**level, "metric": full - 0.05, "operations": 100.0},
+        "full": level,
+        "cascade": {
+            cascade_name(loss): {
+                **level,
+                "metric": cascade,
+                "escalated": 0.25,
+                "pruning": 0.0,
+                "operations": 150.0,
+            }
+            for loss in LOSSES
+        },
+        "dedicated_operations": 180.0,
+        "by_cutoff": [],
+        "by_part": {
+            part: dict.fromkeys(("table", "full", "pruned", "ensemble"), 0.5)
+            for part in ("early", "escalated")
+        },
+    }
+
+
+def costs(*milliseconds: float) -> dict[str, dict[str, Any]]:
+    """As `serving_cost` gives them: so many of the level full in each repeat, half of it by the table."""
+    waits = {"p50_ms": 1.0, "p95_ms": 2.0, "texts_per_s": 100.0}
+
+    def of(share: float, lone_ms: float) -> dict[str, Any]:
+        return {
+            **waits,
+            "cpu_ms": [share * one for one in milliseconds],
+            "lone_ms": lone_ms,
+            "escalated": 0.25,
+        }
+
+    cascades = {cascade_name(loss): of(0.8, 6.0) for loss in LOSSES}
+    return {"dedicated": of(0.9, 9.0), "full": of(1.0, 10.0), "table": of(0.5, 5.0), **cascades}
+
+
+def cell(
+    name: str, seed: int, found: Mapping[str, Any] | None, cost: Mapping[str, Any] | None = None
+) -> Cell:
+    return Cell(DATASETS[name], seed, 0.91, 0.9, found, cost)
+
+
+def test_means_are_of_datasets_and_theirs_of_seeds() -> None:
+    cells = [
+        cell("sst2", 0, levels(0.90, 0.89)),
+        cell("sst2", 1, levels(0.90, 0.87)),
+        cell("mrpc", 0, levels(0.80, 0.80)),
+    ]
+    found = Figures(Found(cells, {})).figures()
+    assert found["cascade_drop"] == pytest.approx(1.0)
+    assert found["table_drop"] == pytest.approx(5.0)
+    assert found["full_drop"] == pytest.approx(6.0)
+    assert found["missing_cells"] == 0
+
+
+def test_small_test_files_do_not_count_for_the_calibration_error() -> None:
+    cells = [
+        cell("sst2", 0, levels(0.9, 0.9, ece=0.02)),
+        cell("citation_intent", 0, levels(0.9, 0.9, rows=139, ece=0.5)),
+    ]
+    assert Figures(Found(cells, {})).figures()["ece_after"] == pytest.approx(0.02)
+
+
+def test_costs_are_compared_within_each_repeat_and_beside_their_bound() -> None:
+    found = Figures(Found([cell("sst2", 0, levels(0.9, 0.9), costs(10.0, 30.0, 20.0))], {})).figures()
+    assert found["cascade_vs_adapter"] == pytest.approx(1 / 0.8)
+    assert found["cascade_vs_adapter_bound"] == pytest.approx(1 / (0.5 + 0.25))
+    assert found["cascade_vs_adapter_operations"] == pytest.approx(200 / 150)
+    assert found["latency_reduction"] == pytest.approx(0.4)
+
+
+def test_cells_that_are_not_covered_are_marked_and_counted() -> None:
+    figures = Figures(Found([cell("sst2", 0, levels(0.9, 0.9)), cell("mrpc", 0, None)], {}))
+    first = {row["method"]: row for row in figures.tables()["Test metric in points against cost"]}
+    assert first["dedicated"]["mrpc"] == "91.0"
+    assert first["table"]["mrpc"] == first["table"]["CPU ms a text"] == MISSING
+    assert figures.figures()["missing_cells"] == 5
+    assert "cascade_vs_adapter" not in figures.figures()
+    assert figures.points() == {}
+
+
+def test_the_picture_is_of_the_datasets_that_all_methods_cover() -> None:
+    cells = [
+        cell("sst2", 0, levels(0.90, 0.89), costs(10.0)),
+        cell("sst2", 1, levels(0.92, 0.91)),
+        cell("mrpc", 0, levels(0.50, 0.50)),
+    ]
+    points = Figures(Found(cells, {})).points()
+    assert points["full"] == pytest.approx((10.0, 91.0))
+    assert points["table"] == pytest.approx((5.0, 86.0))
+
+
+def test_a_text_flips_if_any_path_answers_otherwise_than_alone() -> None:
+    alone = [("table", "a"), ("table", "b"), ("full", "a"), ("table", "a")]
+    batch = [("table", "a"), ("table", "c"), ("full", "a"), ("table", "a")]
+    load = [("table", "a"), ("table", "c"), ("table", "a"), ("table", "a")]
+    assert flip_shares(alone, {"batch": batch, "load": load}) == {"batch": 0.25, "load": 0.5, "any": 0.5}
+
+
+def test_flips_are_named_after_their_number_format() -> None:
+    found = Figures(Found([], {"float32": {"any": 0.0}, "int8": {"any": 0.001}})).figures()
+    assert (found["path_flips"], found["path_flips_int8"]) == (0.0, 0.001)
+
+
+def test_the_picture_has_a_mark_for_each_method_within_its_edges() -> None:
+    drawn = frontier_svg({"table": (5.0, 80.0), "a < b": (10.0, 81.5)}, title="t", x="x", y="y")
+    assert drawn.count("<circle") == 4
+    assert "a &lt; b" in drawn
