@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.accuracy.data import DATASETS
@@ -75,6 +76,21 @@ def test_texts_that_go_on_are_those_that_the_tables_answer_badly(
     early, escalated = parts["early"], parts["escalated"]
     assert (escalated["full"] or 0) - (escalated["table"] or 0) > 0.1
     assert (early["table"] or 0) > (escalated["table"] or 0)
+
+
+def test_a_pruned_cascade_is_measured_on_pruned_texts(profile: CascadeProfile) -> None:
+    """Of which the level full knows no more than the tables, and costs half."""
+    outputs = classified(1200, seed=2, sharpness=3.0)
+    pruned = replace(outputs, full=outputs.table, operations=outputs.operations * np.asarray([1, 0.5]))
+    figures = LevelFigures(replace(outputs, read_pruned=lambda _: pruned), profile)
+    candidate = replace(profile.candidate(), pruning=0.5)
+    found, whole = figures.cascade(candidate), figures.cascade(profile.candidate())
+    assert (found["escalated"], found["pruning"]) == (whole["escalated"], 0.5)
+    assert found["metric"] < whole["metric"]
+    assert found["operations"] == pytest.approx(TABLE_COST + found["escalated"] * FULL_COST / 2)
+    escalated, plain = (figures.by_part(one)["escalated"] for one in (candidate, profile.candidate()))
+    assert escalated["pruned"] == escalated["table"]
+    assert escalated["full"] == plain["full"] == plain["pruned"]
 
 
 def test_numbers_have_no_confidence_to_answer_early_by() -> None:
