@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.hplm.artifact_files import load_weights, read_weights, write_weights
+from inference.hplm.attention import QueryKey
 from inference.hplm.encoder import FullLower, UpperLayers
 from inference.hplm.heads import Head, Pooling, pool
 from workers.training.checkpoints import CheckpointStore
@@ -44,14 +45,21 @@ class FullModel(nn.Module):
         self._dropout = dropout
         self.head = nn.ParameterDict({name: nn.Parameter(value) for name, value in head.tensors().items()})
 
-    def forward(self, upper: UpperLayers, given: Tensor, mask: Tensor) -> Tensor:
+    def forward(
+        self,
+        upper: UpperLayers,
+        given: Tensor,
+        mask: Tensor,
+        queries_keys: list[QueryKey] | None = None,
+    ) -> Tensor:
         """Outputs of ids and token types [B, T, 2] (as float32), or of states [B, T, d] where it has no lower
         layers of its own."""
         states = given
         if self.lower is not None:
             ids, types = given.long().unbind(-1)
             states = self.lower(ids, mask, types)
-        last = self.upper(functional.dropout(states, self._dropout, self.training), mask)
+        dropped = functional.dropout(states, self._dropout, self.training)
+        last = self.upper(dropped, mask, queries_keys=queries_keys)
         with torch.autocast(given.device.type, enabled=False):
             features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
             outputs = Head.from_tensors(dict(self.head.items()), self.pooling).apply(features)

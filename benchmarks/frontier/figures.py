@@ -35,7 +35,7 @@ class Figures:
         tables = {
             "Test metric in points against cost": [self._method(name) for name in METHODS],
             "Tabi, table 2: the cascade beside the level full": self._per_dataset(_TABLE_2),
-            "Tabi, table 3 and section 7.3.4: who goes on, and what the ensemble adds": self._per_dataset(
+            "Tabi, table 3 and section 7.3.4: who goes on, pruning and the ensemble": self._per_dataset(
                 _TABLE_3
             ),
             "Tabi, figure 8: answered early by cutoff": self._by_cutoff(),
@@ -255,6 +255,8 @@ _TABLE_3: Final[Mapping[str, Value]] = {
     "early: full": _part("early", "full"),
     "escalated: table": _part("escalated", "table"),
     "escalated: full": _part("escalated", "full"),
+    "α": lambda cell: _of_levels(cell, DEFAULT, "pruning"),
+    "escalated: pruned": _part("escalated", "pruned"),
     "escalated: ensemble": _part("escalated", "ensemble"),
 }
 _CALIBRATION: Final[Mapping[str, Value]] = {

@@ -1,6 +1,7 @@
 """What one trained model answers at each level and by the cascade: metrics, cost, calibration, by texts."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,7 +71,8 @@ class LevelFigures:
 
     def __init__(self, outputs: OutputsByLevel, profile: CascadeProfile) -> None:
         self._outputs, self._profile = outputs, profile
-        self._simulation = Simulation.of(outputs, profile)
+        self._temperatures = profile.table.temperature, profile.full.temperature
+        self._pruned_by = cache(lambda pruning: Simulation(outputs.pruned_by(pruning), self._temperatures))
         self._confidences = outputs.confidences(Level.TABLE, profile.table.temperature, profile.threshold)
 
     def level(self, level: Level) -> dict[str, Any]:
@@ -91,14 +93,16 @@ class LevelFigures:
         profile, weight = self._profile, candidate.weight
         dispatcher = profile.dispatcher(candidate)
         escalated = self._escalated(dispatcher)
-        answers = self._simulation.answers(escalated, weight)
+        simulation = self._pruned_by(candidate.pruning)
+        answers, outputs = simulation.answers(escalated, weight), simulation.outputs
         plan = AnswerPlan(Level.TABLE, dispatcher, weight, candidate.platt)
-        calibrated = self._simulation.served_confidences(escalated, plan, profile)
-        uncalibrated = Simulation(self._outputs, (1.0, 1.0)).confidences(escalated, weight)
+        calibrated = simulation.served_confidences(escalated, plan, profile)
+        uncalibrated = Simulation(outputs, (1.0, 1.0)).confidences(escalated, weight)
         return {
-            "metric": metric_of(self._outputs, answers),
+            "metric": metric_of(outputs, answers),
             "escalated": float(escalated.mean()),
-            "operations": self._simulation.operations(escalated),
+            "pruning": candidate.pruning,
+            "operations": simulation.operations(escalated),
             "ece": self._ece(answers, calibrated),
             "ece_before": self._ece(answers, uncalibrated),
         }
@@ -113,16 +117,17 @@ class LevelFigures:
 
     def by_part(self, candidate: Candidate) -> dict[str, dict[str, float | None]]:
         """The metric of the texts that are answered early and of those that go on, each by what both levels
-        and their ensemble answer (Tabi, sections 7.3.2 and 7.3.4); None for a part without texts."""
-        outputs = self._outputs
+        answer, the level FULL to pruned texts, and the ensemble (Tabi, sections 7.3.2 to 7.3.4); None for a
+        part without texts."""
+        outputs, simulation = self._outputs, self._pruned_by(candidate.pruning)
         escalated = self._escalated(self._profile.dispatcher(candidate))
         ways = {
             "table": [outputs.kind.predict(one) for one in outputs.at(Level.TABLE)],
             "full": [outputs.kind.predict(one) for one in outputs.at(Level.FULL)],
-            "ensemble": self._simulation.answers(np.ones_like(escalated), candidate.weight),
+            "pruned": [outputs.kind.predict(one) for one in simulation.outputs.at(Level.FULL)],
+            "ensemble": simulation.answers(np.ones_like(escalated), candidate.weight),
         }
-        goes_on = np.zeros(len(outputs.table), dtype=bool)
-        goes_on[outputs.owners[escalated]] = True
+        goes_on = simulation.goes_on(escalated)
         return {
             part: {name: self._metric_of_part(answers, chosen) for name, answers in ways.items()}
             for part, chosen in (("early", ~goes_on), ("escalated", goes_on))
@@ -132,12 +137,12 @@ class LevelFigures:
         profile, weight = self._profile, self._profile.candidate().weight
         table = profile.table
         dispatcher = Dispatcher(profile.kind, table.temperature, profile.threshold, cutoff, platt=table.platt)
-        escalated = self._escalated(dispatcher)
+        escalated, simulation = self._escalated(dispatcher), self._pruned_by(0.0)
         return {
             "cutoff": cutoff,
             "early": 1 - float(escalated.mean()),
-            "metric": metric_of(self._outputs, self._simulation.answers(escalated, weight)),
-            "operations": self._simulation.operations(escalated),
+            "metric": metric_of(self._outputs, simulation.answers(escalated, weight)),
+            "operations": simulation.operations(escalated),
         }
 
     def _escalated(self, dispatcher: Dispatcher) -> Mask:

@@ -26,6 +26,7 @@ from benchmarks.result_cache import ResultCache, cache_folder
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.text.encodings import InferInput
+from workers.training.cascade.selection import PRUNINGS
 from workers.training.datasets import Example, read_examples
 
 LOSSES: Final = (0.2, 0.5, 1.0)
@@ -205,6 +206,7 @@ class Measurements:
             "rows": self._options.rows,
             "model": digest(files),
             "branch": self._branch.key,
+            "prunings": PRUNINGS,
         }
 
 

@@ -40,6 +40,7 @@ class CandidateRow:
     cutoff: float
     slope: float
     weight: float
+    pruning: float
     metric: str
     escalated: float
     cost: float
@@ -114,6 +115,7 @@ def _candidate_rows(
             one.cutoff,
             one.slope,
             one.weight,
+            one.pruning,
             metric_value(name, one.metric),
             one.escalated,
             one.operations / most,

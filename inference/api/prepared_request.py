@@ -113,7 +113,8 @@ def prepare_request(
         root=resolved.root_digest, version=resolved.digest, cascade=resolved.cascade, embed=embed
     )
     encoded = encode(codec, texts)
-    sequences = token_sequences(encoded, task=codec.task)
+    plan = codec.plan(call.policy or default_policy(resolved.policy), call.target)
+    sequences = token_sequences(encoded, task=codec.task, words=plan.pruning > 0)
     prepared = PreparedRequest(
         request_id or uuid.uuid4().hex,
         tenant,
@@ -128,7 +129,7 @@ def prepare_request(
             resolved.tenant_slug, resolved.root_digest, resolved.root, call.seconds, tenant.weight
         ),
         limits or limits_of(tenant, key),
-        codec.plan(call.policy or default_policy(resolved.policy), call.target),
+        plan,
         call.explain,
     )
     bind_contextvars(**prepared.log_fields)
@@ -178,10 +179,14 @@ def encode(codec: TextCodec, inputs: Sequence[InferInput]) -> tuple[EncodedInput
         raise HmiError(ErrorCode.INFERENCE_FAILED, "The inputs cannot be tokenised.") from error
 
 
-def token_sequences(encoded: Iterable[EncodedInput], *, task: str) -> tuple[TokenSequence, ...]:
-    """One for each encoding of each input, in their order."""
+def token_sequences(
+    encoded: Iterable[EncodedInput], *, task: str, words: bool = False
+) -> tuple[TokenSequence, ...]:
+    """One for each encoding of each input, in their order. words: with the number of each token's word."""
     hashed = ((each.encodings, each.given.digest(HASH_BYTES)) for each in encoded)
-    return tuple(_sequence(one, task, text_hash) for encodings, text_hash in hashed for one in encodings)
+    return tuple(
+        _sequence(one, task, text_hash, words) for encodings, text_hash in hashed for one in encodings
+    )
 
 
 def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
@@ -197,11 +202,12 @@ def outputs_of(received: Iterable[SequenceOutput]) -> list[Outputs]:
     ]
 
 
-def _sequence(encoding: Encoding, task: str, text_hash: bytes) -> TokenSequence:
+def _sequence(encoding: Encoding, task: str, text_hash: bytes, words: bool) -> TokenSequence:
     asked = outputs_at(task, encoding)
     return TokenSequence(
         ids=encoding.ids.astype("<i4").tobytes(),
         types=encoding.types.astype(np.uint8).tobytes() if encoding.types.any() else b"",
         outputs_at=None if asked is None else asked.astype("<i4").tobytes(),
         text_hash=text_hash,
+        words=encoding.words.astype("<i4").tobytes() if words else b"",
     )

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, Coverage, Dispatcher, OutputKind
+from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Coverage, Dispatcher, OutputKind
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.errors import HplmError
 
@@ -50,7 +50,7 @@ class LevelProfile:
 class Candidate:
     """One setting of the cascade and what it came to on dev. weight: of the level FULL in the answer to a
     text that went on (Tabi, equation 6). metric, escalated (share of the texts), operations: as measured.
-    platt: of the answers to texts that went on."""
+    platt: of the answers to texts that went on. pruning: see `Dispatcher`."""
 
     cutoff: float
     slope: float
@@ -59,6 +59,7 @@ class Candidate:
     escalated: float
     operations: float
     platt: PlattScaling = UNSCALED
+    pruning: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class CascadeProfile:
             candidate.slope,
             self.coefficients,
             self.table.platt,
+            candidate.pruning,
         )
 
     def save(self, folder: Path) -> None:
@@ -129,6 +131,8 @@ def _profile(data: Mapping[str, Any]) -> CascadeProfile:
     chosen, rows, report = _count(data["chosen"]), _count(data["rows"]), data["report"]
     if chosen >= len(candidates):
         raise ValueError(f"chosen is {chosen}, of {len(candidates)} candidates")
+    if kind not in PRUNED_KINDS and any(one.pruning for one in candidates):
+        raise ValueError(f"outputs of the kind {kind} cannot be pruned")
     coefficients = tuple(_between(value, -MAX_COEFFICIENT, MAX_COEFFICIENT) for value in data["coefficients"])
     if len(coefficients) not in (0, 4):
         raise ValueError(f"{len(coefficients)} coefficients")
@@ -168,13 +172,15 @@ def _bins(data: Sequence[Mapping[str, Any]]) -> tuple[Bin, ...]:
 
 def _candidate(data: Mapping[str, Any]) -> Candidate:
     return Candidate(
-        _cutoff(data["cutoff"]),
+        _below_one(data["cutoff"]),
         _between(data["slope"], 0, MAX_SLOPE),
         _share(data["weight"]),
         _between(data["metric"], -1, 1),
         _share(data["escalated"]),
         _between(data["operations"], 0, math.inf),
         _platt(data.get("platt")),
+        # Profiles that were fitted without pruning do not name it.
+        _below_one(data.get("pruning", 0.0)),
     )
 
 
@@ -216,10 +222,11 @@ def _optional_share(value: Any) -> float | None:
     return None if value is None else _share(value)
 
 
-def _cutoff(value: Any) -> float:
-    if (cutoff := _share(value)) == 1:
-        raise ValueError("a cutoff of 1: equation 4 divides by 1 - c")
-    return cutoff
+def _below_one(value: Any) -> float:
+    """Equation 4 divides by 1 - c; equation 5 would leave out all words that are equally important."""
+    if (share := _share(value)) == 1:
+        raise ValueError("a cutoff or pruning of 1")
+    return share
 
 
 def _count(value: Any) -> int:

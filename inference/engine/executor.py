@@ -13,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from inference.cascade.confidence import confidence
-from inference.cascade.dispatcher import Coverage, Level
 from inference.engine.adapters import AdapterLoader, Adapters, Leases
 from inference.engine.batch_timing import LayerCallback, NextBatchTiming
 from inference.engine.batcher import StepCosts
 from inference.engine.engine import Counters
+from inference.engine.escalation import escalated_rows, kept_states
 from inference.engine.in_flight import (
     BatchCallbacks,
     BatchOutputs,
@@ -33,6 +32,7 @@ from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
 from inference.errors import HplmError
+from inference.hplm.attention import QueryKey
 from inference.hplm.heads import Head, apply_heads, mean_state
 from inference.hplm.lower_states import finish_lower_states
 from inference.hplm.pets import UpperShape
@@ -230,9 +230,19 @@ class Executor:
         callback: LayerCallback,
     ) -> BatchOutputs:
         states = finish_lower_states(found, self.root.upper.dtype)
-        last = self.root.upper(states.states, states.sequences, feed, callback.before)
-        logits = list(map(_asked_for, rows, apply_heads(heads, last, states.sequences)))
-        return BatchOutputs(states, _means(rows, last, states.sequences), logits)
+        hidden, sequences = kept_states(rows, states.states, states.sequences)
+        queries_keys = list[QueryKey]() if any(row.words is not None for row in rows) else None
+        last = self.root.upper(hidden, sequences, feed, callback.before, queries_keys)
+        logits = list(map(_asked_for, rows, apply_heads(heads, last, sequences)))
+        escalated = escalated_rows(
+            rows,
+            logits,
+            states.coverage,
+            sequences,
+            queries_keys or [],
+            self.root.config.architecture.heads,
+        )
+        return BatchOutputs(states, _means(rows, last, sequences), logits, escalated)
 
 
 def _asked_for(row: Row, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -241,7 +251,7 @@ def _asked_for(row: Row, outputs: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outcome]:
-    states, means, logits = result.outputs
+    states, means, logits, escalated = result.outputs
     shares = _shares(rows, leases, result.seconds)
     tenants = len({row.model.tenant for row in rows})
     outcomes: list[Outcome] = []
@@ -262,19 +272,11 @@ def _outcomes(rows: list[Row], leases: Leases, result: BatchResult) -> list[Outc
                 batch_tenants=tenants,
                 given=states.token_levels[at],
                 mean=mean,
-                escalates=_escalates(row, logits[at], states.coverage[at]),
+                escalates=at in escalated,
+                kept=escalated.get(at),
             )
         )
     return outcomes
-
-
-def _escalates(row: Row, logits: NDArray[np.float32], coverage: Coverage) -> bool:
-    """Whether the row's dispatcher sends it on, by what it was answered from the tables."""
-    own = row.dispatcher
-    if own is None or row.level is Level.FULL:
-        return False
-    sure = confidence(own.kind, logits, own.temperature, own.threshold)
-    return own.escalates(own.certainty(sure, coverage), row.text_hash)
 
 
 def _means(rows: list[Row], last: Tensor, sequences: PackedSequences) -> dict[int, NDArray[np.float32]]:

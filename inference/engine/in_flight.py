@@ -21,11 +21,13 @@ class GivenUpError(Exception):
 
 class BatchOutputs(NamedTuple):
     """What was computed of a batch: its states at the cut, the mean final states that were asked for by the
-    place of their row, and the logits of each row."""
+    place of their row, and the logits of each row. escalated: by its place, each row that goes on to the
+    level FULL, and the tokens [T] bool that the upper layers then compute (None: all)."""
 
     states: LowerLayersOutput
     means: Mapping[int, NDArray[np.float32]]
     logits: list[NDArray[np.float32]]
+    escalated: Mapping[int, NDArray[np.bool_] | None]
 
 
 class DeviceLostError(Exception):

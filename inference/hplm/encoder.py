@@ -18,7 +18,7 @@ from inference.hplm.artifact_files import (
     to_float32,
     write_weights,
 )
-from inference.hplm.attention import attention
+from inference.hplm.attention import QueryKey, attention
 from inference.hplm.int8_linear import InputScale, Int8Linear
 from inference.hplm.pet_batch import LayerPets, Pets, SharedLayer
 from inference.hplm.sequences import PackedSequences
@@ -45,22 +45,38 @@ class EncoderBlock(nn.Module):
         self.output_norm = nn.LayerNorm(hidden, eps=architecture.eps)
         self.activation = make_activation(architecture.activation)
 
-    def forward(self, hidden: Tensor, layout: Layout | None, pets: LayerPets = NO_PETS) -> Tensor:
+    def forward(
+        self,
+        hidden: Tensor,
+        layout: Layout | None,
+        pets: LayerPets = NO_PETS,
+        queries_keys: list[QueryKey] | None = None,
+    ) -> Tensor:
         """States of the shape of `hidden`: [N, d] of packed sequences, or [B, T, d] with a mask [B, T] (true:
         a token), None where every place holds a token and there are few of them. The adapters stand behind
-        the attention block and behind the feed-forward block (paper, section 3.2.2)."""
-        attended = pets.linear("output", self.output, self._attend(hidden, layout, pets))
+        the attention block and behind the feed-forward block (paper, section 3.2.2). The layer's queries and
+        keys are appended to `queries_keys`."""
+        mixed = self._attend(hidden, layout, pets, queries_keys)
+        attended = pets.linear("output", self.output, mixed)
         hidden = pets.norm("attention", self.attention_norm, attended + hidden)
         hidden = pets.adapt("adapter", hidden)
         inner = self.activation(pets.linear("expand", self.expand, hidden))
         outer = pets.linear("contract", self.contract, inner)
         return pets.adapt("output_adapter", pets.norm("output", self.output_norm, outer + hidden))
 
-    def _attend(self, hidden: Tensor, layout: Layout | None, pets: LayerPets) -> Tensor:
+    def _attend(
+        self,
+        hidden: Tensor,
+        layout: Layout | None,
+        pets: LayerPets,
+        queries_keys: list[QueryKey] | None,
+    ) -> Tensor:
         if layout is None and hidden.shape[1] == 1:  # a token alone attends to itself
             return pets.linear("value", self.value, hidden)
         maps = {"query": self.query, "key": self.key, "value": self.value}
         query, key, value = pets.linears(maps, hidden)
+        if queries_keys is not None:
+            queries_keys.append((query, key))
         return attention(query, key, value, layout, self.heads)
 
 
@@ -169,9 +185,17 @@ class UpperLayers(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def step(self, index: int, hidden: Tensor, layout: Layout, pets: Pets | None) -> Tensor:
+    def step(
+        self,
+        index: int,
+        hidden: Tensor,
+        layout: Layout,
+        pets: Pets | None,
+        queries_keys: list[QueryKey] | None = None,
+    ) -> Tensor:
         """Upper layer `index` alone, as the PETs change it; the shape stays."""
-        result: Tensor = self.layers[index](hidden, layout, NO_PETS if pets is None else pets.layer(index))
+        of_layer: LayerPets = NO_PETS if pets is None else pets.layer(index)
+        result: Tensor = self.layers[index](hidden, layout, of_layer, queries_keys)
         return result
 
     def forward(
@@ -180,17 +204,19 @@ class UpperLayers(nn.Module):
         layout: Layout,
         pets: Pets | None = None,
         before_layer: Callable[[int], None] = lambda _: None,
+        queries_keys: list[QueryKey] | None = None,
     ) -> Tensor:
         """Final states of token states at the cut: [N, d] of packed sequences, or [B, T, d] with a mask
         [B, T] bool (true: a token).
 
         `hidden` is cast to the layers' own type. What comes out where a mask is false means nothing.
-        `before_layer` is called with the index of each layer before it is computed.
+        `before_layer` is called with the index of each layer before it is computed. The queries and keys of
+        each layer, of the shape of `hidden`, are appended to `queries_keys`.
         """
         hidden = hidden.to(self.dtype)
         for index in range(len(self.layers)):
             before_layer(index)
-            hidden = self.step(index, hidden, layout, pets)
+            hidden = self.step(index, hidden, layout, pets, queries_keys)
         return hidden
 
     @property

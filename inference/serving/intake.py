@@ -74,12 +74,14 @@ def _row(
     """HplmError(inference_failed) for what no tokenizer of the root gives."""
     config = route.executor.root.config
     ids = np.frombuffer(sequence.ids, "<i4").astype(np.int64)
-    types, asked = np.zeros_like(ids), None
+    types, asked, words = np.zeros_like(ids), None, None
     if sequence.types:
         types = np.frombuffer(sequence.types, np.uint8).astype(np.int64)
     if sequence.outputs_at is not None:
         asked = np.frombuffer(sequence.outputs_at, "<i4").astype(np.int64)
         _require_below(len(ids), asked, f"a position of sequence {key}")
+    if sequence.words:
+        words = np.frombuffer(sequence.words, "<i4").astype(np.int64)
     _require_below(config.vocab, ids, f"a token of sequence {key}")
     _require_below(config.type_count, types, f"a type of sequence {key}")
     _require_below(config.max_tokens + 1, np.array([len(ids)]), f"the length of sequence {key}")
@@ -97,6 +99,7 @@ def _row(
         request.explain,
         request.embed,
         asked,
+        words,
     )
 
 

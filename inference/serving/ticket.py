@@ -47,7 +47,7 @@ class Ticket:
             self._failure = self._failure or outcome
         elif outcome.escalates and not self.done:
             self._from_tables[int(outcome.row.key)] = outcome
-            return outcome.row.escalated(self.route.executor.root.config)
+            return outcome.row.escalated(self.route.executor.root.config, outcome.kept)
         else:
             self._answers[int(outcome.row.key)] = outcome
         return None

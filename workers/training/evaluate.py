@@ -92,8 +92,8 @@ def evaluate(
             profile.save(profile_out)
     split, outputs = read(dataset_file)
     reporter.start_stage("evaluate", 1)
-    simulation = Simulation.of(outputs, profile)
     plan = answer_plan(settings.policy, outputs.output_kind, profile)
+    simulation = Simulation.of(outputs.pruned_by(plan.pruning), profile)
     escalated = escalated_under(plan, outputs)
     predictions = simulation.answers(escalated, plan.weight)
     if answers is not None:

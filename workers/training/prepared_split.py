@@ -1,14 +1,16 @@
 """A dataset split with its states at the cut, and running a task model on it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from inference.hplm.attention import QueryKey, attention_received
 from inference.hplm.plot import PlotChain, PlotTable
 from inference.hplm.plot_lookup import LowerLayers
 from inference.hplm.root import Root
@@ -119,12 +121,14 @@ def forward(
     split: PreparedSplit,
     indices: Sequence[int],
     variants: Sequence[int] | None = None,
+    queries_keys: list[QueryKey] | None = None,
 ) -> Tensor:
-    """The head's outputs [B, C] or [B, T, C] float32 for these sequences."""
+    """The head's outputs [B, C] or [B, T, C] float32 for these sequences. The queries and keys of each layer,
+    [B, T, d], are appended to `queries_keys`."""
     device = backbone.precision.device
     states, mask = split.batch(indices, variants)
     with backbone.precision.autocast():
-        outputs: Tensor = model(backbone.root.upper, states.to(device), mask.to(device))
+        outputs: Tensor = model(backbone.root.upper, states.to(device), mask.to(device), queries_keys)
     return outputs
 
 
@@ -136,17 +140,26 @@ def compute_outputs(
     kind: TaskKind,
     reporter: Reporter,
     variant: int = 0,
+    importance: MutableMapping[int, npt.NDArray[np.float32]] | None = None,
 ) -> list[ExampleOutputs]:
-    """The model's outputs for each example of the split. variant: which of its states to read."""
+    """The model's outputs for each example of the split. variant: which of its states to read. importance:
+    takes, by the index of each sequence, the attention [T] that its tokens receive in the upper layers."""
     model.eval()
     outputs: list[Outputs] = [np.empty(0)] * len(split.sequences)
     order = np.argsort([len(one) for one in split.sequences], kind="stable").tolist()
     for start in range(0, len(order), SEQUENCES_PER_BATCH):
         reporter.raise_if_cancelled()
         indices = order[start : start + SEQUENCES_PER_BATCH]
-        rows = forward(model, backbone, split, indices, [variant] * len(indices)).cpu().numpy()
-        for row, index in zip(rows, indices, strict=True):
-            outputs[index] = row[: len(split.sequences[index])] if kind.per_token else row
+        queries_keys = None if importance is None else list[QueryKey]()
+        variants = [variant] * len(indices)
+        rows = forward(model, backbone, split, indices, variants, queries_keys).cpu().numpy()
+        for at, (row, index) in enumerate(zip(rows, indices, strict=True)):
+            length = len(split.sequences[index])
+            outputs[index] = row[:length] if kind.per_token else row
+            if importance is not None:
+                own = [(query[at, :length], key[at, :length]) for query, key in queries_keys or []]
+                received = attention_received(own, backbone.root.config.architecture.heads)
+                importance[index] = received.cpu().numpy()
     return [
         ExampleOutputs(example, split.sequences[r.start : r.stop], outputs[r.start : r.stop])
         for example, r in zip(split.examples, split.ranges, strict=True)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from inference.hplm.attention import QueryKey
 from inference.hplm.encoder import UpperLayers
 from inference.hplm.heads import Head, pool
 from inference.hplm.hplm import Hplm
@@ -32,10 +33,18 @@ class TaskModel(nn.Module):
         self.pet = nn.ParameterDict({_parameter_name(k): _copy(v) for k, v in pet.weights.items()})
         self.head = nn.ParameterDict({name: _copy(value) for name, value in head.tensors().items()})
 
-    def forward(self, upper: UpperLayers, states: Tensor, mask: Tensor) -> Tensor:
-        """Outputs [B, C], or [B, T, C] for a head of tokens, fp32, from states [B, T, d] at the cut."""
+    def forward(
+        self,
+        upper: UpperLayers,
+        states: Tensor,
+        mask: Tensor,
+        queries_keys: list[QueryKey] | None = None,
+    ) -> Tensor:
+        """Outputs [B, C], or [B, T, C] for a head of tokens, fp32, from states [B, T, d] at the cut. The
+        queries and keys of each layer, [B, T, d], are appended to `queries_keys`."""
         pets = SharedPets({name: value.to(upper.dtype) for name, value in self._weights().items()})
-        last: Tensor = upper(functional.dropout(states, self._dropout, self.training), mask, pets)
+        dropped = functional.dropout(states, self._dropout, self.training)
+        last: Tensor = upper(dropped, mask, pets, queries_keys=queries_keys)
         with torch.autocast(states.device.type, enabled=False):
             features = functional.dropout(pool(last, mask, self.pooling), self._dropout, self.training)
             outputs = self.trained_head().apply(features)

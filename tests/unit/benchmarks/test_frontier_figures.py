@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from benchmarks.accuracy.data import DATASETS
@@ -77,6 +78,21 @@ def test_texts_that_go_on_are_those_that_the_tables_answer_badly(
     assert (early["table"] or 0) > (escalated["table"] or 0)
 
 
+def test_a_pruned_cascade_is_measured_on_pruned_texts(profile: CascadeProfile) -> None:
+    """Of which the level full knows no more than the tables, and costs half."""
+    outputs = classified(1200, seed=2, sharpness=3.0)
+    pruned = replace(outputs, full=outputs.table, operations=outputs.operations * np.asarray([1, 0.5]))
+    figures = LevelFigures(replace(outputs, read_pruned=lambda _: pruned), profile)
+    candidate = replace(profile.candidate(), pruning=0.5)
+    found, whole = figures.cascade(candidate), figures.cascade(profile.candidate())
+    assert (found["escalated"], found["pruning"]) == (whole["escalated"], 0.5)
+    assert found["metric"] < whole["metric"]
+    assert found["operations"] == pytest.approx(TABLE_COST + found["escalated"] * FULL_COST / 2)
+    escalated, plain = (figures.by_part(one)["escalated"] for one in (candidate, profile.candidate()))
+    assert escalated["pruned"] == escalated["table"]
+    assert escalated["full"] == plain["full"] == plain["pruned"]
+
+
 def test_numbers_have_no_confidence_to_answer_early_by() -> None:
     found = LevelFigures(made_up("regression", 300, seed=1), fit_profile(made_up("regression", 300)))
     assert found.by_cutoff() == []
@@ -91,13 +107,20 @@ def levels(full: float, cascade: float, *, rows: int = 2000, ece: float = 0.02) 
         "table": {**level, "metric": full - 0.05, "operations": 100.0},
         "full": level,
         "cascade": {
-            cascade_name(loss): {**level, "metric": cascade, "escalated": 0.25, "operations": 150.0}
+            cascade_name(loss): {
+                **level,
+                "metric": cascade,
+                "escalated": 0.25,
+                "pruning": 0.0,
+                "operations": 150.0,
+            }
             for loss in LOSSES
         },
         "dedicated_operations": 180.0,
         "by_cutoff": [],
         "by_part": {
-            part: dict.fromkeys(("table", "full", "ensemble"), 0.5) for part in ("early", "escalated")
+            part: dict.fromkeys(("table", "full", "pruned", "ensemble"), 0.5)
+            for part in ("early", "escalated")
         },
     }
 

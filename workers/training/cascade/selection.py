@@ -1,7 +1,7 @@
 """The profile of a cascade: candidates by cutoff and slope, and the one that serves (Tabi, section 5)."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, Final
@@ -40,6 +40,9 @@ CUTOFFS: Final = tuple(round(0.95 - 0.05 * step, 2) for step in range(19))
 SLOPES: Final = (10.0, 40.0)
 TOLERANCE: Final = 0.002
 """How much of the dev metric the candidate that serves may lose."""
+PRUNINGS: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
+PRUNING_LOSS: Final = 0.02
+"""How much of its own dev metric the level FULL may lose by a pruning that is measured."""
 
 
 def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
@@ -48,22 +51,28 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
     levels = {level: _level_profile(outputs, level, fitted=enough) for level in Level}
     table, full = levels[Level.TABLE], levels[Level.FULL]
     threshold = calibrated_threshold(outputs.kind.threshold, table.temperature)
-    simulation = Simulation(outputs, (table.temperature, full.temperature))
+    temperatures = table.temperature, full.temperature
+    whole = Simulation(outputs, temperatures)
     base = Dispatcher(outputs.output_kind, table.temperature, threshold, platt=table.platt)
     confidences = outputs.confidences(Level.TABLE, table.temperature, threshold)
     if enough:
-        choice = choose_dispatcher(simulation, base, confidences)
+        choice = choose_dispatcher(whole, base, confidences)
     else:
         sure = [0.0 if one is None else one for one in confidences]
         choice = Choice((), np.asarray(sure), {"kept": "confidence"})
     base = replace(base, coefficients=choice.coefficients)
     least = (table.metric + full.metric) / 2
-    measured = _measured(simulation, base, choice, least) if enough else []
-    chosen = _chosen(simulation, base, choice, measured) if measured else _candidate(simulation, base, choice)
+    simulations = {0.0: whole}
+    if enough:
+        simulations |= {pruning: Simulation(one, temperatures) for pruning, one in _prunings(outputs).items()}
+    measured = _measured(simulations, base, choice, least) if enough else []
+    chosen = _chosen(simulations, base, choice, measured) if measured else _candidate(whole, base, choice)
     candidates = _undominated([*measured, chosen], chosen)
     place = candidates.index(chosen)
     if enough:
-        candidates = tuple(_calibrated(simulation, base, choice, full.platt, one) for one in candidates)
+        candidates = tuple(
+            _calibrated(simulations[one.pruning], base, choice, full.platt, one) for one in candidates
+        )
     return CascadeProfile(
         outputs.output_kind,
         table,
@@ -73,7 +82,16 @@ def fit_profile(outputs: OutputsByLevel) -> CascadeProfile:
         threshold,
         choice.coefficients,
         len(outputs.table),
-        {"dispatcher": choice.report, "tolerance": TOLERANCE, "fitted": enough},
+        {
+            "dispatcher": choice.report,
+            "tolerance": TOLERANCE,
+            "fitted": enough,
+            "pruning_loss": {
+                str(pruning): round(full.metric - metric_at(one.outputs, Level.FULL), 4)
+                for pruning, one in simulations.items()
+                if pruning
+            },
+        },
         sum(outputs.coverage, Coverage()),
         same_within(outputs),
     )
@@ -97,10 +115,24 @@ def _level_profile(outputs: OutputsByLevel, level: Level, *, fitted: bool) -> Le
     )
 
 
-def _measured(simulation: Simulation, base: Dispatcher, choice: Choice, least: float) -> list[Candidate]:
-    """The candidates of each slope, by falling cutoff, until one is worse than `least`."""
+def _prunings(outputs: OutputsByLevel) -> dict[float, OutputsByLevel]:
+    """The outputs by rising pruning, until the level FULL loses more than PRUNING_LOSS."""
+    if outputs.read_pruned is None:
+        return {}
+    least = metric_at(outputs, Level.FULL) - PRUNING_LOSS
+    pruned = ((pruning, outputs.pruned_by(pruning)) for pruning in PRUNINGS)
+    return dict(takewhile(lambda pair: metric_at(pair[1], Level.FULL) >= least, pruned))
+
+
+def _measured(
+    simulations: Mapping[float, Simulation], base: Dispatcher, choice: Choice, least: float
+) -> list[Candidate]:
+    """The candidates of each pruning and slope, by falling cutoff, until one is worse than `least`."""
     return [
-        one for slope in SLOPES for one in _of_slope(simulation, replace(base, slope=slope), choice, least)
+        one
+        for pruning, simulation in simulations.items()
+        for slope in SLOPES
+        for one in _of_slope(simulation, replace(base, slope=slope, pruning=pruning), choice, least)
     ]
 
 
@@ -121,6 +153,7 @@ def _candidate(simulation: Simulation, dispatcher: Dispatcher, choice: Choice) -
         simulation.metric(escalated),
         float(escalated.mean()),
         simulation.operations(escalated),
+        pruning=dispatcher.pruning,
     )
 
 
@@ -132,17 +165,17 @@ def _calibrated(
     outputs, weight = simulation.outputs, candidate.weight
     if outputs.output_kind not in SEVERAL_CHOICES:
         return candidate
-    escalated = _escalated(simulation, base, choice, candidate)
+    escalated = _escalated(outputs, base, choice, candidate)
     goes_on = simulation.goes_on(escalated)
     confidences = simulation.confidences(escalated, weight)[goes_on]
     right = np.asarray(outputs.rights(simulation.answers(escalated, weight)), dtype=bool)[goes_on]
     return replace(candidate, platt=fit_platt(outputs.output_kind, confidences, right, full))
 
 
-def _escalated(simulation: Simulation, base: Dispatcher, choice: Choice, candidate: Candidate) -> Mask:
+def _escalated(outputs: OutputsByLevel, base: Dispatcher, choice: Choice, candidate: Candidate) -> Mask:
     """Which dev sequences [S] this candidate sends on."""
     dispatcher = replace(base, cutoff=candidate.cutoff, slope=candidate.slope)
-    return escalated_by(dispatcher, choice.certainties, simulation.outputs.draws)
+    return escalated_by(dispatcher, choice.certainties, outputs.draws)
 
 
 def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[Candidate, ...]:
@@ -159,20 +192,22 @@ def _undominated(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[Ca
 
 
 def _chosen(
-    simulation: Simulation, base: Dispatcher, choice: Choice, measured: Sequence[Candidate]
+    simulations: Mapping[float, Simulation], base: Dispatcher, choice: Choice, measured: Sequence[Candidate]
 ) -> Candidate:
-    """The cheapest that is safe, from the most cautious candidate (the first) down each slope.
+    """The cheapest that is safe, from the most cautious candidate (the first) down each slope, without
+    pruning and with ever more of it.
 
     A candidate is safe if its metric, less one standard error of the difference, is at most TOLERANCE below
     that of the level FULL or of the most cautious candidate. The differences are paired by rows. That to FULL
     includes what the ensemble changes in texts that go on anyway, which on a small split hides all else; that
-    to the most cautious candidate is only of the texts that no longer go on. The first candidate that is not
-    safe ends its slope, because the cheapest of many is easily safe by chance (fixed-sequence testing).
+    to the most cautious candidate is only of the texts that no longer go on, or are pruned. The first
+    candidate that is not safe ends its slope, and more pruning if it is the first of its slope, because the
+    cheapest of many is easily safe by chance (fixed-sequence testing).
     """
-    outputs = simulation.outputs
+    outputs = simulations[0.0].outputs
 
     def answers(one: Candidate) -> list[Any]:
-        return simulation.answers(_escalated(simulation, base, choice, one), one.weight)
+        return simulations[one.pruning].answers(_escalated(outputs, base, choice, one), one.weight)
 
     references = [outputs.answers(Level.FULL), answers(measured[0])]
     metrics = [metric_of(outputs, reference) for reference in references]
@@ -186,7 +221,12 @@ def _chosen(
 
     safe = [measured[0]]
     for slope in SLOPES:
-        safe += takewhile(is_safe, (one for one in measured if one.slope == slope))
+        for pruning in simulations:
+            of_both = (one for one in measured if (one.slope, one.pruning) == (slope, pruning))
+            found = list(takewhile(is_safe, of_both))
+            if not found:
+                break
+            safe += found
     return min(safe, key=lambda one: one.operations)
 
 
@@ -194,7 +234,7 @@ def level_metrics(outputs: OutputsByLevel, profile: CascadeProfile | None) -> di
     """The task's metric of a split at each level and by the cascade, and the share that goes on."""
     plan = answer_plan(AnswerPolicy.CASCADE, outputs.output_kind, profile)
     escalated = escalated_under(plan, outputs)
-    answers = Simulation.of(outputs, profile).answers(escalated, plan.weight)
+    answers = Simulation.of(outputs.pruned_by(plan.pruning), profile).answers(escalated, plan.weight)
     return {
         "table": metric_at(outputs, Level.TABLE),
         "cascade": metric_of(outputs, answers),
@@ -214,6 +254,7 @@ def summary(profile: CascadeProfile) -> dict[str, Any]:
         "cutoff": chosen.cutoff,
         "slope": chosen.slope,
         "weight": chosen.weight,
+        "pruning": chosen.pruning,
         "operations": {
             "table": profile.table.operations,
             "cascade": chosen.operations,

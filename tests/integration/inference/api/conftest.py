@@ -38,7 +38,9 @@ CASCADE = CascadeProfile(
     candidates=(
         Candidate(cutoff=0.0, slope=10.0, weight=1.0, metric=0.7, escalated=0.2, operations=1.2e6),
         Candidate(cutoff=0.6, slope=10.0, weight=0.5, metric=0.8, escalated=0.5, operations=1.5e6),
-        Candidate(cutoff=0.99, slope=10.0, weight=0.8, metric=0.85, escalated=0.9, operations=1.9e6),
+        Candidate(
+            cutoff=0.99, slope=10.0, weight=0.8, metric=0.85, escalated=0.9, operations=1.9e6, pruning=0.9
+        ),
     ),
     chosen=1,
 )

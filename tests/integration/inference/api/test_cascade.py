@@ -143,6 +143,25 @@ def test_a_text_that_went_on_names_what_the_tables_gave_and_weighs_both(ask: Ask
     assert seen
 
 
+def test_a_setting_that_prunes_computes_less_of_the_texts_that_go_on(ask: Ask) -> None:
+    """The answer weighs both levels; the level `full` has not the scores that it has of the whole text."""
+    weight, differ = CASCADE.candidates[2].weight, 0
+    found, exact = results(ask, GRADED, target=0.85), results(ask, GRADED, quality="exact")
+    assert any(went_on(found))
+    for answer, whole in zip(found, exact, strict=True):
+        if "table" in answer:
+            of_table = answer["table"]["scores"]
+            pruned = {
+                label: (score - (1 - weight) * of_table[label]) / weight
+                for label, score in answer["scores"].items()
+            }
+            assert all(-1e-4 <= score <= 1 + 1e-4 for score in pruned.values())
+            differ += pruned != pytest.approx(whole["scores"], abs=1e-3)
+    assert differ
+    for one, again in zip(found, results(ask, GRADED, TEXTS[::-1], target=0.85)[::-1], strict=True):
+        assert_same(one, again)
+
+
 def test_without_a_profile_the_computed_answer_stands_alone(ask: Ask) -> None:
     balanced, exact = (results(ask, "mood", quality=quality) for quality in ("balanced", "exact"))
     seen = [(answer, full) for answer, full in zip(balanced, exact, strict=True) if answer["level"] == "full"]

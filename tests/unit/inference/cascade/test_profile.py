@@ -1,6 +1,7 @@
 """cascade.json: what is written is read back, and what is not sound is refused."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.cascade.dispatcher import OUTPUT_KINDS, Coverage
+from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy, Coverage
+from inference.cascade.plan import answer_plan
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
 from inference.errors import HplmError
@@ -37,14 +39,18 @@ CANDIDATES = st.builds(
     escalated=SHARES,
     operations=COSTS,
     platt=PLATT,
+    pruning=st.just(0.0),
 )
 
 
 @st.composite
 def profiles(draw: st.DrawFn) -> CascadeProfile:
     candidates = tuple(draw(st.lists(CANDIDATES, min_size=1, max_size=5)))
+    kind = draw(st.sampled_from(OUTPUT_KINDS))
+    if kind in PRUNED_KINDS:
+        candidates = tuple(replace(one, pruning=draw(st.floats(0, 0.99))) for one in candidates)
     return CascadeProfile(
-        draw(st.sampled_from(OUTPUT_KINDS)),
+        kind,
         draw(LEVELS),
         draw(LEVELS),
         candidates,
@@ -89,6 +95,30 @@ def test_a_profile_that_was_written_before_platt_scaling_has_none(tmp_path: Path
     assert {found.table.platt, found.full.platt, found.candidate().platt} == {UNSCALED}
 
 
+def test_a_profile_that_does_not_name_pruning_prunes_nothing(tmp_path: Path) -> None:
+    profile().save(tmp_path)
+    data = json.loads((tmp_path / CASCADE_FILE).read_text())
+    del data["candidates"][0]["pruning"]
+    (tmp_path / CASCADE_FILE).write_text(json.dumps(data))
+    assert CascadeProfile.load(tmp_path) == profile()
+
+
+def test_a_profile_that_prunes_what_each_token_is_needed_for_is_refused(tmp_path: Path) -> None:
+    pruned = replace(candidate(0.8, 20.0), pruning=0.5)
+    replace(profile(pruned), kind="tokens").save(tmp_path)
+    with pytest.raises(HplmError, match="cannot be pruned"):
+        CascadeProfile.load(tmp_path)
+
+
+def test_the_dispatcher_of_a_candidate_prunes_as_the_candidate_says() -> None:
+    pruned = replace(candidate(0.8, 20.0), pruning=0.5)
+    assert profile(pruned).dispatcher(pruned).pruning == 0.5
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", profile(pruned)).pruning == 0.5
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", profile()).pruning == 0
+    assert answer_plan(AnswerPolicy.FULL, "classes", profile(pruned)).pruning == 0
+    assert answer_plan(AnswerPolicy.TABLE, "classes", profile(pruned)).pruning == 0
+
+
 class TestTheCandidate:
     """That serves a target."""
 
@@ -128,6 +158,8 @@ BREAKS: dict[str, tuple[tuple[str | int, ...], Any]] = {
     "an error above one": (("full", "ece"), 1.5),
     "a bin of half a row": (("table", "bins", 0, "rows"), 0.5),
     "a bin of a negative row": (("table", "bins", 0, "rows"), -1),
+    "a pruning of one": (("candidates", 0, "pruning"), 1),
+    "a pruning that is text": (("candidates", 0, "pruning"), "0.5"),
     "a cutoff of one": (("candidates", 0, "cutoff"), 1),
     "a slope that overflows": (("candidates", 0, "slope"), 1e9),
     "a negative slope": (("candidates", 0, "slope"), -1),

@@ -32,7 +32,15 @@ from workers.training.cascade.calibration import expected_calibration_error, rel
 from workers.training.cascade.change_model import SHARES, choose_dispatcher
 from workers.training.cascade.operations import count_operations
 from workers.training.cascade.outputs import OutputsByLevel, text_hash
-from workers.training.cascade.selection import MIN_ROWS, TOLERANCE, fit_profile, level_metrics, summary
+from workers.training.cascade.selection import (
+    MIN_ROWS,
+    PRUNING_LOSS,
+    PRUNINGS,
+    TOLERANCE,
+    fit_profile,
+    level_metrics,
+    summary,
+)
 from workers.training.cascade.simulation import (
     Simulation,
     changed,
@@ -42,6 +50,7 @@ from workers.training.cascade.simulation import (
 )
 from workers.training.datasets import Example
 from workers.training.tasks import task_kind
+from workers.training.tasks.base import ExampleOutputs
 
 ROWS = 300
 
@@ -343,6 +352,77 @@ def test_a_text_draws_what_a_request_for_it_draws() -> None:
     pair = InferInput("a text", "another")
     assert text_hash(Example("a text", "another")) == pair.digest(HASH_BYTES)
     assert text_hash(Example(words=("a", "text"))) == InferInput("a text").digest(HASH_BYTES)
+
+
+class Pruned:
+    """Outputs whose level FULL costs less and is wrong on `loss` of the rows for each step of pruning."""
+
+    def __init__(self, outputs: OutputsByLevel, loss: float) -> None:
+        self.tried: list[float] = []
+        self._outputs, self._loss = outputs, loss
+
+    def __call__(self, pruning: float) -> OutputsByLevel:
+        self.tried.append(pruning)
+        wrong = round(len(self.tried) * self._loss * len(self._outputs.full))
+        right = [at for at, one in enumerate(self._outputs.full) if self._is_right(one)]
+        full = list(self._outputs.full)
+        for at in right[:wrong]:
+            full[at] = replace(full[at], outputs=[-one for one in full[at].outputs])
+        costs = self._outputs.operations * np.asarray([1, 1 - pruning / 2])
+        return replace(self._outputs, full=full, operations=costs)
+
+    def _is_right(self, one: ExampleOutputs) -> bool:
+        kind = self._outputs.kind
+        return bool(kind.evaluate(one.example, kind.predict(one)).right)
+
+
+def test_a_pruning_that_loses_nothing_serves_because_it_costs_less() -> None:
+    outputs = classified(ROWS)
+    pruned = Pruned(outputs, loss=0.0)
+    plain, profile = fit_profile(outputs), fit_profile(replace(outputs, read_pruned=pruned))
+    assert pruned.tried == list(PRUNINGS)
+    assert {one.pruning for one in profile.candidates} == {PRUNINGS[-1]}
+    assert profile.candidate().metric == plain.candidate().metric
+    assert profile.candidate().operations < plain.candidate().operations
+    assert (profile.table, profile.full) == (plain.table, plain.full)
+
+
+def test_more_pruning_is_tried_until_the_full_level_loses_too_much() -> None:
+    outputs = classified(ROWS)
+    pruned = Pruned(outputs, loss=0.4 * PRUNING_LOSS)
+    profile = fit_profile(replace(outputs, read_pruned=pruned))
+    assert pruned.tried == list(PRUNINGS[:3])
+    assert profile.report is not None
+    assert list(profile.report["pruning_loss"]) == [str(one) for one in PRUNINGS[:2]]
+    assert profile.report["pruning_loss"]["0.5"] == pytest.approx(0.4 * PRUNING_LOSS, abs=2 / ROWS)
+
+
+def test_a_pruning_that_may_lose_more_than_serving_does_is_for_targets_alone() -> None:
+    outputs = classified(1000)
+    profile = fit_profile(replace(outputs, read_pruned=Pruned(outputs, loss=4 * TOLERANCE)))
+    assert profile.candidate().pruning == 0
+    assert any(one.pruning for one in profile.candidates)
+    assert profile.candidate(profile.candidates[0].metric) == profile.candidates[0]
+
+
+def test_a_test_split_is_answered_as_the_candidate_prunes() -> None:
+    outputs = classified(ROWS)
+    profile = fit_profile(replace(outputs, read_pruned=Pruned(outputs, loss=0.0)))
+    other = classified(ROWS, seed=1)
+    pruned = Pruned(other, loss=0.0)
+    found = level_metrics(replace(other, read_pruned=pruned), profile)
+    assert pruned.tried == [profile.candidate().pruning]
+    assert found == level_metrics(other, fit_profile(outputs)) | {"escalated": found["escalated"]}
+
+
+def test_operations_of_a_pruned_text_are_those_of_what_is_kept_and_of_knowing_it(branch: Branch) -> None:
+    config = branch.loaded.config
+    shape = UpperShape(config.upper, config.hidden, config.architecture.inner)
+    pet = PetWeights.initial(PetSpec(lora=2), shape)
+    [[table, full]], [[less, _]] = (count_operations(config, pet, [tokens]).tolist() for tokens in (6, 4))
+    [[same, pruned]] = count_operations(config, pet, [6], [4]).tolist()
+    assert same == table
+    assert pruned == full - table + less + config.upper * 36 * config.hidden
 
 
 def test_operations_are_those_of_the_products_and_of_attention(branch: Branch) -> None:

@@ -178,6 +178,29 @@ def test_the_metric_of_an_evaluation_is_that_of_its_policy(
     assert right in (None, pytest.approx(np.mean([one.right for one in kept])))
 
 
+@pytest.mark.parametrize("tuned", ["classification"], indirect=True)
+def test_an_evaluation_prunes_as_the_profile_says_and_never_at_the_full_level(
+    branch: Branch, tuned: dict[str, Any], tmp_path: Path
+) -> None:
+    profile = CascadeProfile.load(tuned["out"])
+    assert profile is not None
+    everything = replace(profile.candidate(), cutoff=1 - 1e-9, weight=1.0)
+
+    def scores(policy: AnswerPolicy, pruning: float) -> list[float | None]:
+        """Of a cascade in which every text goes on, and the level FULL alone answers."""
+        folder = tmp_path / f"{policy}-{pruning}"
+        folder.mkdir()
+        replace(profile, candidates=(replace(everything, pruning=pruning),), chosen=0).save(folder)
+        file, answers = tuned["files"].test, folder / "answers"
+        score(branch, tuned["out"], file, tuned["task"], answers=answers, policy=policy, cascade=folder)
+        return [one.score for one in answers_read(answers).answered]
+
+    whole = scores(AnswerPolicy.FULL, 0.0)
+    assert scores(AnswerPolicy.CASCADE, 0.0) == whole
+    assert scores(AnswerPolicy.FULL, 0.95) == whole
+    assert scores(AnswerPolicy.CASCADE, 0.95) != whole
+
+
 def test_a_model_without_a_cascade_gets_the_one_that_fine_tuning_would_have_fitted(
     branch: Branch, tuned: dict[str, Any], tmp_path: Path
 ) -> None:
