@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.accuracy.methods import Inputs
+from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import Dispatcher, Level
-from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import Candidate, CascadeProfile
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import AnswerPolicy, Level
-from inference.cascade.plan import AnswerPlan
 from inference.queueing.messages import PlotCounts
 from inference.text.codec import TextCodec
 from tenants.usage.services.answer_counts import AnswerCount

@@ -16,7 +16,7 @@ from inference.api.level_checks import check_sample
 from inference.api.prepared_request import PreparedRequest, outputs_of
 from inference.api.rates.spending import refund, spend
 from inference.api.submitter import ON_HANG_UP, submitter
-from inference.cascade.plan import AnswerPlan
+from inference.cascade.answer_plan import AnswerPlan
 from inference.number_format import format_number, format_seconds
 from inference.queueing.log_fields import reply_fields
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts

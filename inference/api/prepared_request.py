@@ -16,8 +16,8 @@ from inference.api.admission import AdmissionRequest
 from inference.api.canary import version_for
 from inference.api.rates.limits import Limits, limits_of
 from inference.api.validation import InferCall, default_policy, fit_inputs
+from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import HASH_BYTES
-from inference.cascade.plan import AnswerPlan
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.queueing.log_fields import request_fields

@@ -12,7 +12,7 @@ from redis.exceptions import RedisError
 from inference.api.answer_counts import count_answers
 from inference.api.infer import failure_of, results_of
 from inference.api.prepared_request import encode, token_sequences
-from inference.cascade.plan import AnswerPlan
+from inference.cascade.answer_plan import AnswerPlan
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient, NoReply

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from inference.cascade.answer_plan import IN_FULL, AnswerPlan, answer_plan
 from inference.cascade.dispatcher import AnswerPolicy
-from inference.cascade.plan import IN_FULL, AnswerPlan, answer_plan
 from inference.cascade.profile import CascadeProfile
 from inference.text.encodings import NO_TASK, EncodedInput, InferInput, encode_inputs
 from inference.text.outputs import OutputNames, Outputs

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.confidence import (
     calibrated_threshold,
     confidence,
@@ -15,7 +16,6 @@ from inference.cascade.confidence import (
     to_logits,
 )
 from inference.cascade.dispatcher import Level, OutputKind
-from inference.cascade.plan import AnswerPlan
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import CascadeProfile
 from inference.text.encodings import EncodedInput

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from inference.cascade.answer_plan import answer_plan
 from inference.cascade.dispatcher import AnswerPolicy
-from inference.cascade.plan import answer_plan
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from inference.cascade.answer_plan import answer_plan
 from inference.cascade.confidence import calibrated_threshold
 from inference.cascade.dispatcher import AnswerPolicy, Coverage, Dispatcher, Level
-from inference.cascade.plan import answer_plan
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from workers.training.cascade.calibration import (
@@ -21,7 +21,7 @@ from workers.training.cascade.calibration import (
     level_answers,
     reliability_of,
 )
-from workers.training.cascade.change_model import Choice, choose_dispatcher
+from workers.training.cascade.dispatcher_choice import Choice, choose_dispatcher
 from workers.training.cascade.outputs import OutputsByLevel
 from workers.training.cascade.simulation import (
     Mask,

@@ -8,6 +8,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.confidence import (
     calibrated_threshold,
     confidence,
@@ -16,7 +17,6 @@ from inference.cascade.confidence import (
     to_logits,
 )
 from inference.cascade.dispatcher import Dispatcher, Level
-from inference.cascade.plan import AnswerPlan
 from inference.cascade.platt_scaling import UNSCALED
 from inference.cascade.profile import CascadeProfile
 from workers.training.cascade.outputs import OutputsByLevel, read

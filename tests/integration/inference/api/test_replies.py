@@ -9,7 +9,7 @@ from pytest_django import Settings
 
 from inference.api.infer import answer_headers, failure_of, hit_ratio, results_of
 from inference.api.prepared_request import text_codec
-from inference.cascade.plan import IN_FULL
+from inference.cascade.answer_plan import IN_FULL
 from inference.queueing.messages import InferReply, ModelRef, PlotCounts, SequenceOutput
 from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput

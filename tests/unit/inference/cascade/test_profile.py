@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.cascade.answer_plan import answer_plan
 from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy, Coverage
-from inference.cascade.plan import answer_plan
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
 from inference.errors import HplmError

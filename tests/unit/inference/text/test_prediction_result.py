@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import AnswerPolicy, Level, OutputKind
-from inference.cascade.plan import AnswerPlan
 from inference.cascade.platt_scaling import PlattScaling
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from inference.text.codec import TextCodec

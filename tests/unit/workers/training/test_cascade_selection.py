@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from inference.cascade.answer_plan import answer_plan
 from inference.cascade.dispatcher import HASH_BYTES, AnswerPolicy, Coverage, Dispatcher, Level
-from inference.cascade.plan import answer_plan
 from inference.cascade.platt_scaling import UNSCALED
 from inference.cascade.profile import CascadeProfile
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
@@ -29,7 +29,7 @@ from tests.unit.workers.training.cascade_world import (
 )
 from tests.unit.workers.training.conftest import Branch
 from workers.training.cascade.calibration import expected_calibration_error, reliability
-from workers.training.cascade.change_model import SHARES, choose_dispatcher
+from workers.training.cascade.dispatcher_choice import SHARES, choose_dispatcher
 from workers.training.cascade.operations import count_operations
 from workers.training.cascade.outputs import OutputsByLevel, text_hash
 from workers.training.cascade.selection import (

@@ -1,4 +1,4 @@
-"""The second kind of dispatcher: a logistic that predicts whether the level FULL answers otherwise."""
+"""Which kind of dispatcher a version gets: by confidence, or by a logistic that predicts a change."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
