@@ -9,7 +9,7 @@ from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Memb
 from tenants.audit.models import AuditEvent
 from tenants.base.managers import UnscopedQuery
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
-from tenants.usage.models import Quota, UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
 from versiontree.transfer.models import Takeout
@@ -17,6 +17,7 @@ from versiontree.transfer.models import Takeout
 pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
 OWNED = [
+    AnswerDay,
     ApiKey,
     AuditEvent,
     Corpus,
