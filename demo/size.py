@@ -7,10 +7,10 @@ from typing import Any, Final
 FULL: Final = 1.0
 
 
-EPOCHS: Final = 4
+EPOCHS: Final = 3
 
 
-MIN_STEPS: Final = 200
+MIN_STEPS: Final = 150
 
 
 BATCH_SIZE: Final = 16
@@ -29,16 +29,16 @@ class DemoSize:
 
     @property
     def convert(self) -> dict[str, Any]:
-        """Settings of the convert job: a seventh of the defaults, to build the demo quickly."""
-        return self._settings(ridge_tokens=60_000, distil_tokens=140_000)
+        """Settings of the convert job: a tenth of the defaults, to build the demo quickly."""
+        return self._settings(ridge_tokens=60_000, distil_tokens=110_000)
 
     @property
     def further_pretrain(self) -> dict[str, Any]:
         """Settings of the further-pretrain job."""
-        return self._settings(tokens=80_000, head_tokens=60_000)
+        return self._settings(tokens=60_000, head_tokens=40_000)
 
     def fine_tune(self, rows: int) -> dict[str, Any]:
-        """Settings of a fine-tune job for this many training rows: 4 epochs, or enough for 200 steps at full
+        """Settings of a fine-tune job for this many training rows: 3 epochs, or enough for 150 steps at full
         size."""
         steps = math.ceil(rows / BATCH_SIZE)
         return {"epochs": max(EPOCHS, math.ceil(self.scaled(MIN_STEPS) / steps))}
