@@ -45,7 +45,7 @@ def test_the_prose_is_paragraphs_of_words() -> None:
 
 
 def test_a_smaller_demo_asks_for_less_of_everything() -> None:
-    assert DemoSize().convert == {"ridge_tokens": 60_000, "distil_tokens": 140_000}
-    assert [DemoSize().fine_tune(rows)["epochs"] for rows in (1_000, 700, 120)] == [4, 5, 25]
-    assert DemoSize(0.02).fine_tune(120) == {"epochs": 4}
-    assert DemoSize(0.1).convert == {"ridge_tokens": 6_000, "distil_tokens": 14_000}
+    assert DemoSize().convert == {"ridge_tokens": 60_000, "distil_tokens": 110_000}
+    assert [DemoSize().fine_tune(rows)["epochs"] for rows in (1_000, 700, 120)] == [3, 4, 19]
+    assert DemoSize(0.02).fine_tune(120) == {"epochs": 3}
+    assert DemoSize(0.1).convert == {"ridge_tokens": 6_000, "distil_tokens": 11_000}
