@@ -89,7 +89,10 @@ class LevelFigures:
         }
 
     def cascade(self, candidate: Candidate) -> dict[str, Any]:
-        """Texts answered by this candidate. ece: of the confidence that is served."""
+        """Texts answered by this candidate, at the level FULL if it saves nothing. ece: of the confidence
+        that is served."""
+        if not self._profile.saves(candidate):
+            return self.level(Level.FULL) | {"escalated": 1.0, "pruning": 0.0}
         profile, weight = self._profile, candidate.weight
         dispatcher = profile.dispatcher(candidate)
         escalated = self._escalated(dispatcher)

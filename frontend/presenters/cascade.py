@@ -74,6 +74,7 @@ def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> Casc
     """Return what the page shows of a profile; `metrics` are those of the version."""
     name = _metric_key(metrics)
     chosen, most = profile.candidate(), profile.full.operations or 1.0
+    served, escalated = (chosen, chosen.escalated) if profile.saves(chosen) else (profile.full, 1.0)
     return CascadeSummary(
         metric=metric_label(name),
         rows=profile.rows,
@@ -81,7 +82,7 @@ def cascade_summary(profile: CascadeProfile, metrics: Mapping[str, Any]) -> Casc
             CascadeRow(label, metric_value(name, one.metric), computed, one.operations / most)
             for label, one, computed in (
                 (TABLE, profile.table, 0.0),
-                (CASCADE, chosen, chosen.escalated),
+                (CASCADE, served, escalated),
                 (FULL, profile.full, 1.0),
             )
         ],

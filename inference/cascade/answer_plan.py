@@ -37,7 +37,8 @@ def answer_plan(
     """What a policy means for a model whose outputs are of this kind (None: embeddings).
 
     profile: of the version; without one the cascade sends every text on that is not very sure, and all
-    numbers. Embeddings have no confidence: the cascade computes them in full. target: the metric on dev that
+    numbers. Embeddings have no confidence: the cascade computes them in full. A cascade that costs no less
+    than the level FULL, since nearly all texts go on, answers at FULL at once. target: the metric on dev that
     the cascade is to reach, at the least cost.
     """
     if policy is AnswerPolicy.TABLE:
@@ -47,4 +48,6 @@ def answer_plan(
     if profile is None:
         return AnswerPlan(Level.TABLE, Dispatcher(kind))
     candidate = profile.candidate(target)
+    if not profile.saves(candidate) and (target is None or profile.full.metric >= target):
+        return AnswerPlan(Level.FULL, platt=profile.full.platt)
     return AnswerPlan(Level.TABLE, profile.dispatcher(candidate), candidate.weight, candidate.platt)

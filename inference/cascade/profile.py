@@ -91,6 +91,11 @@ class CascadeProfile:
             return min(enough, key=lambda one: one.operations)
         return max(self.candidates, key=lambda one: one.metric)
 
+    def saves(self, candidate: Candidate) -> bool:
+        """Whether it costs less than to compute every text at the level FULL. If most texts go on it costs
+        more, since they are read at both levels."""
+        return candidate.operations < self.full.operations
+
     def dispatcher(self, candidate: Candidate) -> Dispatcher:
         """What decides, for that candidate."""
         return Dispatcher(

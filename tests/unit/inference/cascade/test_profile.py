@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.cascade.answer_plan import answer_plan
-from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy, Coverage
+from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, AnswerPolicy, Coverage, Level
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
 from inference.cascade.profile import CASCADE_FILE, Bin, Candidate, CascadeProfile, LevelProfile
 from inference.errors import HplmError
@@ -69,7 +69,7 @@ def candidate(metric: float, operations: float) -> Candidate:
 
 
 def profile(*candidates: Candidate, chosen: int = 0) -> CascadeProfile:
-    level = LevelProfile(0.8, 10.0, bins=(Bin(5, 0.9, 0.8),))
+    level = LevelProfile(0.8, 50.0, bins=(Bin(5, 0.9, 0.8),))
     return CascadeProfile("classes", level, level, candidates or (candidate(0.8, 20.0),), chosen)
 
 
@@ -117,6 +117,23 @@ def test_the_dispatcher_of_a_candidate_prunes_as_the_candidate_says() -> None:
     assert answer_plan(AnswerPolicy.CASCADE, "classes", profile()).pruning == 0
     assert answer_plan(AnswerPolicy.FULL, "classes", profile(pruned)).pruning == 0
     assert answer_plan(AnswerPolicy.TABLE, "classes", profile(pruned)).pruning == 0
+
+
+def test_a_cascade_that_saves_nothing_computes_all_texts_at_once() -> None:
+    full = profile().full.operations
+    dear, cheap = profile(candidate(0.8, full)), profile(candidate(0.8, 0.9 * full))
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", dear) == answer_plan(
+        AnswerPolicy.FULL, "classes", dear
+    )
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", cheap).level is Level.TABLE
+
+
+def test_a_target_that_only_both_levels_reach_is_worth_more_than_the_full_level_costs() -> None:
+    dear = profile(candidate(0.95, 2 * profile().full.operations))
+    above = answer_plan(AnswerPolicy.CASCADE, "classes", dear, target=0.95)
+    assert dear.full.metric < 0.95
+    assert above.dispatcher is not None
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", dear, target=dear.full.metric).dispatcher is None
 
 
 class TestTheCandidate:

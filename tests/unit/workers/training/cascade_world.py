@@ -14,7 +14,7 @@ from workers.training.tasks.base import ExampleOutputs, Outputs, TaskKind
 
 CLASSES = ("a", "b", "c")
 TAGS = ("B-x", "I-x", "O")
-TABLE_COST, FULL_COST = 10.0, 25.0
+TABLE_COST, FULL_COST = 0.5, 25.0
 
 
 def encoding(words: int = 1) -> Encoding:
