@@ -74,7 +74,7 @@ def demo_summary() -> DemoSummary:
 
 
 def demo_build(console: Console) -> None:
-    """Build what is absent of the demo tree (under 15 minutes on two cores; nothing is downloaded).
+    """Build what is absent of the demo tree (10 to 25 minutes on two cores; nothing is downloaded).
 
     Raises:
         DemoError: a job failed; the message is the job's own.
