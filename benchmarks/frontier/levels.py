@@ -88,23 +88,19 @@ class LevelFigures:
             "ece_before": expected_calibration_error(before) if before else None,
         }
 
-    def cascade(self, candidate: Candidate) -> dict[str, Any]:
-        """Texts answered by this candidate, at the level FULL if it saves nothing. ece: of the confidence
-        that is served."""
-        if not self._profile.saves(candidate):
-            return self.level(Level.FULL) | {"escalated": 1.0, "pruning": 0.0}
-        profile, weight = self._profile, candidate.weight
-        dispatcher = profile.dispatcher(candidate)
-        escalated = self._escalated(dispatcher)
-        simulation = self._pruned_by(candidate.pruning)
-        answers, outputs = simulation.answers(escalated, weight), simulation.outputs
-        plan = AnswerPlan(Level.TABLE, dispatcher, weight, candidate.platt)
-        calibrated = simulation.served_confidences(escalated, plan, profile)
-        uncalibrated = Simulation(outputs, (1.0, 1.0)).confidences(escalated, weight)
+    def cascade(self, plan: AnswerPlan) -> dict[str, Any]:
+        """Texts answered by this plan. ece: of the confidence that is served."""
+        if plan.dispatcher is None:
+            return self.level(plan.level) | {"escalated": float(plan.level is Level.FULL), "pruning": 0.0}
+        escalated = self._escalated(plan.dispatcher)
+        simulation = self._pruned_by(plan.pruning)
+        answers, outputs = simulation.answers(escalated, plan.weight), simulation.outputs
+        calibrated = simulation.served_confidences(escalated, plan, self._profile)
+        uncalibrated = Simulation(outputs, (1.0, 1.0)).confidences(escalated, plan.weight)
         return {
             "metric": metric_of(outputs, answers),
             "escalated": float(escalated.mean()),
-            "pruning": candidate.pruning,
+            "pruning": plan.pruning,
             "operations": simulation.operations(escalated),
             "ece": self._ece(answers, calibrated),
             "ece_before": self._ece(answers, uncalibrated),
@@ -168,17 +164,17 @@ class LevelFigures:
 
 
 def level_figures(
-    model: StoredModel, profile: CascadeProfile, test: Path, candidates: Mapping[str, Candidate]
+    model: StoredModel, profile: CascadeProfile, test: Path, plans: Mapping[str, AnswerPlan]
 ) -> dict[str, Any]:
-    """All of a model's figures on its test file. candidates: by name, those of the cascade to measure; the
-    one that serves without a target is measured by parts."""
+    """All of a model's figures on its test file. plans: of the cascade, by name. The candidate that is chosen
+    without a target is measured by parts."""
     outputs = model.outputs(test)
     figures = LevelFigures(outputs, profile)
     return {
         "rows": len(outputs.table),
         "table": figures.level(Level.TABLE),
         "full": figures.level(Level.FULL),
-        "cascade": {name: figures.cascade(one) for name, one in candidates.items()},
+        "cascade": {name: figures.cascade(one) for name, one in plans.items()},
         "dedicated_operations": model.dedicated_operations(outputs),
         "by_cutoff": figures.by_cutoff(),
         "by_part": figures.by_part(profile.candidate()),

@@ -23,6 +23,8 @@ from benchmarks.frontier.levels import StoredModel, level_figures
 from benchmarks.frontier.path_flips import Load, path_flips
 from benchmarks.frontier.serving_cost import Effort, serving_cost
 from benchmarks.result_cache import ResultCache, cache_folder
+from inference.cascade.answer_plan import answer_plan
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.hplm.hplm import WEIGHTS_FILE
 from inference.text.encodings import InferInput
@@ -144,14 +146,17 @@ class Measurements:
 
     def _levels(self, dataset: Dataset, model: TrainedModel) -> Mapping[str, Any]:
         profile, inputs = model.profile, self._inputs(dataset)
-        candidates = {name: profile.candidate(target) for name, target in _targets(profile).items()}
+        plans = {
+            name: answer_plan(AnswerPolicy.CASCADE, profile.kind, profile, target)
+            for name, target in _targets(profile).items()
+        }
         return self._runs.get_or_compute(
             {"measured": "levels", "losses": LOSSES, **self._key(dataset, model.folder)},
             lambda: level_figures(
                 StoredModel(inputs, model.folder, self._bench.reporter),
                 profile,
                 inputs.files.test,
-                candidates,
+                plans,
             ),
         )
 

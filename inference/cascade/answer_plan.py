@@ -5,7 +5,7 @@ from typing import Final
 
 from inference.cascade.dispatcher import AnswerPolicy, Dispatcher, Level, OutputKind
 from inference.cascade.platt_scaling import UNSCALED, PlattScaling
-from inference.cascade.profile import CascadeProfile
+from inference.cascade.profile import Candidate, CascadeProfile
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ def answer_plan(
     """What a policy means for a model whose outputs are of this kind (None: embeddings).
 
     profile: of the version; without one the cascade sends every text on that is not very sure, and all
-    numbers. Embeddings have no confidence: the cascade computes them in full. A cascade that costs no less
-    than the level FULL, since nearly all texts go on, answers at FULL at once. target: the metric on dev that
-    the cascade is to reach, at the least cost.
+    numbers. Embeddings have no confidence: the cascade computes them in full. target: the metric on dev that
+    is to be reached at the least cost. One of the levels alone may do that; without a target, FULL does where
+    the cascade costs no less, since nearly all texts go on.
     """
     if policy is AnswerPolicy.TABLE:
         return AnswerPlan(Level.TABLE)
@@ -48,6 +48,20 @@ def answer_plan(
     if profile is None:
         return AnswerPlan(Level.TABLE, Dispatcher(kind))
     candidate = profile.candidate(target)
-    if not profile.saves(candidate) and (target is None or profile.full.metric >= target):
-        return AnswerPlan(Level.FULL, platt=profile.full.platt)
+    match _level_alone(profile, candidate, target):
+        case Level.TABLE:
+            return AnswerPlan(Level.TABLE)
+        case Level.FULL:
+            return AnswerPlan(Level.FULL, platt=profile.full.platt)
     return AnswerPlan(Level.TABLE, profile.dispatcher(candidate), candidate.weight, candidate.platt)
+
+
+def _level_alone(profile: CascadeProfile, candidate: Candidate, target: float | None) -> Level | None:
+    """The level that is to answer instead of the candidate that is best for the target, if any."""
+    if target is None:
+        return None if profile.saves(candidate) else Level.FULL
+    if profile.table.metric >= target:
+        return Level.TABLE
+    if candidate.metric < target:  # the candidate with the best metric
+        return Level.FULL if profile.full.metric >= candidate.metric else None
+    return Level.FULL if profile.full.metric >= target and not profile.saves(candidate) else None

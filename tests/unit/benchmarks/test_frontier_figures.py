@@ -13,8 +13,9 @@ from benchmarks.frontier.levels import CUTOFFS, LevelFigures
 from benchmarks.frontier.measurements import LOSSES, Cell, Found, cascade_name
 from benchmarks.frontier.path_flips import flip_shares
 from benchmarks.frontier.plot import frontier_svg
+from inference.cascade.answer_plan import AnswerPlan
 from inference.cascade.dispatcher import Level
-from inference.cascade.profile import CascadeProfile
+from inference.cascade.profile import Candidate, CascadeProfile
 from tests.unit.workers.training.cascade_world import FULL_COST, TABLE_COST, classified, made_up
 from workers.training.cascade.selection import fit_profile
 
@@ -32,6 +33,11 @@ def profile() -> CascadeProfile:
 def figures(profile: CascadeProfile) -> LevelFigures:
     """Of other texts of the same kind."""
     return LevelFigures(classified(1200, seed=2, sharpness=3.0), profile)
+
+
+def plan_of(profile: CascadeProfile, candidate: Candidate) -> AnswerPlan:
+    """Whatever the candidate costs."""
+    return AnswerPlan(Level.TABLE, profile.dispatcher(candidate), candidate.weight, candidate.platt)
 
 
 def test_a_higher_cutoff_answers_fewer_texts_early_and_costs_more(figures: LevelFigures) -> None:
@@ -53,7 +59,7 @@ def test_a_cascade_that_sends_nothing_on_answers_as_the_tables(
     figures: LevelFigures, profile: CascadeProfile
 ) -> None:
     nothing = replace(profile.candidate(), cutoff=-10.0, slope=1000.0)
-    found, table = figures.cascade(nothing), figures.level(Level.TABLE)
+    found, table = figures.cascade(plan_of(profile, nothing)), figures.level(Level.TABLE)
     assert found["escalated"] == 0
     for name in ("metric", "operations", "ece", "ece_before"):
         assert found[name] == pytest.approx(table[name])
@@ -63,10 +69,16 @@ def test_a_cascade_that_sends_everything_on_answers_as_the_level_full(
     figures: LevelFigures, profile: CascadeProfile
 ) -> None:
     everything = replace(profile.candidate(), cutoff=0.999999, slope=0.0, weight=1.0)
-    found, full = figures.cascade(everything), figures.level(Level.FULL)
+    found, full = figures.cascade(plan_of(profile, everything)), figures.level(Level.FULL)
     assert found["escalated"] > 0.99
     assert found["metric"] == pytest.approx(full["metric"], abs=0.005)
     assert found["ece"] == pytest.approx(full["ece"], abs=0.005)
+
+
+@pytest.mark.parametrize("level", Level)
+def test_a_plan_of_one_level_is_measured_as_that_level(figures: LevelFigures, level: Level) -> None:
+    found, alone = figures.cascade(AnswerPlan(level)), figures.level(level)
+    assert found == alone | {"escalated": float(level is Level.FULL), "pruning": 0.0}
 
 
 def test_texts_that_go_on_are_those_that_the_tables_answer_badly(
@@ -84,7 +96,7 @@ def test_a_pruned_cascade_is_measured_on_pruned_texts(profile: CascadeProfile) -
     pruned = replace(outputs, full=outputs.table, operations=outputs.operations * np.asarray([1, 0.5]))
     figures = LevelFigures(replace(outputs, read_pruned=lambda _: pruned), profile)
     candidate = replace(profile.candidate(), pruning=0.5)
-    found, whole = figures.cascade(candidate), figures.cascade(profile.candidate())
+    found, whole = (figures.cascade(plan_of(profile, one)) for one in (candidate, profile.candidate()))
     assert (found["escalated"], found["pruning"]) == (whole["escalated"], 0.5)
     assert found["metric"] < whole["metric"]
     assert found["operations"] == pytest.approx(TABLE_COST + found["escalated"] * FULL_COST / 2)

@@ -113,12 +113,21 @@ def test_the_profile_of_an_evaluation_decides_and_is_named(ask: Ask, tmp_path: P
     assert "cascade" not in named.json()["model"]
 
 
-@pytest.mark.parametrize(("target", "chosen"), [(0.0, 0), (0.7, 0), (0.71, 1), (0.8, 1), (0.83, 2), (1, 2)])
+@pytest.mark.parametrize(("target", "chosen"), [(0.61, 0), (0.7, 0), (0.71, 1), (0.8, 1), (0.83, 2)])
 def test_a_target_takes_the_cheapest_setting_that_reached_it(ask: Ask, target: float, chosen: int) -> None:
     dispatcher = CASCADE.dispatcher(CASCADE.candidates[chosen])
     wanted = expected(dispatcher, results(ask, GRADED, quality="fast"))
     assert went_on(results(ask, GRADED, target=target)) == wanted
     assert went_on(results(ask, GRADED, target=target, quality="balanced")) == wanted
+
+
+@pytest.mark.parametrize(("target", "quality"), [(0.0, "fast"), (0.6, "fast"), (0.86, "exact"), (1, "exact")])
+def test_a_target_takes_a_level_alone_that_reached_it_cheaper_or_comes_nearest(
+    ask: Ask, target: float, quality: str
+) -> None:
+    found, alone = results(ask, GRADED, target=target), results(ask, GRADED, quality=quality)
+    for one, other in zip(found, alone, strict=True):
+        assert_same(one, other)
 
 
 def test_a_text_that_went_on_names_what_the_tables_gave_and_weighs_both(ask: Ask) -> None:

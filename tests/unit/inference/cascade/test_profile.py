@@ -133,7 +133,11 @@ def test_a_target_that_only_both_levels_reach_is_worth_more_than_the_full_level_
     above = answer_plan(AnswerPolicy.CASCADE, "classes", dear, target=0.95)
     assert dear.full.metric < 0.95
     assert above.dispatcher is not None
-    assert answer_plan(AnswerPolicy.CASCADE, "classes", dear, target=dear.full.metric).dispatcher is None
+    nearest = replace(dear, full=replace(dear.full, metric=0.96))
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", nearest, target=0.95).level is Level.FULL
+    assert answer_plan(AnswerPolicy.CASCADE, "classes", nearest, target=0.99).level is Level.FULL
+    tables = answer_plan(AnswerPolicy.CASCADE, "classes", dear, target=dear.table.metric)
+    assert (tables.level, tables.dispatcher) == (Level.TABLE, None)
 
 
 class TestTheCandidate:
