@@ -28,7 +28,7 @@ SHADES = """shaded => [...shaded.querySelectorAll(".shade")].map((shade) =>
 def ask(page: Page, text: str) -> None:
     """Put a text to the model that the link names."""
     page.goto("/t/acme/playground/?model=triage@default")
-    expect(page.get_by_label("Balanced")).to_be_checked()
+    expect(page.get_by_label("Default: as the version")).to_be_checked()
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_role("button", name="Send", exact=True).click()
 

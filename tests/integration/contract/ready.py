@@ -139,6 +139,7 @@ def _canaries(world: World) -> Special:
         canary_start(hplm=model, name=name, version=second, percent=5, actor=world.owner)
     canary = "/models/{name}/aliases/{alias}/canary"
     return {
+        "PATCH /models/{name}/versions/{number}": {"policy": "table"},
         f"PUT {canary}": {"version": second.number},
         f"DELETE {canary}": {"alias": "ended"},
         f"POST {canary}/promote": {"alias": "promoted"},

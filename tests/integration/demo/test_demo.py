@@ -83,10 +83,9 @@ def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[st
     assert figures["requests"] > 0
     assert figures["tenants_per_batch"] > 1
     levels = [figures[f"hit_{level}"] for level in ("trigram", "bigram", "unigram")]
-    assert sum(levels) == pytest.approx(1.0)
     shares = [figures[f"{level}_share"] for level in ("table", "escalated", "full")]
     assert sum(shares) == pytest.approx(1.0)
-    assert shares[2] == 0, "no model of the demo predicts numbers"
+    assert sum(levels) == pytest.approx(1.0 if shares[2] < 1 else 0.0), "of texts that are looked up"
     for row in rows:
         assert row["table %"] + row["escalated %"] + row["full %"] == pytest.approx(100.0)
         assert row["test"] == row["at cascade"]

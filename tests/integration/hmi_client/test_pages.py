@@ -116,7 +116,7 @@ def reader(product: Product, tmp_path: Path) -> Reader:
 
 def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Reader) -> None:
     [pieces] = blocks("docs/api.md", "python")
-    ask, take_back, once, hook, change, check, fit, travel, adapter = blocks("docs/api.md", "sh")
+    ask, take_back, once, hook, change, check, fit, canary, travel, adapter = blocks("docs/api.md", "sh")
     asked = {ADDRESS: product.url, DEMO: '"acme/tickets"'}
     answer, escalated, explained, cancelled, fitting, estimated, refused = shown("docs/api.md")
     [readme] = [block for block in blocks("README.md", "sh") if "curl" in block]
@@ -140,6 +140,7 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
 
     assert '"secret":"whsec_' in reader.types(hook)
     assert '"license":"MIT"' in reader.types(change)
+    assert "@default points to version 1 already" in reader.types(canary, {'"version": 2': '"version": 1'})
 
     given = f'api = "{product.url}/api/v1"; key = "{product.key}"\n'
     url = reader.types(f"{given}{pieces}\nprint(upload.url)", {'"corpus.txt"': '"train.jsonl"'}, python=True)

@@ -92,6 +92,7 @@ MODELS: dict[str, dict[str, Methods]] = {
     "accounts/tenant": GROWN,
     "datasets/upload": DELETED,
     "datasets/uploadcheck": READ,
+    "usage/answerday": READ,
     "usage/usageday": READ,
     "usage/usagemonth": READ,
     "usage/usagesum": READ,

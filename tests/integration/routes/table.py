@@ -90,7 +90,7 @@ ACCOUNTS: dict[str, Methods] = {
 }
 
 API_OF_A_TENANT: dict[str, Methods] = {
-    "": {"GET": read(), "PATCH": rule(422)},
+    "": {"GET": read(), "PATCH": rule(200)},
     "tree": get(read()),
     "roots": get(read()),
     "versions/<int:version_id>": get(read()),
