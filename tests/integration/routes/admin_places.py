@@ -6,8 +6,10 @@ from axes.models import AccessAttempt
 from django.contrib import admin
 from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
+from django.utils import timezone
 
 from tenants.accounts.models import IdempotentResponse, Tenant
+from tenants.usage.models import AnswerDay
 from tests.e2e.world import World
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import JobShard
@@ -41,6 +43,7 @@ def _made(world: World) -> None:
     Evaluation.unscoped.create(
         tenant=tenant, version=version, artifact=made, test_sha256="a" * 64, dataset_name="d"
     )
+    AnswerDay.unscoped.create(tenant=tenant, model_name="triage", version=1, day=timezone.localdate())
     JobShard.objects.create(job=jobs_in_order(version)[0], stage="count", number=0, input_range=[0, 10])
     Group.objects.create(name="people")
     EmailAddress.objects.create(user=world.owner, email="olga@example.org", verified=False, primary=False)
