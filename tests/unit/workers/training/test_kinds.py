@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from inference.cascade.dispatcher import AnswerPolicy
 from inference.hplm.hplm import Hplm
 from tests.unit.tiny import WORDS
 from tests.unit.workers.training.conftest import Branch
@@ -121,7 +122,7 @@ def test_a_task_that_can_be_learnt_is_learnt_and_answers_the_same_once_stored(
         train_file=files.train,
         task=task,
         reporter=NullReporter(),
-        settings=EvaluateSettings(precision="float32"),
+        settings=EvaluateSettings(precision="float32", policy=AnswerPolicy.TABLE),
         answers=tmp_path / "answers",
     )
     check_answers(tmp_path / "answers", files.test, found)
