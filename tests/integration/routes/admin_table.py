@@ -112,7 +112,7 @@ MODELS: dict[str, dict[str, Methods]] = {
     "jobs/jobevent": READ,
     "jobs/jobshard": READ,
     "tree/root": GROWN,
-    "tree/version": MOVED,
+    "tree/version": READ,  # the first is a root's; only a model's has a policy to change
     "tree/versionartifact": READ,
 }
 
