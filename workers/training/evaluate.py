@@ -13,6 +13,7 @@ from inference.cascade.dispatcher import AnswerPolicy
 from inference.cascade.profile import CascadeProfile
 from inference.errors import HplmError
 from inference.hplm.hplm import Hplm
+from inference.hplm.root import Root
 from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.cascade.selection import fit_profile, level_metrics, summary
 from workers.training.cascade.simulation import Simulation, escalated_under
@@ -69,10 +70,7 @@ def evaluate(
     precision = configure_torch(device=settings.device, precision=settings.precision, seed=0)
     backbone = Backbone.open(root, plots, precision, lower)
     if settings.int8:
-        scales = backbone.root.int8_scales()
-        if scales is None:
-            raise HplmError("corrupt_artifact", f"the root {backbone.root.config.name} has no int8 scales")
-        backbone.root.quantize(scales)
+        _quantize(backbone.root)
     stored = Hplm.load(hplm, precision.device)
     kind = task_kind(task, stored.labels, stored.threshold)
     model = TaskModel(stored.pet, stored.head).to(precision.device)
@@ -104,6 +102,13 @@ def evaluate(
     report |= split_metrics(split, predictions, kind, train) | {"levels": level_metrics(outputs, profile)}
     reporter.report(1)
     return report
+
+
+def _quantize(root: Root) -> None:
+    scales = root.int8_scales()
+    if scales is None:
+        raise HplmError("corrupt_artifact", f"the root {root.config.name} has no int8 scales")
+    root.quantize(scales)
 
 
 FORMAT: Final = 1
