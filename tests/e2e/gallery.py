@@ -21,7 +21,7 @@ from tests.e2e.batches import batches_used
 from tests.e2e.measures import evaluation, fine_tuning, measured
 from tests.e2e.task_rows import KINDS, TESTED
 from tests.e2e.task_rows import question as _question
-from tests.e2e.usage_history import create_usage_history
+from tests.e2e.usage_history import create_answer_history, create_usage_history
 from tests.e2e.webhooks import create_webhooks_and_deliveries
 from tests.e2e.world import ArtifactFiles, World, report, start, tickets_file, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
@@ -57,6 +57,7 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     run(world)
     help_desk, _ = api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
     create_usage_history(world, help_desk.prefix)
+    create_answer_history(world, second.hplm)  # type: ignore[arg-type]
     importing, _ = api_key_create(
         tenant=tenant, name="Nightly import", scopes=["infer", "manage"], created_by=owner
     )
@@ -185,6 +186,7 @@ def _addresses(world: World) -> dict[str, str]:
         "domain-update": f"domains/{running.version.domain_id}/update/",
         "domain-version": f"domains/{world.domain.domain_id}/versions/1/",
         "root-version": f"roots/{world.root.root.name}/versions/1/",
+        "hplm-version-served": "models/triage/versions/1/",
         "hplm-version": "models/triage/versions/2/",
         "hplm-version-spans": "models/side-effects/versions/1/",
         "answers": "models/triage/versions/2/answers/",
