@@ -11,6 +11,7 @@ FRAGMENTS: Final = {"trigram": "Whole fragment", "bigram": "Shorter part", "unig
 LEVELS: Final = {**FRAGMENTS, "computed": "Computed"}
 """The same with the label of tokens whose text was computed in full."""
 
+NUMBER_FORMAT: Final = ".4g"
 MAX_COLUMNS: Final = 92
 COLUMN_GAP: Final = 0.2
 """The share of a column's place that stays empty."""
@@ -69,12 +70,15 @@ def curve_of(name: str, values: Sequence[float]) -> Curve:
     return _curve(name, values, min(values), max(values))
 
 
-def _curve(name: str, values: Sequence[float], least: float, most: float) -> Curve:
+def _curve(
+    name: str, values: Sequence[float], least: float, most: float, number_format: str = NUMBER_FORMAT
+) -> Curve:
     span, step = (most - least) or 1.0, 100 / (len(values) - 1)
     places = (
         f"{place * step:.2f},{96 - (value - least) / span * 92:.2f}" for place, value in enumerate(values)
     )
-    return Curve(name, " ".join(places), f"{values[0]:.4g}", f"{values[-1]:.4g}")
+    first, last = (format(value, number_format) for value in (values[0], values[-1]))
+    return Curve(name, " ".join(places), first, last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,20 +108,23 @@ def line_chart(
     series: Mapping[str, Sequence[float]],
     hues: Mapping[str, str] | None = None,
     at: Sequence[str] = (),
+    number_format: str = NUMBER_FORMAT,
 ) -> LineChart:
     """Return the chart of several series, each of at least two values at equal steps.
 
-    `hues` maps names to colours; `at` labels the position of each value.
+    `hues` maps names to colours; `at` labels the position of each value; `number_format` is Python's, for all
+    values.
     """
     every = [value for values in series.values() for value in values]
     least, most = min(every), max(every)
-    drawn = [_curve(line, values, least, most) for line, values in series.items()]
+    drawn = [_curve(line, values, least, most, number_format) for line, values in series.items()]
     lines = [replace(curve, hue=(hues or {}).get(curve.name, "")) for curve in drawn]
     ends = (at[0], at[-1]) if at else ("", "")
-    return LineChart(name, lines, f"{least:.4g}", f"{most:.4g}", *ends, _spots(series, at))
+    low, high = (format(value, number_format) for value in (least, most))
+    return LineChart(name, lines, low, high, *ends, _spots(series, at, number_format))
 
 
-def _spots(series: Mapping[str, Sequence[float]], at: Sequence[str]) -> list[Spot]:
+def _spots(series: Mapping[str, Sequence[float]], at: Sequence[str], number_format: str) -> list[Spot]:
     """Return a tooltip strip per position, as wide as a step."""
     step = 100 / max(len(at) - 1, 1)
     full = [(name, values) for name, values in series.items() if len(values) == len(at)]
@@ -125,7 +132,7 @@ def _spots(series: Mapping[str, Sequence[float]], at: Sequence[str]) -> list[Spo
         Spot(
             f"{(place - 0.5) * step:.2f}",
             f"{step:.2f}",
-            f"{where}: " + ", ".join(f"{name} {values[place]:.4g}" for name, values in full),
+            f"{where}: " + ", ".join(f"{name} {values[place]:{number_format}}" for name, values in full),
         )
         for place, where in enumerate(at)
     ]

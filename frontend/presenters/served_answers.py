@@ -56,7 +56,7 @@ def _chart(days: Sequence[AnswerDay]) -> LineChart | None:
         if None not in values
     }
     at = [_day(day.day) for day in days]
-    return line_chart("Served answers", series, at=at) if series else None
+    return line_chart("Served answers", series, at=at, number_format=".1%") if series else None
 
 
 def _day(day: date) -> str:

@@ -91,6 +91,7 @@ def test_a_version_shows_what_it_answered_lately(owner: Client, world: World) ->
     record_answers(world, some + some, today - timedelta(days=1))
     shown = page(owner, "models/triage/versions/1/").split('id="served-answers"')[1].split("</section>")[0]
     assert shown.count("<polyline") == 4
+    assert '<strong class="number">75.0%</strong> <span class="muted number">from 75.0%</span>' in shown
     assert ">120" in shown
 
 
