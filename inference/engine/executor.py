@@ -26,6 +26,7 @@ from inference.engine.in_flight import (
     GivenUpError,
     InFlightBatch,
 )
+from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool, SlotMismatchError
 from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
@@ -54,7 +55,7 @@ class Executor:
         self,
         root: Root,
         lower_layers: LowerLayersSource,
-        pool: PetPool,
+        pool: PetPool[PackedHplm],
         counters: Counters | None = None,
         pipeline: Pipeline | None = None,
     ) -> None:
