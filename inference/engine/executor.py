@@ -22,7 +22,6 @@ from inference.engine.in_flight import (
     BatchCallbacks,
     BatchOutputs,
     BatchResult,
-    DeviceLostError,
     GivenUpError,
     InFlightBatch,
 )
@@ -32,7 +31,7 @@ from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
-from inference.errors import HplmError
+from inference.errors import DeviceLostError, HplmError
 from inference.hplm.attention import QueryKey
 from inference.hplm.heads import Head, apply_heads, mean_state
 from inference.hplm.lower_states import finish_lower_states

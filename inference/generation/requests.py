@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 from math import isfinite
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from inference.errors import HplmError
 
@@ -30,6 +30,13 @@ class GenerationError:
 
     code: str
     message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        """What the user is told of an exception: details only of an HplmError."""
+        if isinstance(error, HplmError):
+            return cls(error.code, error.message)
+        return cls("inference_failed", "the model could not be computed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from inference.generation.requests import GenerationError, SamplingParams
@@ -84,13 +85,23 @@ class Runner(Protocol):
         DeviceLostError it lets through."""
 
 
+class AdapterState(Enum):
+    """LEASED: it can be computed with. LOADING: it has room and will be there. NO_ROOM: leased adapters and
+    those that are loading leave none."""
+
+    LEASED = "leased"
+    LOADING = "loading"
+    NO_ROOM = "no_room"
+
+
 class AdapterPool(Protocol):
     """The adapters that a runner can compute with. The engine asks before each step and never waits."""
 
-    def acquire(self, model: "ModelIdentity") -> bool:
-        """Lease the model's adapter and return True. False: it is not there yet; loading has begun, or begins
-        when there is room; ask again before the next step. What was loaded stays until it is asked for again.
-        Raises HplmError if it cannot be loaded."""
+    def acquire(self, model: "ModelIdentity") -> AdapterState:
+        """Lease the model's adapter; if it is not there, begin to load it where there is room. The engine
+        asks again before each step, for the requests that are due first first: an adapter that it asks for
+        must not take the room of one that it asked for earlier in the same step. Raises HplmError if the
+        adapter cannot be loaded."""
 
     def release(self, model: "ModelIdentity") -> None:
         """Give a lease back."""
