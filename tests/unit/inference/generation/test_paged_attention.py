@@ -172,5 +172,5 @@ def test_the_cache_takes_the_blocks_that_its_budget_holds() -> None:
 
 
 def test_a_budget_without_room_for_a_block_is_refused() -> None:
-    with pytest.raises(HplmError, match="one block takes 1024"):
+    with pytest.raises(HplmError, match="one block takes 2048"):
         KvCache.within(1000, range(2), 4, 2, HEAD_DIM, dtype=torch.float32, device=torch.device("cpu"))
