@@ -2,7 +2,6 @@
 
 import logging
 from bisect import insort
-from typing import Final
 
 from inference.engine.fairness import FairShares
 from inference.generation.block_manager import BlockManager, IntegrityError
@@ -13,9 +12,6 @@ from inference.generation.step import AdapterPool, AdapterState, Chunk, Step
 from inference.generation.waiting_queue import WaitingQueue
 
 log = logging.getLogger(__name__)
-
-MOST_OVERTAKING: Final = 64
-"""So many sequences may start before one that is due first and whose adapter finds no room."""
 
 Refused = tuple[Sequence, GenerationError]
 
@@ -36,7 +32,7 @@ class Scheduler:
         """``shares`` are charged the tokens of each step."""
         self._limits = limits
         self._adapters = adapters
-        self._shares = shares or FairShares()
+        self._shares = FairShares() if shares is None else shares
         self._waiting = WaitingQueue(self._shares)
         self._running: list[Sequence] = []  # oldest first
         self._blocks = BlockManager(limits.blocks, limits.block_size)
@@ -100,19 +96,21 @@ class Scheduler:
     def _start_waiting(self) -> list[Refused]:
         """Start sequences while the step has tokens and places for them."""
         refused: list[Refused] = []
-        budget = self._limits.step_tokens - sum(sequence.new_tokens for sequence in self._running)
-        for sequence in self._waiting.first(self._limits.sequences):
-            if budget <= 0 or len(self._running) == self._limits.sequences:
-                break
+        tokens = self._limits.step_tokens - sum(sequence.new_tokens for sequence in self._running)
+        places = self._limits.sequences - len(self._running)
+        candidates = self._waiting.first(self._limits.sequences) if min(tokens, places) > 0 else []
+        for sequence in candidates:
             try:
                 state = self._adapters.acquire(sequence.request.model)
             except Exception as error:
                 log.warning("the adapter of %s cannot be loaded", sequence.request.model, exc_info=error)
                 refused.append((sequence, GenerationError.of(error)))
                 continue
-            if not self._start(sequence, state):
+            may_go_on = self._start(sequence, state)
+            if sequence.block_table:
+                tokens, places = tokens - sequence.new_tokens, places - 1
+            if not may_go_on or min(tokens, places) <= 0:
                 break
-            budget -= sequence.new_tokens if sequence.block_table else 0
         return refused
 
     def _start(self, sequence: Sequence, state: AdapterState) -> bool:
@@ -120,8 +118,7 @@ class Scheduler:
         may start, too."""
         if state is not AdapterState.LEASED:
             self._waiting.keep_turn(sequence)
-            is_passed = sequence is not self._waiting.turn or self._waiting.overtaken < MOST_OVERTAKING
-            return state is AdapterState.LOADING or is_passed
+            return state is AdapterState.LOADING or self._waiting.may_be_overtaken(sequence)
         # Running sequences may each need a block soon; without a reserve, a start would end in a preemption.
         if not self._blocks.allocate(sequence, reserve=len(self._running)):
             self._adapters.release(sequence.request.model)

@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from inference.engine.fairness import FairShares
 from inference.engine.rows import ModelIdentity
 from inference.errors import DeviceLostError, HplmError
 from inference.generation.requests import FinishReason
-from inference.generation.scheduler import MOST_OVERTAKING
 from inference.generation.step import Outcome, SampledToken, Step
+from inference.generation.waiting_queue import MOST_OVERTAKING
 from tests.unit.inference.generation.worlds import HashRunner, World, a_model, a_request, completion_of
 
 LONG = tuple(range(40))
@@ -330,16 +331,17 @@ def test_a_newcomer_does_not_wait_for_all_of_a_flood() -> None:
     world.drain()
 
 
-def test_tenants_get_equal_tokens_whatever_the_lengths_of_their_requests() -> None:
-    world = World(sequences=1)
+@pytest.mark.parametrize("weight", [1, 3])
+def test_tenants_get_tokens_by_weight_whatever_the_lengths_of_their_requests(weight: int) -> None:
+    world = World(sequences=1, shares=FairShares(lambda tenant: weight if tenant == "acme" else 1))
     for number in range(40):
         world.add(a_request(f"short {number}", (number, 1), 2, model=a_model("acme")))
         world.add(a_request(f"long {number}", (number,) * 10, 10, model=a_model("globex")))
-    for _ in range(100):
+    for _ in range(60):
         world.step()
     tokens = Counter[str]()
     for step in world.runner.steps:
         for name, positions in step.items():
             tokens[name.split()[0]] += len(positions)
-    assert abs(tokens["short"] - tokens["long"]) <= 20
-    assert min(tokens.values()) > 40
+    assert abs(tokens["short"] - weight * tokens["long"]) <= 20 * weight
+    assert min(tokens.values()) > 20

@@ -4,7 +4,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import groupby
 
+from inference.engine.fairness import FairShares
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
 from inference.generation.engine import GenerationEngine
@@ -95,6 +97,8 @@ class HashRunner:
         ids = [chunk.request_id for chunk in step.chunks]
         assert len(ids) == len(set(ids)) <= self.limits.sequences
         assert 0 < step.tokens <= self.limits.step_tokens
+        models = [digest for digest, _ in groupby(chunk.model.digest for chunk in step.chunks)]
+        assert len(models) == len(set(models)), "the chunks of a model are not together"
         if self.raising & {*ids}:
             raise RuntimeError("a kernel failed")
         self.steps.append({chunk.request_id: positions(chunk) for chunk in step.chunks})
@@ -192,6 +196,7 @@ class World:
         sequences: int = 8,
         step_tokens: int = 16,
         runner: type[HashRunner] = HashRunner,
+        shares: FairShares | None = None,
     ) -> None:
         self.limits = GenerationLimits(
             context=context,
@@ -204,7 +209,7 @@ class World:
         self.runner = runner(self.limits)
         self.adapters = SlotPool(slots)
         self.now = 0.0
-        self.engine = GenerationEngine(self.limits, self.runner, self.adapters, lambda: self.now)
+        self.engine = GenerationEngine(self.limits, self.runner, self.adapters, lambda: self.now, shares)
         self.events: dict[str, list[TokenEvent]] = {}
 
     def add(self, request: GenerationRequest) -> None:
