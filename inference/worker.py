@@ -20,9 +20,8 @@ from redis.exceptions import RedisError
 
 from inference.engine.allocator import keep_freed_memory
 from inference.engine.compute_threads import with_parallel_batches
-from inference.engine.in_flight import DeviceLostError
 from inference.engine.pipeline import Pipeline
-from inference.errors import HplmError
+from inference.errors import DeviceLostError, HplmError
 from inference.garbage_collector import freeze_loaded_objects
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.int8_scales import check_int8_support
