@@ -10,6 +10,8 @@ from typing import Final
 from torch import Tensor
 from torch.nn import functional
 
+from inference.hplm import bucketed_linear
+
 ROW_MULTIPLE: Final = 4
 
 
@@ -18,5 +20,5 @@ def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     rows = len(inputs)
     missing = -rows % ROW_MULTIPLE
     if missing == 0 or inputs.device.type != "cpu":
-        return functional.linear(inputs, weight, bias)
-    return functional.linear(functional.pad(inputs, (0, 0, 0, missing)), weight, bias)[:rows]
+        return bucketed_linear.linear(inputs, weight, bias)
+    return bucketed_linear.linear(functional.pad(inputs, (0, 0, 0, missing)), weight, bias)[:rows]
