@@ -65,12 +65,10 @@ class _Decodes:
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor) -> None:
         # The heads that share a key-value head attend to the same tokens: they are queries of one product.
-        own = query.index_select(0, self.rows).unflatten(1, (keys.shape[2], -1))
+        count, kv_heads, size = len(self.rows), *keys.shape[2:]
+        own = query.index_select(0, self.rows).view(count, kv_heads, -1, size)
         key, value = (
-            stored.index_select(0, self.blocks)
-            .unflatten(0, (len(self.rows), -1))
-            .flatten(1, 2)
-            .transpose(1, 2)
+            stored.index_select(0, self.blocks).view(count, -1, kv_heads, size).transpose(1, 2)
             for stored in (keys, values)
         )
         mixed.index_copy_(0, self.rows, _attention(own, key, value, self.mask).flatten(1, 2))
@@ -86,14 +84,14 @@ class _Prefill:
     mask: Tensor
 
     def attend(self, query: Tensor, keys: Tensor, values: Tensor, mixed: Tensor) -> None:
-        own = query[self.rows].unflatten(1, (keys.shape[2], -1)).permute(1, 2, 0, 3)
+        kv_heads, size = keys.shape[2:]
+        own = query[self.rows]
+        own = own.reshape(len(own), kv_heads, -1, size).permute(1, 2, 0, 3)
         key, value = (
-            stored.index_select(0, self.blocks)
-            .flatten(0, 1)
-            .transpose(0, 1)[:, None]
-            .expand(*own.shape[:2], -1, -1)
+            stored.index_select(0, self.blocks).view(-1, kv_heads, 1, size).permute(1, 2, 0, 3)
             for stored in (keys, values)
         )
+        key, value = (states.expand(-1, own.shape[1], -1, -1) for states in (key, value))
         mixed[self.rows] = _attention(own, key, value, self.mask).permute(2, 0, 1, 3).flatten(1, 2)
 
 

@@ -32,10 +32,9 @@ def sample(logits: Tensor, chunks: Sequence[Chunk]) -> list[Choice | None]:
     """
     params = _params(chunks)
     finite = torch.isfinite(logits.sum(-1))
-    logits = logits.masked_fill(~finite[:, None], 0.0)
-    tokens = torch.empty(len(logits), dtype=torch.int64, device=logits.device)
-    if likeliest := [row for row, asked in enumerate(params) if asked.temperature == 0.0]:
-        tokens[likeliest] = _penalize(logits[likeliest], [chunks[row] for row in likeliest]).argmax(-1)
+    if not bool(finite.all()):
+        logits = logits.masked_fill(~finite[:, None], 0.0)
+    tokens = _penalize(logits, chunks).argmax(-1)
     if drawn := [row for row, asked in enumerate(params) if asked.temperature > 0.0]:
         weights = token_weights(logits[drawn], [chunks[row] for row in drawn])
         uniform = [_uniform(params[row].seed, chunks[row].index) for row in drawn]
@@ -96,6 +95,7 @@ def _penalize(logits: Tensor, chunks: Sequence[Chunk]) -> Tensor:
     penalized = torch.where(_counts(known, penalized) > 0.0, scaled, penalized)
     counts = _counts(completions, penalized)
     penalized -= frequency * counts + presence * (counts > 0.0)
+    penalized.nan_to_num_()  # a repetition penalty near 0 overflows
     return logits.index_copy(0, torch.tensor(rows, device=logits.device), penalized)
 
 

@@ -34,8 +34,10 @@ class Stream:
 
     def dense(self) -> Tensor:
         """Causal attention without a cache, in double precision."""
-        states = (states.double().transpose(0, 1)[None] for states in (self.query, self.key, self.value))
-        mixed = functional.scaled_dot_product_attention(*states, is_causal=True, enable_gqa=True)
+        query, key, value = (
+            states.double().transpose(0, 1)[None] for states in (self.query, self.key, self.value)
+        )
+        mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
         return mixed[0].transpose(0, 1)
 
 
@@ -65,12 +67,12 @@ class World:
         self.cache.blocks.fill_(torch.nan)  # as if its last owners had failed
         self.sequences = []
         for length, count in zip(lengths, counts, strict=True):
-            states = [
+            query, key, value = (
                 torch.randn(length, number, HEAD_DIM, generator=generator).to(dtype)
                 for number in (heads[0], heads[1], heads[1])
-            ]
+            )
             table, free = free[:count], free[count:]
-            self.sequences.append(Stream(*states, table))
+            self.sequences.append(Stream(query, key, value, table))
 
     def step(self, parts: Sequence[tuple[int, int, int]]) -> list[Tensor]:
         """What the parts (sequence, start, count) get in one step."""
@@ -82,7 +84,7 @@ class World:
             rows.append((sequence.query[part], sequence.key[part], sequence.value[part]))
         query, key, value = (torch.cat(states) for states in zip(*rows, strict=True))
         mixed = PagedAttention(self.cache, chunks)(LAYER + 1, query, key, value)
-        return list(mixed.split([count for _, _, count in parts]))
+        return list(torch.split(mixed, [count for _, _, count in parts]))
 
 
 def steps(lengths: Sequence[int], seed: int) -> list[list[tuple[int, int, int]]]:
@@ -111,8 +113,8 @@ def test_prefills_chunks_and_decodes_equal_dense_causal_attention(
     for parts in steps(lengths, seed=block_size):
         for (number, _, _), mixed in zip(parts, world.step(parts), strict=True):
             found[number].append(mixed)
-    for sequence, mixed in zip(world.sequences, found, strict=True):
-        torch.testing.assert_close(torch.cat(mixed).double(), sequence.dense(), atol=2e-6, rtol=1e-5)
+    for sequence, parts_found in zip(world.sequences, found, strict=True):
+        torch.testing.assert_close(torch.cat(parts_found).double(), sequence.dense(), atol=2e-6, rtol=1e-5)
 
 
 @HEADS
