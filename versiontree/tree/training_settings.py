@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.models import JobKind
+from versiontree.tree.models.domain import RootKind
 
 SettingValue = int | float | bool | str
 
@@ -136,12 +137,28 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     },
 }
 
+DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
+    JobKind.CONVERT: {
+        "lower_layers": _integer(
+            None, 0, 255, "Layers below the cut, which fine-tuning leaves alone. Default: a third of them."
+        ),
+    },
+}
+"""The settings of the jobs below a decoder root."""
 
-def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[str, SettingValue]:
+
+def setting_specs(kind: JobKind, root: RootKind = RootKind.ENCODER) -> dict[str, SettingSpec]:
+    """The settings of a job of this kind below a root of that kind."""
+    return DECODER_SETTING_SPECS.get(kind, {}) if root == RootKind.DECODER else SETTING_SPECS[kind]
+
+
+def settings_check(
+    kind: JobKind, settings: Mapping[str, Any] | None, root: RootKind = RootKind.ENCODER
+) -> dict[str, SettingValue]:
     """The settings of a job of this kind, validated. Raises ``invalid_field``."""
     if settings is not None and not isinstance(settings, Mapping):
         raise HmiError(ErrorCode.INVALID_FIELD, "Settings must be an object.", param="settings")
-    specs = SETTING_SPECS[kind]
+    specs = setting_specs(kind, root)
     checked: dict[str, SettingValue] = {}
     for name, value in (settings or {}).items():
         if name not in specs:
@@ -155,9 +172,11 @@ def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[st
     return checked
 
 
-def settings_with_defaults(kind: JobKind, settings: Mapping[str, Any]) -> dict[str, Any]:
+def settings_with_defaults(
+    kind: JobKind, settings: Mapping[str, Any], root: RootKind = RootKind.ENCODER
+) -> dict[str, Any]:
     """The settings of a job of this kind, with defaults for those not set."""
-    return {name: settings.get(name, spec.default) for name, spec in SETTING_SPECS[kind].items()}
+    return {name: settings.get(name, spec.default) for name, spec in setting_specs(kind, root).items()}
 
 
 def alpha_check(alpha: object) -> float:

@@ -41,7 +41,7 @@ from versiontree.jobs.services.control import job_cancel
 from versiontree.names import require_slug
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.bases import base_by_name, base_version
+from versiontree.tree.selectors.bases import base_by_name, base_root_kind, base_version
 from versiontree.tree.selectors.fine_tunings import ENDED, fine_tuning_jobs, fine_tuning_status
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.quota_reservations import (
@@ -91,7 +91,7 @@ def fine_tuning_create(
         api_key=actor if isinstance(actor, ApiKey) else None,
         model=model,
         options=dict(options or {}),
-        settings=settings_check(JobKind.FINE_TUNE, settings),
+        settings=settings_check(JobKind.FINE_TUNE, settings, base_root_kind(base)),
         request_fields=dict(request_fields or {}),
         dispatched_at=timezone.now(),
         **files,
