@@ -1,10 +1,10 @@
 """Reads pretrained decoders from a folder, the Hugging Face hub or a GGUF file."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
 from torch import Tensor
 
 from inference.decoder.architecture import DecoderArchitecture
@@ -41,6 +41,18 @@ def open_decoder_checkpoint(source: str | Path) -> DecoderCheckpoint:
     pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint
     (another family or variant, no tokenizer, damaged, missing, misshapen or not finite weights).
     """
+    file = Path(source).expanduser()
+    if file.suffix == ".gguf":
+        # It imports transformers, which takes longer than importing torch.
+        from inference.decoder.gguf_checkpoint import open_gguf_checkpoint
+
+        if not file.is_file():
+            raise HplmError("checkpoint_not_found", f"there is no file {source}")
+        return open_gguf_checkpoint(file)
+    return _open_folder(source)
+
+
+def _open_folder(source: str | Path) -> DecoderCheckpoint:
     folder = checkpoint_folder(str(source))
     raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
     family = decoder_family_for(raw)
@@ -56,15 +68,15 @@ def open_decoder_checkpoint(source: str | Path) -> DecoderCheckpoint:
         name=folder.resolve().name if Path(source).is_dir() else str(source),
         architecture=architecture,
         weights=weights,
-        tokenizer=_read_tokenizer(folder),
+        tokenizer=_read_tokenizer(folder, architecture),
         chat_template=_read_chat_template(folder),
-        bos_id=next(iter(_token_ids(raw, "bos_token_id", architecture)), None),
-        stop_ids=_token_ids(generation if "eos_token_id" in generation else raw, "eos_token_id", architecture),
+        bos_id=next(iter(token_ids(raw.get("bos_token_id"), architecture)), None),
+        stop_ids=token_ids(generation.get("eos_token_id", raw.get("eos_token_id")), architecture),
         sha256=sha256_of(files),
     )
 
 
-def _read_tokenizer(folder: Path) -> str:
+def _read_tokenizer(folder: Path, architecture: DecoderArchitecture) -> str:
     file = folder / "tokenizer.json"
     if not file.is_file():
         raise HplmError(
@@ -72,7 +84,23 @@ def _read_tokenizer(folder: Path) -> str:
             "the checkpoint has no tokenizer.json; save its tokenizer as a fast one and try again",
         )
     read_json(file, damaged="unsupported_checkpoint")
-    return file.read_text(encoding="utf-8")
+    return checked_tokenizer(file.read_text(encoding="utf-8"), architecture)
+
+
+def checked_tokenizer(content: str, architecture: DecoderArchitecture) -> str:
+    """The content of a tokenizer.json. Raises HplmError(unsupported_checkpoint) if it cannot be read or has
+    ids outside the vocabulary."""
+    try:
+        tokenizer = Tokenizer.from_str(content)
+    except Exception as error:  # the library raises no type of its own
+        raise HplmError("unsupported_checkpoint", f"tokenizer.json cannot be read: {error}") from error
+    highest = max(tokenizer.get_vocab().values(), default=0)
+    if highest >= architecture.vocab:
+        raise HplmError(
+            "unsupported_checkpoint",
+            f"tokenizer.json has the id {highest}, but the vocabulary has {architecture.vocab} tokens",
+        )
+    return content
 
 
 def _read_chat_template(folder: Path) -> str:
@@ -91,11 +119,13 @@ def _optional_json(path: Path) -> dict[str, Any]:
     return read_json(path, damaged="unsupported_checkpoint") if path.is_file() else {}
 
 
-def _token_ids(raw: Mapping[str, Any], name: str, architecture: DecoderArchitecture) -> tuple[int, ...]:
-    """The ids of a field that holds one, several or none. Raises HplmError(unsupported_checkpoint)."""
-    value = raw.get(name)
+def token_ids(value: object, architecture: DecoderArchitecture) -> tuple[int, ...]:
+    """The ids in a field that holds one, several or none.
+
+    Raises HplmError(unsupported_checkpoint) for anything else and for ids outside the vocabulary.
+    """
     ids = [] if value is None else value if isinstance(value, list) else [value]
     for token in ids:
         if isinstance(token, bool) or not isinstance(token, int) or not 0 <= token < architecture.vocab:
-            raise HplmError("unsupported_checkpoint", f"{name} {token!r} is not a token of the vocabulary")
+            raise HplmError("unsupported_checkpoint", f"{token!r} is not a token of the vocabulary")
     return tuple(ids)

@@ -164,8 +164,11 @@ class Decoder:
         dtype: torch.dtype = torch.float32,
         code: str = "unsupported_checkpoint",
     ) -> "Decoder":
-        """A decoder with these weights, cast and moved. Raises HplmError with `code` if one is missing, is not
-        known, or has another shape than the architecture says."""
+        """A decoder with these weights, cast and moved.
+
+        Raises HplmError with `code` if a weight is missing, not known or of another shape than the
+        architecture says.
+        """
         check_weights(architecture, weights, code)
         return cls(
             architecture,

@@ -17,10 +17,7 @@ class DenseAttention:
         """Mixed values [T, heads, d] of query [T, heads, d], key and value [T, kv_heads, d]."""
         if query.device.type == "cuda" and query.dtype in (torch.float16, torch.bfloat16):
             return self._varlen(query, key, value)
-        mixed = [
-            self._run(query[part], key[part], value[part], count)
-            for part, count in self._runs()
-        ]
+        mixed = [self._run(query[part], key[part], value[part], count) for part, count in self._runs()]
         return torch.cat(mixed)
 
     def _runs(self) -> list[tuple[slice, int]]:
@@ -39,7 +36,16 @@ class DenseAttention:
 
         ends, longest = self._sequences.cumulative(query.device), self._sequences.longest
         mixed = varlen_attn(
-            query, key, value, ends, ends, longest, longest, window_size=(-1, 0), enable_gqa=True, num_splits=1
+            query,
+            key,
+            value,
+            ends,
+            ends,
+            longest,
+            longest,
+            window_size=(-1, 0),
+            enable_gqa=True,
+            num_splits=1,
         )
         assert isinstance(mixed, Tensor)
         return mixed

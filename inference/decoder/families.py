@@ -64,7 +64,8 @@ class DecoderFamily:
         sizes = [architecture.projection_shape(name)[1] for name in names]
         if value.dim() == 0 or len(value) != sum(sizes):
             raise HplmError(
-                "unsupported_checkpoint", f"{source} has the shape {list(value.shape)}, not {sum(sizes)} outputs"
+                "unsupported_checkpoint",
+                f"{source} has the shape {list(value.shape)}, not {sum(sizes)} outputs",
             )
         return dict(zip(names, value.split(sizes), strict=True))
 

@@ -80,7 +80,7 @@ def checkpoint_folder(source: str) -> Path:
 def weight_files(folder: Path) -> list[Path]:
     """The safetensors files of a checkpoint.
 
-    Raises HplmError: pickled_checkpoint if there are only pickles, unsupported_checkpoint if there is nothing.
+    Raises HplmError: pickled_checkpoint if there are only pickles, unsupported_checkpoint if there are none.
     """
     index = folder / "model.safetensors.index.json"
     if index.is_file():

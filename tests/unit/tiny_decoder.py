@@ -12,8 +12,9 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from inference.decoder.checkpoint import open_decoder_checkpoint
 from inference.decoder.decoder import Decoder
 
-VOCAB, HIDDEN, LAYERS, HEADS, POSITIONS = 258, 64, 3, 4, 128
+VOCAB, HIDDEN, LAYERS, HEADS, POSITIONS = 261, 64, 3, 4, 128
 BOS, EOS = 256, 257
+BOS_TOKEN, EOS_TOKEN = "<bos>", "<|endoftext|>"
 _LLAMA_LIKE: dict[str, Any] = {
     "hidden_size": HIDDEN,
     "intermediate_size": 96,
@@ -77,11 +78,13 @@ def tiny_decoder_model(family: str = "llama", seed: int = 0, **changes: Any) -> 
 
 
 def byte_tokenizer() -> tokenizers.Tokenizer:
-    """A tokenizer of 256 bytes and the tokens that begin and end a text."""
+    """A tokenizer of 256 bytes, the tokens that begin and end a text, and " t", "he" and " the"."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    vocabulary = {piece: index for index, piece in enumerate([*alphabet, "<bos>", "<eos>"])}
-    tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
-    tokenizer.add_special_tokens(["<bos>", "<eos>"])
+    merges = [("Ġ", "t"), ("h", "e"), ("Ġt", "he")]
+    pieces = [*alphabet, BOS_TOKEN, EOS_TOKEN, *map("".join, merges)]
+    vocabulary = {piece: index for index, piece in enumerate(pieces)}
+    tokenizer = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    tokenizer.add_special_tokens([BOS_TOKEN, EOS_TOKEN])
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
