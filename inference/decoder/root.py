@@ -25,6 +25,8 @@ from inference.text.tokenization import TOKENIZER_FILE
 DECODER_FILE: Final = "decoder.json"
 WEIGHTS_FILE: Final = "decoder.safetensors"
 CHAT_TEMPLATE_FILE: Final = "chat_template.jinja"
+SPECIAL_TOKENS_FILE: Final = "tokenizer_config.json"
+"""The texts of the tokens that begin and end a text: chat templates write them."""
 SHARE_BELOW_CUT: Final = 3
 """By default a third of the layers are below the cut."""
 
@@ -122,8 +124,15 @@ class DecoderRoot:
         write_json(folder / DECODER_FILE, self.config.to_json())
         write_weights(folder / WEIGHTS_FILE, self.weights)
         (folder / TOKENIZER_FILE).write_text(self.tokenizer, encoding="utf-8")
+        write_json(folder / SPECIAL_TOKENS_FILE, self._special_tokens())
         if self.chat_template:
             (folder / CHAT_TEMPLATE_FILE).write_text(self.chat_template, encoding="utf-8")
+
+    def _special_tokens(self) -> dict[str, str]:
+        tokenizer = tokenizers.Tokenizer.from_str(self.tokenizer)
+        ids = {"bos_token": self.config.bos_id, "eos_token": next(iter(self.config.stop_ids), None)}
+        texts = {name: tokenizer.id_to_token(token) for name, token in ids.items() if token is not None}
+        return {name: text for name, text in texts.items() if text is not None}
 
     @classmethod
     def load(cls, folder: Path) -> "DecoderRoot":

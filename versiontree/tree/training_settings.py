@@ -143,6 +143,23 @@ DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
             None, 0, 255, "Layers below the cut, which fine-tuning leaves alone. Default: a third of them."
         ),
     },
+    JobKind.FINE_TUNE: {
+        "lora": _integer(16, 1, 256, "Rank of LoRA."),
+        "alpha": SettingSpec(
+            float, None, 0, 4096, help="Updates are scaled by alpha / rank. Default: twice the rank."
+        ),
+        "projections": SettingSpec(
+            str, "all", choices=("all", "attention", "query_value"), help="The linear maps that get LoRA."
+        ),
+        "learning_rate": _rate(1e-3),
+        "epochs": _integer(5, 1, 100, "At most so many."),
+        "patience": _integer(2, 1, 100, "Stop after this many epochs without a lower dev loss."),
+        "batch_tokens": _integer(1024, 16, 2**17, "Tokens in a batch."),
+        "max_tokens": _integer(1024, 16, 2**17, "The longest row. Longer ones lose their end."),
+        "dropout": SettingSpec(float, 0.0, 0, 0.9),
+        "seed": _SEED,
+    },
+    JobKind.EVALUATE: {},
 }
 """The settings of the jobs below a decoder root."""
 

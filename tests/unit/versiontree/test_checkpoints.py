@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inference.decoder.families import FAMILIES as DECODER_FAMILIES
+from inference.decoder.families import DECODER_FAMILIES
 from inference.hplm.families import FAMILIES
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_max_tokens, checkpoint_source

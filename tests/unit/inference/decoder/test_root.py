@@ -8,7 +8,7 @@ import torch
 
 from inference.decoder.checkpoint import DecoderCheckpoint, open_decoder_checkpoint
 from inference.decoder.dense_attention import DenseAttention
-from inference.decoder.root import DECODER_FILE, WEIGHTS_FILE, DecoderRoot
+from inference.decoder.root import DECODER_FILE, SPECIAL_TOKENS_FILE, WEIGHTS_FILE, DecoderRoot
 from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
 from inference.hplm.sequences import PackedSequences
@@ -47,6 +47,11 @@ def test_a_root_of_every_family_comes_back_as_it_was(family: str, tmp_path: Path
     attention = DenseAttention(PackedSequences((5,)))
     logits = [each.decoder().forward(ids, ids, attention) for each in (root, loaded)]
     assert torch.equal(*logits)
+
+
+def test_the_texts_of_special_tokens_are_kept_for_chat_templates(saved: Path) -> None:
+    special_tokens = json.loads((saved / SPECIAL_TOKENS_FILE).read_text())
+    assert special_tokens == {"bos_token": "<bos>", "eos_token": "<eos>"}
 
 
 def test_a_third_of_the_layers_is_below_the_cut_unless_it_is_chosen(checkpoint: DecoderCheckpoint) -> None:
