@@ -13,7 +13,7 @@ from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tab
 from inference.errors import HplmError
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import LineageStep, compacted_versions, without_compacted
@@ -33,6 +33,8 @@ PARTS = {
     Role.HPLM: "PET and head",
     Role.CASCADE: "Cascade",
 }
+DECODER_PARTS = {Role.ROOT: "Decoder", Role.HPLM: "LoRA"}
+"""Those that have another name below a decoder root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +175,7 @@ def exports_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Export]:
 
 def _adapters(version: Version, url: str, size: int) -> list[Export]:
     """Return the download for the adapter library that supports this PET, if any."""
-    if version.kind != VersionKind.HPLM:
+    if version.kind != VersionKind.HPLM or version.root.kind == RootKind.DECODER:
         return []
     pet = as_mapping(version.config.get("settings"))
     bottleneck = bool(pet.get("adapter") or pet.get("output_adapter"))
@@ -268,8 +270,9 @@ def _imported(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _artifacts(step: LineageStep) -> list[ArtifactRow]:
+    parts = PARTS | (DECODER_PARTS if step.version.root.kind == RootKind.DECODER else {})
     return [
-        ArtifactRow(PARTS[Role(role)], artifact.digest, artifact.size)
+        ArtifactRow(parts[Role(role)], artifact.digest, artifact.size)
         for role, artifact in step.artifacts.items()
     ]
 

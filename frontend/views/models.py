@@ -25,6 +25,7 @@ from tenants.usage.selectors import usage_of
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
@@ -71,7 +72,13 @@ def update(request: TenantRequest, name: str) -> HttpResponse:
     """Train a version on new data, then redirect to its first job."""
     model = hplm_of(request.access.tenant, name)
     filled = request.GET.dict()
-    form = ModelUpdateForm(request.access.tenant, request.POST or None, task=model.task, initial=filled)
+    form = ModelUpdateForm(
+        request.access.tenant,
+        request.POST or None,
+        task=model.task,
+        root=base_root_kind(model),
+        initial=filled,
+    )
     version = submit_form(form, lambda: _update(request, model, form))
     if version is None:
         return render_page(request, "models/update.html", form=form, model=model)

@@ -40,7 +40,7 @@ from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create, stored_file
 from tenants.datasets.storage import StoredFile, digest_file, verify_file
 from tenants.usage.services.usage import usage_flush
-from versiontree.tree.resolution import resolve_model
+from versiontree.tree.resolution import require_encoder, resolve_model
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +128,7 @@ def _resolve_model(batch: Batch, source: Path) -> BatchModel:
     if batch.line_format == BatchFormat.REQUESTS and batch.version_number is None:
         with source.open("rb") as stream:
             model = model_of_request(next(read_lines(stream)))
-        batch_set_model(batch=batch, model=model, resolved=resolve_model(tenant, model))
+        batch_set_model(batch=batch, model=model, resolved=require_encoder(resolve_model(tenant, model)))
     resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
     schema = InputSchema(resolved.task, resolved.pairs)
     if batch.line_format == BatchFormat.INPUTS:

@@ -1,4 +1,4 @@
-"""Form fields for the settings of a job, made from ``SETTING_SPECS``."""
+"""Form fields for the settings of a job, made from ``setting_specs``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,12 @@ from typing import Any, ClassVar, Final
 from django import forms
 
 from versiontree.jobs.models import JobKind
-from versiontree.tree.training_settings import SETTING_SPECS, SettingSpec
+from versiontree.tree.models import RootKind
+from versiontree.tree.training_settings import SettingSpec, setting_specs
 
 LABELS: Final = {
+    "alpha": "LoRA alpha",
+    "batch_tokens": "Tokens in a batch",
     "adapter": "Adapter width after attention",
     "balance_classes": "Balance the classes",
     "batch_size": "Batch size",
@@ -32,7 +35,10 @@ LABELS: Final = {
     "ridge_tokens": "Tokens for the closed form",
     "vectors": "Number format of the table",
 }
-PET_SETTINGS: Final = ("adapter", "output_adapter", "lora", "biases", "norms", "pooling")
+PET_SETTINGS: Final = (
+    *("adapter", "output_adapter", "lora", "alpha", "projections"),
+    *("biases", "norms", "pooling"),
+)
 DEFAULT_LABEL: Final = "Default"
 INHERITED_LABEL: Final = "As in the previous version"
 
@@ -50,24 +56,31 @@ def setting_fields(
     widgets: FieldWidgets = FieldWidgets(),
     *,
     empty_label: str = "",
+    root: RootKind = RootKind.ENCODER,
 ) -> dict[str, forms.Field]:
     """An optional form field for each setting of this kind of job: the PET's first, the seed last.
 
-    ``empty_label`` is the label of an empty field, by default the default value.
+    ``empty_label`` is the label of an empty field, by default the default value. ``root`` is the kind of root
+    that the job is below.
     """
-    specs = SETTING_SPECS[kind]
+    specs = setting_specs(kind, root)
     order = sorted(specs, key=lambda name: (name not in PET_SETTINGS, name == "seed"))
     return {name: _field(name, specs[name], widgets, empty_label) for name in order}
 
 
-def settings_filled(cleaned: Mapping[str, Any], kind: JobKind) -> dict[str, Any]:
+def settings_filled(
+    cleaned: Mapping[str, Any], kind: JobKind, root: RootKind = RootKind.ENCODER
+) -> dict[str, Any]:
     """The settings that were filled in. The others keep the defaults of the training code."""
-    filled = {name: cleaned.get(name) for name in SETTING_SPECS[kind]}
+    filled = {name: cleaned.get(name) for name in setting_specs(kind, root)}
     return {name: _value(value) for name, value in filled.items() if value not in (None, "")}
 
 
 class TrainingSettingsForm(forms.BaseForm):
-    """A form with the settings of the job it starts. Must be the first base class."""
+    """A form with the settings of the job it starts. Must be the first base class.
+
+    ``root`` is the kind of root that the job is below.
+    """
 
     kind: ClassVar[JobKind]
     builds_plot: ClassVar[bool] = False
@@ -75,9 +88,11 @@ class TrainingSettingsForm(forms.BaseForm):
     plot_empty_label: ClassVar[str] = ""
     widgets: ClassVar[FieldWidgets] = FieldWidgets()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, root: RootKind = RootKind.ENCODER, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        added = {name: field for name, field in self._setting_fields().items() if name not in self.fields}
+        self.root = root
+        fields = self._setting_fields(root)
+        added = {name: field for name, field in fields.items() if name not in self.fields}
         self.fields.update(added)
         self.more = tuple(added)
 
@@ -88,15 +103,15 @@ class TrainingSettingsForm(forms.BaseForm):
 
     def settings(self) -> dict[str, Any]:
         """The settings of the job that were filled in."""
-        return settings_filled(self.cleaned_data, self.kind)
+        return settings_filled(self.cleaned_data, self.kind, self.root)
 
     def plot_settings(self) -> dict[str, Any]:
         """The settings of the PLOT that were filled in."""
         return settings_filled(self.cleaned_data, JobKind.BUILD_PLOT)
 
     @classmethod
-    def _setting_fields(cls) -> dict[str, forms.Field]:
-        fields = setting_fields(cls.kind, cls.widgets, empty_label=cls.empty_label)
+    def _setting_fields(cls, root: RootKind = RootKind.ENCODER) -> dict[str, forms.Field]:
+        fields = setting_fields(cls.kind, cls.widgets, empty_label=cls.empty_label, root=root)
         if cls.builds_plot:
             fields |= setting_fields(JobKind.BUILD_PLOT, cls.widgets, empty_label=cls.plot_empty_label)
         return fields

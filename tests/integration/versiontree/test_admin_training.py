@@ -56,7 +56,7 @@ def test_the_text_of_a_root_is_held_against_its_tokenizer(
         tenant=None, name="fables", stream=stream("the cat sat on the mat again\n" * 50), filename="a.txt"
     )
     source = readable_checkpoint(tmp_path / "ckpt", positions=6)
-    form = {"name": "tiny", "source": source, "corpus": text.pk, "alpha": "50"}
+    form = {"name": "tiny", "kind": "encoder", "source": source, "corpus": text.pk, "alpha": "50"}
     added = plain(staff.post(reverse("admin:tree_root_add"), form, follow=True))
     version = Version.unscoped.get(root__name="tiny")
     unknown, long = version.config["warnings"]
@@ -80,7 +80,14 @@ def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
         tenant=None, name="long", stream=stream(("the cat " * 8 + "\n") * 8), filename="b.txt"
     )
     for name, corpus, warned in (("fits", text, False), ("cuts", long, True)):
-        form = {"name": name, "source": source, "corpus": corpus.pk, "alpha": "50", "max_tokens": "8"}
+        form = {
+            "name": name,
+            "kind": "encoder",
+            "source": source,
+            "corpus": corpus.pk,
+            "alpha": "50",
+            "max_tokens": "8",
+        }
         assert staff.post(reverse("admin:tree_root_add"), form).status_code == 302
         config = Version.unscoped.get(root__name=name).config
         assert ("than the 8 tokens" in str(config.get("warnings"))) is warned
@@ -89,6 +96,7 @@ def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
 def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
     form = {
         "name": "bert",
+        "kind": "encoder",
         "source": "google-bert/bert",
         "corpus": tree_factory.corpus(None, "p").pk,
         "alpha": "50",
@@ -103,8 +111,8 @@ def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path
     assert set(settings) == {*SETTING_SPECS[JobKind.CONVERT], "vectors"} - {"lower_layers"}
     text = tree_factory.corpus(None, "prose")
     form = {
-        "name": "bert", "source": tree_factory.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha":
-        "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
+        "name": "bert", "kind": "encoder", "source": tree_factory.checkpoint(tmp_path / "ckpt"),
+        "corpus": text.pk, "alpha": "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
     }  # fmt: skip
     assert staff.post(add, form).status_code == 302
     version = Version.unscoped.get(root__name="bert")

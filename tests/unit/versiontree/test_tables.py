@@ -16,6 +16,7 @@ from versiontree.jobs.models import (
     JobKind,
     JobState,
 )
+from versiontree.tree.models import RootKind
 from versiontree.tree.models.version import (
     LEGAL_VERSION_TRANSITIONS,
     MAIN_ROLE,
@@ -33,8 +34,9 @@ def test_every_state_has_its_place_in_every_table() -> None:
     assert not ACTIVE & TERMINAL
     assert set(LEGAL_VERSION_TRANSITIONS) == set(VersionState) == set(VERSION_STATE_COLOURS)
     assert set(SETTING_SPECS) == set(JobKind)
-    assert set(MAIN_ROLE) == set(REQUIRED_ROLES) == set(VersionKind)
-    assert all(MAIN_ROLE[kind] in REQUIRED_ROLES[kind] for kind in VersionKind)
+    assert set(MAIN_ROLE) == set(REQUIRED_ROLES[RootKind.ENCODER]) == set(VersionKind)
+    for roles in REQUIRED_ROLES.values():
+        assert all(MAIN_ROLE[kind] in roles[kind] for kind in roles)
 
 
 def test_every_state_can_be_reached_and_every_active_one_left() -> None:

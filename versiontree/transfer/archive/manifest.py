@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Task
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.artifact_store import FileEntry, files_digest
 from versiontree.names import require_slug
 from versiontree.transfer.archive.layout import (
@@ -23,6 +23,8 @@ from versiontree.transfer.archive.layout import (
 )
 from versiontree.transfer.archive.metrics import node_check
 from versiontree.transfer.archive.strict_json import MAX_BYTES
+from versiontree.tree.models import RootKind
+from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.hplm import MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import OPTIONAL_ROLES, REQUIRED_ROLES, VersionKind
 from versiontree.tree.selectors.lineage import COMPACTS
@@ -85,7 +87,11 @@ def _node(entry: Any, about: Any) -> Node:
     digests, number = _typed(entry, "digests", dict), entry.get("number")
     if type(number) is not int or not 0 < number < 2**31:
         raise invalid_archive("A version has no number.")
-    required, optional = REQUIRED_ROLES[VersionKind(kind)], OPTIONAL_ROLES.get(VersionKind(kind), frozenset())
+    required = REQUIRED_ROLES[RootKind.ENCODER][VersionKind(kind)]
+    optional = OPTIONAL_ROLES.get(VersionKind(kind), frozenset())
+    task = _text(entry, "task")
+    if task in GENERATIVE_TASKS or (kind == VersionKind.ROOT and digests.keys() == {Role.ROOT}):
+        raise invalid_archive("Archives of decoders and of generative models cannot be imported.")
     complete = required <= digests.keys() <= required | optional
     if not complete or not all(map(_is_digest, digests.values())):
         raise invalid_archive(f"A version of the kind {kind} does not have the artifacts it needs.")
@@ -94,7 +100,7 @@ def _node(entry: Any, about: Any) -> Node:
         name=_slug(_typed(entry, "name", str)),
         number=number,
         digests=digests,
-        task=_text(entry, "task"),
+        task=task,
         licence=_text(entry, "license"),
         source_url=_text(entry, "source_url"),
         description=_text(entry, "description"),

@@ -18,7 +18,7 @@ from versiontree.names import require_slug
 from versiontree.transfer.archive.adapter import adapter_open, largest_adapter
 from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.sandboxed_check import AdapterImportRequest, adapter_import_run, folder_text
-from versiontree.tree.models import Hplm, Version
+from versiontree.tree.models import Hplm, RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import lineage_of
@@ -60,6 +60,9 @@ def adapter_import(
     license_text = license_check(license)
     if isinstance(model, str):
         require_slug(model)
+    if parent.root.kind == RootKind.DECODER:
+        message = f"{parent.root.name} is a decoder; adapters are imported below encoders."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="parent")
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     largest = min(settings.HMI_IMPORT_MAX_BYTES, largest_adapter(root_config(parent)))
     with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, max_bytes=largest) as opened:

@@ -40,7 +40,7 @@ from versiontree.transfer.archive.writer import (
     folder_write,
     zip_stream,
 )
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import lineage_of
@@ -89,6 +89,9 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     if form not in FORMATS or version.kind != VersionKind.HPLM:
         known = ", ".join(FORMATS)
         raise HmiError(ErrorCode.INVALID_FIELD, f"A model can be exported as {known}.", param="format")
+    if version.root.kind == RootKind.DECODER:
+        message = "A generative model cannot be exported as an adapter."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
     steps = lineage_of(version)
     card, store = archive_card(steps), ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     hplm, root = steps[0].artifacts[Role.HPLM], steps[-1].artifacts[Role.ROOT]

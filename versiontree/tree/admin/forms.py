@@ -76,24 +76,28 @@ def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
 
 
 class RootForm(TrainingForm):
-    """Register a checkpoint as a root."""
+    """Register a checkpoint as a root.
+
+    Of the settings, a decoder takes the number of lower layers alone.
+    """
 
     kind = JobKind.CONVERT
     builds_plot = True
 
-    corpus = _corpus_field(help_text="A corpus of the platform.")
+    corpus = _corpus_field(required=False, help_text="A corpus of the platform. A decoder takes none.")
     lower_layers = setting_fields(JobKind.CONVERT, UNFOLD)["lower_layers"]
     alpha = _alpha_field()
 
     class Meta:
         model = Root
-        fields = ("name", "source", "license", "source_url")
+        fields = ("name", "kind", "source", "license", "source_url")
         labels = LICENCE_LABELS
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
         return root_register(
             name=data["name"],
+            kind=data["kind"],
             source=data["source"],
             corpus=data["corpus"],
             alpha=data["alpha"],

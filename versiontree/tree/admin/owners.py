@@ -32,15 +32,17 @@ class RootVersionInline(VersionInline):
 
 @admin.register(Root)
 class RootAdmin(VersionedAdmin):
-    """Adding a root registers it: jobs convert it and build its PLOT. Only its license can change."""
+    """Adding a root registers it: jobs convert an encoder and build its PLOT, or copy a decoder. Only its
+    license can change."""
 
     kind = VersionKind.ROOT
     form = RootForm
     adds = "Register and convert"
     next_form = RootLicenseForm
-    shown = ("name", "source", "progress", "served_by", "dependents", "created_by", "created_at")
+    shown = ("name", "kind", "source", "progress", "served_by", "dependents", "created_by", "created_at")
     inlines = (RootVersionInline,)
-    list_display = ("name", "newest", "status", "source", "created_by", "created_at")
+    list_display = ("name", "kind", "newest", "status", "source", "created_by", "created_at")
+    list_filter = ("kind",)
     list_select_related = ("created_by",)
     search_fields = ("name", "source")
 

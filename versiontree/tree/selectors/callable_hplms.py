@@ -6,11 +6,11 @@ from enum import StrEnum
 from django.db.models import Q
 
 from tenants.accounts.models import Tenant
-from tenants.datasets.models import Dataset, Task
+from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
 from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.tree.models import Alias, Hplm
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.resolution import parse_reference, resolve_model
+from versiontree.tree.resolution import parse_reference, require_encoder, resolve_model
 from versiontree.tree.serving_manifest import takes_pairs
 
 
@@ -33,8 +33,8 @@ class CallableHplm:
 
 
 def callable_hplm(tenant: Tenant, reference: str) -> CallableHplm:
-    """The model that a reference names. Raises what ``resolve_model`` raises."""
-    found = resolve_model(tenant, reference)
+    """The model that a reference names. Raises what ``resolve_model`` and ``require_encoder`` raise."""
+    found = require_encoder(resolve_model(tenant, reference))
     return CallableHplm(
         reference, found.version_number, Task(found.task), _input_kind(found.task, pairs=found.pairs)
     )
@@ -45,9 +45,10 @@ def callable_hplms(
 ) -> list[CallableHplm]:
     """The tenant's models by their aliases, with these words in the reference and this kind of input.
 
-    One query.
+    Without generative models. One query.
     """
     rows = Alias.objects.for_tenant(tenant).filter(hplm__deleted_at=None, version__state=VersionState.READY)
+    rows = rows.exclude(hplm__task__in=GENERATIVE_TASKS)
     if input_kind is not None:
         rows = rows.filter(_input_filter(input_kind))
     for word in words.replace("@", " ").split():

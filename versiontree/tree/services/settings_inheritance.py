@@ -6,7 +6,7 @@ from typing import Any, Final
 from tenants.base.errors import HmiError
 from tenants.datasets.models import Task
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
 from versiontree.tree.selectors.lineage import COMPACTS
 from versiontree.tree.training_settings import SETTING_SPECS, SettingValue, settings_check
 
@@ -28,7 +28,7 @@ TOKEN_TASKS: Final = (Task.TAGGING, Task.QUESTION_ANSWERING)
 
 def settings_inherited(before: Version, chosen: Mapping[str, Any] | None) -> dict[str, SettingValue]:
     """The settings of the version before, updated with the chosen ones. Raises ``invalid_field``."""
-    return _settings_of(before) | settings_check(JobKind.FINE_TUNE, chosen)
+    return _settings_of(before) | settings_check(JobKind.FINE_TUNE, chosen, RootKind(before.root.kind))
 
 
 def start_warnings(before: Version, settings: Mapping[str, SettingValue], task: str) -> list[str]:
@@ -49,7 +49,7 @@ def _settings_of(version: Version) -> dict[str, SettingValue]:
     known: dict[str, SettingValue] = {}
     for name, value in version.config.get("settings", {}).items():
         try:
-            known |= settings_check(JobKind.FINE_TUNE, {name: value})
+            known |= settings_check(JobKind.FINE_TUNE, {name: value}, RootKind(version.root.kind))
         except HmiError:
             continue
     return known
