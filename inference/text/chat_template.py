@@ -15,7 +15,8 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 
 from inference.errors import HplmError
-from inference.text.template_sandbox import Refused, TemplateSandbox, WorkExceeded, limited_work
+from inference.text.template_sandbox import Refused, TemplateSandbox
+from inference.text.template_work import WorkExceeded, limited_work
 
 TEMPLATE_FILE: Final = "chat_template.jinja"
 CONFIG_FILE: Final = "tokenizer_config.json"

@@ -1,10 +1,7 @@
 """A Jinja environment for templates of unknown origin: what they may use is listed, and what it costs is
 counted, so that no template takes unbounded time or memory."""
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NoReturn
 
 from jinja2 import Template, nodes, pass_context
@@ -16,60 +13,18 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
-STEP_COST: Final = 64
-"""Of an iteration or a call, in characters that could be copied instead."""
-VALUE_COST: Final = 32
-MAX_INTEGER: Final = 2**63
+from inference.text.template_filters import join, metered_filters, metered_tests, replace, without_context
+from inference.text.template_work import STEP_COST, VALUE_COST, WorkExceeded, charge, iterate, length, spend
 
-CONSTANT_TIME_FILTERS: Final = frozenset({"length", "count", "first", "last", "default", "d"})
-FILTERS: Final = CONSTANT_TIME_FILTERS | {
-    *(
-        "abs",
-        "capitalize",
-        "dictsort",
-        "float",
-        "int",
-        "items",
-        "list",
-        "lower",
-        "map",
-        "reject",
-        "rejectattr",
-    ),
-    *("reverse", "round", "select", "selectattr", "sort", "string", "title", "trim", "unique", "upper"),
-}
-COMPARISONS: Final = frozenset({"!=", "==", "eq", "equalto", "in", "ne"})
-TESTS: Final = COMPARISONS | {
-    *(
-        "boolean",
-        "defined",
-        "divisibleby",
-        "even",
-        "false",
-        "float",
-        "integer",
-        "iterable",
-        "mapping",
-        "none",
-    ),
-    *("number", "odd", "sequence", "string", "true", "undefined"),
-}
+MAX_INTEGER: Final = 2**63
+_CHARGE: Final = "_charge"
+_ITERATE: Final = "_iterate"
+REFUSED_NODES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block)
 TEXT_METHODS: Final = frozenset(
     {
-        *(
-            "capitalize",
-            "count",
-            "endswith",
-            "find",
-            "isdigit",
-            "isspace",
-            "join",
-            "lower",
-            "lstrip",
-            "partition",
-        ),
-        *("removeprefix", "removesuffix", "replace", "rfind", "rpartition", "rsplit", "rstrip", "split"),
-        *("splitlines", "startswith", "strip", "title", "upper"),
+        *("capitalize", "count", "endswith", "find", "isdigit", "isspace", "join", "lower", "lstrip"),
+        *("partition", "removeprefix", "removesuffix", "replace", "rfind", "rpartition", "rsplit", "rstrip"),
+        *("split", "splitlines", "startswith", "strip", "title", "upper"),
     }
 )
 METHODS: Final[Mapping[type, frozenset[str]]] = {
@@ -80,38 +35,8 @@ METHODS: Final[Mapping[type, frozenset[str]]] = {
 }
 
 
-class WorkExceeded(Exception):
-    """The template does more than it may."""
-
-
 class Refused(Exception):
     """The template itself refuses what it is given."""
-
-
-class _Work:
-    """What a rendering may still do."""
-
-    def __init__(self, limit: int) -> None:
-        self.left = limit
-
-    def spend(self, cost: int) -> None:
-        self.left -= cost
-        if self.left < 0:
-            raise WorkExceeded
-
-
-_work: ContextVar[_Work] = ContextVar("_work")
-
-
-@contextmanager
-def limited_work(limit: int) -> Iterator[None]:
-    """In here templates may do so much work together: as much as copying so many characters. Beyond it they
-    raise WorkExceeded."""
-    token = _work.set(_Work(limit))
-    try:
-        yield
-    finally:
-        _work.reset(token)
 
 
 class TemplateSandbox(ImmutableSandboxedEnvironment):
@@ -123,12 +48,9 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         """``functions``: what templates may call besides ``range``, ``namespace`` and ``raise_exception``."""
         extensions = ["jinja2.ext.loopcontrols", _GenerationTag]
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, finalize=_output)
-        own = {"join": _join, "replace": _replace, "indent": _indent, "tojson": _to_json, "safe": _charge}
-        self.filters = {name: _metered_filter(name) for name in FILTERS}
-        self.filters |= {name: _without_context(function) for name, function in own.items()}
-        self.filters |= {_CHARGE: _without_context(_charge), _ITERATE: _without_context(_iterate)}
-        self.tests = {name: self.tests[name] for name in TESTS}
-        self.tests |= {name: _metered_test(self.tests[name]) for name in COMPARISONS}
+        self.filters = metered_filters()
+        self.filters |= {_CHARGE: without_context(charge), _ITERATE: without_context(iterate)}
+        self.tests = metered_tests()
         self.globals = {
             "range": _range,
             "namespace": Namespace,
@@ -143,26 +65,27 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
 
     def call(self, context: Context, obj: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a macro, one of the functions, or one of METHODS."""
-        _spend(STEP_COST)
+        spend(STEP_COST)
         if isinstance(obj, Macro) or any(obj is function for function in self.globals.values()):
             return super().call(context, obj, *args, **kwargs)
-        receiver, name = getattr(obj, "__self__", None), getattr(obj, "__name__", "")
+        receiver: Any = getattr(obj, "__self__", None)
+        name = getattr(obj, "__name__", "")
         if name not in METHODS.get(type(receiver), ()):
             raise SecurityError(f"a template may not call {name or type(obj).__name__}")
         if isinstance(receiver, LoopContext):
             return super().call(context, obj, *args, **kwargs)
-        _charge([args, kwargs] if isinstance(receiver, dict) else [receiver, args, kwargs])
+        charge([args, kwargs] if isinstance(receiver, dict) else [receiver, args, kwargs])
         if name == "join":
-            return _join(*args, receiver, **kwargs)
+            return join(args[0] if args else (), receiver)
         if name == "replace":
-            return _replace(receiver, *args, **kwargs)
+            return replace(receiver, *args, **kwargs)
         return super().call(context, obj, *args, **kwargs)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         """Numbers of a bounded size, and sums and multiples of texts and lists."""
-        _spend(VALUE_COST + _length(left) + _length(right))
+        spend(VALUE_COST + length(left) + length(right))
         if operator == "*" and (count := left if isinstance(left, int) else right):
-            _spend(max(_length(left), _length(right)) * max(int(count), 0))
+            spend(max(length(left), length(right)) * max(int(count), 0))
         elif operator == "**" or (operator == "%" and isinstance(left, str)):
             raise SecurityError(f"a template may not use {operator} here")
         result = super().call_binop(context, operator, left, right)
@@ -179,13 +102,6 @@ class _GenerationTag(Extension):
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
         return parser.parse_statements(("name:endgeneration",), drop_needle=True)
-
-
-_CHARGE: Final = "_charge"
-_ITERATE: Final = "_iterate"
-
-
-REFUSED_NODES: Final = (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends, nodes.Block)
 
 
 class _Meter(NodeTransformer):
@@ -205,121 +121,24 @@ class _Meter(NodeTransformer):
         elif isinstance(node, nodes.Concat):
             node.nodes = [_through(_CHARGE, part) for part in node.nodes]
         elif isinstance(node, nodes.Compare):
-            for operand in (node, *node.ops):
+            node.expr = _through(_CHARGE, node.expr)
+            for operand in node.ops:
                 operand.expr = _through(_CHARGE, operand.expr)
         return node
 
 
-def _through(name: str, expression: nodes.Expr) -> nodes.Filter:
+def _through(name: str, expression: nodes.Node) -> nodes.Filter:
     return nodes.Filter(expression, name, [], [], None, None, lineno=expression.lineno)
-
-
-def _spend(cost: int) -> None:
-    _work.get().spend(cost)
-
-
-def _length(value: Any) -> int:
-    return len(value) if isinstance(value, str | list | tuple | dict) else 0
-
-
-def _charge(value: Any) -> Any:
-    """Spend what copying the value as a text costs; the value."""
-    pending = [value]
-    while pending:
-        one = pending.pop()
-        _spend(VALUE_COST + _length(one))
-        if isinstance(one, Namespace):
-            raise SecurityError("a namespace is not text")
-        if isinstance(one, range):
-            _spend(len(one))
-        elif isinstance(one, Mapping):
-            pending += [*one.keys(), *one.values()]
-        elif isinstance(one, Iterable) and not isinstance(one, str | Iterator | LoopContext):
-            pending += one
-    return value
-
-
-def _iterate(values: Iterable[Any]) -> Iterator[Any]:
-    for value in values:
-        _spend(STEP_COST)
-        yield value
 
 
 @pass_context
 def _output(_: Context, value: Any) -> Any:
-    return _charge(value)
-
-
-def _without_context(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that is never computed while the template is compiled, outside of `limited_work`."""
-
-    @pass_context
-    def run(_: Context, *args: Any, **kwargs: Any) -> Any:
-        return function(*args, **kwargs)
-
-    return run
-
-
-def _metered_filter(name: str) -> Callable[..., Any]:
-    """jinja2's own filter of this name."""
-
-    @pass_context
-    def run(context: Context, value: Any, *args: Any, **kwargs: Any) -> Any:
-        _spend(STEP_COST)
-        if name not in CONSTANT_TIME_FILTERS:
-            _charge([value, args, kwargs])
-        result = _PLAIN.call_filter(name, value, args, kwargs, context, context.eval_ctx)
-        return _iterate(result) if isinstance(result, Iterator) else result
-
-    return run
-
-
-def _metered_test(test: Callable[..., bool]) -> Callable[..., bool]:
-    @pass_context
-    def run(_: Context, *args: Any) -> bool:
-        return test(*_charge(args))
-
-    return run
-
-
-_PLAIN: Final = ImmutableSandboxedEnvironment()
-
-
-def _join(values: Iterable[Any], separator: str = "", attribute: None = None) -> str:
-    if attribute is not None:
-        raise SecurityError("a template may not join attributes")
-    texts = [str(_charge(value)) for value in _iterate(values)]
-    _spend(len(separator) * len(texts))
-    return separator.join(texts)
-
-
-def _replace(text: str, old: str, new: str, count: int = -1) -> str:
-    _charge([text, old, new])
-    _spend(text.count(old) * len(new))
-    return text.replace(old, new, -1 if count is None else count)
-
-
-def _indent(text: str, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    margin = width if isinstance(width, str) else " " * min(width, MAX_INDENT)
-    _charge([text, margin])
-    _spend(text.count("\n") * len(margin))
-    kwargs = {"width": margin, "first": first, "blank": blank}
-    indented: str = _PLAIN.call_filter("indent", text, (), kwargs)
-    return indented
-
-
-MAX_INDENT: Final = 64
-
-
-def _to_json(value: Any, ensure_ascii: bool = False, sort_keys: bool = False) -> str:
-    """JSON as transformers' templates expect it: without HTML's escapes."""
-    written = json.dumps(_charge(value), ensure_ascii=ensure_ascii, sort_keys=sort_keys)
-    return str(_charge(written))
+    return charge(value)
 
 
 def _range(*bounds: int) -> range:
     values = range(*bounds)
-    _spend(min(len(values), MAX_INTEGER))
+    spend(min(len(values), MAX_INTEGER))
     return values
 
 

@@ -83,6 +83,7 @@ HOSTILE = {
     "another file": "{% include '/etc/passwd' %}",
     "deep brackets": "{{ " + "(" * 9999 + ")" * 9999 + " }}",
     "deep conditions": "{% if a %}" * 999 + "{% endif %}" * 999,
+    "a precise number": "{{ 1 | round(999999999, 'ceil') }}",
     "an unknown filter": "{{ 'a' | center(999999999) }}",
     "not a template": "{% for %}",
     "no function": "{{ missing.attribute }}",

@@ -67,6 +67,12 @@ def pieces_of(stream: TextStream, chunks: list[list[int]]) -> list[str]:
     return [*(stream.push(chunk) for chunk in chunks), stream.finish()]
 
 
+def id_of(tokenizer: tokenizers.Tokenizer, token: str) -> int:
+    found = tokenizer.token_to_id(token)
+    assert found is not None
+    return found
+
+
 def chunks_of(tokenizer: tokenizers.Tokenizer) -> st.SearchStrategy[list[list[int]]]:
     """Any token ids, also unknown ones, in any chunks; many are bytes that make no characters."""
     ids = st.integers(0, tokenizer.get_vocab_size() + 2)
@@ -112,9 +118,9 @@ def test_characters_come_as_soon_as_they_are_complete() -> None:
 def test_bytes_of_a_piece_vocabulary_wait_for_the_token_that_ends_them() -> None:
     tokenizer = TOKENIZERS["llama"]
     stream = Detokenizer(tokenizer).stream()
-    smile = [tokenizer.token_to_id(f"<0x{byte:02X}>") for byte in "😀".encode()]
+    smile = [id_of(tokenizer, f"<0x{byte:02X}>") for byte in "😀".encode()]
     assert [stream.push([token_id]) for token_id in smile] == [""] * 4
-    assert stream.push([tokenizer.token_to_id("▁world")]) == "😀 world"
+    assert stream.push([id_of(tokenizer, "▁world")]) == "😀 world"
     assert stream.push(smile) == ""
     assert stream.finish() == "😀"
 
@@ -131,7 +137,7 @@ def test_the_bytes_of_pieces_have_their_spaces_and_special_tokens_their_names() 
     tokenizer = TOKENIZERS["llama"]
     detokenizer = Detokenizer(tokenizer)
     tokens = ["▁world", "<0xF0>", "<s>", "é"]
-    assert [detokenizer.token_bytes(tokenizer.token_to_id(token)) for token in tokens] == [
+    assert [detokenizer.token_bytes(id_of(tokenizer, token)) for token in tokens] == [
         b" world",
         b"\xf0",
         b"<s>",
