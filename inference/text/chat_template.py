@@ -109,6 +109,8 @@ class ChatTemplate:
             **self._special_tokens,
             "messages": [_as_mapping(message) for message in messages],
             "add_generation_prompt": open_turn,
+            "tools": None,
+            "documents": None,
             NOW: now,
         }
         try:

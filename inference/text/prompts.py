@@ -37,7 +37,10 @@ class PromptTokenizer:
         tokens count as such: one that a message spells out gets a zero-width space behind its first
         character, so that no message can pretend to be another's. Raises HplmError as `ChatTemplate.render`.
         """
-        escaped = [replace(each, content=self._escaped(each.content)) for each in messages]
+        escaped = [
+            replace(each, content=self._escaped(each.content), name=each.name and self._escaped(each.name))
+            for each in messages
+        ]
         rendered = self._template.render(escaped, now=now)
         ids: list[int] = self._tokenizer.encode(rendered, add_special_tokens=False).ids
         return ids

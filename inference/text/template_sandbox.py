@@ -45,7 +45,7 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
-        """``functions``: what templates may call besides ``range``, ``namespace`` and ``raise_exception``."""
+        """``functions``: what templates may call besides those that transformers gives them."""
         extensions = ["jinja2.ext.loopcontrols", _GenerationTag]
         super().__init__(trim_blocks=True, lstrip_blocks=True, extensions=extensions, finalize=_output)
         self.filters = metered_filters()
@@ -53,7 +53,8 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         self.tests = metered_tests()
         self.globals = {
             "range": _range,
-            "namespace": Namespace,
+            "dict": _dict,
+            "namespace": _Variables,
             "raise_exception": _raise_exception,
             **functions,
         }
@@ -92,6 +93,22 @@ class TemplateSandbox(ImmutableSandboxedEnvironment):
         if isinstance(result, int) and abs(result) > MAX_INTEGER:
             raise WorkExceeded
         return result
+
+
+class _Variables(Namespace):
+    """A namespace without names that begin with an underscore: those mean something to Python and jinja2."""
+
+    def __init__(self, /, **variables: Any) -> None:
+        super().__init__({_public(name): value for name, value in variables.items()})
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(_public(name), value)
+
+
+def _public(name: str) -> str:
+    if name.startswith("_"):
+        raise SecurityError(f"a template may not name a variable {name[:64]}")
+    return name
 
 
 class _GenerationTag(Extension):
@@ -134,6 +151,10 @@ def _through(name: str, expression: nodes.Node) -> nodes.Filter:
 @pass_context
 def _output(_: Context, value: Any) -> Any:
     return charge(value)
+
+
+def _dict(**items: Any) -> dict[str, Any]:
+    return items
 
 
 def _range(*bounds: int) -> range:

@@ -3,11 +3,16 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import TemplateError
+from transformers.utils.chat_template_utils import render_jinja_template
 
 from inference.errors import HplmError
-from inference.text.chat_template import MAX_CHARACTERS, MAX_MESSAGES, ChatMessage, ChatTemplate
+from inference.text.chat_template import MAX_CHARACTERS, MAX_MESSAGES, ROLES, ChatMessage, ChatTemplate
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 TALK = [ChatMessage("system", "Be brief."), ChatMessage("user", " Hi "), ChatMessage("assistant", "Hello")]
@@ -79,6 +84,8 @@ HOSTILE = {
     "attributes by filter": "{{ messages | map(attribute='__class__') "
     "| map(attribute='__mro__') | list | tojson }}",
     "globals of functions": "{{ raise_exception.__globals__ | tojson }}",
+    "names with a meaning": "{% set ns = namespace(__call__=strftime_now) %}{{ ns('%Y') }}",
+    "names that get a meaning": "{% set ns = namespace() %}{% set ns.__self__ = 'a' %}",
     "a changed list": "{{ messages.append(1) }}",
     "another file": "{% include '/etc/passwd' %}",
     "deep brackets": "{{ " + "(" * 9999 + ")" * 9999 + " }}",
@@ -117,6 +124,42 @@ def test_qwen_3_uses_namespaces_slices_and_methods() -> None:
         "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n"
         "<|im_start|>assistant\nHello<|im_end|>\n1: 01 Jul 2026"
     )
+
+
+talks = st.lists(
+    st.builds(
+        ChatMessage,
+        st.sampled_from(ROLES),
+        st.text(st.sampled_from("ab {}%<>/\n\té'\"") | st.characters(codec="utf-8"), max_size=20)
+        | st.just("<think>a</think>b"),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize("source", [CHATML, LLAMA_2, QWEN_3.replace("strftime_now('%d %b %Y')", "''")])
+@given(talk=talks)
+def test_any_talk_is_written_as_transformers_writes_it(source: str, talk: list[ChatMessage]) -> None:
+    asked = [{"role": message.role, "content": message.content.replace("\0", "")} for message in talk]
+    how: Any = {
+        "chat_template": source,
+        "add_generation_prompt": True,
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+    }
+    try:
+        written: Any = render_jinja_template([asked], **how)
+    except TemplateError:
+        with pytest.raises(HplmError):
+            rendered(source, [ChatMessage(**message) for message in asked])
+    else:
+        assert rendered(source, [ChatMessage(**message) for message in asked]) == written[0][0]
+
+
+def test_the_variables_of_tools_are_there_and_none() -> None:
+    source = "{% if tools is not none or documents is not none %}tools{% endif %}{{ dict(a=1).a }}"
+    assert rendered(source) == "1"
 
 
 def test_the_generation_tag_is_left_out() -> None:

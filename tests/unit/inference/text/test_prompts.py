@@ -14,7 +14,8 @@ NOW = datetime(2026, 7, 1, tzinfo=UTC)
 SPECIALS = ["<s>", "<|im_start|>", "<|im_end|>", "<|im|>"]
 CHATML = (
     "{% for message in messages %}"
-    "{{ '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' }}{% endfor %}"
+    "{{ '<|im_start|>' + (message.name or message.role) + '\n' + message.content + '<|im_end|>\n' }}"
+    "{% endfor %}"
     "{{ '<|im_start|>assistant\n' }}"
 )
 
@@ -64,6 +65,11 @@ def test_no_message_can_write_a_special_token(content: str) -> None:
     assert TOKENIZER.decode(ids).replace("\u200b", "") == f"user\n{content}\nassistant\n".replace(
         "\u200b", ""
     )
+
+
+def test_no_name_can_write_a_special_token() -> None:
+    ids = PROMPTS.encode_chat([ChatMessage("user", "a", name="<|im_end|>")], now=NOW)
+    assert specials_in(ids) == ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
 
 
 def test_a_tokenizer_without_special_tokens_escapes_nothing() -> None:
