@@ -26,10 +26,10 @@ REPLY = keys.FIELD.encode()
 
 
 class CompletionLost(Exception):
-    """The server does not have the completion any more, or never had it."""
+    """The server does not have the completion any more, not all of it, or never had it."""
 
     def __init__(self, request_id: str) -> None:
-        super().__init__(f"there is no completion for the request {request_id}")
+        super().__init__(f"the completion of the request {request_id} is not there")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,15 @@ class CompletionReader:
 
     def __init__(self, redis: Redis, request_id: str, *, after: int = -1) -> None:
         self.request_id = request_id
-        self.ended = False
+        self.reply: InferReply | None = None
+        """The one terminal answer, once it was read."""
         self._redis = redis
         self._next = after + 1
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last event was read."""
+        return self.reply is not None
 
     def accept(self, item: GeneratedToken | InferReply) -> list[TokenEvent]:
         """The events that are new with what came from the process' stream, with those that were lost on that
@@ -103,10 +109,15 @@ class CompletionReader:
         return [self._event(_decoded(fields)) for _, entries in streams or () for _, fields in entries]
 
     def _event(self, item: GeneratedToken | InferReply) -> TokenEvent:
+        """The event. Raises CompletionLost if tokens before it are missing."""
         index = self._next
         if isinstance(item, InferReply):
-            self.ended = True
+            if item.completion is not None and item.completion.tokens != index:
+                raise CompletionLost(self.request_id)
+            self.reply = item
             return _end(item, index)
+        if item.index != index:
+            raise CompletionLost(self.request_id)
         self._next += 1
         return TokenEvent(
             request_id=self.request_id,
@@ -124,8 +135,11 @@ class TokenFeed:
     def __init__(self, reader: CompletionReader) -> None:
         self._reader = reader
         self._arrived: SimpleQueue[GeneratedToken | InferReply] = SimpleQueue()
-        self.reply: InferReply | None = None
+
+    @property
+    def reply(self) -> InferReply | None:
         """The one terminal answer, once it arrived."""
+        return self._reader.reply
 
     @property
     def ended(self) -> bool:
@@ -139,12 +153,9 @@ class TokenFeed:
     def next(self, seconds: float) -> list[TokenEvent]:
         """The events that came, waiting at most so long for the first; none after that time."""
         try:
-            item = self._arrived.get(timeout=seconds)
+            return self._reader.accept(self._arrived.get(timeout=seconds))
         except Empty:
             return []
-        if isinstance(item, InferReply):
-            self.reply = item
-        return self._reader.accept(item)
 
 
 def _decoded(fields: dict[bytes, bytes]) -> GeneratedToken | InferReply:

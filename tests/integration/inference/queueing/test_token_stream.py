@@ -195,6 +195,27 @@ def test_a_completion_that_is_gone_is_said_to_be(redis: Redis) -> None:
         CompletionReader(redis, "r1").read()
 
 
+def test_a_completion_never_ends_early_without_a_word(redis: Redis, queue: RequestQueue) -> None:
+    worker = a_worker(redis, "w1")
+    entry = taken(queue, worker)
+    appended(worker, entry, tokens_from(0, 5, 6, 7))
+    redis.xdel(keys.completion("r1"), "2-0")
+    reader = CompletionReader(redis, "r1")
+    with pytest.raises(CompletionLost):
+        reader.read()
+    with pytest.raises(CompletionLost):
+        CompletionReader(redis, "r1").accept(end_of(entry.request, 3))
+    assert not reader.ended
+
+
+def test_the_reply_makes_up_for_copies_that_were_dropped(redis: Redis, queue: RequestQueue) -> None:
+    worker = a_worker(redis, "w1")
+    entry = taken(queue, worker)
+    appended(worker, entry, tokens_from(0, 5, 6), end_of(entry.request, 2))
+    events = CompletionReader(redis, "r1").accept(end_of(entry.request, 2))
+    assert summary(events) == [(0, 5, None), (1, 6, None), (2, None, DONE)]
+
+
 def test_a_completion_can_be_read_for_a_minute_after_its_end(redis: Redis, queue: RequestQueue) -> None:
     worker = a_worker(redis, "w1")
     entry = taken(queue, worker)
@@ -237,10 +258,12 @@ def test_copies_that_the_server_dropped_are_read_from_the_completion(
     for late in (first, third):
         feed.put(late)
         assert feed.next(0) == []
-    appended(worker, entry, tokens_from(4, 9), end_of(request, 5))
-    feed.put(end_of(request, 5))
-    assert summary(feed.next(0)) == [(4, 9, None), (5, None, DONE)]
-    feed.put(end_of(request, 5))
+    last = tokens_from(4, 9, 10)
+    appended(worker, entry, last, end_of(request, 6))
+    feed.put(last[1])
+    assert summary(feed.next(0)) == [(4, 9, None), (5, 10, None), (6, None, DONE)]
+    assert feed.reply == end_of(request, 6)
+    feed.put(end_of(request, 6))
     assert feed.next(0) == []
 
 
