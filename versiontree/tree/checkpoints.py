@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from tenants.base.errors import ErrorCode, HmiError
-from versiontree.tree.models.domain import RootKind
+from versiontree.tree.root_kind import RootKind
 
 SUPPORTED_MODEL_TYPES: Final = {
     RootKind.ENCODER: ("bert", "roberta", "xlm-roberta", "distilbert", "electra"),

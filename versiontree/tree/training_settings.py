@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models.domain import RootKind
+from versiontree.tree.root_kind import RootKind
 
 SettingValue = int | float | bool | str
 

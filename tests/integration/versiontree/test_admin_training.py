@@ -112,7 +112,8 @@ def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path
     text = tree_factory.corpus(None, "prose")
     form = {
         "name": "bert", "kind": "encoder", "source": tree_factory.checkpoint(tmp_path / "ckpt"),
-        "corpus": text.pk, "alpha": "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
+        "corpus": text.pk, "alpha": "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5",
+        "vectors": "int8",
     }  # fmt: skip
     assert staff.post(add, form).status_code == 302
     version = Version.unscoped.get(root__name="bert")

@@ -111,13 +111,18 @@ def claim(job: Job, *, lease_s: float = 30.0) -> str:
     return name
 
 
+def roles_made(job: Job) -> tuple[str, ...]:
+    """The roles of the artifacts that a job of this kind makes."""
+    is_decoder = job.version.root.kind == RootKind.DECODER
+    roles = ROLES_MADE | (ROLES_MADE_OF_DECODERS if is_decoder else {})
+    return roles[JobKind(job.kind)]
+
+
 @platform_scope()
 def do_job(job: Job, **metrics: Any) -> Job:
     """Run one queued job to a good end."""
     worker = claim(job)
-    is_decoder = job.version.root.kind == RootKind.DECODER
-    roles = ROLES_MADE | (ROLES_MADE_OF_DECODERS if is_decoder else {})
-    made = [(role, stored(role)) for role in roles[JobKind(job.kind)]]
+    made = [(role, stored(role)) for role in roles_made(job)]
     return job_succeed(job_id=job.pk, worker=worker, metrics=metrics or {"done": 1}, artifacts=made)
 
 

@@ -7,13 +7,7 @@ from django.utils import timezone
 
 from tenants.base.managers import TenantScopedManager
 from versiontree.names import slug_check
-
-
-class RootKind(models.TextChoices):
-    """What a root's checkpoint is, and with it the models below: encoders read texts, decoders write them."""
-
-    ENCODER = "encoder", "Encoder"
-    DECODER = "decoder", "Decoder"
+from versiontree.tree.root_kind import RootKind
 
 
 class Root(models.Model):

@@ -8,8 +8,9 @@ from django.db.models import Q
 from tree_queries.fields import TreeNodeForeignKey
 
 from tenants.base.managers import TenantScopedManager
-from versiontree.tree.models.domain import Domain, Root, RootKind
+from versiontree.tree.models.domain import Domain, Root
 from versiontree.tree.models.hplm import Hplm
+from versiontree.tree.root_kind import RootKind
 
 
 class VersionKind(models.TextChoices):

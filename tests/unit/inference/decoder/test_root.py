@@ -13,7 +13,15 @@ from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
 from inference.hplm.sequences import PackedSequences
 from inference.text.tokenization import TOKENIZER_FILE
-from tests.unit.tiny_decoder import CHAT_TEMPLATE, EOS, FAMILIES, tiny_decoder_folder
+from tests.unit.tiny_decoder import (
+    BOS,
+    CHAT_TEMPLATE,
+    EOS,
+    FAMILIES,
+    VOCAB,
+    byte_tokenizer,
+    tiny_decoder_folder,
+)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +59,8 @@ def test_a_root_of_every_family_comes_back_as_it_was(family: str, tmp_path: Path
 
 def test_the_texts_of_special_tokens_are_kept_for_chat_templates(saved: Path) -> None:
     special_tokens = json.loads((saved / SPECIAL_TOKENS_FILE).read_text())
-    assert special_tokens == {"bos_token": "<bos>", "eos_token": "<eos>"}
+    texts = {"bos_token": byte_tokenizer().id_to_token(BOS), "eos_token": byte_tokenizer().id_to_token(EOS)}
+    assert special_tokens == texts
 
 
 def test_a_third_of_the_layers_is_below_the_cut_unless_it_is_chosen(checkpoint: DecoderCheckpoint) -> None:
@@ -106,6 +115,6 @@ def test_a_configuration_that_does_not_fit_is_refused(change: dict[str, object],
 
 def test_a_tokenizer_with_more_tokens_than_the_decoder_is_refused(saved: Path) -> None:
     content = json.loads((saved / TOKENIZER_FILE).read_text())
-    content["model"]["vocab"]["one more"] = EOS + 1
+    content["model"]["vocab"]["one more"] = VOCAB
     (saved / TOKENIZER_FILE).write_text(json.dumps(content))
-    assert "259 tokens" in refusal(saved)
+    assert f"{VOCAB + 1} tokens" in refusal(saved)

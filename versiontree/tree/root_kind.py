@@ -1,0 +1,10 @@
+"""The kinds of roots."""
+
+from django.db.models import TextChoices
+
+
+class RootKind(TextChoices):
+    """What a root's checkpoint is, and with it the models below: encoders read texts, decoders write them."""
+
+    ENCODER = "encoder", "Encoder"
+    DECODER = "decoder", "Decoder"
