@@ -94,6 +94,12 @@ class LoraLayout:
         return self._blocks[2]
 
     @cached_property
+    def smallest_factor(self) -> int:
+        """The least numbers that a product reads of a LoRA."""
+        shrinks = [block.inputs * block.columns for block in self.shrinks.values()]
+        return min(shrinks + [block.rank * block.outputs for block in self.expands.values()])
+
+    @cached_property
     def _blocks(
         self,
     ) -> tuple[dict[tuple[int, str], ShrinkBlock], dict[tuple[int, str], ExpandBlock], int]:
@@ -128,7 +134,7 @@ def shared_layout(factors: tuple[FactorShape, ...]) -> LoraLayout:
 
 
 def _view(row: Tensor, offset: int, rows: int, columns: int) -> Tensor:
-    shape, strides = (rows, columns), (columns, 1)
-    if row.dim() == 2:
-        shape, strides = (len(row), *shape), (row.stride(0), *strides)
-    return row.as_strided(shape, strides, row.storage_offset() + offset)
+    start = row.storage_offset() + offset
+    if row.dim() == 1:
+        return row.as_strided((rows, columns), (columns, 1), start)
+    return row.as_strided((len(row), rows, columns), (row.stride(0), columns, 1), start)

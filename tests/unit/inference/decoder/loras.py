@@ -17,7 +17,7 @@ class SmallDecoder:
 
     layers: int = 3
     hidden: int = 37
-    keys: int = 23
+    keys: int = 41
     inner: int = 70
     projections: tuple[str, ...] = ("query", "key", "value", "output", "gate", "up", "down")
 

@@ -85,7 +85,7 @@ def _with(factor: Tensor, value: float) -> Tensor:
         ((0, "lm_head"), _factors(), "no projection 'lm_head'"),
         ((3, "query"), _factors(), "the decoder has 3 layers"),
         ((-1, "query"), _factors(), "the decoder has 3 layers"),
-        ((0, "key"), _factors(), "shapes (37, 2) and (2, 37), not (37, rank) and (rank, 23)"),
+        ((0, "key"), _factors(), "shapes (37, 2) and (2, 37), not (37, rank) and (rank, 41)"),
         ((0, "query"), (torch.randn(37, 2), torch.randn(3, 37)), "shapes (37, 2) and (3, 37)"),
         ((0, "query"), (torch.randn(37), torch.randn(37)), "shapes (37,) and (37,)"),
         ((0, "query"), (torch.tensor(1.0), torch.tensor(1.0)), "shapes () and ()"),
