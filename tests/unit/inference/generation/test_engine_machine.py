@@ -104,6 +104,8 @@ class EngineMachine(RuleBasedStateMachine):
         }
         computed = len(self.world.runner.steps)
         for event in self.world.step(loads_finish=loads_finish):
+            if event.finish_reason is FinishReason.CANCELLED:
+                assert event.request_id in self.cancelled
             if event.finish_reason is not None:
                 self.ended[event.request_id] = self.live.pop(event.request_id)
         assert unwanted.isdisjoint(self.live)
