@@ -58,8 +58,8 @@ class Scheduler:
 
     def schedule(self) -> tuple[Step, list[Refused]]:
         """The next step, and waiting sequences whose adapter cannot be loaded, for the caller to remove."""
-        preempted = self._make_room()
-        refused = [] if preempted else self._start_waiting()
+        self._make_room()
+        refused = self._start_waiting()
         return self._step(), refused
 
     def advance(self, sequence: Sequence, tokens: int) -> None:
@@ -74,20 +74,17 @@ class Scheduler:
         if not all(sequence.block_table for sequence in self._running):
             raise IntegrityError("a sequence runs without blocks")
 
-    def _make_room(self) -> bool:
-        """Give each running sequence a block for its next token, the oldest first. Returns whether that took
-        blocks from the newest."""
-        place, running = 0, len(self._running)
+    def _make_room(self) -> None:
+        """Give each running sequence a block for its next token, the oldest first, at the cost of the
+        newest."""
+        place = 0
         while place < len(self._running):
             if self._blocks.grow(self._running[place]):
                 place += 1
             else:
-                self._preempt(self._running.pop())
-        return len(self._running) < running
-
-    def _preempt(self, sequence: Sequence) -> None:
-        self._free(sequence)
-        self._waiting.add(sequence)
+                newest = self._running.pop()
+                self._free(newest)
+                self._waiting.add(newest)
 
     def _free(self, sequence: Sequence, *, reusable: bool = True) -> None:
         self._blocks.release(sequence, reusable=reusable)

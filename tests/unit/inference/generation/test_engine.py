@@ -73,6 +73,41 @@ def test_decodes_and_a_prompt_share_a_step() -> None:
     world.drain()
 
 
+def test_a_long_prompt_delays_no_decode_not_even_a_newer_one() -> None:
+    world = World(step_tokens=10)
+    world.add(a_request("long", LONG, 1, model=a_model("globex")))
+    world.add(a_request("decoding", max_tokens=12))
+    world.step(loads_finish=False)
+    world.adapters.finish(a_model().digest)
+    world.step(loads_finish=False)
+    world.adapters.finish(a_model("globex").digest)
+    for _ in range(5):
+        world.step()
+        assert {*world.runner.steps[-1]} == {"long", "decoding"}
+    world.drain()
+
+
+def test_a_step_has_no_more_sequences_than_allowed() -> None:
+    world = World(sequences=2)
+    world.add(a_request("first", max_tokens=8))
+    world.step()
+    world.step()
+    for number in range(3):
+        world.add(a_request(str(number), max_tokens=2))
+    world.step()
+    assert [*world.runner.steps[-1]] == ["first", "0"]
+    world.drain()
+
+
+def test_a_sequence_starts_when_those_that_run_keep_blocks_to_grow() -> None:
+    """Else it would be preempted with the next token of another, and its prompt recomputed."""
+    world = World(blocks=5, block_size=4, step_tokens=32)
+    world.add(a_request("older", (1,) * 4, 8))
+    world.add(a_request("newer", (2,) * 16, 4))
+    world.drain()
+    assert sum(len(step.get("newer", ())) for step in world.runner.steps) == 16 + 3
+
+
 def test_a_fully_cached_prompt_still_computes_its_last_tokens() -> None:
     """nano-vllm #144: a prefill of length zero has no logits."""
     world = World(block_size=4)
@@ -167,6 +202,7 @@ def test_an_id_stands_for_one_request_at_a_time() -> None:
     world.add(a_request("r"))
     with pytest.raises(HplmError, match="in_flight"):
         world.engine.add(a_request("r"))
+    assert world.engine.cancel("r")
     world.drain()
     world.add(a_request("r"))
     world.drain()
@@ -214,7 +250,7 @@ class MistakenRunner(HashRunner):
     """Computes every second sequence with another model, and loses the token of every third."""
 
     def run(self, step: Step) -> list[Outcome]:
-        outcomes = []
+        outcomes: list[Outcome] = []
         for number, outcome in enumerate(super().run(step)):
             assert isinstance(outcome, SampledToken)
             if number == 1:
