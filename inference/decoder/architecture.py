@@ -12,6 +12,9 @@ from inference.errors import HplmError
 PROJECTIONS: Final = ("query", "key", "value", "output", "gate", "up", "down")
 """The linear maps of a layer. A feed-forward block that is not gated has no "gate"."""
 
+MAX_LAYERS: Final = 1024
+MAX_POSITIONS: Final = 1 << 21
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecoderArchitecture:
@@ -49,6 +52,12 @@ class DecoderArchitecture:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise HplmError("unsupported_checkpoint", f"config.json: {name} must be a positive number")
+        if self.layers > MAX_LAYERS or self.positions > MAX_POSITIONS:
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"config.json: {self.layers} layers and a context of {self.positions} tokens; "
+                f"{MAX_LAYERS} and {MAX_POSITIONS} are the most",
+            )
         if self.heads % self.kv_heads:
             raise HplmError(
                 "unsupported_checkpoint",
@@ -57,6 +66,11 @@ class DecoderArchitecture:
         if self.rotary is not None and self.head_size % 2:
             raise HplmError(
                 "unsupported_checkpoint", f"config.json: heads of {self.head_size} numbers cannot be rotated"
+            )
+        if self.rotary is not None and len(self.rotary.factors) not in (0, self.head_size // 2):
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"{len(self.rotary.factors)} rotary factors do not fit heads of {self.head_size} numbers",
             )
         if self.activation not in ACTIVATIONS:
             raise HplmError(
@@ -121,7 +135,7 @@ class DecoderArchitecture:
                 **{
                     **raw,
                     "biases": tuple(raw.get("biases", ())),
-                    "rotary": None if rotary is None else Rotary(**rotary),
+                    "rotary": None if rotary is None else Rotary.from_json(rotary),
                 }
             )
         except TypeError as error:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from inference.decoder.architecture import DecoderArchitecture
@@ -67,7 +68,7 @@ class DecoderFamily:
                 "unsupported_checkpoint",
                 f"{source} has the shape {list(value.shape)}, not {sum(sizes)} outputs",
             )
-        return dict(zip(names, value.split(sizes), strict=True))
+        return dict(zip(names, torch.split(value, sizes), strict=True))
 
 
 def config_flag(raw: Mapping[str, Any], name: str, *, default: bool) -> bool:
@@ -84,6 +85,15 @@ def config_float(raw: Mapping[str, Any], name: str, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise HplmError("unsupported_checkpoint", f"config.json: {name} is {value!r}, not a positive number")
     return float(value)
+
+
+def _head_size(hidden: int, heads: int) -> int:
+    if heads < 1 or hidden % heads:
+        raise HplmError(
+            "unsupported_checkpoint",
+            f"config.json: the hidden size {hidden} is not divisible by the {heads} heads",
+        )
+    return hidden // heads
 
 
 def _require(raw: Mapping[str, Any], name: str, wanted: bool, reason: str) -> None:
@@ -124,11 +134,6 @@ def _parse_llama_like(
     _refuse_sliding_windows(raw)
     hidden, heads = config_int(raw, "hidden_size"), config_int(raw, "num_attention_heads")
     head_size = raw.get("head_dim") or default_head_size
-    if head_size is None and (heads < 1 or hidden % heads):
-        raise HplmError(
-            "unsupported_checkpoint",
-            f"config.json: the hidden size {hidden} is not divisible by the {heads} heads",
-        )
     kv_heads = raw.get("num_key_value_heads")
     return DecoderArchitecture(
         family=str(raw["model_type"]),
@@ -138,7 +143,9 @@ def _parse_llama_like(
         layers=config_int(raw, "num_hidden_layers"),
         heads=heads,
         kv_heads=heads if kv_heads is None else config_int(raw, "num_key_value_heads"),
-        head_size=hidden // heads if head_size is None else config_int({"head_dim": head_size}, "head_dim"),
+        head_size=_head_size(hidden, heads)
+        if head_size is None
+        else config_int({"head_dim": head_size}, "head_dim"),
         positions=config_int(raw, "max_position_embeddings", 2048),
         activation=str(raw.get("hidden_act", "silu")),
         eps=config_float(raw, "rms_norm_eps", 1e-6),
@@ -209,7 +216,7 @@ def _parse_gpt2(raw: Mapping[str, Any]) -> DecoderArchitecture:
         layers=config_int(raw, "n_layer", 12),
         heads=heads,
         kv_heads=heads,
-        head_size=_even_head_size(hidden, heads),
+        head_size=_head_size(hidden, heads),
         positions=config_int(raw, "n_positions", 1024),
         activation=str(raw.get("activation_function", "gelu_new")),
         eps=config_float(raw, "layer_norm_epsilon", 1e-5),
@@ -218,15 +225,6 @@ def _parse_gpt2(raw: Mapping[str, Any]) -> DecoderArchitecture:
         tied=config_flag(raw, "tie_word_embeddings", default=True),
         biases=(*_ATTENTION, "up", "down"),
     )
-
-
-def _even_head_size(hidden: int, heads: int) -> int:
-    if heads < 1 or hidden % heads:
-        raise HplmError(
-            "unsupported_checkpoint",
-            f"config.json: the hidden size {hidden} is not divisible by the {heads} heads",
-        )
-    return hidden // heads
 
 
 GPT2 = DecoderFamily(
@@ -272,7 +270,7 @@ def _parse_opt(raw: Mapping[str, Any]) -> DecoderArchitecture:
         layers=config_int(raw, "num_hidden_layers", 12),
         heads=heads,
         kv_heads=heads,
-        head_size=_even_head_size(hidden, heads),
+        head_size=_head_size(hidden, heads),
         positions=config_int(raw, "max_position_embeddings", 2048),
         activation=str(raw.get("activation_function", "relu")),
         eps=1e-5,

@@ -11,7 +11,7 @@ from inference.generation.requests import SamplingParams
 from inference.generation.step import Chunk
 
 FIRST_CANDIDATES: Final = 256
-"""So many of the likeliest tokens are sorted to find where top_p cuts; more only if that is not enough."""
+"""So many of the likeliest tokens are sorted to find where top_p cuts; more for rows that need more."""
 
 MIN_TEMPERATURE: Final = 1e-6
 
@@ -58,10 +58,11 @@ def token_weights(logits: Tensor, chunks: Sequence[Chunk]) -> Tensor:
     weights = logits - logits.amax(-1, keepdim=True)
     weights.div_(column(lambda asked: max(asked.temperature, MIN_TEMPERATURE))).exp_()
     least = column(lambda asked: asked.min_p)
-    if any(asked.top_k > 0 or asked.top_p < 1.0 for asked in params):
-        top_k = column(lambda asked: min(asked.top_k, logits.shape[-1])).long()
-        least = torch.maximum(least, _least_weight(weights, top_k, column(lambda asked: asked.top_p)))
-    return weights.masked_fill_(weights < least, 0.0)
+    if cut := [row for row, asked in enumerate(params) if asked.top_k > 0 or asked.top_p < 1.0]:
+        top_k = column(lambda asked: min(asked.top_k, logits.shape[-1])).long()[cut]
+        top_p = column(lambda asked: asked.top_p)[cut]
+        least[cut] = torch.maximum(least[cut], _least_weight(weights[cut], top_k, top_p))
+    return torch.where(weights < least, 0.0, weights)
 
 
 def _params(chunks: Sequence[Chunk]) -> list[SamplingParams]:
@@ -111,23 +112,28 @@ def _counts(tokens: Sequence[Sequence[int]], like: Tensor) -> Tensor:
     return torch.zeros_like(like).index_put_(at, like.new_ones(()), accumulate=True)
 
 
-def _least_weight(weights: Tensor, top_k: Tensor, top_p: Tensor) -> Tensor:
-    """The weight [R, 1] of the last token that top_k and top_p [R, 1] keep; 0 if they keep all."""
+def _least_weight(
+    weights: Tensor, top_k: Tensor, top_p: Tensor, candidates: int = FIRST_CANDIDATES
+) -> Tensor:
+    """The weight [R, 1] of the last token that top_k and top_p [R, 1] keep; 0 if they keep all. So many
+    candidates, or as many as the largest top_k, are sorted first."""
     vocab = weights.shape[-1]
-    candidates = min(max(FIRST_CANDIDATES, int(top_k.max())), vocab)
-    while True:
-        sorted_weights = weights.topk(candidates).values
-        by_count = sorted_weights.gather(-1, (top_k - 1).clamp(min=0)).masked_fill(top_k == 0, 0.0)
-        # A sum would add a lone row up in another order than one of many.
-        mass = weights.masked_fill(weights < by_count, 0.0).cumsum(-1)[:, -1:]
-        sorted_weights = sorted_weights.masked_fill(sorted_weights < by_count, 0.0)
-        before = sorted_weights.cumsum(-1) - sorted_weights
-        kept = (before < top_p * mass).sum(-1, keepdim=True).clamp(min=1)
-        is_cut = top_p < 1.0
-        if candidates == vocab or not bool((is_cut & (kept == candidates)).any()):
-            by_mass = sorted_weights.gather(-1, kept - 1).masked_fill(~is_cut, 0.0)
-            return torch.maximum(by_count, by_mass)
-        candidates = min(8 * candidates, vocab)
+    candidates = min(max(candidates, int(top_k.max())), vocab)
+    likeliest = weights.topk(candidates).values
+    by_count = likeliest.gather(-1, (top_k - 1).clamp(min=0)).masked_fill(top_k == 0, 0.0)
+    # A sum would add a lone row up in another order than one of many.
+    mass = torch.where(weights < by_count, 0.0, weights).cumsum(-1)[:, -1:]
+    likeliest = torch.where(likeliest < by_count, 0.0, likeliest)
+    before = likeliest.cumsum(-1) - likeliest
+    kept = (before < top_p * mass).sum(-1, keepdim=True).clamp(min=1)
+    is_cut = top_p < 1.0
+    least = torch.maximum(by_count, likeliest.gather(-1, kept - 1).masked_fill(~is_cut, 0.0))
+    if candidates < vocab:
+        unfinished = (is_cut & (kept == candidates))[:, 0].nonzero()[:, 0]
+        if len(unfinished):
+            rest = weights[unfinished], top_k[unfinished], top_p[unfinished]
+            least[unfinished] = _least_weight(*rest, candidates=8 * candidates)
+    return least
 
 
 def _draw(weights: Tensor, uniform: Tensor) -> Tensor:

@@ -8,7 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from inference.decoder.decoder import Decoder
 from inference.decoder.families import DECODER_FAMILIES
@@ -47,8 +46,8 @@ def random_lora(decoder: Decoder, number: int, scale: float = 0.5) -> DecoderLor
 
 
 @cache
-def merged(family: str, digest: str) -> PreTrainedModel:
-    """The model of transformers with that LoRA in its weights."""
+def merged(family: str, digest: str) -> Any:
+    """The model of transformers with that LoRA in its weights. Its types do not know of `generate`."""
     model = tiny_decoder_model(family)
     if digest != ROOT:
         decoder = decoder_of(family)

@@ -33,8 +33,8 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(
         model=st.sampled_from([*MODELS, DAMAGED]),
-        # Few different tokens: many prompts begin alike.
-        prompt=st.lists(st.integers(0, 1), min_size=1, max_size=14).map(tuple),
+        alike=st.integers(1, 12),
+        different=st.lists(st.integers(0, 1), max_size=2),
         max_tokens=st.integers(1, 10),
         stop_tokens=st.frozensets(st.integers(0, VOCABULARY - 1), max_size=8),
         generated_elsewhere=st.integers(0, 4),
@@ -43,7 +43,8 @@ class EngineMachine(RuleBasedStateMachine):
     def add(
         self,
         model: ModelIdentity,
-        prompt: tuple[int, ...],
+        alike: int,
+        different: list[int],
         max_tokens: int,
         stop_tokens: frozenset[int],
         generated_elsewhere: int,
@@ -52,7 +53,7 @@ class EngineMachine(RuleBasedStateMachine):
         def request(completion: tuple[int, ...] = ()) -> GenerationRequest:
             return a_request(
                 name,
-                prompt,
+                (*range(alike), *different),
                 max_tokens,
                 model=model,
                 stop_tokens=stop_tokens,
@@ -90,7 +91,11 @@ class EngineMachine(RuleBasedStateMachine):
     def pass_time(self, seconds: int) -> None:
         self.world.now += seconds
 
-    @rule(loads_finish=st.booleans())
+    @rule(count=st.integers(1, 6), loads_finish=st.booleans())
+    def steps(self, count: int, loads_finish: bool) -> None:
+        for _ in range(count):
+            self.step(loads_finish)
+
     def step(self, loads_finish: bool) -> None:
         unwanted = self.cancelled | {
             name
@@ -99,6 +104,8 @@ class EngineMachine(RuleBasedStateMachine):
         }
         computed = len(self.world.runner.steps)
         for event in self.world.step(loads_finish=loads_finish):
+            if event.finish_reason is FinishReason.CANCELLED:
+                assert event.request_id in self.cancelled
             if event.finish_reason is not None:
                 self.ended[event.request_id] = self.live.pop(event.request_id)
         assert unwanted.isdisjoint(self.live)

@@ -57,7 +57,7 @@ def expected(logits: Tensor, known: Sequence[int], params: SamplingParams) -> Te
         processors.append(TopPLogitsWarper(params.top_p))
     if params.min_p:
         processors.append(MinPLogitsWarper(params.min_p))
-    scores: Tensor = processors(torch.tensor([known]).long(), logits[None])
+    scores: Tensor = processors(torch.LongTensor([list(known)]), logits[None])
     return scores.softmax(-1)[0]
 
 
