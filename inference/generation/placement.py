@@ -49,9 +49,10 @@ def busiest(fitting: Sequence[WorkingSet], request: PlacedRequest) -> WorkingSet
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """Whether the cluster needs another worker, and the ids of those that it can do without."""
+    """How many more workers the cluster needs, those included that are starting, and the ids of those that it
+    can do without."""
 
-    add: bool
+    add: int
     release: tuple[int, ...]
 
 
@@ -153,15 +154,16 @@ class Placement:
         return commands + self._place_waiting()
 
     def scaling(self) -> Scaling:
-        """Another worker is needed if requests wait or no worker is lightly loaded.
+        """As many workers are needed as those that wait fill with rows, and one if none is lightly loaded.
 
         Workers without requests can be released. One of them stays if no other worker is lightly loaded.
         """
+        add = -(-len(self._queue) // self._limits.rows)
         idle = sorted(working.worker for working in self._workers.values() if not working.rows)
         if any(working.rows and working.lightly_loaded for working in self._workers.values()):
-            return Scaling(bool(self._queue), tuple(idle))
+            return Scaling(add, tuple(idle))
         # Among equals the highest id gets the next request.
-        return Scaling(not idle, tuple(idle[:-1]))
+        return Scaling(add if idle else max(1, add), tuple(idle[:-1]))
 
     def check_integrity(self) -> None:
         """Assert that every request is in one place and that no worker holds more than its limits."""

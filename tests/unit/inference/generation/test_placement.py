@@ -225,15 +225,15 @@ def test_consolidation_never_starts_an_idle_worker() -> None:
 def test_another_worker_is_needed_when_none_is_lightly_loaded() -> None:
     placement = cluster(1)
     fill(placement, "ab")
-    assert placement.scaling() == Scaling(add=False, release=())
+    assert placement.scaling() == Scaling(add=0, release=())
     fill(placement, "c")
-    assert placement.scaling() == Scaling(add=True, release=())
+    assert placement.scaling() == Scaling(add=1, release=())
 
 
 def test_a_worker_with_few_rows_and_many_blocks_is_not_lightly_loaded() -> None:
     placement = cluster(1)
     placement.add("long", range(5 * BLOCK), 4)
-    assert placement.scaling().add
+    assert placement.scaling().add == 1
 
 
 def test_another_worker_is_needed_while_requests_wait() -> None:
@@ -242,25 +242,31 @@ def test_another_worker_is_needed_while_requests_wait() -> None:
     placement.add("longer", range(7 * BLOCK), 4)
     placement.add("longest", range(7 * BLOCK), 4)
     assert waiting(placement) == ["longest"]
-    assert placement.scaling() == Scaling(add=True, release=())
+    assert placement.scaling() == Scaling(add=1, release=())
+
+
+def test_as_many_workers_are_needed_as_those_that_wait_would_fill() -> None:
+    placement = cluster(1, rows=2)
+    fill(placement, "abcde")
+    assert placement.scaling() == Scaling(add=2, release=())
 
 
 def test_idle_workers_are_released_beside_a_lightly_loaded_one() -> None:
     placement = cluster(3)
     fill(placement, "a")
-    assert placement.scaling() == Scaling(add=False, release=(0, 1))
+    assert placement.scaling() == Scaling(add=0, release=(0, 1))
 
 
 def test_one_idle_worker_stays_when_no_other_is_lightly_loaded() -> None:
     placement = cluster(3)
     fill(placement, "abc")
-    assert placement.scaling() == Scaling(add=False, release=(0,))
-    assert cluster(2).scaling() == Scaling(add=False, release=(0,))
+    assert placement.scaling() == Scaling(add=0, release=(0,))
+    assert cluster(2).scaling() == Scaling(add=0, release=(0,))
 
 
 def test_without_workers_one_is_needed_and_requests_wait_for_it() -> None:
     placement = cluster(0)
-    assert placement.scaling() == Scaling(add=True, release=())
+    assert placement.scaling() == Scaling(add=1, release=())
     assert placement.add("a", SHORT, 8) == []
     assert places(placement.add_worker(4)) == [("a", 4)]
 

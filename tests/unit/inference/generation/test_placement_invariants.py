@@ -143,7 +143,7 @@ class Cluster(RuleBasedStateMachine):
         roomy = any(
             2 * one.rows <= LIMITS.rows and 2 * one.blocks <= LIMITS.blocks for one in self.placement.workers
         )
-        assert self.placement.scaling().add is (bool(self.placement.waiting) or not roomy)
+        assert (self.placement.scaling().add > 0) is (bool(self.placement.waiting) or not roomy)
 
     def teardown(self) -> None:
         """All that were not cancelled get their whole answer."""
