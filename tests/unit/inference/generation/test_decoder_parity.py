@@ -69,11 +69,7 @@ def test_completions_are_the_same_alone_and_among_64() -> None:
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 def test_numbers_are_the_same_bit_by_bit_in_any_company(family: str, dtype: torch.dtype) -> None:
-    # LoRA 1 and 5 have rank 4, LoRA 4 has rank 1.
-    asked = [
-        a_request(str(number), (ROOT, "1", "4", "5")[number % 4], prompt, TOKENS, logprobs=2)
-        for number, prompt in enumerate(prompts(16))
-    ]
+    asked = requests(16, logprobs=2)
     worlds = [DecoderWorld(family, dtype=dtype, sequences=size, step_tokens=1000) for size in (16, 5, 1)]
     assert all(all(world.run(asked)) for world in worlds)
     assert worlds[0].events == worlds[1].events == worlds[2].events
