@@ -12,8 +12,9 @@ INPUT_OF: Final = {
     "gate": "feed_forward", "up": "feed_forward", "down": "down",
 }  # fmt: skip
 """The input that a projection reads. One product with the factors A of all that read it shrinks it."""
-MIN_COLUMNS: Final = 2
-"""A product with a single column adds up in an order that depends on the number of rows."""
+COLUMN_MULTIPLE: Final = 4
+"""Zeros fill factors A up to such a number of columns. With 5, for instance, MKL adds up a row in an order
+that depends on its place among the others."""
 
 
 class DecoderShape(Protocol):
@@ -108,7 +109,7 @@ class LoraLayout:
             readers.setdefault((factor.layer, INPUT_OF[factor.projection]), []).append(factor)
         shrinks, expands, end = {}, {}, 0
         for key, factors in readers.items():
-            columns = max(MIN_COLUMNS, sum(factor.rank for factor in factors))
+            columns = -(-sum(factor.rank for factor in factors) // COLUMN_MULTIPLE) * COLUMN_MULTIPLE
             shrinks[key] = ShrinkBlock(end, factors[0].inputs, columns)
             end += factors[0].inputs * columns
             begin = 0

@@ -39,7 +39,9 @@ class Adapters:
 class AdapterLoader:
     """Lends the models of one root's batches."""
 
-    def __init__(self, pool: PetPool[PackedHplm], shape: UpperShape, device: torch.device, pipeline: Pipeline) -> None:
+    def __init__(
+        self, pool: PetPool[PackedHplm], shape: UpperShape, device: torch.device, pipeline: Pipeline
+    ) -> None:
         self._pool, self._shape = pool, shape
         self._device, self._pipeline = device, pipeline
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from inference.decoder.lora import DecoderLora
 from inference.decoder.lora_deltas import LoraDeltas
+from inference.decoder.sgmv.cpu import batched_rows
 from inference.decoder.sgmv.stacks import LoraStacks
 from tests.unit.inference.decoder.loras import (
     Parts,
@@ -23,6 +24,8 @@ from tests.unit.inference.decoder.loras import (
 )
 
 SHAPE = SmallDecoder()
+USUAL = SmallDecoder(hidden=48, keys=32, inner=80)
+"""With sizes that are multiples of 16, as in real models: there, numbers are the same bit by bit."""
 PLACES = [(layer, projection) for layer in range(SHAPE.layers) for projection in SHAPE.projections]
 ROWS = 32
 POPULARITIES = {
@@ -61,24 +64,32 @@ def test_the_update_is_that_of_a_loop(popularity: str, rank: int, stacks: LoraSt
     assert_as_looped(parts, stacks, [(1, "query"), (1, "value"), (2, "up"), (0, "down")])
 
 
-LORAS: list[DecoderLora | None] = [
-    None,
-    full_lora(SHAPE, 4, 1),
-    full_lora(SHAPE, 4, 2),
-    full_lora(SHAPE, 4, 3),
-    full_lora(SHAPE, 9, 4),
-    random_lora(SHAPE, {(0, "key"): 1}, 5),
-    random_lora(SHAPE, {(0, "key"): 1}, 6),
-    random_lora(SHAPE, {(0, "query"): 3, (0, "value"): 40, (2, "gate"): 2}, 7),
-    random_lora(SHAPE, {(1, "down"): 1, (1, "output"): 128}, 8),
-]
-parts_of_a_step = st.lists(
-    st.tuples(st.sampled_from(LORAS), st.sampled_from([0, 1, 1, 1, 2, 5, 17, 70])), max_size=12
-)
+def loras_of(shape: SmallDecoder) -> list[DecoderLora | None]:
+    """Some that could share products, and some on other projections or of other ranks."""
+    return [
+        None,
+        full_lora(shape, 4, 1),
+        full_lora(shape, 4, 2),
+        full_lora(shape, 4, 3),
+        full_lora(shape, 9, 4),
+        random_lora(shape, {(0, "key"): 1}, 5),
+        random_lora(shape, {(0, "key"): 1}, 6),
+        random_lora(shape, {(0, "query"): 3, (0, "value"): 40, (2, "gate"): 2}, 7),
+        random_lora(shape, {(1, "down"): 1, (1, "output"): 128}, 8),
+    ]
+
+
+def steps_of(loras: list[DecoderLora | None]) -> st.SearchStrategy[Any]:
+    """The parts of a step."""
+    counts = st.sampled_from([0, 1, 1, 1, 2, 5, 17, 70])
+    return st.lists(st.tuples(st.sampled_from(loras), counts), max_size=12)
+
+
+LORAS, USUAL_LORAS = loras_of(SHAPE), loras_of(USUAL)
 
 
 @settings(max_examples=25)
-@given(parts=parts_of_a_step, place=st.sampled_from(PLACES))
+@given(parts=steps_of(LORAS), place=st.sampled_from(PLACES))
 def test_any_mix_of_ranks_projections_and_lengths_is_that_of_a_loop(
     parts: Parts, place: tuple[int, str]
 ) -> None:
@@ -87,23 +98,49 @@ def test_any_mix_of_ranks_projections_and_lengths_is_that_of_a_loop(
 
 
 @settings(max_examples=25)
-@given(steps=st.lists(parts_of_a_step, min_size=2, max_size=5), place=st.sampled_from(PLACES))
+@given(steps=st.lists(steps_of(USUAL_LORAS), min_size=2, max_size=5), place=st.sampled_from(PLACES))
 def test_stacks_that_requests_join_and_leave_give_the_same_numbers_as_new_ones(
     steps: list[Parts], place: tuple[int, str]
 ) -> None:
     stacks = LoraStacks()
     for parts in steps:
-        inputs, outputs = random_states(SHAPE, place[1], sum(count for _, count in parts))
+        inputs, outputs = random_states(USUAL, place[1], sum(count for _, count in parts))
         used, alone = (added(parts, inputs, outputs, place, given) for given in (stacks, LoraStacks()))
         assert torch.equal(used, alone)
 
 
+def test_loras_that_stay_keep_their_places_in_a_stack() -> None:
+    first, second, third, fourth = (full_lora(SHAPE, 4, seed) for seed in range(4))
+    stacks = LoraStacks()
+    before, _ = stacks.arrange([first, second, third])
+    before = [*before]
+    after, rows = stacks.arrange([fourth, third, first])
+    assert {lora: after.index(lora) for lora in (first, third)} == {
+        lora: before.index(lora) for lora in (first, third)
+    }
+    assert after[before.index(second)] is fourth
+    assert all(torch.equal(row, lora.row) for lora, row in zip(after, rows, strict=True))
+    last, rows = stacks.arrange([third])
+    assert last == [third]
+    assert torch.equal(rows, third.row[None])
+
+
+@pytest.mark.parametrize(
+    ("counts", "rows"),
+    [([1] * 32, 4), ([5, 6, 7, 8], 8), ([16] * 8, 16), ([1, 1, 1, 1, 16], 4), ([300, 1, 2], 4)],
+)
+def test_a_long_segment_does_not_lengthen_the_product_of_many_short_ones(
+    counts: list[int], rows: int
+) -> None:
+    assert batched_rows(counts) == rows
+
+
 @settings(max_examples=25)
 @given(
-    lora=st.sampled_from(LORAS),
+    lora=st.sampled_from(USUAL_LORAS),
     count=st.integers(1, 70),
-    before=parts_of_a_step,
-    after=parts_of_a_step,
+    before=steps_of(USUAL_LORAS),
+    after=steps_of(USUAL_LORAS),
     place=st.sampled_from(PLACES),
 )
 def test_the_numbers_of_a_token_do_not_depend_on_its_company(
@@ -111,14 +148,14 @@ def test_the_numbers_of_a_token_do_not_depend_on_its_company(
 ) -> None:
     begin = sum(tokens for _, tokens in before)
     parts = [*before, (lora, count), *after]
-    inputs, outputs = random_states(SHAPE, place[1], sum(tokens for _, tokens in parts))
+    inputs, outputs = random_states(USUAL, place[1], sum(tokens for _, tokens in parts))
     together = added(parts, inputs, outputs, place, LoraStacks())
     for row in {begin, begin + count // 2, begin + count - 1}:
         alone = added([(lora, 1)], inputs[row : row + 1], outputs[row : row + 1], place, None)
         assert torch.equal(together[row : row + 1], alone)
 
 
-@pytest.mark.parametrize("rank", [1, 2, 8, 16, 64])
+@pytest.mark.parametrize("rank", [1, 5, 8, 11, 16, 64])
 @pytest.mark.parametrize(("inputs_size", "outputs_size"), [(576, 1536), (1536, 576), (576, 192)])
 def test_a_decoded_token_has_the_same_numbers_in_batches_of_1_and_64_and_in_a_prompt(
     rank: int, inputs_size: int, outputs_size: int
@@ -143,8 +180,8 @@ def test_a_step_of_prompts_and_decoded_tokens_is_computed_together() -> None:
 
 
 def test_the_same_step_gives_the_same_numbers_each_time() -> None:
-    parts = [(full_lora(SHAPE, 8, seed), count) for seed, count in enumerate([1, 1, 40, 3, 1])]
-    inputs, outputs = random_states(SHAPE, "up", 46)
+    parts = [(full_lora(USUAL, 8, seed), count) for seed, count in enumerate([1, 1, 40, 3, 1])]
+    inputs, outputs = random_states(USUAL, "up", 46)
     first, *others = (added(parts, inputs, outputs, (0, "up"), LoraStacks()) for _ in range(5))
     assert all(torch.equal(first, other) for other in others)
 

@@ -66,6 +66,15 @@ def test_completions_are_the_same_alone_and_among_64() -> None:
     assert together[:12] == expected(asked[:12])
 
 
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_numbers_are_the_same_bit_by_bit_in_any_company(family: str, dtype: torch.dtype) -> None:
+    asked = requests(16, logprobs=2)
+    worlds = [DecoderWorld(family, dtype=dtype, sequences=size, step_tokens=1000) for size in (16, 5, 1)]
+    assert all(all(world.run(asked)) for world in worlds)
+    assert worlds[0].events == worlds[1].events == worlds[2].events
+
+
 def test_preemption_changes_no_completion() -> None:
     asked = requests(12, series=1)
     world = DecoderWorld(blocks=20)
