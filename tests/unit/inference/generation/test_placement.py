@@ -187,6 +187,17 @@ def test_what_a_removed_worker_still_reports_is_ignored() -> None:
     assert rows(placement) == [1]
 
 
+def test_a_report_from_before_a_worker_was_started_again_is_ignored() -> None:
+    placement = cluster(1)
+    fill(placement, "a")
+    placement.remove_worker(0)
+    placement.add_worker(0)
+    placement.record(0, {}, [Attempt("a", 1)])
+    placement.record(0, {Attempt("a", 1): [7]})
+    placement.remove_worker(0)
+    assert placement.add_worker(0) == [Add(0, Attempt("a", 3), SHORT, ())]
+
+
 def test_two_workers_or_requests_of_one_id_are_a_mistake() -> None:
     placement = cluster(1)
     fill(placement, "a")

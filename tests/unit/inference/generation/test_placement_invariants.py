@@ -44,13 +44,14 @@ class Worker:
 
 class Cluster(RuleBasedStateMachine):
     """``lengths``: the prompt and the answer of each request that has not ended, in the order of arrival;
-    ``heard``: its tokens that placement took."""
+    ``heard``: its tokens that placement took; ``late``: reports of dead workers, which arrive when a worker
+    of the same id is there again."""
 
     def __init__(self) -> None:
         super().__init__()
         self.placement = Placement(LIMITS)
         self.workers: dict[int, Worker] = {}
-        self.released: set[int] = set()
+        self.late: dict[int, deque[Report]] = {}
         self.lengths: dict[str, tuple[int, int]] = {}
         self.heard: dict[str, list[int]] = {}
         self.arrived = 0
@@ -58,17 +59,20 @@ class Cluster(RuleBasedStateMachine):
     @rule(worker=st.integers(0, 3))
     def start_worker(self, worker: int) -> None:
         if worker not in self.workers:
-            self.workers[worker] = Worker()
+            self.workers[worker] = Worker(reports=self.late.pop(worker, deque()))
             self.obey_in_order(self.placement.add_worker(worker))
 
     @precondition(lambda self: self.workers)
-    @rule(data=st.data())
-    def lose_worker(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), restarted=st.booleans())
+    def lose_worker(self, data: st.DataObject, restarted: bool) -> None:
         worker = data.draw(st.sampled_from(sorted(self.workers)))
         lost = self.workers.pop(worker)
         self.obey_in_order(self.placement.remove_worker(worker))
         for report in lost.reports:
             assert self.placement.record(worker, report.tokens, report.finished) == []
+        self.late[worker] = lost.reports
+        if restarted:
+            self.start_worker(worker)
 
     @rule(prompt=st.integers(1, 6), length=st.integers(1, MOST_TOKENS - 6))
     def arrive(self, prompt: int, length: int) -> None:
@@ -151,7 +155,7 @@ class Cluster(RuleBasedStateMachine):
         for _ in range(ROUNDS):
             if not self.lengths:
                 break
-            for worker, one in list(self.workers.items()):
+            for worker, one in self.workers.items():
                 self.step(one, 1)
                 self.deliver(worker)
         assert not self.lengths
