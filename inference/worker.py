@@ -35,9 +35,11 @@ from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
 from inference.queueing.status import State, WorkerStatus
 from inference.serving.catalogue import Catalogue
+from inference.serving.decoders import DecoderCatalogue
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
+from inference.serving.generation_loop import GenerationLoop
 from inference.serving.memory import device_bytes, host_bytes
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from inference.serving.watchdog import Watchdog
@@ -84,6 +86,22 @@ class Worker:
             warm_up_s=WARM_UP_S,
             load_ahead_s=LOAD_AHEAD_S,
         )
+        self._decoders = DecoderCatalogue(
+            ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots),
+            device=device,
+            dtype=self._catalogue.dtype,
+            cache_bytes=settings.kv_cache_bytes,
+            pool_bytes=settings.pool_bytes,
+        )
+        # A connection of its own: a thread generates beside the loop that infers.
+        generating = connect(settings.redis_url)
+        self._generation = GenerationLoop(
+            RequestConsumer(generating, settings.name),
+            generating,
+            self._decoders,
+            timing=settings.timing,
+            metrics=self._metrics,
+        )
         # A connection of its own: a thread flushes the counts while the loop serves.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
         self._loop = EngineLoop(
@@ -107,12 +125,24 @@ class Worker:
             worker_commands.CommandListener(connect(url, retries=0), name, self._answers(heart)),
         ):
             self._catalogue.refresh()
+            self._decoders.refresh()
             self._catalogue.warm_up()
             freeze_loaded_objects()
             self._announce(heart, stop)
+            generating = threading.Thread(target=self._generate, args=(stop,), name="generation")
+            generating.start()
             with self._misses, closing(self._catalogue.pipeline):
                 self._loop.run(stop)
+            generating.join()
             self._leave()
+
+    def _generate(self, stop: threading.Event) -> None:
+        """Serve the generative models. Where that cannot go on, neither can the process."""
+        try:
+            self._generation.run(stop)
+        except BaseException as error:
+            log.critical("generating has failed, and with it this process", exc_info=error)
+            os._exit(os.EX_SOFTWARE)
 
     def drain(self) -> None:
         """Report in the status that no more requests are accepted."""
@@ -131,10 +161,22 @@ class Worker:
 
         return {
             worker_commands.TRACE: self._trace,
-            worker_commands.DRAIN: command(self._loop.paused.set),
-            worker_commands.RESUME: command(self._loop.paused.clear),
-            worker_commands.REFRESH: command(self._catalogue.reread),
+            worker_commands.DRAIN: command(self._pause),
+            worker_commands.RESUME: command(self._resume),
+            worker_commands.REFRESH: command(self._reread),
         }
+
+    def _pause(self) -> None:
+        self._loop.paused.set()
+        self._generation.paused.set()
+
+    def _resume(self) -> None:
+        self._loop.paused.clear()
+        self._generation.paused.clear()
+
+    def _reread(self) -> None:
+        self._catalogue.reread()
+        self._decoders.reread()
 
     def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
         """Join the queue as ready, once it can be reached."""
@@ -166,7 +208,7 @@ class Worker:
             self._settings.name,
             self._status,
             life_s=life_s,
-            roots=lambda: self._catalogue.executors if self._reported_state() == "ready" else (),
+            roots=lambda: self._served_roots() if self._reported_state() == "ready" else (),
             hangs=watch.hangs,
             on_hang=end,
         )
@@ -193,12 +235,18 @@ class Worker:
     def _reported_state(self) -> State:
         if self._state != "ready" or not self._loop.paused.is_set():
             return self._state
-        return "drained" if self._loop.is_drained else "draining"
+        is_drained = self._loop.is_drained and self._generation.is_drained
+        return "drained" if is_drained else "draining"
+
+    def _served_roots(self) -> tuple[str, ...]:
+        """The digests of the roots that it takes requests for."""
+        return (*self._catalogue.executors, *self._decoders.roots)
 
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
         device_used, device_total = device_bytes(catalogue.device)
-        served = [root for digest, root in catalogue.manifest.roots.items() if digest in catalogue.executors]
+        named = (*catalogue.manifest.roots.values(), *self._decoders.manifest.decoders.values())
+        served = [root for root in named if root.digest in self._served_roots()]
         return WorkerStatus(
             name=self._settings.name,
             state=self._reported_state(),
@@ -208,9 +256,9 @@ class Worker:
             root_digests=tuple(root.digest for root in served),
             int8_roots=tuple(root.name for root in served if catalogue.has_int8_weights(root.digest)),
             revision=catalogue.manifest.revision,
-            hplms=len(catalogue.manifest.hplms),
+            hplms=len(catalogue.manifest.hplms) + len(self._decoders.manifest.generative_hplms),
             last_batch_at=self._loop.last_batch_at,
-            last_error=self._loop.last_error or catalogue.last_error,
+            last_error=self._loop.last_error or catalogue.last_error or self._decoders.last_error,
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,

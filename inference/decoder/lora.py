@@ -14,6 +14,8 @@ from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
 from inference.hplm.hplm import MAX_RANK
 
+LORA_FILE: Final = "lora.safetensors"
+"""The file of a version's artifact."""
 ROW: Final = "row"
 RANKS: Final = "ranks"
 

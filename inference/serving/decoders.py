@@ -10,7 +10,7 @@ from typing import Final
 
 import torch
 
-from inference.decoder.lora import DecoderLora
+from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.decoder.root import DecoderRoot, DecoderRootConfig
 from inference.engine.fairness import FairShares
 from inference.engine.pet_pool import PetPool
@@ -51,8 +51,8 @@ class _Revision:
 
 
 class DecoderCatalogue:
-    """Follows the decoders of the manifest, as `Catalogue` does its encoders: the next revision is prepared in
-    a thread and swapped in by whoever serves. A root that is served no more keeps the requests that it has."""
+    """Follows the decoders of the manifest, as `Catalogue` follows its encoders: a thread prepares the next
+    revision, and whoever serves swaps it in. A root that is no longer served keeps the requests it has."""
 
     def __init__(
         self,
@@ -101,6 +101,11 @@ class DecoderCatalogue:
         """All that may have requests: those that are served, and those that have some left."""
         self._leaving = [root for root in self._leaving if not root.engine.is_idle]
         return [*self._now.roots.values(), *self._leaving]
+
+    def reread(self) -> None:
+        """Take the manifest for new, and try again what could not be loaded. Any thread may ask for it."""
+        self._refusals.forget()
+        self._watcher.invalidate()
 
     def refresh(self) -> None:
         """Follow the manifest to its current revision, however long that takes."""
@@ -157,7 +162,7 @@ class DecoderCatalogue:
             range(architecture.layers),
             BLOCK_SIZE,
             architecture.kv_heads,
-            architecture.head_dim,
+            architecture.head_size,
             dtype=self._dtype,
             device=self._device,
         )

@@ -15,12 +15,7 @@ from inference.generation.engine import GenerationEngine
 from inference.generation.requests import FinishReason, GenerationRequest, TokenEvent
 from inference.queueing.consumer import Entry, RequestConsumer
 from inference.queueing.log_fields import whose
-from inference.queueing.messages import (
-    CompletionEnd,
-    GeneratedToken,
-    InferReply,
-    TimingsMs,
-)
+from inference.queueing.messages import CompletionEnd, GeneratedToken, InferReply, TimingsMs
 from inference.queueing.token_stream import Continuation, tokens_sent
 from inference.serving.answer_log import log_answer
 from inference.serving.catalogue import NotServedError
@@ -34,8 +29,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, eq=False)
 class _Completion:
-    """A request under way: tokens that are not sent yet, and the reply once there is one. compute_s: its share
-    of the steps."""
+    """A request under way: tokens that are not sent yet, and the reply once there is one. compute_s: its
+    share of the steps."""
 
     entry: Entry
     engine: GenerationEngine
@@ -59,8 +54,8 @@ class _Completion:
 
 
 class GenerationLoop:
-    """Continues prompts until told to stop. One thread; others may read ``iterations`` and ``last_error``, and
-    set ``paused``: then it takes in no more."""
+    """Continues prompts until told to stop. One thread; others may read ``iterations``, ``last_error`` and
+    ``is_drained``, and set ``paused``: then it takes in no more."""
 
     def __init__(
         self,
@@ -82,11 +77,17 @@ class GenerationLoop:
         self._unpublished: list[Entry] = []
         self._refused: list[tuple[Entry, InferReply]] = []
         self._next_claim = self._next_drop = 0.0
+        self._taking = True
 
     @property
     def has_unanswered(self) -> bool:
         """Whether requests wait for their end."""
         return bool(self._open or self._unpublished or self._refused)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether it takes in no more, and all that it had is answered; any thread may ask."""
+        return not (self._taking or self.has_unanswered)
 
     def run(self, stop: threading.Event) -> None:
         """Serve until ``stop``, then end what was taken in."""
@@ -105,6 +106,7 @@ class GenerationLoop:
         """Receive, compute one step of each root, send its tokens. False when there was nothing to do. Raises
         redis errors with nothing forgotten."""
         self.iterations += 1
+        self._taking = taking
         self._catalogue.keep_up()
         self._send()
         entries, self._unpublished = self._unpublished, []
@@ -243,10 +245,7 @@ class GenerationLoop:
         if not news:
             return
         said = self._consumer.append_all(
-            [
-                Continuation(one.entry.address, one.entry.request, tuple(one.tokens), one.reply)
-                for one in news
-            ]
+            [Continuation(one.entry.address, one.entry.request, tuple(one.tokens), one.reply) for one in news]
         )
         errors = [self._sent(one, each) for one, each in zip(news, said, strict=True)]
         for error in errors:
