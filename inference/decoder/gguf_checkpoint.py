@@ -12,14 +12,9 @@ from typing import Any, Final
 import torch
 from tokenizers import Tokenizer, processors
 from torch import Tensor
-from transformers.integrations.gguf import (
-    GgufHeader,
-    convert_gguf_tokenizer,
-    get_gguf_tokenizer,
-    load_gguf_state_dict,
-    read_gguf_metadata,
-)
 from transformers.integrations.gguf.dequant import dequantize
+from transformers.integrations.gguf.gguf_tokenizer_mapping import convert_gguf_tokenizer, get_gguf_tokenizer
+from transformers.integrations.gguf.reader import GgufHeader, load_gguf_state_dict, read_gguf_metadata
 
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import DecoderCheckpoint, checked_tokenizer, token_ids

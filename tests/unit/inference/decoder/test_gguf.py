@@ -208,7 +208,7 @@ def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
     assert checkpoint.architecture.kv_heads == 3
     decoder = Decoder.from_weights(checkpoint.architecture, checkpoint.weights)
     tokenizer = tokenizers.Tokenizer.from_str(checkpoint.tokenizer)
-    peer = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+    peer: Any = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
     prompts = [torch.tensor(tokenizer.encode(prompt).ids) for prompt in PROMPTS]
     expected = [peer.generate(ids[None], max_new_tokens=16, do_sample=False)[0] for ids in prompts]
     # If each token of an answer is the likeliest after those before it, the answer is the greedy one.
