@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from tokenizers import Tokenizer, processors
+from tokenizers import Tokenizer, pre_tokenizers, processors
 from torch import Tensor
-from transformers.integrations.gguf import (
-    GgufHeader,
+from transformers.integrations.gguf.dequant import dequantize
+from transformers.integrations.gguf.gguf_tokenizer_mapping import (
+    GGUF_PRE_TOKENIZER_SPLITS,
     convert_gguf_tokenizer,
     get_gguf_tokenizer,
-    load_gguf_state_dict,
-    read_gguf_metadata,
 )
-from transformers.integrations.gguf.dequant import dequantize
+from transformers.integrations.gguf.reader import GgufHeader, load_gguf_state_dict, read_gguf_metadata
 
 from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import DecoderCheckpoint, checked_tokenizer, token_ids
@@ -221,6 +220,7 @@ def _tokenizer_json(path: Path) -> str:
     try:
         kind, content, config = get_gguf_tokenizer(str(path))
         tokenizer: Tokenizer = convert_gguf_tokenizer(kind, content)[0]
+        _set_pre_tokenizer(tokenizer, content)
         if config.get("add_bos_token") and config["bos_token"] is not None:
             begin = config["bos_token"]
             tokenizer.post_processor = processors.TemplateProcessing(
@@ -232,3 +232,19 @@ def _tokenizer_json(path: Path) -> str:
         return json.dumps(raw, ensure_ascii=False)
     except Exception as error:  # the conversion raises many types
         raise HplmError("unsupported_checkpoint", f"{path.name}: its tokenizer: {error}") from error
+
+
+def _set_pre_tokenizer(tokenizer: Tokenizer, content: Mapping[str, Any]) -> None:
+    """Split texts into words as the model's own tokenizer does, where transformers does not.
+
+    Raises ValueError for a byte-level tokenizer whose words are split in a way that is not known: texts would
+    become other tokens than in training.
+    """
+    words = content.get("pre_tokenizer_type", "default")
+    if content.get("tokenizer_type") != "gpt2" or words in {"default", "gpt-2", *GGUF_PRE_TOKENIZER_SPLITS}:
+        return
+    if words != "smollm":
+        raise ValueError(f"pre-tokenizer {words!r} is not supported")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )

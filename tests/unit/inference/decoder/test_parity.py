@@ -104,11 +104,13 @@ def test_whatever_the_widths_the_logits_are_those_of_transformers(
 def test_half_precision_is_close_to_single_precision(family: str) -> None:
     sequences = random_sequences(LENGTHS)
     decoder = tiny_decoder(family)
+    half_model: Any = tiny_decoder_model(family)
+    half_model.to(torch.bfloat16)
     half = Decoder.from_weights(decoder.architecture, decoder.weights, dtype=torch.bfloat16)
     with torch.no_grad():
         exact = torch.cat(logits_of(decoder, sequences))
         found = torch.cat(logits_of(half, sequences))
-        peer = torch.cat(expected_of(tiny_decoder_model(family).to(torch.bfloat16), sequences)).float()
+        peer = torch.cat(expected_of(half_model, sequences)).float()
     assert found.dtype == torch.float32
     assert float((found - exact).std()) < 1.5 * float((peer - exact).std())
 
