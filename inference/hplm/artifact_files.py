@@ -71,12 +71,13 @@ def read_weights(
     for name, value in weights.items():
         if value.dtype not in SUPPORTED_DTYPES:
             raise HplmError(damaged, f"{path.name}: {name} is stored as {value.dtype}")
-        if value.is_floating_point() and value.numel() and not _is_finite(value):
+        if value.is_floating_point() and value.numel() and not is_finite(value):
             raise HplmError(damaged, f"{path.name}: {name} holds NaN or infinite numbers")
     return weights
 
 
-def _is_finite(value: Tensor) -> bool:
+def is_finite(value: Tensor) -> bool:
+    """Whether a tensor with at least one number holds neither NaN nor infinite ones."""
     # NaN propagates to both. torch.isfinite of all takes twelve times as long for fp16 on a CPU.
     return all(math.isfinite(extreme.item()) for extreme in value.aminmax())
 
