@@ -123,7 +123,7 @@ class _Module:
                 f"{module}: factors of shapes {tuple(a.shape)} and {tuple(b.shape)}, not ({rank}, {inputs}) "
                 f"and ({sum(outputs)}, {rank})"
             )
-        scaled = (b * config.scaling(module, rank)).split(outputs)
+        scaled = torch.split(b * config.scaling(module, rank), outputs)
         return {
             (self.layer, name): (a.t(), part.t()) for name, part in zip(self.projections, scaled, strict=True)
         }
@@ -142,7 +142,8 @@ class _Module:
             pair[1] if pair is not None else first.new_zeros(0, width)
             for pair, width in zip(found, outputs, strict=True)
         ]
-        return torch.cat([a for a, _ in changed], dim=1), torch.block_diag(*blocks)
+        joined: Tensor = torch.block_diag(*blocks)  # type: ignore[no-untyped-call]
+        return torch.cat([a for a, _ in changed], dim=1), joined
 
 
 def _family(architecture: DecoderArchitecture) -> DecoderFamily:
@@ -153,7 +154,9 @@ def _modules_by_name(architecture: DecoderArchitecture) -> dict[str, _Module]:
     """The modules by their names in a checkpoint with a head, and in one without."""
     family = _family(architecture)
     projections = architecture.projections
-    names = {theirs: (ours,) for ours, theirs in family.layer_names.items() if ours in projections}
+    names: dict[str, tuple[str, ...]] = {
+        theirs: (ours,) for ours, theirs in family.layer_names.items() if ours in projections
+    }
     names |= family.fused
     return {
         prefix + family.layer.format(layer) + name: _Module(layer, parts)

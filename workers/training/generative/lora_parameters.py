@@ -71,7 +71,8 @@ class LoraParameters(nn.Module):
             return outputs
         a, b = self.a[name].to(inputs.dtype), self.b[name].to(inputs.dtype)
         dropped = functional.dropout(inputs, self._dropout, self.training)
-        return outputs + (dropped @ a) @ (self._scale * b)
+        update: Tensor = (dropped @ a) @ (self._scale * b)
+        return outputs + update
 
     def trained(self, architecture: DecoderArchitecture) -> DecoderLora:
         """The LoRA as it is stored: float16 on the CPU, the scale in B."""
