@@ -16,6 +16,8 @@ from inference.api.validation import InferCall
 from inference.batches.services.batches import batch_submit
 from inference.manifest import Manifest
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.models import FilePurpose
+from tenants.datasets.services.files import file_create
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, error
@@ -29,6 +31,7 @@ from versiontree.tree.selectors.callable_hplms import callable_hplm, callable_hp
 from versiontree.tree.selectors.coverage import coverage_targets
 from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
 from versiontree.tree.services.hplms import hplm_update, version_set_policy
 from versiontree.tree.services.roots import root_register
 
@@ -221,6 +224,43 @@ def test_each_kind_of_model_is_required_by_name(writer: Version, root: Version, 
     with pytest.raises(HmiError, match="spam writes no text") as caught:
         require_generative(spam)
     assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_FIELD, "model")
+
+
+@pytest.mark.parametrize(
+    ("row", "task"),
+    [
+        ({"prompt": "Name {}: ", "completion": "It is {}."}, "generation"),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "Name {}."},
+                    {"role": "assistant", "content": "It is {}."},
+                ]
+            },
+            "chat",
+        ),
+    ],
+)
+def test_a_fine_tuning_of_the_openai_api_keeps_conversations_below_a_decoder(
+    row: dict[str, Any], task: str, decoder: Version, acme: TenantFixture, upload_root: Path
+) -> None:
+    lines = [json.dumps(row).replace("{}", str(number)) for number in range(60)]
+    file = file_create(
+        tenant=acme.tenant,
+        purpose=FilePurpose.FINE_TUNE,
+        filename="rows.jsonl",
+        stream=stream("\n".join(lines)),
+        actor=acme.developer,
+    )
+    made = fine_tuning_create(
+        tenant=acme.tenant, model="smol", training_file=file.pk, actor=acme.developer, name="writer"
+    )
+    fine_tuning_start(fine_tuning_id=made.pk)
+    made.refresh_from_db()
+    assert made.error is None
+    assert made.version is not None
+    assert made.version.hplm is not None
+    assert (made.version.hplm.task, made.version.root) == (task, decoder.root)
 
 
 def test_the_playground_offers_no_generative_model(writer: Version, acme: TenantFixture) -> None:
