@@ -58,6 +58,11 @@ class DecoderArchitecture:
             raise HplmError(
                 "unsupported_checkpoint", f"config.json: heads of {self.head_size} numbers cannot be rotated"
             )
+        if self.rotary is not None and len(self.rotary.factors) not in (0, self.head_size // 2):
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"{len(self.rotary.factors)} rotary factors do not fit heads of {self.head_size} numbers",
+            )
         if self.activation not in ACTIVATIONS:
             raise HplmError(
                 "unsupported_checkpoint",
@@ -121,7 +126,7 @@ class DecoderArchitecture:
                 **{
                     **raw,
                     "biases": tuple(raw.get("biases", ())),
-                    "rotary": None if rotary is None else Rotary(**rotary),
+                    "rotary": None if rotary is None else Rotary.from_json(rotary),
                 }
             )
         except TypeError as error:

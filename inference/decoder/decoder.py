@@ -119,9 +119,9 @@ class Decoder:
         attention: Attention,
         deltas: ProjectionDeltas | None,
     ) -> Tensor:
-        inputs = self._norm(f"layers.{layer}.attention_norm", states)
+        inputs, head_size = self._norm(f"layers.{layer}.attention_norm", states), self.architecture.head_size
         query, key, value = (
-            self._project(layer, projection, inputs, deltas).unflatten(-1, (-1, self.architecture.head_size))
+            self._project(layer, projection, inputs, deltas).view(len(inputs), -1, head_size)
             for projection in ("query", "key", "value")
         )
         if self.architecture.query_key_norm:

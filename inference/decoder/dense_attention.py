@@ -27,7 +27,9 @@ class DenseAttention:
 
     def _run(self, query: Tensor, key: Tensor, value: Tensor, count: int) -> Tensor:
         """Neighbouring sequences of one length together."""
-        q, k, v = (states.unflatten(0, (count, -1)).transpose(1, 2) for states in (query, key, value))
+        q, k, v = (
+            states.view(count, -1, *states.shape[1:]).transpose(1, 2) for states in (query, key, value)
+        )
         mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
         return mixed.transpose(1, 2).flatten(0, 1)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
 from inference.decoder.architecture import DecoderArchitecture
@@ -67,7 +68,7 @@ class DecoderFamily:
                 "unsupported_checkpoint",
                 f"{source} has the shape {list(value.shape)}, not {sum(sizes)} outputs",
             )
-        return dict(zip(names, value.split(sizes), strict=True))
+        return dict(zip(names, torch.split(value, sizes), strict=True))
 
 
 def config_flag(raw: Mapping[str, Any], name: str, *, default: bool) -> bool:

@@ -89,8 +89,10 @@ def open_gguf_checkpoint(path: Path) -> DecoderCheckpoint:
         raise HplmError("unsupported_checkpoint", f"{path.name} cannot be read as GGUF: {error}") from error
     family = _family_of(metadata)
     architecture = family.parse(_config(metadata, header, frozenset(names)))
-    _refuse_variants(metadata, frozenset(names), architecture)
-    weights = _canonical(family, architecture, _dequantized(path, header))
+    _refuse_variants(metadata, architecture)
+    stored = _dequantized(path, header)
+    architecture = _with_rotary_factors(architecture, stored)
+    weights = _canonical(family, architecture, stored)
     check_weights(architecture, weights)
     begin, *ends = (metadata.get(f"tokenizer.ggml.{name}_token_id") for name in ("bos", "eos", "eot"))
     stops = list(dict.fromkeys(end for end in ends if end is not None))
@@ -151,18 +153,24 @@ def _config(metadata: Mapping[str, Any], header: GgufHeader, names: frozenset[st
     }
 
 
-def _refuse_variants(
-    metadata: Mapping[str, Any], names: frozenset[str], architecture: DecoderArchitecture
-) -> None:
+def _refuse_variants(metadata: Mapping[str, Any], architecture: DecoderArchitecture) -> None:
     """Raise HplmError(unsupported_checkpoint) for what a config.json would say in other words."""
     kind = architecture.family
     if metadata.get(f"{kind}.attention.sliding_window"):
         raise HplmError("unsupported_checkpoint", "GGUF: sliding window attention is not supported")
-    if "rope_freqs.weight" in names:
-        raise HplmError("unsupported_checkpoint", "GGUF: rotary factors for each frequency are not supported")
     rotated = metadata.get(f"{kind}.rope.dimension_count", architecture.head_size)
     if architecture.rotary is not None and rotated != architecture.head_size:
         raise HplmError("unsupported_checkpoint", "GGUF: partial rotary embeddings are not supported")
+
+
+def _with_rotary_factors(
+    architecture: DecoderArchitecture, stored: Mapping[str, Tensor]
+) -> DecoderArchitecture:
+    factors = stored.get("rope_freqs.weight")
+    if factors is None or architecture.rotary is None:
+        return architecture
+    rotary = replace(architecture.rotary, factors=tuple(factors.flatten().tolist()))
+    return replace(architecture, rotary=rotary)
 
 
 def _dequantized(path: Path, header: GgufHeader) -> dict[str, Tensor]:
@@ -204,7 +212,8 @@ def _split_halves(value: Tensor, heads: int, name: str) -> Tensor:
     """
     if len(value) % (2 * heads):
         raise HplmError("unsupported_checkpoint", f"{name} has {len(value)} outputs for {heads} heads")
-    return value.unflatten(0, (heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+    pairs = value.reshape(heads, -1, 2, *value.shape[1:])
+    return pairs.transpose(1, 2).reshape(value.shape)
 
 
 def _tokenizer_json(path: Path) -> str:

@@ -22,7 +22,8 @@ class Rotary:
     theta: base of the frequencies. kind: how they are scaled for long contexts: "default" (not at all),
     "linear" (all divided by `factor`), "llama3" (the low ones divided by `factor`, the high ones kept).
     original_positions: context of the pretraining; low and high factor: where the high ones begin and end,
-    in wavelengths per original context (LLaMA 3 only).
+    in wavelengths per original context (LLaMA 3 only). factors: what each frequency is divided by beside
+    that, if anything; GGUF files of LLaMA 3.1 and later have them instead of a kind.
     """
 
     theta: float
@@ -31,6 +32,7 @@ class Rotary:
     low_factor: float = 1.0
     high_factor: float = 4.0
     original_positions: int = 0
+    factors: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -38,7 +40,7 @@ class Rotary:
                 "unsupported_checkpoint",
                 f"config.json: rotary scaling {self.kind!r} is not supported; {', '.join(KINDS)} are",
             )
-        numbers = (self.theta, self.factor, self.low_factor, self.high_factor)
+        numbers = (self.theta, self.factor, self.low_factor, self.high_factor, *self.factors)
         if not all(math.isfinite(number) and number > 0 for number in numbers):
             raise HplmError("unsupported_checkpoint", "config.json: rotary factors must be positive numbers")
         if self.kind == "llama3" and (self.original_positions < 1 or self.high_factor <= self.low_factor):
@@ -72,10 +74,17 @@ class Rotary:
         except (TypeError, ValueError) as error:
             raise HplmError("unsupported_checkpoint", f"config.json: rotary parameters: {error}") from error
 
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "Rotary":
+        """The inverse of `dataclasses.asdict`. Raises TypeError for missing or unknown fields."""
+        return cls(**{**raw, "factors": tuple(raw.get("factors", ()))})
+
     def frequencies(self, head_size: int) -> Tensor:
         """Angle per position [head_size / 2] float32 of each pair of numbers."""
         exponents = torch.arange(0, head_size, 2, dtype=torch.float32) / head_size
         plain = 1.0 / (self.theta**exponents)
+        if self.factors:
+            plain = plain / torch.tensor(self.factors)
         if self.kind == "linear":
             return plain / self.factor
         return self._scaled_as_llama3(plain) if self.kind == "llama3" else plain

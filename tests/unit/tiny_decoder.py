@@ -2,6 +2,7 @@
 Weights are drawn wide, so that every part of the model shows in the logits."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import tokenizers
@@ -48,8 +49,6 @@ CHAT_TEMPLATE = (
 
 def tiny_decoder(family: str = "llama", seed: int = 0, **changes: Any) -> Decoder:
     """A random decoder of that family, float32, without files. `changes` are fields of its config.json."""
-    from tempfile import TemporaryDirectory
-
     with TemporaryDirectory() as folder:
         checkpoint = open_decoder_checkpoint(tiny_decoder_folder(Path(folder), family, seed, **changes))
     return Decoder.from_weights(checkpoint.architecture, checkpoint.weights)

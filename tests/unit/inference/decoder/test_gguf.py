@@ -1,6 +1,7 @@
 """Decoders are read from GGUF files, and damaged ones are refused."""
 
 import importlib.util
+import json
 import struct
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from gguf import GGMLQuantizationType, GGUFReader, dequantize
 from transformers import AutoModelForCausalLM
 
+from inference.decoder.architecture import DecoderArchitecture
 from inference.decoder.checkpoint import open_decoder_checkpoint
 from inference.decoder.decoder import Decoder
 from inference.errors import HplmError
@@ -46,6 +48,34 @@ def test_a_gguf_file_holds_the_same_decoder_as_a_folder(
         found = torch.cat(logits_of(decoder, sequences))
         expected = torch.cat(logits_of(tiny_decoder(family, **changes), sequences))
     torch.testing.assert_close(found, expected)
+
+
+def test_a_file_of_llama_3_says_rotary_scaling_by_a_factor_for_each_frequency(tmp_path: Path) -> None:
+    rope = {
+        "rope_type": "llama3",
+        "rope_theta": 500.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    }
+    expected = tiny_decoder("llama", rope_parameters=rope).architecture
+    plain = tiny_decoder("llama", rope_parameters={"rope_type": "default", "rope_theta": 500.0}).architecture
+    assert expected.rotary is not None
+    assert plain.rotary is not None
+    factors = plain.rotary.frequencies(16) / expected.rotary.frequencies(16)
+    assert 1.0 < float(factors.mean()) < 8.0
+    path = write_gguf(
+        tmp_path / "tiny.gguf",
+        "llama",
+        metadata={"llama.rope.scaling.type": None, "llama.rope.scaling.factor": None},
+        tensors={"rope_freqs.weight": factors.numpy()},
+        rope_parameters=rope,
+    )
+    found = open_decoder_checkpoint(path).architecture
+    assert found.rotary is not None
+    torch.testing.assert_close(found.rotary.frequencies(16), expected.rotary.frequencies(16))
+    assert DecoderArchitecture.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
 def test_tokenizer_and_chat_template_come_from_the_file(tmp_path: Path) -> None:
@@ -107,7 +137,8 @@ def test_a_file_of_another_kind_is_unsupported(tmp_path: Path, metadata: dict[st
         ("blk.1.attn_q.weight", np.ones((63, 64), dtype=np.float32), "query"),
         ("output_norm.weight", np.full(64, np.nan, dtype=np.float32), "NaN"),
         ("token_embd.weight", None, "vocab"),
-        ("rope_freqs.weight", np.ones(8, dtype=np.float32), "rotary"),
+        ("rope_freqs.weight", np.ones(9, dtype=np.float32), "9 rotary factors"),
+        ("rope_freqs.weight", np.zeros(8, dtype=np.float32), "positive"),
     ],
 )
 def test_tensors_that_do_not_fit_are_unsupported(tmp_path: Path, name: str, value: Any, word: str) -> None:
@@ -178,11 +209,11 @@ def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
     decoder = Decoder.from_weights(checkpoint.architecture, checkpoint.weights)
     tokenizer = tokenizers.Tokenizer.from_str(checkpoint.tokenizer)
     peer = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
-    for prompt in PROMPTS:
-        ids = torch.tensor(tokenizer.encode(prompt).ids)
-        expected = peer.generate(ids[None], max_new_tokens=10, do_sample=False)[0]
-        found = ids
-        with torch.inference_mode():
-            while len(found) < len(expected):
-                found = torch.cat((found, logits_of(decoder, [found])[0][-1:].argmax(-1)))
-        assert torch.equal(found, expected)
+    prompts = [torch.tensor(tokenizer.encode(prompt).ids) for prompt in PROMPTS]
+    expected = [peer.generate(ids[None], max_new_tokens=16, do_sample=False)[0] for ids in prompts]
+    # If each token of an answer is the likeliest after those before it, the answer is the greedy one.
+    with torch.inference_mode():
+        logits = logits_of(decoder, [answer[:-1] for answer in expected])
+    for ids, answer, found in zip(prompts, expected, logits, strict=True):
+        assert len(answer) > len(ids)
+        assert torch.equal(found[len(ids) - 1 :].argmax(-1), answer[len(ids) :])
