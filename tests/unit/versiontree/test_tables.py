@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.text.tasks import GENERATIVE_TASKS as WORKERS_GENERATIVE_TASKS
+from inference.text.tasks import TASKS
 from tenants.base.errors import HmiError
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.jobs.models import (
     ACTIVE,
     JOB_STATE_COLOURS,
@@ -37,6 +40,11 @@ def test_every_state_has_its_place_in_every_table() -> None:
     assert set(MAIN_ROLE) == set(REQUIRED_ROLES[RootKind.ENCODER]) == set(VersionKind)
     for roles in REQUIRED_ROLES.values():
         assert all(MAIN_ROLE[kind] in roles[kind] for kind in roles)
+
+
+def test_workers_know_the_tasks_of_datasets() -> None:
+    assert {*TASKS, *WORKERS_GENERATIVE_TASKS} == set(Task)
+    assert set(WORKERS_GENERATIVE_TASKS) == GENERATIVE_TASKS
 
 
 def test_every_state_can_be_reached_and_every_active_one_left() -> None:
