@@ -20,7 +20,7 @@ from tenants.datasets.models import FilePurpose
 from tenants.datasets.services.files import file_create
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, error
+from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.transfer.services.adapter_import import adapter_import
@@ -215,6 +215,24 @@ def test_a_generative_model_neither_classifies_nor_embeds(writer: Version, acme:
         batch_submit(
             tenant=acme.tenant, model="writer", filename="a.jsonl", stream=stream(b"{}\n"), actor=None
         )
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/infer", {"model": "writer", "inputs": ["A text"]}),
+        ("/v1/embeddings", {"model": "writer", "input": "A text"}),
+        ("/v2/models/writer/infer", {"inputs": []}),
+        ("/v2/models/writer", None),
+    ],
+)
+def test_every_address_of_encoders_says_where_generative_models_are_called(
+    path: str, body: dict[str, Any] | None, writer: Version, acme: TenantFixture
+) -> None:
+    client = with_key(acme, "infer")
+    answer = client.get(path) if body is None else client.post(path, body, format="json")
+    assert answer.status_code in (400, 422)
+    assert "/v1/chat/completions" in answer.content.decode()
 
 
 def test_each_kind_of_model_is_required_by_name(writer: Version, root: Version, acme: TenantFixture) -> None:
