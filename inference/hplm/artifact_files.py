@@ -24,7 +24,7 @@ def read_json(
         raise HplmError(missing, f"{path.name} is missing")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:  # thousands of nested brackets recurse too deep
         raise HplmError(damaged, f"{path.name} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise HplmError(damaged, f"{path.name} is not a JSON object")

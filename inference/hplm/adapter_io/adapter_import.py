@@ -13,7 +13,8 @@ from inference.hplm.adapter_io.adapter_folder import (
     unsupported_adapter,
 )
 from inference.hplm.adapter_io.adapterhub import read_adapterhub
-from inference.hplm.adapter_io.peft_lora import CONFIG_FILE, read_peft
+from inference.hplm.adapter_io.peft_config import CONFIG_FILE
+from inference.hplm.adapter_io.peft_lora import read_peft
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.checkpoint import PICKLED_SUFFIXES
 from inference.hplm.root_config import RootConfig
