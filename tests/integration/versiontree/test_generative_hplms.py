@@ -1,6 +1,7 @@
 """Decoder roots and the generative models below them: what they are made of and what they refuse."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def test_models_stand_on_the_kind_of_root_that_their_task_needs(
     reads = tree_factory.dataset(acme.tenant, "labels")
     for data, parent, wanted in ((writes, root, "needs a decoder"), (reads, decoder, "needs an encoder")):
         found = refused(
-            lambda data=data, parent=parent: tree_factory.new_hplm(parent, "odd", acme, data),
+            partial(tree_factory.new_hplm, parent, "odd", acme, data),
             ErrorCode.INVALID_FIELD,
             "parent",
         )
@@ -192,7 +193,7 @@ def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
 ) -> None:
     for policy in ("table", "cascade"):
         found = refused(
-            lambda policy=policy: version_set_policy(version=writer, policy=policy, actor=None),
+            partial(version_set_policy, version=writer, policy=policy, actor=None),
             ErrorCode.INVALID_FIELD,
             "policy",
         )
