@@ -89,7 +89,8 @@ class _ChatTemplate:
     """Renders conversations as transformers does, in its sandbox."""
 
     def __init__(self, root: DecoderRoot) -> None:
-        self._source, self._special_tokens = root.chat_template, root.special_tokens()
+        self._source = root.chat_template
+        self._special_tokens: dict[str, Any] = dict(root.special_tokens())
 
     def __call__(self, messages: Sequence[Message], open_turn: bool) -> str:
         """The messages as text; with `open_turn` up to where the assistant's next one begins.
@@ -100,7 +101,7 @@ class _ChatTemplate:
         from transformers.utils.chat_template_utils import render_jinja_template
 
         try:
-            rendered, _ = render_jinja_template(
+            rendered: Any = render_jinja_template(  # texts and token masks, whatever its annotation says
                 [[message.to_json() for message in messages]],
                 chat_template=self._source,
                 add_generation_prompt=open_turn,
@@ -108,4 +109,5 @@ class _ChatTemplate:
             )
         except TemplateError as error:
             raise HplmError("unsupported_checkpoint", f"The chat template says: {error}") from error
-        return str(rendered[0])
+        texts, _ = rendered
+        return str(texts[0])
