@@ -124,11 +124,12 @@ class DecoderRoot:
         write_json(folder / DECODER_FILE, self.config.to_json())
         write_weights(folder / WEIGHTS_FILE, self.weights)
         (folder / TOKENIZER_FILE).write_text(self.tokenizer, encoding="utf-8")
-        write_json(folder / SPECIAL_TOKENS_FILE, self._special_tokens())
+        write_json(folder / SPECIAL_TOKENS_FILE, self.special_tokens())
         if self.chat_template:
             (folder / CHAT_TEMPLATE_FILE).write_text(self.chat_template, encoding="utf-8")
 
-    def _special_tokens(self) -> dict[str, str]:
+    def special_tokens(self) -> dict[str, str]:
+        """The texts of `bos_token` and `eos_token`, as far as there are such tokens."""
         tokenizer = tokenizers.Tokenizer.from_str(self.tokenizer)
         ids = {"bos_token": self.config.bos_id, "eos_token": next(iter(self.config.stop_ids), None)}
         texts = {name: tokenizer.id_to_token(token) for name, token in ids.items() if token is not None}

@@ -32,6 +32,8 @@ LABELS: Final = {
     "norms": "Train layer norms",
     "output_adapter": "Adapter width after feed-forward",
     "patience": "Patience",
+    "new_tokens": "Tokens of an answer",
+    "test_prompts": "Prompts to answer",
     "ridge_tokens": "Tokens for the closed form",
     "vectors": "Number format of the table",
 }

@@ -157,6 +157,8 @@ DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         "batch_tokens": _integer(1024, 16, 2**17, "Tokens in a batch."),
         "max_tokens": _integer(1024, 16, 2**17, "The longest row. Longer ones lose their end."),
         "dropout": SettingSpec(float, 0.0, 0, 0.9),
+        "test_prompts": _integer(200, 1, 10_000, "Prompts of the test split that are answered."),
+        "new_tokens": _integer(128, 1, 4096, "Tokens of such an answer."),
         "seed": _SEED,
     },
     JobKind.EVALUATE: {},

@@ -1,6 +1,7 @@
 """Decoder roots and the generative models below them: what they are made of and what they refuse."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from inference.api.validation import InferCall
 from inference.batches.services.batches import batch_submit
 from inference.manifest import Manifest
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.models import FilePurpose
+from tenants.datasets.services.files import file_create
 from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
-from tests.integration.versiontree.callers import V1, error
+from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.transfer.services.adapter_import import adapter_import
@@ -29,6 +32,7 @@ from versiontree.tree.selectors.callable_hplms import callable_hplm, callable_hp
 from versiontree.tree.selectors.coverage import coverage_targets
 from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
 from versiontree.tree.services.hplms import hplm_update, version_set_policy
 from versiontree.tree.services.roots import root_register
 
@@ -149,7 +153,7 @@ def test_models_stand_on_the_kind_of_root_that_their_task_needs(
     reads = tree_factory.dataset(acme.tenant, "labels")
     for data, parent, wanted in ((writes, root, "needs a decoder"), (reads, decoder, "needs an encoder")):
         found = refused(
-            lambda data=data, parent=parent: tree_factory.new_hplm(parent, "odd", acme, data),
+            partial(tree_factory.new_hplm, parent, "odd", acme, data),
             ErrorCode.INVALID_FIELD,
             "parent",
         )
@@ -189,7 +193,7 @@ def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
 ) -> None:
     for policy in ("table", "cascade"):
         found = refused(
-            lambda policy=policy: version_set_policy(version=writer, policy=policy, actor=None),
+            partial(version_set_policy, version=writer, policy=policy, actor=None),
             ErrorCode.INVALID_FIELD,
             "policy",
         )
@@ -214,6 +218,24 @@ def test_a_generative_model_neither_classifies_nor_embeds(writer: Version, acme:
         )
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/infer", {"model": "writer", "inputs": ["A text"]}),
+        ("/v1/embeddings", {"model": "writer", "input": "A text"}),
+        ("/v2/models/writer/infer", {"inputs": []}),
+        ("/v2/models/writer", None),
+    ],
+)
+def test_every_address_of_encoders_says_where_generative_models_are_called(
+    path: str, body: dict[str, Any] | None, writer: Version, acme: TenantFixture
+) -> None:
+    client = with_key(acme, "infer")
+    answer = client.get(path) if body is None else client.post(path, body, format="json")
+    assert answer.status_code in (400, 422)
+    assert "/v1/chat/completions" in answer.content.decode()
+
+
 def test_each_kind_of_model_is_required_by_name(writer: Version, root: Version, acme: TenantFixture) -> None:
     tree_factory.ready_hplm(root, "spam", acme)
     spam, found = resolve_model(acme.tenant, "spam"), resolve_model(acme.tenant, "writer")
@@ -221,6 +243,43 @@ def test_each_kind_of_model_is_required_by_name(writer: Version, root: Version, 
     with pytest.raises(HmiError, match="spam writes no text") as caught:
         require_generative(spam)
     assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_FIELD, "model")
+
+
+@pytest.mark.parametrize(
+    ("row", "task"),
+    [
+        ({"prompt": "Name {}: ", "completion": "It is {}."}, "generation"),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "Name {}."},
+                    {"role": "assistant", "content": "It is {}."},
+                ]
+            },
+            "chat",
+        ),
+    ],
+)
+def test_a_fine_tuning_of_the_openai_api_keeps_conversations_below_a_decoder(
+    row: dict[str, Any], task: str, decoder: Version, acme: TenantFixture, upload_root: Path
+) -> None:
+    lines = [json.dumps(row).replace("{}", str(number)) for number in range(60)]
+    file = file_create(
+        tenant=acme.tenant,
+        purpose=FilePurpose.FINE_TUNE,
+        filename="rows.jsonl",
+        stream=stream("\n".join(lines)),
+        actor=acme.developer,
+    )
+    made = fine_tuning_create(
+        tenant=acme.tenant, model="smol", training_file=file.pk, actor=acme.developer, name="writer"
+    )
+    fine_tuning_start(fine_tuning_id=made.pk)
+    made.refresh_from_db()
+    assert made.error is None
+    assert made.version is not None
+    assert made.version.hplm is not None
+    assert (made.version.hplm.task, made.version.root) == (task, decoder.root)
 
 
 def test_the_playground_offers_no_generative_model(writer: Version, acme: TenantFixture) -> None:

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.text.tasks import GENERATIVE_TASKS as WORKERS_GENERATIVE_TASKS
+from inference.text.tasks import TASKS
 from tenants.base.errors import HmiError
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.jobs.models import (
     ACTIVE,
     JOB_STATE_COLOURS,
@@ -26,7 +29,15 @@ from versiontree.tree.models.version import (
     VersionState,
 )
 from versiontree.tree.services.versions import MIN_TEXTS
-from versiontree.tree.training_settings import DEFAULT_EPOCHS, SETTING_SPECS, alpha_check, settings_check
+from versiontree.tree.training_settings import (
+    DEFAULT_EPOCHS,
+    SETTING_SPECS,
+    alpha_check,
+    setting_specs,
+    settings_check,
+)
+from workers.jobs.generative.inputs import PROJECTIONS
+from workers.training.generative.fine_tune import GenerativeSettings
 
 
 def test_every_state_has_its_place_in_every_table() -> None:
@@ -37,6 +48,11 @@ def test_every_state_has_its_place_in_every_table() -> None:
     assert set(MAIN_ROLE) == set(REQUIRED_ROLES[RootKind.ENCODER]) == set(VersionKind)
     for roles in REQUIRED_ROLES.values():
         assert all(MAIN_ROLE[kind] in roles[kind] for kind in roles)
+
+
+def test_workers_know_the_tasks_of_datasets() -> None:
+    assert {*TASKS, *WORKERS_GENERATIVE_TASKS} == set(Task)
+    assert set(WORKERS_GENERATIVE_TASKS) == GENERATIVE_TASKS
 
 
 def test_every_state_can_be_reached_and_every_active_one_left() -> None:
@@ -86,6 +102,14 @@ def test_jobs_and_the_estimate_of_them_count_as_many_epochs() -> None:
 @pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])
 def test_coverage_is_a_percentage(alpha: float) -> None:
     assert alpha_check(alpha) == alpha
+
+
+def test_every_knob_of_decoders_tells_what_the_training_code_does_by_itself() -> None:
+    known, specs = GenerativeSettings(), setting_specs(JobKind.FINE_TUNE, RootKind.DECODER)
+    assert PROJECTIONS.keys() == set(specs["projections"].choices)
+    by_itself = {**{name: getattr(known, name) for name in specs}, "projections": "all"}
+    assert {name: spec.default for name, spec in specs.items()} == by_itself
+    assert known.projections == PROJECTIONS["all"]
 
 
 @pytest.mark.parametrize(
