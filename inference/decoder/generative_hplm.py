@@ -2,16 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
-from inference.decoder.lora import DecoderLora
+from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.decoder.lora_layout import DecoderShape
 from inference.errors import HplmError
 from inference.hplm.artifact_files import FORMAT, read_artifact_json, write_json
 from inference.text.outputs import HPLM_FILE
 from inference.text.tasks import GENERATIVE_TASKS
-
-LORA_FILE: Final = "lora.safetensors"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from typing import Final
 
 import torch
 
-from inference.decoder.lora import LORA_FILE, DecoderLora
+from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot, DecoderRootConfig
 from inference.engine.fairness import FairShares
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
+from inference.errors import HplmError
 from inference.generation.engine import GenerationEngine
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
@@ -186,7 +187,10 @@ class DecoderCatalogue:
 
         def load() -> LoadedModel:
             verify(folder, served.files, self._checksums.of)
-            lora = DecoderLora.load(folder / LORA_FILE, config.architecture)
-            return LoadedModel(lora.to(self._device, self._dtype))
+            loaded = GenerativeHplm.load(folder, config.architecture)
+            if loaded.task != served.task:
+                message = f"published for {served.task}, made for {loaded.task}"
+                raise HplmError("corrupt_artifact", message)
+            return LoadedModel(loaded.lora.to(self._device, self._dtype))
 
         return self._refusals.attempt(model.digest, [folder / name for name in served.files], load)

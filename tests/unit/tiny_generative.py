@@ -6,7 +6,7 @@ from typing import Any
 
 from inference.decoder.checkpoint import open_decoder_checkpoint
 from inference.decoder.decoder import Decoder
-from inference.decoder.lora import LORA_FILE
+from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot
 from inference.queueing.messages import ModelRef
 from tests.unit.inference.generation.decoder_world import random_lora
@@ -62,7 +62,6 @@ def generative_world(artifact_root: Path) -> GenerativeWorld:
     models = []
     for tenant, name, number in MODELS:
         folder = scratch / f"{tenant}-{name}"
-        folder.mkdir()
-        random_lora(decoder, number).save(folder / LORA_FILE, root.config.architecture)
+        GenerativeHplm("generation", random_lora(decoder, number)).save(folder, root.config.architecture)
         models.append(ModelRef(tenant, name, 1, place(artifact_root, "hplm", folder)))
     return GenerativeWorld(artifact_root, decoder, digest, tuple(models))

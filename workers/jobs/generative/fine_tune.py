@@ -22,8 +22,8 @@ STAGES = (
 
 def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
     """Build `hplm`, starting from the version that this one updates."""
-    from inference.decoder.generative_hplm import LORA_FILE, GenerativeHplm
-    from inference.decoder.lora import DecoderLora
+    from inference.decoder.generative_hplm import GenerativeHplm
+    from inference.decoder.lora import LORA_FILE, DecoderLora
     from workers.jobs.generative.inputs import generative_inputs
     from workers.training.checkpoints import CheckpointStore
     from workers.training.generative.fine_tune import fine_tune_generative

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inference.decoder.decoder import Decoder
-from inference.decoder.lora import DecoderLora
+from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.errors import HplmError
 from inference.hplm.artifact_files import write_json
 from workers.training.checkpoints import CheckpointStore, seeded_generator
@@ -28,7 +28,6 @@ from workers.training.generative.tokenization import GenerativeTokenizer
 from workers.training.generative.training import GenerativeSplit, LoraTraining, Schedule, split_loss
 from workers.training.progress import Reporter
 
-LORA_FILE: Final = "lora.safetensors"
 REPORT_FILE: Final = "report.json"
 MAX_LOSS: Final = 700.0
 """The exponential of a larger one is no float."""
