@@ -159,7 +159,11 @@ class ThreadedWsgiApp:
 
         loop = asyncio.get_running_loop()
         sending = loop.create_task(send(), context=context)
-        client.watch_disconnect(lambda: loop.call_soon_threadsafe(sending.cancel))
+
+        def cancel() -> None:
+            loop.call_soon_threadsafe(sending.cancel)
+
+        client.watch_disconnect(cancel)
         try:
             await asyncio.wait([sending])
         finally:
