@@ -109,6 +109,7 @@ SPECTACULAR_SETTINGS = {
         "JobKind": "versiontree.jobs.models.JobKind",
         "JobState": "versiontree.jobs.models.JobState",
         "MessageRole": ["system", "user", "assistant", "developer"],
+        "RoleEnum": "tenants.accounts.models.tenant.Role",
         "RootKind": "versiontree.tree.root_kind.RootKind",
         "TableLevel": ["trigram", "bigram", "unigram", "computed"],
         "Task": "tenants.datasets.models.dataset.Task",
