@@ -108,6 +108,8 @@ SPECTACULAR_SETTINGS = {
         "InvitationState": "tenants.accounts.models.invitation.InvitationState",
         "JobKind": "versiontree.jobs.models.JobKind",
         "JobState": "versiontree.jobs.models.JobState",
+        "MessageRole": ["system", "user", "assistant", "developer"],
+        "RoleEnum": "tenants.accounts.models.tenant.Role",
         "RootKind": "versiontree.tree.root_kind.RootKind",
         "TableLevel": ["trigram", "bigram", "unigram", "computed"],
         "Task": "tenants.datasets.models.dataset.Task",

@@ -43,6 +43,7 @@ HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Each waiting request holds a thread of the web server. The rest serve pages, health checks and 429s.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)
 HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
+HMI_GENERATION_DEADLINE_S = env.decimal("HMI_GENERATION_DEADLINE_S", 300.0, minimum=0.001)
 # Seconds for which API keys and models are cached, and usage is buffered. Tests set 0.
 HMI_KEY_CACHE_S = 5.0
 HMI_MODEL_CACHE_S = 1.0

@@ -1,0 +1,146 @@
+"""Generative models that are ready, a web server, and what plays their worker."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.conf import settings as django_settings
+from django.core.management import call_command
+from django.test import override_settings
+from pytest_django import DjangoDbBlocker
+from rest_framework.test import APIClient
+
+from hmi_site.launcher import children
+from hmi_site.launcher.web_server import choose_port
+from inference.api.admission import close_gateway
+from inference.decoder.checkpoint import open_decoder_checkpoint
+from inference.decoder.root import DecoderRoot
+from tenants.accounts.models import Tenant
+from tenants.accounts.services.api_keys import api_key_create
+from tenants.base.scope import platform_scope
+from tests.integration.inference.api.conftest import StandingWeb
+from tests.integration.inference.generation.scripted_worker import ScriptedWorker
+from tests.integration.jobs.world import finish
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.tree_factory import TenantFixture
+from tests.services import environment_of_services, running
+from tests.unit.tiny_decoder import byte_tokenizer, tiny_decoder_folder
+from versiontree.jobs.models import Job
+from versiontree.tree.models import RootKind
+from versiontree.tree.resolution import resolve_model
+from versiontree.tree.services.roots import root_register
+
+QUESTION = [{"role": "user", "content": "Hello"}]
+
+
+@dataclass(frozen=True)
+class Served:
+    """The models `writer` (generative) and `mood` (classification) of acme, and keys of acme and globex."""
+
+    acme: TenantFixture
+    root: str
+    key: str
+    manage_key: str
+    strangers_key: str
+
+
+@pytest.fixture(autouse=True)
+def default_scope(in_platform_scope: None) -> None:
+    """Tests read rows of all tenants; the requests that they send see those of one."""
+
+
+@pytest.fixture(scope="package")
+def served(
+    django_db_setup: None,
+    django_db_blocker: DjangoDbBlocker,
+    redis_url: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Served]:
+    """Made once and committed, so that a web server can serve it."""
+    scratch = tmp_path_factory.mktemp("served")
+    kept = django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT
+    django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = scratch / "a", scratch / "u"
+    try:
+        with django_db_blocker.unblock():
+            yield _make_served(scratch)
+            call_command("flush", interactive=False, verbosity=0)
+    finally:
+        close_gateway()
+        django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = kept
+
+
+@platform_scope()
+def _make_served(scratch: Path) -> Served:
+    source = tiny_decoder_folder(scratch / "published")
+    acme, globex = tree_factory.create_tenant("acme"), tree_factory.create_tenant("globex")
+    decoder = root_register(name="smol", kind=RootKind.DECODER, source=str(source), actor=None)
+    DecoderRoot.from_checkpoint(open_decoder_checkpoint(source)).save(scratch / "root")
+    finish(Job.unscoped.get(version=decoder), {"root": scratch / "root"})
+    decoder.refresh_from_db()
+    tree_factory.do_jobs(tree_factory.new_writer(decoder, acme))
+    tree_factory.ready_hplm(tree_factory.ready_root(scratch), "mood", acme)
+    return Served(
+        acme,
+        resolve_model(acme.tenant, "writer").root_digest,
+        _key(acme.tenant, "infer"),
+        _key(acme.tenant, "manage"),
+        _key(globex.tenant, "infer"),
+    )
+
+
+def _key(tenant: Tenant, scope: str) -> str:
+    return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None)[1]
+
+
+@pytest.fixture
+def worker(served: Served, redis_url: str) -> Iterator[ScriptedWorker]:
+    """What takes the requests for `writer`."""
+    with ScriptedWorker(redis_url, served.root) as worker:
+        yield worker
+
+
+def tokens_of(text: str) -> list[int]:
+    """The tokens of a text."""
+    ids: list[int] = byte_tokenizer().encode(text).ids
+    return ids
+
+
+@pytest.fixture(scope="module")
+def standing_web(
+    served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[StandingWeb]:
+    """A web server as the launcher starts it, with few threads, one for all tests of a module."""
+    with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=tmp_path_factory.mktemp("logs")):
+        port = choose_port("127.0.0.1", 18_740)
+        child, ready = children.web(port)
+        own = {"HMI_INFER_CAPACITY": "40", "HMI_DB_POOL": "4"}
+        child.env = {**child.env, **environment_of_services(redis_url), **own}
+        with port.listener, running(child, ready):
+            yield StandingWeb(f"http://{port.address}:{port.number}", child.log)
+
+
+@pytest.fixture
+def web(standing_web: StandingWeb, served: Served) -> Iterator[httpx.Client]:
+    """Sends requests with acme's key to a web server as the launcher starts it."""
+    headers = {"Authorization": f"Bearer {served.key}"}
+    with httpx.Client(base_url=standing_web.url, headers=headers, timeout=60, trust_env=False) as client:
+        yield client
+
+
+@pytest.fixture
+def chat(web: httpx.Client) -> Callable[..., httpx.Response]:
+    """Asks for the next message of a chat."""
+
+    def post(**body: Any) -> httpx.Response:
+        return web.post("/v1/chat/completions", json={"model": "acme/writer", "messages": QUESTION, **body})
+
+    return post
+
+
+@pytest.fixture
+def program(db: None, served: Served) -> APIClient:
+    """A program of acme's that asks within this process."""
+    return APIClient(HTTP_AUTHORIZATION=f"Bearer {served.key}")
