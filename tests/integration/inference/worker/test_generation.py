@@ -115,9 +115,7 @@ def test_another_worker_goes_on_where_a_killed_one_stopped(
     writers: GenerativeWorld,
     start_worker: Callable[..., InferenceWorker],
 ) -> None:
-    request = asked(
-        client, writers, writers.models[0], sampling=SamplingParams(max_tokens=90, temperature=0.0)
-    )
+    request = asked(client, writers, writers.models[0], sampling=replace(GREEDY, max_tokens=90))
     with client.completing(request) as feed:
         events = feed.next(SECONDS)
         worker.kill()
