@@ -33,7 +33,7 @@ def events(text: str) -> list[Any]:
     ]
 
 
-def error(answer: httpx.Response) -> tuple[int, str, str | None]:
+def error(answer: Any) -> tuple[int, str, str | None]:
     told = answer.json()["error"]
     return answer.status_code, told["code"], told["param"]
 
