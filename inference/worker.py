@@ -27,7 +27,7 @@ from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat
 from inference.logs import LEVELS, STYLES, log_config
-from inference.manifest import FILE_NAME, ManifestWatcher
+from inference.manifest import FILE_NAME, ManifestWatcher, ServedDecoder, ServedRoot
 from inference.queueing import worker_commands
 from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
@@ -245,7 +245,10 @@ class Worker:
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
         device_used, device_total = device_bytes(catalogue.device)
-        named = (*catalogue.manifest.roots.values(), *self._decoders.manifest.decoders.values())
+        named: list[ServedRoot | ServedDecoder] = [
+            *catalogue.manifest.roots.values(),
+            *self._decoders.manifest.decoders.values(),
+        ]
         served = [root for root in named if root.digest in self._served_roots()]
         return WorkerStatus(
             name=self._settings.name,

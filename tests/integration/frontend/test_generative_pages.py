@@ -11,10 +11,11 @@ from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.tenants.content import stream
 from tests.unit.tenants.files import jsonl
+from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
-from versiontree.tree.training_settings import DECODER_SETTING_SPECS, JobKind
+from versiontree.tree.training_settings import DECODER_SETTING_SPECS
 
 NEW = "/t/acme/models/new/"
 COPIED = {"family": "llama", "layers": 30, "lower_layers": 10, "parameters": 134_515_008}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from inference.decoder.generative_hplm import LORA_FILE, GenerativeHplm
-from inference.decoder.lora import DecoderLora
+from inference.decoder.generative_hplm import GenerativeHplm
+from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.errors import HplmError
 from inference.text.outputs import HPLM_FILE
 from tests.unit.tiny_decoder import tiny_decoder

@@ -9,19 +9,14 @@ import pytest
 import torch
 
 from inference.decoder.decoder import Decoder
-from inference.decoder.lora import DecoderLora
+from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.errors import HplmError
 from tests.unit.tiny_decoder import LAYERS, tiny_decoder
 from tests.unit.workers.training.generative.world import chat_rows, dataset, noise_rows, tiny_tokenizer
 from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder, contents
 from workers.training.checkpoints import CheckpointStore
 from workers.training.datasets import DatasetFiles
-from workers.training.generative.fine_tune import (
-    LORA_FILE,
-    REPORT_FILE,
-    GenerativeSettings,
-    fine_tune_generative,
-)
+from workers.training.generative.fine_tune import REPORT_FILE, GenerativeSettings, fine_tune_generative
 from workers.training.progress import Cancelled, Reporter
 
 LEARNING = GenerativeSettings(
