@@ -64,7 +64,7 @@ def _figures(version: Version, answers: AnswerDay, share: int) -> list[tuple[str
             f"Test {metric_name(measured) or 'metric'}",
             metric_value(str(measured["metric"]), value) if isinstance(value, int | float) else NONE,
         ),
-        ("Policy", version.get_policy_display()),
+        ("Policy", version.get_policy_display() if version.policy else "Default"),
         ("Requests", f"{answers.requests:,}"),
         ("Failed", f"{answers.failed:,}"),
         ("Texts", f"{answers.texts:,}"),
