@@ -83,11 +83,8 @@ def evaluate(
     report: dict[str, Any] = {"policy": settings.policy.value}
     profile = CascadeProfile.load(cascade or hplm)
     if profile is None and dev_file is not None:
-        profile = fit_profile(read(dev_file)[1])
+        profile = _fit_and_store(read(dev_file)[1], profile_out)
         report["cascade"] = summary(profile)
-        if profile_out is not None:
-            profile_out.mkdir(parents=True)
-            profile.save(profile_out)
     split, outputs = read(dataset_file)
     reporter.start_stage("evaluate", 1)
     plan = answer_plan(settings.policy, outputs.output_kind, profile)
@@ -95,13 +92,21 @@ def evaluate(
     escalated = escalated_under(plan, outputs)
     predictions = simulation.answers(escalated, plan.weight)
     if answers is not None:
-        confidences = simulation.served_confidences(escalated, plan, profile)
-        evaluated = simulation.evaluate(predictions, confidences)
+        evaluated = simulation.evaluate(predictions, simulation.served_confidences(escalated, plan, profile))
         write_answers(answers, task=task, file=dataset_file, evaluated=evaluated)
     train = split.examples if train_file is None else read_examples(train_file, task)
     report |= split_metrics(split, predictions, kind, train) | {"levels": level_metrics(outputs, profile)}
     reporter.report(1)
     return report
+
+
+def _fit_and_store(outputs: OutputsByLevel, folder: Path | None) -> CascadeProfile:
+    """The profile that is fitted on these outputs; stored in the new folder, if one is given."""
+    profile = fit_profile(outputs)
+    if folder is not None:
+        folder.mkdir(parents=True)
+        profile.save(folder)
+    return profile
 
 
 def _quantize(root: Root) -> None:
