@@ -175,7 +175,7 @@ def exports_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Export]:
 
 def _adapters(version: Version, url: str, size: int) -> list[Export]:
     """Return the download for the adapter library that supports this PET, if any."""
-    if version.kind != VersionKind.HPLM or version.root.kind == RootKind.DECODER:
+    if version.kind != VersionKind.HPLM:
         return []
     pet = as_mapping(version.config.get("settings"))
     bottleneck = bool(pet.get("adapter") or pet.get("output_adapter"))

@@ -20,9 +20,8 @@ from inference.hplm.artifact_files import (
     write_json,
     write_weights,
 )
-from inference.text.tokenization import TOKENIZER_FILE
+from inference.text.tokenization import DECODER_FILE, TOKENIZER_FILE
 
-DECODER_FILE: Final = "decoder.json"
 WEIGHTS_FILE: Final = "decoder.safetensors"
 CHAT_TEMPLATE_FILE: Final = "chat_template.jinja"
 SPECIAL_TOKENS_FILE: Final = "tokenizer_config.json"

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from inference.errors import HplmError
 from inference.generation.working_set import Attempt, PlacedRequest, WorkerLimits, WorkingSet
 
 
@@ -97,14 +96,11 @@ class Placement:
     def add(self, request_id: str, prompt: Sequence[int], max_tokens: int) -> list[Command]:
         """A request arrives: it is placed, or waits behind all that wait already.
 
-        Raises HplmError if no worker can ever hold it, ValueError if its id is taken.
+        Raises HplmError(invalid_field) if no worker can ever hold it, ValueError if its id is taken.
         """
         if request_id in self._requests:
             raise ValueError(f"request {request_id} is already there")
-        if not self._limits.can_ever_fit(len(prompt), max_tokens):
-            most = self._limits.blocks * self._limits.block_size
-            message = f"A prompt of {len(prompt)} tokens and max_tokens {max_tokens} exceed {most} tokens."
-            raise HplmError("invalid_field", message)
+        self._limits.engine.check_fits(len(prompt), max_tokens)
         blocks = self._limits.blocks_of(len(prompt) + 1)
         request = PlacedRequest(request_id, self._arrived, prompt, max_tokens, blocks)
         self._arrived += 1

@@ -8,6 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from inference.generation.limits import GenerationLimits
+
 LIGHT_SHARE: Final = 0.5
 """A worker is lightly loaded with at most this share of its rows and of its blocks in use."""
 
@@ -21,25 +23,34 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """What one worker holds: ``rows`` requests in a step, and ``blocks`` blocks of ``block_size`` tokens in
-    its KV cache. It takes a request beside others only if ``growth_blocks`` stay free for each of them."""
+    """What one worker holds: what its ``engine`` does. It takes a request beside others only if
+    ``growth_blocks`` blocks of its KV cache stay free for each of them."""
 
-    rows: int
-    blocks: int
-    block_size: int = 16
+    engine: GenerationLimits
     growth_blocks: int = 4
 
     def __post_init__(self) -> None:
-        if min(self.rows, self.blocks, self.block_size) < 1 or self.growth_blocks < 0:
-            raise ValueError("a worker has at least one row and one block of one token; growth_blocks >= 0")
+        if self.growth_blocks < 0:
+            raise ValueError(f"growth_blocks must be 0 or more, not {self.growth_blocks}")
+
+    @property
+    def rows(self) -> int:
+        """The most requests in a step."""
+        return self.engine.sequences
+
+    @property
+    def blocks(self) -> int:
+        """The blocks of the KV cache."""
+        return self.engine.blocks
+
+    @property
+    def block_size(self) -> int:
+        """The tokens of a block."""
+        return self.engine.block_size
 
     def blocks_of(self, tokens: int) -> int:
         """The blocks that so many tokens take."""
         return -(-tokens // self.block_size)
-
-    def can_ever_fit(self, prompt_tokens: int, max_tokens: int) -> bool:
-        """Whether an empty worker can hold the request to its last token."""
-        return self.blocks_of(prompt_tokens + max_tokens) <= self.blocks
 
 
 @dataclass(slots=True, eq=False)

@@ -3,7 +3,6 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import tokenizers
 
@@ -11,10 +10,7 @@ from inference.errors import HplmError
 from inference.text.chat_template import ChatTemplate
 from inference.text.detokenizer import Detokenizer
 from inference.text.prompts import PromptTokenizer
-from inference.text.tokenization import TOKENIZER_FILE
-
-DECODER_FILE: Final = "decoder.json"
-"""The configuration of a decoder root, as `inference.decoder.root` writes it."""
+from inference.text.tokenization import DECODER_FILE, TOKENIZER_FILE
 
 
 @dataclass(frozen=True, slots=True, eq=False)

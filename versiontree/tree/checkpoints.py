@@ -22,6 +22,7 @@ _GGUF_MAGIC: Final = b"GGUF"
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED_SUFFIXES: Final = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_HUB_URL: Final = "https://huggingface.co/"
 _MAX_SOURCE_LENGTH: Final = 1024
 _DEFAULT_POSITIONS: Final = 512
 
@@ -53,6 +54,12 @@ def checkpoint_source(source: str, kind: RootKind = RootKind.ENCODER) -> str:
     if not _HUB_ID.fullmatch(cleaned) or ".." in cleaned:
         raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, f"There is no folder {cleaned}.")
     return cleaned
+
+
+def checkpoint_hub_id(source: str, source_url: str = "") -> str:
+    """The hub id of a root's checkpoint by its source, else by where it was published. "" if unknown."""
+    published = source_url.removeprefix(_HUB_URL) if source_url.startswith(_HUB_URL) else ""
+    return next((name for name in (source, published) if _HUB_ID.fullmatch(name)), "")
 
 
 def checkpoint_max_tokens(folder: Path) -> int:
@@ -99,8 +106,7 @@ def _check_folder(folder: Path, kind: RootKind) -> None:
 def _unsupported(model_type: object, kind: RootKind) -> str:
     for other, types in SUPPORTED_MODEL_TYPES.items():
         if model_type in types:
-            article = {RootKind.ENCODER: "an encoder", RootKind.DECODER: "a decoder"}[other]
-            return f"The model type {model_type!r} is {article}: register it as {article}."
+            return f"The model type {model_type!r} is {other.in_words}: register it as {other.in_words}."
     known = ", ".join(SUPPORTED_MODEL_TYPES[kind])
     relative = model_type in _RELATIVE_ATTENTION_TYPES
     reason = " Its attention is relative to positions in every layer." if relative else ""

@@ -8,3 +8,8 @@ class RootKind(TextChoices):
 
     ENCODER = "encoder", "Encoder"
     DECODER = "decoder", "Decoder"
+
+    @property
+    def in_words(self) -> str:
+        """For messages: "an encoder"."""
+        return f"a{'n' if self is RootKind.ENCODER else ''} {self}"

@@ -19,13 +19,12 @@ from rich.console import Console
 
 from benchmarks import harness
 from benchmarks.accuracy.data import data_dir
-from benchmarks.serving.placement.cluster import Cluster, Outcome, Setup, StepTime
+from benchmarks.serving.placement.cluster import Cluster, Outcome, Setup, StepTime, worker_limits
 from benchmarks.serving.placement.load import POPULARITIES, Asked, draw, trace_lengths
 from benchmarks.serving.placement.plot import placement_svg
 from benchmarks.serving.placement.policies import POLICIES, ModelAware
 from benchmarks.serving.placement.report import figures, over_time, summary
 from inference.generation.placement import Policy
-from inference.generation.working_set import WorkerLimits
 
 LLAMA_7B_ON_A100 = StepTime(fixed=0.0170, row=0.00041, prompt_token=0.00009)
 """Stated, after Punica: a step of 32 rows takes 30 ms (section 5.2), 1.72 times as long as that of one (7.1).
@@ -46,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     trace = options.trace or data_dir() / "traces" / "azure-llm-2023-conv.csv"
     setup = Setup(
         workers=WORKERS,
-        limits=WorkerLimits(options.rows, options.blocks),
+        limits=worker_limits(options.rows, options.blocks),
         time=StepTime(options.step_ms / 1e3, options.row_ms / 1e3, options.prompt_token_ms / 1e3),
         seconds=600.0 if options.quick else 3600.0,
         prefix=options.prefix,

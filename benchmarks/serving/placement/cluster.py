@@ -14,6 +14,7 @@ from functools import partial
 from typing import Final
 
 from benchmarks.serving.placement.load import Asked
+from inference.generation.limits import GenerationLimits
 from inference.generation.placement import Add, Command, Placement, Policy
 from inference.generation.working_set import Attempt, WorkerLimits, WorkingSet
 
@@ -33,6 +34,15 @@ class StepTime:
     def of(self, rows: int, prompt_tokens: int = 0) -> float:
         """Seconds of a step with so many rows, of which one may be a prompt."""
         return self.fixed + self.row * rows + self.prompt_token * prompt_tokens
+
+
+def worker_limits(rows: int, blocks: int, growth_blocks: int = 4) -> WorkerLimits:
+    """Those of workers whose context is as long as their KV cache; no token ids are drawn."""
+    size = 16
+    engine = GenerationLimits(
+        context=blocks * size, vocabulary=1, blocks=blocks, block_size=size, sequences=rows
+    )
+    return WorkerLimits(engine, growth_blocks)
 
 
 @dataclass(frozen=True, slots=True)

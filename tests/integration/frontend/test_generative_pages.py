@@ -71,7 +71,7 @@ def test_the_pages_of_a_generative_model_have_no_policy_and_a_request_for_comple
     assert "ROUGE-L" in page
     assert "61.0%" in page
     assert "choose no quality" not in page
-    assert "format=peft" not in page
+    assert "format=peft" in page
     assert "/v1/completions" in text_of(owner, "/t/acme/models/writer/")
     assert "Decoder" in text_of(owner, "/t/acme/roots/smol/versions/1/")
     for job in version.jobs.all():

@@ -1,5 +1,6 @@
 """Jobs below a decoder root, on a tiny decoder."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, store
 from tests.integration.tenants.content import stream
+from tests.integration.versiontree.transfer.conftest import zipped
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from tests.unit.tenants.files import jsonl
 from tests.unit.tiny_decoder import tiny_decoder_folder
 from versiontree.jobs.models import Job
+from versiontree.transfer.archive.layout import ALLOWED_DECODER_FILES
+from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.roots import root_register
@@ -70,10 +74,15 @@ def test_a_generative_model_is_trained_evaluated_and_trained_further(
     assert version.metrics["evaluate"]["metric"] == "rouge_l"
     assert version.metrics["evaluate"]["value"] == version.metrics["fine_tune"]["test"]["value"]
     assert len(version.metrics["evaluate"]["samples"]) == 2
+    for kind, digest in (("root", decoder.digest), ("hplm", version.digest)):
+        made = {path.name for path in store().path(kind, digest).iterdir()}
+        assert made == ALLOWED_DECODER_FILES[kind]
     assert version.hplm is not None
     second = hplm_update(hplm=version.hplm, dataset=data, actor=world.owner)
     further, _ = run_all(second)
     assert further.metrics["warm_start"] is True
+    moved = version_import(archive=io.BytesIO(zipped(version)), tenant=world.tenant, actor=None, name="moved")
+    assert (moved.digest, moved.metrics) == (version.digest, version.metrics)
 
 
 def run_all(version: Version) -> list[Job]:

@@ -24,9 +24,7 @@ from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
-from versiontree.transfer.services.adapter_import import adapter_import
-from versiontree.transfer.services.version_export import adapter_download
-from versiontree.tree.models import Hplm, Root, RootKind, Version
+from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.resolution import require_encoder, require_generative, resolve_model
 from versiontree.tree.selectors.callable_hplms import callable_hplm, callable_hplms
 from versiontree.tree.selectors.coverage import coverage_targets
@@ -125,7 +123,41 @@ def test_the_administration_registers_a_decoder(admin_client: Client, tmp_path: 
     source = tree_factory.checkpoint(tmp_path / "ckpt", "gpt2")
     form = {"name": "smol", "kind": "decoder", "source": source, "lower_layers": "1", "alpha": "50"}
     assert admin_client.post(reverse("admin:tree_root_add"), form).status_code == 302
-    assert Version.unscoped.get(root__name="smol").config["settings"] == {"lower_layers": 1}
+    version = Version.unscoped.get(root__name="smol")
+    assert version.config["settings"] == {"lower_layers": 1}
+    (convert,) = tree_factory.jobs_in_order(version)
+    address = reverse("admin:tree_root_change", args=[version.root_id])
+    assert "Not known before it is copied" in admin_client.get(address).content.decode()
+    copied = {"family": "gpt2", "layers": 12, "max_tokens": 1024, "vocab": 50_257, "chat_template": False}
+    tree_factory.do_job(convert, **copied)
+    page = admin_client.get(address).content.decode()
+    for fact in ("Architecture: gpt2", "Layers: 12", "Vocabulary: 50,257", "Chat template: none"):
+        assert fact in page
+    assert "Context in tokens: 1,024" in page
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes", "reason"),
+    [
+        ("bert", {}, "is an encoder: register it as an encoder"),
+        ("gpt2", {"n": "3"}, "Unknown setting"),
+        ("gpt2", {"source": "model.gguf"}, "model.gguf is no GGUF file"),
+        ("gpt2", {"source": "/nowhere"}, "There is no folder /nowhere"),
+        ("gpt2", {"lower_layers": "300"}, "lower_layers"),
+    ],
+)
+def test_the_administration_says_at_the_field_why_a_decoder_is_refused(
+    model_type: str, changes: dict[str, str], reason: str, admin_client: Client, tmp_path: Path
+) -> None:
+    source = tree_factory.checkpoint(tmp_path / "ckpt", model_type)
+    (tmp_path / "model.gguf").write_bytes(b"else")
+    changed = {**changes, "source": str(tmp_path / changes["source"])} if "gguf" in str(changes) else changes
+    form = {"name": "smol", "kind": "decoder", "source": source, "alpha": "50", **changed}
+    answer = admin_client.post(reverse("admin:tree_root_add"), form)
+    assert answer.status_code == 200
+    errors = answer.context["adminform"].form.errors
+    assert reason in errors.as_json()
+    assert not Root.objects.exists()
 
 
 @pytest.mark.parametrize("task", ["generation", "chat"])
@@ -186,6 +218,11 @@ def test_no_domain_stands_on_a_decoder(decoder: Version) -> None:
         ErrorCode.INVALID_FIELD,
         "parent",
     )
+    domain = Domain.unscoped.create(root=decoder.root, name="medicine")
+    with pytest.raises(IntegrityError, match="a decoder has no domains"), transaction.atomic():
+        Version.unscoped.create(
+            kind="domain", parent=decoder, root=decoder.root, domain=domain, tenant=None, number=1
+        )
 
 
 def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
@@ -291,21 +328,6 @@ def test_the_playground_offers_no_generative_model(writer: Version, acme: Tenant
 def test_nothing_is_measured_against_the_tables_of_a_decoder(decoder: Version, acme: TenantFixture) -> None:
     assert coverage_targets(acme.tenant) == []
     assert root_recommended(acme.tenant) is None
-
-
-def test_a_generative_model_is_neither_exported_nor_imported_as_an_adapter(
-    writer: Version, decoder: Version, acme: TenantFixture, tmp_path: Path
-) -> None:
-    with pytest.raises(HmiError, match="generative model") as caught:
-        adapter_download(version=writer, form="peft", actor=None)
-    assert caught.value.code == ErrorCode.INVALID_FIELD
-    refused(
-        lambda: adapter_import(
-            archive=tmp_path, tenant=acme.tenant, parent=decoder, model="taken", actor=None
-        ),
-        ErrorCode.INVALID_FIELD,
-        "parent",
-    )
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from benchmarks.serving.placement.__main__ import main
-from benchmarks.serving.placement.cluster import Cluster, Outcome, Setup, StepTime
+from benchmarks.serving.placement.cluster import Cluster, Outcome, Setup, StepTime, worker_limits
 from benchmarks.serving.placement.load import Asked, draw, shares, trace_lengths
 from benchmarks.serving.placement.plot import placement_svg
 from benchmarks.serving.placement.policies import POLICIES, ModelAware
 from benchmarks.serving.placement.report import figures, over_time, released_share, summary
-from inference.generation.working_set import PlacedRequest, WorkerLimits, WorkingSet
+from inference.generation.working_set import PlacedRequest, WorkingSet
 
 TIME = StepTime(fixed=1.0, row=0.25, prompt_token=0.125)
-ALONE = Setup(workers=1, limits=WorkerLimits(8, 100), time=TIME, seconds=600.0, steps=1)
-CLUSTER = replace(ALONE, workers=4, limits=WorkerLimits(4, 100))
+ALONE = Setup(workers=1, limits=worker_limits(8, 100), time=TIME, seconds=600.0, steps=1)
+CLUSTER = replace(ALONE, workers=4, limits=worker_limits(4, 100))
 SPARSE = [Asked(at=60.0 * n, model=n % 3, prompt=8, answer=10) for n in range(8)]
 
 
@@ -69,7 +69,7 @@ def test_every_request_gets_its_whole_answer(policy: str) -> None:
     draws = np.random.default_rng(0)
     lengths = draws.integers(1, 200, size=(50, 2))
     asked = draw(lengths, "skewed", peak=0.5, seconds=300.0, seed=1)
-    setup = replace(CLUSTER, limits=WorkerLimits(8, 40, growth_blocks=0), consolidate_s=20.0, steps=4)
+    setup = replace(CLUSTER, limits=worker_limits(8, 40, growth_blocks=0), consolidate_s=20.0, steps=4)
     outcome = run(asked, setup, policy)
     assert outcome.tokens == sum(one.answer for one in asked)
     assert len(outcome.waits) == len(asked)

@@ -10,6 +10,7 @@ from django.utils.http import urlencode
 from unfold.widgets import (
     UnfoldAdminAutocompleteWidget,
     UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
@@ -18,7 +19,7 @@ from unfold.widgets import (
 from tenants.datasets.admin.uploads import PLATFORM
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import JobKind
-from versiontree.tree.admin.base import DATASET, UNFOLD, ServiceForm, TrainingForm
+from versiontree.tree.admin.base import DATASET, ServiceForm, TrainingForm
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.services.aliases import alias_move
@@ -26,7 +27,7 @@ from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update, version_set_policy
 from versiontree.tree.services.licenses import root_set_license
 from versiontree.tree.services.roots import root_register
-from versiontree.tree.training_fields import INHERITED_LABEL, setting_fields
+from versiontree.tree.training_fields import INHERITED_LABEL
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 
 LICENCE_LABELS: Final = {"license": "Licence", "source_url": "Source URL"}
@@ -85,7 +86,12 @@ class RootForm(TrainingForm):
     builds_plot = True
 
     corpus = _corpus_field(required=False, help_text="A corpus of the platform. A decoder takes none.")
-    lower_layers = setting_fields(JobKind.CONVERT, UNFOLD)["lower_layers"]
+    lower_layers = forms.IntegerField(
+        required=False,
+        min_value=0,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="Layers below the cut. Default: half of an encoder's, a third of a decoder's.",
+    )
     alpha = _alpha_field()
 
     class Meta:

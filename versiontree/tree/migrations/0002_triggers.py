@@ -201,6 +201,9 @@ BEGIN
         RAISE EXCEPTION 'a version of a generative model has no policy'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
+    IF root_kind = 'decoder' AND NEW.kind = 'domain' THEN
+        RAISE EXCEPTION 'a decoder has no domains' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
     IF NEW.kind = 'model' AND NEW.hplm_id IS NOT NULL THEN
         SELECT task INTO hplm_task FROM tree_hplm WHERE id = NEW.hplm_id;
         IF (hplm_task IN ('generation', 'chat')) IS DISTINCT FROM (root_kind = 'decoder') THEN

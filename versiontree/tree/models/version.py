@@ -71,7 +71,10 @@ REQUIRED_ROLES: Final[dict[RootKind, dict[VersionKind, frozenset[str]]]] = {
     RootKind.DECODER: {VersionKind.ROOT: frozenset({"root"}), VersionKind.HPLM: frozenset({"hplm"})},
 }
 """The artifacts of a ready version, by the kind of its root. A decoder has no tables, so no domains."""
-OPTIONAL_ROLES: Final[dict[VersionKind, frozenset[str]]] = {VersionKind.HPLM: frozenset({"cascade"})}
+OPTIONAL_ROLES: Final[dict[RootKind, dict[VersionKind, frozenset[str]]]] = {
+    RootKind.ENCODER: {VersionKind.HPLM: frozenset({"cascade"})},
+    RootKind.DECODER: {},
+}
 MAIN_ROLE: Final[dict[VersionKind, str]] = {
     VersionKind.ROOT: "root",
     VersionKind.DOMAIN: "plot",
@@ -85,7 +88,7 @@ class Version(models.Model):
     ``building -> ready -> retired``, and ``building <-> failed`` while its jobs fail and are retried.
     ``digest`` is that of the main artifact of a ready version. ``corpus`` or ``dataset`` is the training
     data. Triggers refuse changes of parent, root, owner and number. They refuse a generative model below an
-    encoder root, any other model below a decoder root, and a policy below a decoder root.
+    encoder root, any other model and a domain below a decoder root, and a policy below a decoder root.
     """
 
     Kind = VersionKind

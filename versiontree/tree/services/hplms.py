@@ -211,8 +211,9 @@ def task_check(*, task: str, root: Root) -> RootKind:
     """The kind of the root, if a model of this task can stand on it. Raises ``invalid_field``."""
     kind = RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
     if root.kind != kind:
-        wanted = {RootKind.DECODER: "a decoder", RootKind.ENCODER: "an encoder"}[kind]
-        message = f"A model for {Task(task).label.lower()} needs {wanted} as its root; {root.name} is none."
+        message = (
+            f"A model for {Task(task).label.lower()} needs {kind.in_words} as its root; {root.name} is none."
+        )
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="parent")
     return kind
 

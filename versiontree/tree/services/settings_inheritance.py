@@ -28,12 +28,12 @@ TOKEN_TASKS: Final = (Task.TAGGING, Task.QUESTION_ANSWERING)
 
 def settings_inherited(before: Version, chosen: Mapping[str, Any] | None) -> dict[str, SettingValue]:
     """The settings of the version before, updated with the chosen ones. Raises ``invalid_field``."""
-    return _settings_of(before) | settings_check(JobKind.FINE_TUNE, chosen, RootKind(before.root.kind))
+    return settings_of(before) | settings_check(JobKind.FINE_TUNE, chosen, RootKind(before.root.kind))
 
 
 def start_warnings(before: Version, settings: Mapping[str, SettingValue], task: str) -> list[str]:
     """Warnings about what training with these settings cannot continue from the version before."""
-    earlier = _settings_of(before)
+    earlier = settings_of(before)
     number = before.number
     if parts := [text for name in PET_SHAPE_SETTINGS if (text := _difference(name, earlier, settings))]:
         shape = f"its PET has another shape ({', '.join(parts)})"
@@ -44,7 +44,7 @@ def start_warnings(before: Version, settings: Mapping[str, SettingValue], task: 
     return []
 
 
-def _settings_of(version: Version) -> dict[str, SettingValue]:
+def settings_of(version: Version) -> dict[str, SettingValue]:
     """The settings of a version, without those that this release does not know: it may be imported."""
     known: dict[str, SettingValue] = {}
     for name, value in version.config.get("settings", {}).items():

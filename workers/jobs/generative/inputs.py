@@ -14,6 +14,7 @@ from inference.text.tasks import CHAT
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Artifact
+from versiontree.tree.services.settings_inheritance import settings_of
 from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.fine_tune import GenerativeSettings
@@ -68,7 +69,7 @@ def generative_inputs(job: Job, store: ArtifactStore, root: Artifact | None) -> 
 
 def _settings(job: Job, root: DecoderRoot) -> GenerativeSettings:
     """Those of the version: it is evaluated with the same numbers of prompts and tokens."""
-    chosen: dict[str, Any] = dict(job.version.config["settings"])
+    chosen: dict[str, Any] = dict(settings_of(job.version))
     if (name := chosen.pop("projections", None)) is not None:
         chosen["projections"] = PROJECTIONS[name]
     return GenerativeSettings(lower_layers=root.config.lower_layers, **chosen)

@@ -8,11 +8,11 @@ import torch
 
 from inference.decoder.checkpoint import DecoderCheckpoint, open_decoder_checkpoint
 from inference.decoder.dense_attention import DenseAttention
-from inference.decoder.root import DECODER_FILE, SPECIAL_TOKENS_FILE, WEIGHTS_FILE, DecoderRoot
+from inference.decoder.root import SPECIAL_TOKENS_FILE, WEIGHTS_FILE, DecoderRoot
 from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
 from inference.hplm.sequences import PackedSequences
-from inference.text.tokenization import TOKENIZER_FILE
+from inference.text.tokenization import DECODER_FILE, TOKENIZER_FILE
 from tests.unit.tiny_decoder import (
     BOS,
     CHAT_TEMPLATE,

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from inference.errors import HplmError
+from inference.generation.limits import GenerationLimits
 from inference.generation.placement import Add, Cancel, Command, Placement, Scaling
 from inference.generation.working_set import Attempt, WorkerLimits
 
@@ -16,7 +17,10 @@ FIVE = (7, 7, 7, 7, 7)
 
 
 def cluster(workers: int, *, rows: int = 4, blocks: int = 8) -> Placement:
-    placement = Placement(WorkerLimits(rows, blocks, BLOCK, growth_blocks=1))
+    engine = GenerationLimits(
+        context=blocks * BLOCK, vocabulary=8, blocks=blocks, block_size=BLOCK, sequences=rows
+    )
+    placement = Placement(WorkerLimits(engine, growth_blocks=1))
     for worker in range(workers):
         placement.add_worker(worker)
     return placement
@@ -91,7 +95,7 @@ def test_an_empty_worker_takes_what_needs_all_its_blocks() -> None:
 
 def test_a_request_that_no_worker_can_ever_hold_is_refused() -> None:
     placement = cluster(1, blocks=4)
-    with pytest.raises(HplmError, match=r"prompt of 13 tokens and max_tokens 4 exceed 16 tokens") as refused:
+    with pytest.raises(HplmError, match=r"max_tokens is 4; .* 3 of 16 tokens are left") as refused:
         placement.add("long", range(13), 4)
     assert refused.value.code == "invalid_field"
     assert rows(placement) == [0]
@@ -282,7 +286,6 @@ def test_without_workers_one_is_needed_and_requests_wait_for_it() -> None:
     assert places(placement.add_worker(4)) == [("a", 4)]
 
 
-@pytest.mark.parametrize("limits", [(0, 1, 1, 0), (1, 0, 1, 0), (1, 1, 0, 0), (1, 1, 1, -1)])
-def test_a_worker_without_a_row_or_a_block_is_a_mistake(limits: tuple[int, int, int, int]) -> None:
-    with pytest.raises(ValueError, match="at least one row and one block"):
-        WorkerLimits(*limits)
+def test_free_blocks_below_zero_are_a_mistake() -> None:
+    with pytest.raises(ValueError, match="growth_blocks"):
+        WorkerLimits(GenerationLimits(context=8, vocabulary=8, blocks=2), growth_blocks=-1)

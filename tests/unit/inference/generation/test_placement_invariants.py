@@ -9,10 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from inference.generation.limits import GenerationLimits
 from inference.generation.placement import Add, Command, Placement
 from inference.generation.working_set import Attempt, WorkerLimits
 
-LIMITS = WorkerLimits(rows=3, blocks=8, block_size=2, growth_blocks=1)
+LIMITS = WorkerLimits(
+    GenerationLimits(context=16, vocabulary=8, blocks=8, block_size=2, sequences=3), growth_blocks=1
+)
 MOST_TOKENS = LIMITS.blocks * LIMITS.block_size
 ROUNDS = 2000
 
