@@ -19,10 +19,11 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from inference.engine.allocator import keep_freed_memory
-from inference.engine.compute_threads import with_parallel_batches
+from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
 from inference.errors import DeviceLostError, HplmError
 from inference.garbage_collector import freeze_loaded_objects
+from inference.generation.counts import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat
@@ -33,7 +34,7 @@ from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
-from inference.queueing.status import State, WorkerStatus
+from inference.queueing.status import DecoderStatus, State, WorkerStatus
 from inference.serving.catalogue import Catalogue
 from inference.serving.decoders import DecoderCatalogue
 from inference.serving.engine_loop import EngineLoop
@@ -52,6 +53,8 @@ MAX_LABELLED_TENANTS = 50
 """At most this many tenants, and domains, have metrics of their own; the rest are labelled `other`."""
 WARM_UP_S = 15.0
 """Time limit for loading models and running texts before the worker is ready."""
+GENERATION_NICENESS = 5
+"""What the thread that generates adds to the niceness of the process."""
 LOAD_AHEAD_S = 5.0
 """Time limit for loading the models of a later revision beside the requests."""
 
@@ -70,6 +73,7 @@ class Worker:
             self._standing, place=places_of(lambda: self._catalogue.manifest), names=MAX_LABELLED_TENANTS
         )
         self._state: State = "loading"
+        self._infers = self._generates = False
         self._redis = connect(settings.redis_url)
         self._consumer = RequestConsumer(self._redis, settings.name)
         self._catalogue = Catalogue(
@@ -116,7 +120,8 @@ class Worker:
     def run(self, stop: threading.Event) -> None:
         """Load the models, announce the worker, serve, and drain.
 
-        It is ready once each root has computed a batch, and what a first request needs is loaded.
+        It is ready once each root has computed a batch, each decoder two steps, and what a first
+        request needs is loaded.
         """
         url, name = self._settings.redis_url, self._settings.name
         with (
@@ -131,15 +136,21 @@ class Worker:
             self._announce(heart, stop)
             generating = threading.Thread(target=self._generate, args=(stop,), name="generation")
             generating.start()
+            self._infers = True
             with self._misses, closing(self._catalogue.pipeline):
                 self._loop.run(stop)
+            self._infers = False
             generating.join()
             self._leave()
 
     def _generate(self, stop: threading.Event) -> None:
-        """Serve the generative models. Where that cannot go on, neither can the process."""
+        """Serve the generative models, at a lower priority than whatever answers in milliseconds. Where that
+        cannot go on, neither can the process."""
         try:
+            lower_priority(GENERATION_NICENESS)
+            self._generates = True
             self._generation.run(stop)
+            self._generates = False
         except BaseException as error:
             log.critical("generating has failed, and with it this process", exc_info=error)
             os._exit(os.EX_SOFTWARE)
@@ -196,10 +207,16 @@ class Worker:
         # A connection of its own: the other may block for seconds while it reconnects.
         redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
         stuck_s = self._settings.stuck_s
-        watch = Watchdog(lambda: self._loop.iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
+        watchdogs = [
+            Watchdog(iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
+            for iterations in (
+                lambda: self._loop.iterations if self._infers else 0,
+                lambda: self._generation.iterations if self._generates else 0,
+            )
+        ]
 
         def end() -> None:
-            log.critical("the loop has been stuck for %g s; the process exits to be restarted", stuck_s)
+            log.critical("a loop has been stuck for %g s; the process exits to be restarted", stuck_s)
             faulthandler.dump_traceback()
             os._exit(os.EX_SOFTWARE)  # threads cannot be joined
 
@@ -209,7 +226,8 @@ class Worker:
             self._status,
             life_s=life_s,
             roots=lambda: self._served_roots() if self._reported_state() == "ready" else (),
-            hangs=watch.hangs,
+            # Each is to be asked every time.
+            hangs=lambda: any([watchdog.hangs() for watchdog in watchdogs]),  # noqa: C419
             on_hang=end,
         )
 
@@ -226,6 +244,7 @@ class Worker:
             resident_bytes=pool.used_bytes,
             backlog_rows=self._loop.backlog_rows,
             slot_mismatches=self._catalogue.counters.slot_mismatches,
+            decoders=self._decoders.counts(),
         )
 
     def _trace(self) -> bytes:
@@ -274,7 +293,22 @@ class Worker:
             device_used_bytes=device_used,
             device_total_bytes=device_total,
             recently=self._loop.recent.rates(),
+            decoders=tuple(_decoder_status(*each) for each in self._decoders.counts().items()),
         ).encode()
+
+
+def _decoder_status(name: str, counts: GenerationCounts) -> DecoderStatus:
+    return DecoderStatus(
+        name,
+        running=counts.running,
+        waiting=counts.waiting,
+        blocks=counts.blocks,
+        block_size=counts.block_size,
+        used_blocks=counts.used_blocks,
+        cached_blocks=counts.cached_blocks,
+        generated_tokens=counts.generated_tokens,
+        preemptions=counts.preemptions,
+    )
 
 
 def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:

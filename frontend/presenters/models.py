@@ -105,6 +105,7 @@ def usage_sum(days: Collection[UsageDay]) -> UsageTotal:
         requests=sum(day.requests for day in days),
         inputs=sum(day.inputs for day in days),
         tokens=sum(day.tokens for day in days),
+        generated_tokens=sum(day.generated_tokens for day in days),
         failed=sum(day.failed for day in days),
     )
 

@@ -28,6 +28,13 @@ class BlockManager:
         self._users = [0] * blocks
         self._hashes: dict[int, bytes] = {}  # of the blocks that may be shared
         self._block_of: dict[bytes, int] = {}
+        self.found_tokens = 0
+        """Tokens that sequences found computed when they got their blocks."""
+
+    @property
+    def cached(self) -> int:
+        """Blocks that nobody uses and that are kept."""
+        return len(self._cached)
 
     @property
     def available(self) -> int:
@@ -48,6 +55,7 @@ class BlockManager:
             self._users[block] += 1
         sequence.block_table = prefix + [self._take() for _ in range(new)]
         sequence.computed = len(prefix) * self.block_size
+        self.found_tokens += sequence.computed
         return True
 
     def grow(self, sequence: Sequence) -> bool:

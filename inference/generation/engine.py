@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from inference.engine.fairness import FairShares
 from inference.errors import DeviceLostError, HplmError
+from inference.generation.counts import GenerationCounts
 from inference.generation.limits import GenerationLimits
 from inference.generation.requests import FinishReason, GenerationError, GenerationRequest, TokenEvent
 from inference.generation.scheduler import Scheduler
@@ -35,6 +36,7 @@ class GenerationEngine:
         self._sequences: dict[str, Sequence] = {}
         self._cancelled: set[str] = set()
         self._arrivals = itertools.count()
+        self._generated = 0
 
     @property
     def is_idle(self) -> bool:
@@ -45,6 +47,11 @@ class GenerationEngine:
     def available_blocks(self) -> int:
         """Blocks of the key-value cache that no running request has."""
         return self._scheduler.available_blocks
+
+    @property
+    def counts(self) -> GenerationCounts:
+        """How it stands, and what it did. Any thread may ask."""
+        return self._scheduler.counts(sequences=len(self._sequences), generated=self._generated)
 
     def add(self, request: GenerationRequest) -> None:
         """Accept a request. Raises HplmError: ``invalid_field`` if it can never be generated here,
@@ -119,6 +126,7 @@ class GenerationEngine:
             return []
         index = sequence.completion_tokens
         reason = sequence.append(outcome.token)
+        self._generated += 1
         if reason is not None:
             self._forget(sequence)
         return [

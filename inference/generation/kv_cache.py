@@ -57,6 +57,11 @@ class KvCache:
         """The number of blocks."""
         return self.blocks.shape[2]
 
+    @property
+    def bytes(self) -> int:
+        """The size of all blocks."""
+        return self.blocks.nbytes
+
     def layer(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values [blocks, block_size, kv_heads, head_dim] of that layer of the decoder: views."""
         keys, values = self.blocks[self.layers.index(layer)]

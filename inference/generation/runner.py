@@ -1,17 +1,19 @@
 """Computes the steps of the generation engine with a decoder."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from inference.decoder.decoder import Decoder
+from inference.decoder.lora import DecoderLora
 from inference.decoder.lora_deltas import LoraDeltas
 from inference.decoder.sgmv.stacks import LoraStacks
+from inference.engine.rows import ModelIdentity
 from inference.errors import DeviceLostError
 from inference.generation.kv_cache import KvCache
-from inference.generation.lora_pool import LoraPool
 from inference.generation.paged_attention import PagedAttention
 from inference.generation.requests import GenerationError
 from inference.generation.sampler import Choice, sample
@@ -20,11 +22,19 @@ from inference.generation.step import Chunk, Outcome, SampledToken, SequenceFail
 NOT_FINITE = GenerationError("inference_failed", "the model gave numbers that are not finite")
 
 
+class Loras(Protocol):
+    """Gives the LoRA of each model that is computed."""
+
+    def lora(self, model: ModelIdentity) -> DecoderLora | None:
+        """The LoRA of a model; None where it is the root itself. Raises SlotMismatchError if the model must
+        not be computed."""
+
+
 class DecoderRunner:
     """The `Runner` of one decoder: the tokens of all chunks in one forward pass, each with the LoRA of its
     model."""
 
-    def __init__(self, decoder: Decoder, cache: KvCache, loras: LoraPool) -> None:
+    def __init__(self, decoder: Decoder, cache: KvCache, loras: Loras) -> None:
         """cache: of all layers of the decoder, on its device and in its dtype."""
         self._decoder = decoder
         self._cache = cache

@@ -30,6 +30,8 @@ from tenants.usage.services.usage import answers_record, usage_record
 log = logging.getLogger(__name__)
 
 OK: Final = "ok"
+CHARGE_EVERY: Final = 16
+"""Generated tokens are charged in portions of so many."""
 
 
 class CompletionRun:
@@ -48,6 +50,7 @@ class CompletionRun:
         self._expected = ExitStack()
         self._lock = threading.Lock()
         self._is_open = self._counted = self._accepted = False
+        self._charged = 0
         self._give_up_at = self._started_at = time.monotonic()
         self._failure: BaseException | None = None
 
@@ -65,6 +68,20 @@ class CompletionRun:
     def usage(self) -> Usage:
         """The tokens until now."""
         return Usage(self.prepared.prompt_tokens, sum(choice.tokens for choice in self._choices))
+
+    @property
+    def owes(self) -> bool:
+        """Whether so many tokens came since they were charged last that `charge` is due."""
+        return self.usage.completion_tokens - self._charged >= CHARGE_EVERY
+
+    def charge(self) -> None:
+        """Charge the tokens that came since to the limits by the minute. Asks Valkey if a limit is exhausted:
+        not for an event loop."""
+        with self._lock:
+            generated = self.usage.completion_tokens
+            due, self._charged = generated - self._charged, generated
+        if due:
+            charge(self.prepared.limits.tokens, due)
 
     def submit(self) -> None:
         """Submit every choice. Raises HmiError: `rate_limited`, and `conflict`, `worker_unavailable` or
@@ -165,9 +182,8 @@ class CompletionRun:
     def _count(self) -> None:
         prepared, usage, code = self.prepared, self.usage, self._code()
         generated = usage.completion_tokens
-        if generated:
-            charge(prepared.limits.tokens, generated)
-        elif self._counted and (self._failure is None or is_free(self._failure)):
+        self.charge()
+        if not generated and self._counted and (self._failure is None or is_free(self._failure)):
             refund(prepared.limits.tokens, prepared.prompt_tokens)
         if self._accepted:
             self._record(usage, code)
@@ -182,6 +198,7 @@ class CompletionRun:
                 model_name=prepared.model.hplm,
                 inputs=len(prepared.prompts),
                 tokens=prepared.prompt_tokens + generated if generated else 0,
+                generated_tokens=generated,
                 failed=code != OK,
                 key_prefix=prepared.key.prefix if prepared.key else "",
                 busy_ms=sum(reply.timings_ms.busy for reply in replies),
@@ -219,6 +236,8 @@ def complete(prepared: PreparedCompletion, *, environ: Mapping[str, Any]) -> tup
                 deltas[delta.index].append(delta)
                 if run.is_cut(delta):
                     run.cancel([delta.index])
+            if run.owes:
+                run.charge()
         return deltas, run.usage
     except BaseException as error:
         run.fail(error)

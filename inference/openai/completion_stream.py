@@ -63,6 +63,8 @@ class CompletionEvents:
             deltas = run.accept(await run.arrivals.take_async(min(left, run.seconds_left)))
             if cut := [delta.index for delta in deltas if run.is_cut(delta)]:
                 await asyncio.to_thread(run.cancel, cut)
+            if run.owes:
+                await asyncio.to_thread(run.charge)
             if deltas:
                 return b"".join(map(self._chunks.chunk, deltas))
         return HEARTBEAT

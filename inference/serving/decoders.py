@@ -16,11 +16,13 @@ from inference.engine.fairness import FairShares
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
+from inference.generation.counts import GenerationCounts
 from inference.generation.engine import GenerationEngine
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.runner import DecoderRunner
+from inference.generation.warm_up import warm_up
 from inference.manifest import Manifest, ManifestWatcher
 from inference.serving.background_task import BackgroundTask
 from inference.serving.catalogue import NotServedError
@@ -97,6 +99,12 @@ class DecoderCatalogue:
     def is_behind(self) -> bool:
         """Whether there is a newer manifest than the one that is served."""
         return self._next.under_way or self._watcher.has_changed()
+
+    def counts(self) -> dict[str, GenerationCounts]:
+        """How the engines of the roots that take requests stand, by the name of the root. Any thread may
+        ask."""
+        now = self._now
+        return {now.manifest.decoders[digest].name: root.engine.counts for digest, root in now.roots.items()}
 
     def working(self) -> list[ServedRoot]:
         """All that may have requests: those that are served, and those that have some left."""
@@ -176,6 +184,9 @@ class DecoderCatalogue:
         read = partial(self._load_model, root.config)
         loras = LoraPool(PetPool(read, self._pool_bytes), self._loading, limits.sequences)
         shares = FairShares(lambda tenant: self.manifest.weight(tenant))
+        warm_up(decoder, cache, limits)
+        tokens = len(cache) * BLOCK_SIZE
+        log.info("%s: keys and values of %d tokens in %d bytes", root.config.name, tokens, cache.bytes)
         engine = GenerationEngine(limits, DecoderRunner(decoder, cache, loras), loras, self._clock, shares)
         return ServedRoot(root.config, engine, loras)
 

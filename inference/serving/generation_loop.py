@@ -192,7 +192,10 @@ class GenerationLoop:
         """One step, shared equally by the requests that it has tokens of."""
         begun, started = self._clock.time(), self._clock.monotonic()
         events = engine.step()
-        share = (self._clock.monotonic() - started) / max(1, len(events))
+        took = self._clock.monotonic() - started
+        if self._metrics is not None:
+            self._metrics.step_computed(seconds=took)
+        share = took / max(1, len(events))
         for event in events:
             completion = self._open.get(event.request_id)
             if completion is None:

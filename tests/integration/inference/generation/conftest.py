@@ -34,16 +34,19 @@ from versiontree.tree.resolution import resolve_model
 from versiontree.tree.services.roots import root_register
 
 QUESTION = [{"role": "user", "content": "Hello"}]
+NARROW = 50
 
 
 @dataclass(frozen=True)
 class Served:
-    """The models `writer` (generative) and `mood` (classification) of acme, and keys of acme and globex."""
+    """The models `writer` (generative) and `mood` (classification) of acme, and keys of acme and globex. The
+    narrow key may have NARROW tokens a minute."""
 
     acme: TenantFixture
     root: str
     key: str
     manage_key: str
+    narrow_key: str
     strangers_key: str
 
 
@@ -87,12 +90,13 @@ def _make_served(scratch: Path) -> Served:
         resolve_model(acme.tenant, "writer").root_digest,
         _key(acme.tenant, "infer"),
         _key(acme.tenant, "manage"),
+        _key(acme.tenant, "infer", tokens_per_minute=NARROW),
         _key(globex.tenant, "infer"),
     )
 
 
-def _key(tenant: Tenant, scope: str) -> str:
-    return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None)[1]
+def _key(tenant: Tenant, scope: str, **limits: int) -> str:
+    return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None, **limits)[1]
 
 
 @pytest.fixture

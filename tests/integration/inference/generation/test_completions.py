@@ -14,7 +14,7 @@ from inference.queueing.messages import ReplyError
 from inference.queueing.transport import RequestQueue
 from tenants.usage.models import UsageDay
 from tests.integration.inference.api.conftest import StandingWeb
-from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
+from tests.integration.inference.generation.conftest import NARROW, QUESTION, Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
 from tests.processes import wait_until
 from tests.unit.tiny_decoder import EOS, POSITIONS
@@ -232,20 +232,45 @@ def test_an_idempotency_key_has_one_answer_and_is_not_for_streams(
 def test_prompts_and_generated_tokens_are_counted_and_logged(
     chat: Chat, worker: ScriptedWorker, served: Served, standing_web: StandingWeb
 ) -> None:
-    def counted() -> tuple[int, int]:
+    def counted() -> tuple[int, int, int]:
         rows = UsageDay.unscoped.filter(tenant=served.acme.tenant, model_name="writer")
-        return sum(row.requests for row in rows), sum(row.tokens for row in rows)
+        sums = ("requests", "tokens", "generated_tokens")
+        requests, tokens, generated = (sum(getattr(row, name) for row in rows) for name in sums)
+        return requests, tokens, generated
 
     worker.says(*tokens_of("four"), EOS)
-    requests, tokens = counted()
+    requests, tokens, generated = counted()
     spent = [
         chat(stream=stream, stream_options={"include_usage": True} if stream else None)
         for stream in (False, True)
     ]
     assert [answer.status_code for answer in spent] == [200, 200]
-    each = len(tokens_of(PROMPT)) + len(tokens_of("four")) + 1
+    answer = len(tokens_of("four")) + 1
     wait_until(lambda: counted()[0] >= requests + 2)
-    assert counted()[1] >= tokens + 2 * each
+    assert counted()[1] >= tokens + 2 * (len(tokens_of(PROMPT)) + answer)
+    assert counted()[2] >= generated + 2 * answer
     log = standing_web.log.read_text()
     assert "Traceback" not in log
     assert "generated=" in log
+
+
+def test_generated_tokens_are_charged_as_they_come_and_the_next_request_is_refused(
+    web: httpx.Client, worker: ScriptedWorker, served: Served
+) -> None:
+    script = worker.says(*tokens_of("a long story of many words, and of some more"), EOS, hold_after=40)
+    body = {"model": "acme/writer", "messages": QUESTION, "stream": True}
+    headers = {"Authorization": f"Bearer {served.narrow_key}"}
+    assert 2 * len(tokens_of(PROMPT)) <= NARROW, "without what is generated a second one would pass"
+    with web.stream("POST", "/v1/chat/completions", json=body, headers=headers) as answer:
+        parts = answer.iter_text()
+        text = ""
+        while text.count("\n\n") < 1 + 32:
+            text += next(parts)
+        refused = web.post("/v1/chat/completions", json=body, headers=headers)
+        script.go_on.set()
+        text += "".join(parts)
+    told = refused.json()["error"]
+    assert (refused.status_code, told["code"]) == (429, "rate_limited")
+    assert "tokens a minute" in told["message"]
+    assert int(refused.headers["retry-after"]) >= 1
+    assert events(text)[-1] == "[DONE]", "the stream under way goes on"

@@ -127,6 +127,15 @@ def test_another_worker_goes_on_where_a_killed_one_stopped(
     assert events[-1].error is None
 
 
-def test_encoder_models_are_answered_beside(worker: InferenceWorker, writers: GenerativeWorld) -> None:
-    status = worker.told()
+def test_a_worker_tells_of_both_kinds_of_roots(
+    client: InferClient, worker: InferenceWorker, writers: GenerativeWorld
+) -> None:
+    (decoder,) = (status := worker.told()).decoders
     assert {"tiny", "writer"} <= set(status.roots)
+    assert (decoder.name, decoder.running, decoder.waiting, decoder.generated_tokens) == ("writer", 0, 0, 0)
+    with client.completing(asked(client, writers, writers.models[0])) as feed:
+        events = events_of(feed)
+    wait_until(lambda: worker.told().decoders[0].generated_tokens == len(tokens_of(events)), worker)
+    (decoder,) = worker.told().decoders
+    assert (decoder.running, decoder.used_blocks) == (0, 0)
+    assert 0 < decoder.cached_blocks < decoder.blocks

@@ -123,7 +123,7 @@ class DecoderWorld:
         decoder = decoder_of(family)
         weights = {name: value.to(dtype) for name, value in decoder.weights.items()}
         self.decoder = Decoder(decoder.architecture, weights)
-        limits = GenerationLimits(
+        self.limits = GenerationLimits(
             context=POSITIONS,
             vocabulary=VOCAB,
             blocks=blocks,
@@ -132,7 +132,7 @@ class DecoderWorld:
             step_tokens=step_tokens,
         )
         shape = decoder.architecture
-        kv_cache = KvCache(
+        self.cache = KvCache(
             range(shape.layers),
             blocks,
             block_size,
@@ -144,8 +144,8 @@ class DecoderWorld:
         self.executor = LaterExecutor()
         self.pets = PetPool(self._load, lora_bytes)
         self.loras = LoraPool(self.pets, self.executor, sequences)
-        self.runner = CountingRunner(DecoderRunner(self.decoder, kv_cache, self.loras))
-        self.engine = GenerationEngine(limits, self.runner, self.loras, lambda: 0.0)
+        self.runner = CountingRunner(DecoderRunner(self.decoder, self.cache, self.loras))
+        self.engine = GenerationEngine(self.limits, self.runner, self.loras, lambda: 0.0)
         self.events: dict[str, list[TokenEvent]] = {}
 
     def _load(self, model: ModelIdentity) -> LoadedModel:
