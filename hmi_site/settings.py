@@ -72,6 +72,8 @@ HMI_WEBHOOK_CA_FILE = env.text("HMI_WEBHOOK_CA_FILE") or None
 # The contact that pages show to tenants who need more quota.
 HMI_CONTACT = env.text("HMI_CONTACT")
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
+HMI_DEMO_GENERATIVE = env.flag("HMI_DEMO_GENERATIVE", True)
+HMI_DEMO_DECODER = env.text("HMI_DEMO_DECODER")
 HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)
 
 # --- security ---------------------------------------------------------------------------------------------
