@@ -201,7 +201,7 @@ BEGIN
         RAISE EXCEPTION 'a version of a generative model has no policy'
             USING ERRCODE = 'integrity_constraint_violation';
     END IF;
-    IF NEW.kind = 'model' THEN
+    IF NEW.kind = 'model' AND NEW.hplm_id IS NOT NULL THEN
         SELECT task INTO hplm_task FROM tree_hplm WHERE id = NEW.hplm_id;
         IF (hplm_task IN ('generation', 'chat')) IS DISTINCT FROM (root_kind = 'decoder') THEN
             RAISE EXCEPTION 'generative models stand on decoder roots, other models on encoder roots'

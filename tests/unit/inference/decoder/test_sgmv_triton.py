@@ -1,6 +1,5 @@
 """The Triton kernels, in Triton's interpreter: against a loop in float64, and the same in any company."""
 
-import os
 from typing import Any
 
 import pytest
@@ -17,8 +16,6 @@ from tests.unit.inference.decoder.loras import (
     random_states,
 )
 
-# Read when a kernel is defined.
-os.environ["TRITON_INTERPRET"] = "1"
 triton_sgmv: Any = pytest.importorskip("inference.decoder.sgmv.triton_sgmv", reason="Triton is not installed")
 
 SHAPE = SmallDecoder()
