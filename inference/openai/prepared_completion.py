@@ -4,7 +4,7 @@ import logging
 import math
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -39,26 +39,19 @@ KEPT_S: Final = math.inf
 """Artifacts never change."""
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCompletion:
-    """A request for completions that nothing speaks against but the engine's own load.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedCompletion:
+    """A request for completions as token ids.
 
-    key: the one it came with, if any. prompts: token ids; each has ``sampling``'s choices one after another,
-    prompt by prompt. stop_strings: what ends a choice. is_continuation: whether a choice's text goes on where
-    the prompt ends, as a message does not. limits: those it counts against.
+    prompts: each has ``sampling``'s choices one after another, prompt by prompt. stop_strings: what ends a
+    choice. is_continuation: whether a choice's text goes on where the prompt ends, as a message does not.
     """
 
-    request_id: str
-    tenant: Tenant
-    key: ApiKey | None
-    model: ModelRef
     codec: GenerativeCodec
     prompts: tuple[tuple[int, ...], ...]
     sampling: tuple[SamplingParams, ...]
     stop_strings: tuple[str, ...]
     is_continuation: bool
-    admission: AdmissionRequest
-    limits: Limits
 
     @property
     def prompt_tokens(self) -> int:
@@ -84,6 +77,21 @@ class PreparedCompletion:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCompletion(EncodedCompletion):
+    """A request for completions that nothing speaks against but the engine's own load.
+
+    key: the one it came with, if any. limits: those it counts against.
+    """
+
+    request_id: str
+    tenant: Tenant
+    key: ApiKey | None
+    model: ModelRef
+    admission: AdmissionRequest
+    limits: Limits
+
+
 def prepare_completion(
     call: GenerationCall, *, tenant: Tenant, key: ApiKey | None, request_id: str
 ) -> PreparedCompletion:
@@ -97,30 +105,40 @@ def prepare_completion(
     named = require_generative(resolve_model_cached(tenant, call.model))
     quota_check_requests(tenant=tenant)
     resolved = version_for(named, [InferInput(text) for text in _texts(call)])
-    codec = generative_codec(resolved.root_digest)
-    prompts = _encode(codec, call)
+    encoded = encode_completion(call, root=resolved.root_digest)
     prepared = PreparedCompletion(
-        request_id,
-        tenant,
-        key,
-        ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest),
-        codec,
-        prompts,
-        _sampling(call, codec, prompts),
-        call.stop_strings,
-        isinstance(call, CompletionCall),
-        AdmissionRequest(
+        request_id=request_id,
+        tenant=tenant,
+        key=key,
+        model=ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest),
+        admission=AdmissionRequest(
             resolved.tenant_slug,
             resolved.root_digest,
             resolved.root,
             float(settings.HMI_GENERATION_DEADLINE_S),
             tenant.weight,
         ),
-        limits_of(tenant, key),
+        limits=limits_of(tenant, key),
+        **{field.name: getattr(encoded, field.name) for field in fields(encoded)},
     )
-    fields = request_fields(prepared.model, inputs=len(prompts), tokens=prepared.prompt_tokens)
-    bind_contextvars(tenant=tenant.slug, **fields)
+    told = request_fields(prepared.model, inputs=len(prepared.prompts), tokens=prepared.prompt_tokens)
+    bind_contextvars(tenant=tenant.slug, **told)
     return prepared
+
+
+def encode_completion(call: GenerationCall, *, root: str) -> EncodedCompletion:
+    """Tokenise the prompts of the call for a model of the decoder root with this digest. Raises HmiError:
+    `invalid_field` (a prompt that does not fit, messages that the chat template refuses),
+    `inference_failed`."""
+    codec = generative_codec(root)
+    prompts = _encode(codec, call)
+    return EncodedCompletion(
+        codec=codec,
+        prompts=prompts,
+        sampling=_sampling(call, codec, prompts),
+        stop_strings=call.stop_strings,
+        is_continuation=isinstance(call, CompletionCall),
+    )
 
 
 def generative_codec(root: str) -> GenerativeCodec:

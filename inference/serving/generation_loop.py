@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from redis import Redis
@@ -25,6 +26,9 @@ from inference.serving.loop_timing import Clock, LoopTiming
 from inference.serving.metrics import WorkerMetrics
 
 log = logging.getLogger(__name__)
+
+BACKGROUND_COMPLETIONS: Final = 8
+"""So many completions of the background are under way at most."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,8 +58,9 @@ class _Completion:
 
 
 class GenerationLoop:
-    """Continues prompts until told to stop. One thread; others may read ``iterations``, ``last_error`` and
-    ``is_drained``, and set ``paused``: then it takes in no more."""
+    """Continues prompts until told to stop; begins those of the background when no others are under way. One
+    thread; others may read ``iterations``, ``last_error`` and ``is_drained``, and set ``paused``: then it
+    takes in no more."""
 
     def __init__(
         self,
@@ -76,7 +81,8 @@ class GenerationLoop:
         self._open: dict[str, _Completion] = {}
         self._unpublished: list[Entry] = []
         self._refused: list[tuple[Entry, InferReply]] = []
-        self._next_claim = self._next_drop = 0.0
+        self._next_claim = {False: 0.0, True: 0.0}  # of the background: True
+        self._next_drop = 0.0
         self._taking = True
 
     @property
@@ -113,6 +119,7 @@ class GenerationLoop:
         if taking:
             self._consumer.follow(self._catalogue.roots)
             entries += self._claimed() + self._received()
+            entries += [] if entries else self._received_background()
         for entry in entries:
             self._admit(entry)
         self._drop_cancelled()
@@ -124,13 +131,13 @@ class GenerationLoop:
         self._send()
         return bool(self._open)
 
-    def _claimed(self) -> list[Entry]:
-        """A request that another worker left behind, and what is late for roots that nobody serves."""
-        if self._clock.monotonic() < self._next_claim:
+    def _claimed(self, *, background: bool = False) -> list[Entry]:
+        """A request that another worker left behind, of the background or the others."""
+        if self._clock.monotonic() < self._next_claim[background]:
             return []
-        entries = self._consumer.claim_abandoned(1)
+        entries = self._consumer.claim_abandoned(1, background=background)
         if not entries:
-            self._next_claim = self._clock.monotonic() + self._timing.claim_every_s
+            self._next_claim[background] = self._clock.monotonic() + self._timing.claim_every_s
         return entries
 
     def _received(self) -> list[Entry]:
@@ -138,6 +145,14 @@ class GenerationLoop:
         room = self._timing.backlog_rows - len(self._open)
         wait_s = 0.0 if self._open else self._timing.idle_wait_s
         return self._consumer.read(room, int(wait_s * 1000)) if room > 0 else []
+
+    def _received_background(self) -> list[Entry]:
+        """A request of each root's background, or one that another worker left behind. Those that were begun
+        go on beside others that come later."""
+        under_way = [completion.entry for completion in self._open.values()]
+        if len(under_way) >= BACKGROUND_COMPLETIONS or not all(entry.is_background for entry in under_way):
+            return []
+        return self._claimed(background=True) or self._consumer.read_background()
 
     def _admit(self, entry: Entry) -> None:
         """Hand the request to its engine, or refuse it."""
@@ -235,7 +250,8 @@ class GenerationLoop:
         )
 
     def _note(self, entry: Entry, reply: InferReply) -> None:
-        if self._metrics is not None:
+        # How long the background waits says nothing of how requests are served.
+        if self._metrics is not None and not entry.is_background:
             self._metrics.requests_answered([(entry.request, reply)], now=self._clock.time())
         log_answer(entry.request, reply)
 

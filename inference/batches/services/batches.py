@@ -21,7 +21,7 @@ from tenants.datasets.services.files import file_create, file_delete
 from tenants.datasets.services.uploads import upload_stored_file, uploads_consume
 from tenants.datasets.storage import Readable
 from tenants.usage.services.quotas import quota_lock
-from versiontree.tree.resolution import require_encoder, resolve_model
+from versiontree.tree.resolution import resolve_model
 
 MAX_ACTIVE_BATCHES: Final = 10
 """Of one tenant."""
@@ -41,12 +41,12 @@ def batch_create(
     """Create a batch from a file, and dispatch it. The lines of ``requests`` say which model they are for.
 
     An alias is resolved now. Raises ``not_found`` and ``model_not_ready``, ``invalid_field`` for a file of
-    another purpose or a generative model, ``quota_exceeded`` while MAX_ACTIVE_BATCHES are active.
+    another purpose, ``quota_exceeded`` while MAX_ACTIVE_BATCHES are active.
     """
     if file.purpose != FilePurpose.BATCH:
         message = f"This file has the purpose {file.purpose}. A batch needs a file with the purpose batch."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="file")
-    resolved = require_encoder(resolve_model(tenant, model)) if line_format == BatchFormat.INPUTS else None
+    resolved = resolve_model(tenant, model) if line_format == BatchFormat.INPUTS else None
     now = timezone.now()
     batch = Batch(
         tenant=tenant,
@@ -79,7 +79,7 @@ def batch_submit(
 
     Raises what ``file_create`` and ``batch_create`` raise; then nothing is stored, and an upload stays.
     """
-    require_encoder(resolve_model(tenant, model))  # before so much is read
+    resolve_model(tenant, model)  # before so much is read
     upload = stream if isinstance(stream, Upload) else None
     created: list[Batch] = []
 

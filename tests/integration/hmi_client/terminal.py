@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -37,6 +38,14 @@ class Terminal:
         with suppress(AssertionError):
             wait_until(lambda: self._has(words) or not self._reader.is_alive())
         assert self._has(words), f"{words} is not in:\n{self.text}"
+
+    def type(self, text: str) -> None:
+        """Press these keys."""
+        os.write(self._screen, text.encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C, which reaches the command as a signal."""
+        self._process.send_signal(signal.SIGINT)
 
     def end(self) -> int:
         """The exit code, once the command has ended by itself."""

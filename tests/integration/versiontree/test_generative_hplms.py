@@ -14,7 +14,6 @@ from rest_framework.test import APIClient
 
 from inference.api.prepared_request import prepare_request
 from inference.api.validation import InferCall
-from inference.batches.services.batches import batch_submit
 from inference.manifest import Manifest
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import FilePurpose
@@ -249,10 +248,6 @@ def test_a_generative_model_neither_classifies_nor_embeds(writer: Version, acme:
         with pytest.raises(HmiError, match="writer writes text") as caught:
             prepare_request(InferCall(model="writer", inputs=["A text"]), tenant=acme.tenant, embed=embed)
         assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_FIELD, "model")
-    with pytest.raises(HmiError, match="writer writes text"):
-        batch_submit(
-            tenant=acme.tenant, model="writer", filename="a.jsonl", stream=stream(b"{}\n"), actor=None
-        )
 
 
 @pytest.mark.parametrize(

@@ -16,22 +16,20 @@ from rest_framework.test import APIClient
 from hmi_site.launcher import children
 from hmi_site.launcher.web_server import choose_port
 from inference.api.admission import close_gateway
-from inference.decoder.checkpoint import open_decoder_checkpoint
-from inference.decoder.root import DecoderRoot
 from tenants.accounts.models import Tenant
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.base.scope import platform_scope
 from tests.integration.inference.api.conftest import StandingWeb
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
-from tests.integration.jobs.world import finish
+from tests.integration.jobs.generative_world import home_of, ready_writer
+from tests.integration.jobs.world import make_world
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
+from tests.processes import InferenceWorker
 from tests.services import environment_of_services, running
-from tests.unit.tiny_decoder import byte_tokenizer, tiny_decoder_folder
-from versiontree.jobs.models import Job
-from versiontree.tree.models import RootKind
+from tests.unit.tiny import tiny_hplm, tiny_root
+from tests.unit.tiny_decoder import byte_tokenizer
 from versiontree.tree.resolution import resolve_model
-from versiontree.tree.services.roots import root_register
 
 QUESTION = [{"role": "user", "content": "Hello"}]
 NARROW = 50
@@ -39,14 +37,16 @@ NARROW = 50
 
 @dataclass(frozen=True)
 class Served:
-    """The models `writer` (generative) and `mood` (classification) of acme, and keys of acme and globex. The
-    narrow key may have NARROW tokens a minute."""
+    """The models `writer` (generative) and `mood` (classification) of acme, and keys of acme and globex. They
+    may infer, but manage_key, and full_key does both. The narrow key may have NARROW tokens a minute."""
 
     acme: TenantFixture
+    artifact_root: Path
     root: str
     key: str
     manage_key: str
     narrow_key: str
+    full_key: str
     strangers_key: str
 
 
@@ -77,26 +77,24 @@ def served(
 
 @platform_scope()
 def _make_served(scratch: Path) -> Served:
-    source = tiny_decoder_folder(scratch / "published")
-    acme, globex = tree_factory.create_tenant("acme"), tree_factory.create_tenant("globex")
-    decoder = root_register(name="smol", kind=RootKind.DECODER, source=str(source), actor=None)
-    DecoderRoot.from_checkpoint(open_decoder_checkpoint(source)).save(scratch / "root")
-    finish(Job.unscoped.get(version=decoder), {"root": scratch / "root"})
-    decoder.refresh_from_db()
-    tree_factory.do_jobs(tree_factory.new_writer(decoder, acme))
-    tree_factory.ready_hplm(tree_factory.ready_root(scratch), "mood", acme)
+    world, globex = make_world(scratch / "world"), tree_factory.create_tenant("globex")
+    ready_writer(world, scratch)
+    mood = tiny_hplm(tiny_root(scratch / "same"), "classification")
+    world.ready_hplm(world.ready_root(scratch / "tiny"), mood, scratch, name="mood")
     return Served(
-        acme,
-        resolve_model(acme.tenant, "writer").root_digest,
-        _key(acme.tenant, "infer"),
-        _key(acme.tenant, "manage"),
-        _key(acme.tenant, "infer", tokens_per_minute=NARROW),
+        home_of(world),
+        scratch / "a",
+        resolve_model(world.tenant, "writer").root_digest,
+        _key(world.tenant, "infer"),
+        _key(world.tenant, "manage"),
+        _key(world.tenant, "infer", tokens_per_minute=NARROW),
+        _key(world.tenant, "infer", "manage"),
         _key(globex.tenant, "infer"),
     )
 
 
-def _key(tenant: Tenant, scope: str, **limits: int) -> str:
-    return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None, **limits)[1]
+def _key(tenant: Tenant, *scopes: str, **limits: int) -> str:
+    return api_key_create(tenant=tenant, name="key", scopes=list(scopes), created_by=None, **limits)[1]
 
 
 @pytest.fixture
@@ -104,6 +102,20 @@ def worker(served: Served, redis_url: str) -> Iterator[ScriptedWorker]:
     """What takes the requests for `writer`."""
     with ScriptedWorker(redis_url, served.root) as worker:
         yield worker
+
+
+@pytest.fixture(scope="module")
+def running_worker(served: Served, redis_url: str) -> Iterator[InferenceWorker]:
+    """A real inference worker, one for all tests of a module."""
+    running = InferenceWorker(redis_url, served.artifact_root)
+    yield running
+    running.terminate()
+
+
+@pytest.fixture
+def real_worker(running_worker: InferenceWorker) -> InferenceWorker:
+    """The inference worker, signed on."""
+    return running_worker.wait_until_ready()
 
 
 def tokens_of(text: str) -> list[int]:

@@ -127,6 +127,24 @@ def test_another_worker_goes_on_where_a_killed_one_stopped(
     assert events[-1].error is None
 
 
+def test_the_background_begins_when_no_other_completion_is_under_way(
+    client: InferClient, worker: InferenceWorker, writers: GenerativeWorld, redis_url: str
+) -> None:
+    live = asked(client, writers, writers.models[0], sampling=SamplingParams(max_tokens=90, temperature=0.0))
+    background = InferClient(redis_url, capacity=64, background=True)
+    later = asked(background, writers, writers.models[1])
+    with client.completing(live) as feed:
+        feed.next(SECONDS)
+        with background.completing(later) as other:
+            events_of(feed)
+            assert tokens_of(events_of(other)) == generated("llama", str(MODELS[1][2]), PROMPT, 20)
+    background.close()
+    assert feed.reply is not None
+    assert other.reply is not None
+    ended = live.enqueued_at + feed.reply.timings_ms.total / 1000
+    assert later.enqueued_at + other.reply.timings_ms.queue / 1000 >= ended
+
+
 def test_a_worker_tells_of_both_kinds_of_roots(
     client: InferClient, worker: InferenceWorker, writers: GenerativeWorld
 ) -> None:
