@@ -5,12 +5,14 @@ import re
 import pytest
 from django.test import Client
 
+from frontend.presenters.decoder import decoder_facts
 from tests.e2e.generative import furnish_generative
 from tests.e2e.world import World, nothing_of_use
 from tests.integration.frontend.reading import Page
 from tests.integration.frontend.test_generative_pages import text_of
 from tests.integration.frontend.test_playground import fields
 from versiontree.tree.models import Version
+from versiontree.tree.selectors.lineage import lineage_of
 
 PLAYGROUND, UPDATE = "/t/acme/playground/", "/t/acme/playground/update/"
 CHAT, GENERATION = "writer@default", "continuer@default"
@@ -105,10 +107,11 @@ def test_the_pages_of_models_and_roots_say_what_the_decoder_is(owner: Client) ->
     assert "Family" not in dict(Page(text_of(owner, "/t/acme/models/triage/versions/1/")).facts)
 
 
-def test_the_layers_of_an_imported_lora_are_not_guessed(owner: Client) -> None:
-    version = Version.unscoped.get(hplm__name="writer")
-    Version.unscoped.filter(pk=version.pk).update(config={**version.config, "imported": {"from": "peft"}})
-    assert "LoRA reaches layers" not in text_of(owner, "/t/acme/models/writer/versions/1/")
+def test_the_layers_of_an_imported_lora_are_not_guessed() -> None:
+    steps = lineage_of(Version.unscoped.get(hplm__name="writer"))
+    assert "LoRA reaches layers" in dict(decoder_facts(steps))
+    steps[0].version.config["imported"] = {"from": "peft"}
+    assert "LoRA reaches layers" not in dict(decoder_facts(steps))
 
 
 def test_a_generative_model_has_no_labels_and_a_program_that_asks_it(owner: Client) -> None:
