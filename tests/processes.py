@@ -89,8 +89,8 @@ class InferenceWorker(Program):
         return told[-1]
 
     def wait_until_ready(self) -> "InferenceWorker":
-        """Wait until it takes requests: also again, after Valkey was emptied. One that never does is killed: it
-        would take the requests of the tests that follow."""
+        """Wait until it takes requests: also again, after Valkey was emptied. One that never does is killed:
+        it would take the requests of the tests that follow."""
         try:
             wait_until(lambda: (status := self.status()) is not None and status.state == "ready", self)
         except BaseException:

@@ -37,7 +37,7 @@ class ChosenModels:
     def query(self) -> str:
         """Return the query of the chosen models."""
         query = QueryDict(mutable=True)
-        query.setlist("model", [offer.reference for offer in self.offers])
+        query.setlist("model", [offer.reference for offer in self.offers] or [""])
         return query.urlencode(safe="@:")
 
 
@@ -90,8 +90,10 @@ FIELDS: Final[dict[InputKind, dict[str, tuple[str, str]]]] = {
         "question": ("Question", "What do you want to know?"),
         "context": ("Context", "The text to search for the answer."),
     },
+    InputKind.PROMPT: {"prompt": ("Prompt", "The beginning of a text.")},
+    InputKind.CHAT: {"message": ("Message", "Write a message.")},
 }
-"""Label and hint of each text by its name in the infer request."""
+"""Label and hint of each text, by its name in the infer request, and in rows of datasets."""
 PLACES: Final = ("text", "second")
 """The form fields of the first and the second text."""
 QUALITY: Final = "quality"

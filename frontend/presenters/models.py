@@ -1,18 +1,17 @@
 """Rows of models, with health and usage."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from typing import Any, Final
 
 from django.http import HttpRequest
 
 from frontend.presenters.formatting import metric_label, metric_value
-from frontend.presenters.snippets import snippets_of
+from frontend.presenters.snippets import Snippets, completion_snippets, snippets_of
 from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
-from tenants.datasets.models import Task
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.usage.models import UsageDay
 from tenants.usage.selectors import UsageTotal
 from versiontree.tree.models import Hplm
@@ -61,18 +60,13 @@ def branch_names(seen: Iterable[VersionSummary], grown: Collection[Branch]) -> d
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def curl_snippet(request: HttpRequest, model: Hplm) -> str:
-    """Return a curl command that sends a request to a model."""
-    path, asked = _REQUESTS.get(Task(model.task), ("/api/v1/infer", {"inputs": ["A text to read."]}))
-    body = {"model": f"{model.tenant.slug}/{model.name}", **asked}
-    return snippets_of(request.build_absolute_uri(path), body).curl
-
-
-_REQUESTS: Final[Mapping[Task, tuple[str, Mapping[str, Any]]]] = {
-    Task.GENERATION: ("/v1/completions", {"prompt": "Once upon a time"}),
-    Task.CHAT: ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello"}]}),
-}
-"""The address and the body of a request to a generative model."""
+def request_snippets(request: HttpRequest, model: Hplm) -> Snippets:
+    """Return the code that sends a sample request to a model."""
+    name, task = f"{model.tenant.slug}/{model.name}", Task(model.task)
+    if task in GENERATIVE_TASKS:
+        return completion_snippets(request.build_absolute_uri("/v1"), task, name)
+    body = {"model": name, "inputs": ["A text to read."]}
+    return snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
 
 
 def _health(history: Sequence[VersionSummary], requests: int, failed: int) -> Style:

@@ -7,6 +7,7 @@ from typing import Any
 from django.urls import reverse
 
 from frontend.presenters.cascade import CascadeSummary, cascade_profile, cascade_summary
+from frontend.presenters.decoder import decoder_facts
 from frontend.presenters.formatting import key_label, setting_value
 from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_order, measured_of, trials_of
 from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
@@ -94,6 +95,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
         "dev": measured_of(as_mapping(tuned.get("dev"))),
         "cascade": cascade,
+        "decoder": decoder_facts(steps),
         "curves": learning_curves(tuned),
         "trials": trials_of(tuned),
         "stages": stage_tables(converted) or stage_tables(pretrained),

@@ -11,6 +11,7 @@ from django.http import StreamingHttpResponse
 
 from inference.openai.completion_run import CompletionRun
 from inference.openai.completions import HEARTBEAT, ChoiceFormat, ChunkStream, Heading
+from inference.openai.generation_requests import GenerationCall
 from tenants.base.errors import ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
@@ -20,10 +21,15 @@ HEARTBEAT_S: Final = 10.0
 
 
 def stream_response(
-    run: CompletionRun, style: ChoiceFormat, heading: Heading, *, include_usage: bool
+    run: CompletionRun, style: ChoiceFormat, heading: Heading, call: GenerationCall
 ) -> StreamingHttpResponse:
     """The response that streams a run that was submitted. Closing it cancels what has not ended."""
-    chunks = ChunkStream(style, heading, include_usage=include_usage)
+    chunks = ChunkStream(
+        style,
+        heading,
+        include_usage=call.include_usage,
+        usage_so_far=(lambda: run.usage) if call.includes_usage_so_far else None,
+    )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingHttpResponse(CompletionEvents(run, chunks), "text/event-stream", headers=headers)
 

@@ -1,7 +1,7 @@
 """What `/v1/chat/completions` and `/v1/completions` answer: response objects, and chunks of a stream of
 server-sent events."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, Protocol
@@ -132,12 +132,20 @@ def response_json(
 
 class ChunkStream:
     """The server-sent events of one answer. ``include_usage``: a chunk without choices ends it, with the
-    usage of all; the others have a null in its place."""
+    usage of all; the others have a null in its place, or what ``usage_so_far`` returns."""
 
-    def __init__(self, style: ChoiceFormat, heading: Heading, *, include_usage: bool = False) -> None:
+    def __init__(
+        self,
+        style: ChoiceFormat,
+        heading: Heading,
+        *,
+        include_usage: bool = False,
+        usage_so_far: Callable[[], Usage] | None = None,
+    ) -> None:
         self._style = style
         self._head = _head(style, heading, style.chunk_object)
         self._include_usage = include_usage
+        self._usage_so_far = usage_so_far
         self._offsets: dict[int, int] = {}
 
     def opening(self, choices: int) -> bytes:
@@ -155,14 +163,16 @@ class ChunkStream:
 
     def end(self, usage: Usage) -> bytes:
         """What follows the last delta."""
-        return (self._chunk([], usage.to_json()) if self._include_usage else b"") + DONE
+        return (self._chunk([], usage) if self._include_usage else b"") + DONE
 
     def error(self, error: HmiError) -> bytes:
         """What a stream ends with that fails: the error, as in other answers, and no DONE."""
         return _event(openai_error(error))
 
-    def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, int] | None = None) -> bytes:
-        told = {"usage": usage} if self._include_usage else {}
+    def _chunk(self, choices: list[dict[str, Any]], usage: Usage | None = None) -> bytes:
+        if usage is None and self._usage_so_far is not None:
+            usage = self._usage_so_far()
+        told = {"usage": usage and usage.to_json()} if self._include_usage else {}
         return _event({**self._head, "choices": choices, **told})
 
 

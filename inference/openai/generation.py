@@ -67,7 +67,7 @@ class GenerationView(InferAPIView):
         if call.stream:
             if idempotency_key is not None:
                 raise unsupported(idempotency.HEADER, "Streams are not kept: send no idempotency key.")
-            return self._stream(self._prepare(request, call, tenant), include_usage=call.include_usage)
+            return self._stream(self._prepare(request, call, tenant), call)
 
         def ask() -> dict[str, Any]:
             return self._complete(request, self._prepare(request, call, tenant))
@@ -88,10 +88,10 @@ class GenerationView(InferAPIView):
         body = response_json(self.style, heading, deltas, usage)
         return {"body": body, "headers": headers_of(heading)}
 
-    def _stream(self, prepared: PreparedCompletion, *, include_usage: bool) -> HttpResponseBase:
+    def _stream(self, prepared: PreparedCompletion, call: GenerationCall) -> HttpResponseBase:
         run, heading = CompletionRun(prepared), heading_of(prepared)
         run.submit()
-        response = stream_response(run, self.style, heading, include_usage=include_usage)
+        response = stream_response(run, self.style, heading, call)
         for name, value in headers_of(heading).items():
             response.headers[name] = value
         return response

@@ -56,9 +56,11 @@ IGNORED: Final = ("metadata", "safety_identifier", "user")
 
 
 class StreamOptions(Struct, frozen=True, kw_only=True):
-    """include_usage: a last chunk has the usage. include_obfuscation is accepted, and nothing is added."""
+    """include_usage: a last chunk has the usage. continuous_usage_stats: with it, each chunk has the usage
+    until then, as in vLLM. include_obfuscation is accepted, and nothing is added."""
 
     include_usage: bool = False
+    continuous_usage_stats: bool = False
     include_obfuscation: bool = False
 
 
@@ -117,6 +119,15 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
     def include_usage(self) -> bool:
         """Whether a stream ends with its usage."""
         return self.stream_options is not None and self.stream_options.include_usage
+
+    @property
+    def includes_usage_so_far(self) -> bool:
+        """Whether each chunk of a stream has the usage until then."""
+        return (
+            self.include_usage
+            and self.stream_options is not None
+            and self.stream_options.continuous_usage_stats
+        )
 
     @property
     def top_logprobs(self) -> int | None:

@@ -19,6 +19,9 @@ class StreamOptionsSerializer(serializers.Serializer[Any]):
     include_usage = serializers.BooleanField(
         required=False, help_text="A last chunk without choices has the usage."
     )
+    continuous_usage_stats = serializers.BooleanField(
+        required=False, help_text="With `include_usage`: each chunk has the usage until then."
+    )
 
 
 class GenerationRequestSerializer(serializers.Serializer[Any]):

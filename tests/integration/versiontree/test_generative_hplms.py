@@ -25,7 +25,7 @@ from tests.integration.versiontree.refusals import refused
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.resolution import require_encoder, require_generative, resolve_model
-from versiontree.tree.selectors.callable_hplms import callable_hplm, callable_hplms
+from versiontree.tree.selectors.callable_hplms import InputKind, callable_hplm, callable_hplms
 from versiontree.tree.selectors.coverage import coverage_targets
 from versiontree.tree.selectors.recommended_root import root_recommended
 from versiontree.tree.services.domains import domain_create
@@ -314,10 +314,15 @@ def test_a_fine_tuning_of_the_openai_api_keeps_conversations_below_a_decoder(
     assert (made.version.hplm.task, made.version.root) == (task, decoder.root)
 
 
-def test_the_playground_offers_no_generative_model(writer: Version, acme: TenantFixture) -> None:
-    assert callable_hplms(acme.tenant) == []
-    with pytest.raises(HmiError, match="writes text"):
-        callable_hplm(acme.tenant, "writer")
+def test_the_playground_compares_generative_models_with_their_like(
+    writer: Version, acme: TenantFixture
+) -> None:
+    assert callable_hplm(acme.tenant, "writer").input_kind == InputKind.PROMPT
+    offered = {
+        kind: [one.reference for one in callable_hplms(acme.tenant, input_kind=kind)] for kind in InputKind
+    }
+    assert offered.pop(InputKind.PROMPT) == ["writer@default"]
+    assert not any(offered.values())
 
 
 def test_nothing_is_measured_against_the_tables_of_a_decoder(decoder: Version, acme: TenantFixture) -> None:

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from django.db.models import Q
 
 from tenants.accounts.models import Tenant
-from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
+from tenants.datasets.models import Dataset, Task
 from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.tree.models import Alias, Hplm
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.resolution import parse_reference, require_encoder, resolve_model
+from versiontree.tree.resolution import parse_reference, resolve_model
 from versiontree.tree.serving_manifest import takes_pairs
 
 
@@ -20,6 +21,21 @@ class InputKind(StrEnum):
     TEXT = "one text"
     PAIR = "two texts"
     QUESTION = "a question and its context"
+    PROMPT = "a prompt"
+    CHAT = "a chat"
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether the model writes text."""
+        return self in (InputKind.PROMPT, InputKind.CHAT)
+
+
+KIND_BY_TASK: Final = {
+    Task.QUESTION_ANSWERING: InputKind.QUESTION,
+    Task.GENERATION: InputKind.PROMPT,
+    Task.CHAT: InputKind.CHAT,
+}
+"""The tasks that decide it. Models for the others read one text or two, as their dataset has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +49,8 @@ class CallableHplm:
 
 
 def callable_hplm(tenant: Tenant, reference: str) -> CallableHplm:
-    """The model that a reference names. Raises what ``resolve_model`` and ``require_encoder`` raise."""
-    found = require_encoder(resolve_model(tenant, reference))
+    """The model that a reference names. Raises what ``resolve_model`` raises."""
+    found = resolve_model(tenant, reference)
     return CallableHplm(
         reference, found.version_number, Task(found.task), _input_kind(found.task, pairs=found.pairs)
     )
@@ -45,10 +61,9 @@ def callable_hplms(
 ) -> list[CallableHplm]:
     """The tenant's models by their aliases, with these words in the reference and this kind of input.
 
-    Without generative models. One query.
+    One query.
     """
     rows = Alias.objects.for_tenant(tenant).filter(hplm__deleted_at=None, version__state=VersionState.READY)
-    rows = rows.exclude(hplm__task__in=GENERATIVE_TASKS)
     if input_kind is not None:
         rows = rows.filter(_input_filter(input_kind))
     for word in words.replace("@", " ").split():
@@ -72,13 +87,12 @@ def training_dataset(tenant: Tenant, model: CallableHplm) -> Dataset | None:
 
 
 def _input_kind(task: str, *, pairs: bool) -> InputKind:
-    if task == Task.QUESTION_ANSWERING:
-        return InputKind.QUESTION
-    return InputKind.PAIR if pairs else InputKind.TEXT
+    return KIND_BY_TASK.get(Task(task), InputKind.PAIR if pairs else InputKind.TEXT)
 
 
 def _input_filter(input_kind: InputKind) -> Q:
-    questions, pairs = Q(hplm__task=Task.QUESTION_ANSWERING), Q(version__config__dataset__pairs=True)
-    if input_kind == InputKind.QUESTION:
-        return questions
-    return ~questions & (pairs if input_kind == InputKind.PAIR else ~pairs)
+    tasks = [task for task, kind in KIND_BY_TASK.items() if kind == input_kind]
+    if tasks:
+        return Q(hplm__task__in=tasks)
+    pairs = Q(version__config__dataset__pairs=True)
+    return ~Q(hplm__task__in=list(KIND_BY_TASK)) & (pairs if input_kind == InputKind.PAIR else ~pairs)

@@ -220,6 +220,13 @@ def test_a_stream_with_usage_has_it_in_a_last_chunk_without_choices() -> None:
     assert (last["choices"], last["usage"]["total_tokens"]) == ([], 12)
 
 
+def test_each_chunk_has_the_usage_until_then_where_that_is_asked_for() -> None:
+    counted = iter([Usage(7, 0), Usage(7, 2)])
+    stream = ChunkStream(CHAT, HEADING, include_usage=True, usage_so_far=lambda: next(counted))
+    chunks = data_of(stream.opening(1) + stream.chunk(Delta(0, "ab")) + stream.end(USAGE))
+    assert [chunk["usage"]["completion_tokens"] for chunk in chunks] == [0, 2, USAGE.completion_tokens]
+
+
 def test_the_offsets_of_a_stream_go_on_from_chunk_to_chunk() -> None:
     stream, logprobs = ChunkStream(TEXT, HEADING), (TokenLogprob(b"ab", -1.0), TokenLogprob(b"c", -1.0))
     chunks = data_of(stream.chunk(Delta(0, "abc", logprobs)) + stream.chunk(Delta(0, "ab", logprobs[:1])))

@@ -64,6 +64,10 @@ def test_a_stream_may_end_with_its_usage() -> None:
     options = {"stream": True, "stream_options": {"include_usage": True, "include_obfuscation": False}}
     assert ChatCall.parse({**CHAT, **options}).include_usage
     assert not ChatCall.parse({**CHAT, "stream": True, "stream_options": None}).include_usage
+    continuous = {"continuous_usage_stats": True}
+    for asked, expected in (({"include_usage": True}, True), ({}, False)):
+        call = ChatCall.parse({**CHAT, "stream": True, "stream_options": {**continuous, **asked}})
+        assert call.includes_usage_so_far == expected
 
 
 def test_messages_may_come_in_parts_and_from_the_developer() -> None:
