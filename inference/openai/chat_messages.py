@@ -7,10 +7,9 @@ from typing import Final
 from inference.api.validation import invalid
 from inference.errors import HplmError
 from inference.generation.requests import SamplingParams
-from inference.text.chat_template import ChatMessage, check_messages
+from inference.text.chat_template import ChatMessage, chat_role, check_messages
 from tenants.base.errors import ErrorCode, HmiError
 
-DEVELOPER, SYSTEM = "developer", "system"
 MESSAGE_FIELDS: Final = ("role", "content", "name")
 LOCATED: Final = frozenset({"messages", *(field.name for field in fields(SamplingParams))})
 """The parameters that lower layers check."""
@@ -43,7 +42,7 @@ def _message(where: str, value: object) -> ChatMessage:
     if name is not None and not isinstance(name, str):
         raise invalid(f"{where}.name", "The name is a string.")
     text = _content(f"{where}.content", value.get("content"))
-    return ChatMessage(SYSTEM if role == DEVELOPER else role, text, name)
+    return ChatMessage(chat_role(role), text, name)
 
 
 def _content(where: str, value: object) -> str:

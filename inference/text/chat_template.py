@@ -34,6 +34,8 @@ NO_TEMPLATE: Final = (
 )
 NOW: Final = "now"
 ROLES: Final = ("system", "user", "assistant")
+_ROLE_NAMES: Final = {"developer": "system"}
+"""Other names of roles. Templates do not know them."""
 SPECIAL_TOKENS: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
 MAX_SOURCE: Final = 1 << 17
 """Characters of a template."""
@@ -48,6 +50,11 @@ BASE_WORK: Final = 1 << 23
 WORK_PER_CHARACTER: Final = 16
 WORK_PER_MESSAGE: Final = 1 << 12
 """What a rendering may do, in the units of `limited_work`: well above what published templates do."""
+
+
+def chat_role(name: str) -> str:
+    """The role as templates know it: a developer's messages are those of the system."""
+    return _ROLE_NAMES.get(name, name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,16 +33,23 @@ class PromptTokenizer:
         return ids
 
     def encode_chat(self, messages: Sequence[ChatMessage], *, now: datetime) -> list[int]:
-        """The ids of a chat, up to where the assistant's next message begins. Only the template's special
-        tokens count as such: one that a message spells out gets a zero-width space behind its first
-        character, so that no message can pretend to be another's. Raises HplmError as `ChatTemplate.render`.
-        """
+        """The ids of a chat, up to where the assistant's next message begins. Raises HplmError as
+        `ChatTemplate.render`."""
+        return self.encode_rendered(self.render_chat(messages, now=now))
+
+    def render_chat(self, messages: Sequence[ChatMessage], *, now: datetime, open_turn: bool = True) -> str:
+        """The text of a chat, as `ChatTemplate.render`. Only the template's special tokens count as such: one
+        that a message spells out gets a zero-width space behind its first character, so that no message can
+        pretend to be another's."""
         escaped = [
             replace(each, content=self._escaped(each.content), name=each.name and self._escaped(each.name))
             for each in messages
         ]
-        rendered = self._template.render(escaped, now=now)
-        ids: list[int] = self._tokenizer.encode(rendered, add_special_tokens=False).ids
+        return self._template.render(escaped, now=now, open_turn=open_turn)
+
+    def encode_rendered(self, text: str) -> list[int]:
+        """The ids of a text within a chat: nothing is added to it."""
+        ids: list[int] = self._tokenizer.encode(text, add_special_tokens=False).ids
         return ids
 
     def _escaped(self, text: str) -> str:

@@ -1,15 +1,16 @@
 """The inputs of the jobs of generative models: the decoder, its tokenizer and the training settings."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
-import tokenizers
 import torch
 
 from inference.decoder.decoder import Decoder
 from inference.decoder.root import DecoderRoot
 from inference.errors import HplmError
+from inference.text.generative_codec import GenerativeCodec
 from inference.text.tasks import CHAT
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
@@ -18,7 +19,6 @@ from versiontree.tree.services.settings_inheritance import settings_of
 from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.fine_tune import GenerativeSettings
-from workers.training.generative.rows import Message
 from workers.training.generative.tokenization import GenerativeTokenizer
 from workers.training.precision import configure_torch
 
@@ -47,7 +47,8 @@ def generative_inputs(job: Job, store: ArtifactStore, root: Artifact | None) -> 
     Raises HplmError: corrupt_artifact, unsupported_checkpoint (no token ends a text, or conversations for a
     root without a chat template).
     """
-    loaded = DecoderRoot.load(artifact_folder(store, root))
+    folder = artifact_folder(store, root)
+    loaded = DecoderRoot.load(folder)
     task = job.params["dataset"]["task"]
     if task == CHAT and not loaded.chat_template:
         raise HplmError(
@@ -58,7 +59,7 @@ def generative_inputs(job: Job, store: ArtifactStore, root: Artifact | None) -> 
     precision = configure_torch(device=asked["device"], precision="float32", seed=settings.seed)
     return GenerativeInputs(
         loaded.decoder(precision.device, torch.float32),
-        _tokenizer(loaded),
+        _tokenizer(folder, loaded, job.created_at),
         settings,
         DatasetFiles(
             train=dataset_file(job, "train"), dev=dataset_file(job, "dev"), test=dataset_file(job, "test")
@@ -75,40 +76,11 @@ def _settings(job: Job, root: DecoderRoot) -> GenerativeSettings:
     return GenerativeSettings(lower_layers=root.config.lower_layers, **chosen)
 
 
-def _tokenizer(root: DecoderRoot) -> GenerativeTokenizer:
+def _tokenizer(folder: Path, root: DecoderRoot, now: datetime) -> GenerativeTokenizer:
+    """The tokenizer of serving."""
     if not root.config.stop_ids:
         raise HplmError("unsupported_checkpoint", "This root has no token that ends a text.")
+    codec = GenerativeCodec.of_root(folder)
     return GenerativeTokenizer(
-        tokenizers.Tokenizer.from_str(root.tokenizer),
-        root.config.stop_ids,
-        _ChatTemplate(root),
-        root.config.max_tokens,
+        codec.prompts, codec.detokenizer, root.config.stop_ids, root.config.max_tokens, now
     )
-
-
-class _ChatTemplate:
-    """Renders conversations as transformers does, in its sandbox."""
-
-    def __init__(self, root: DecoderRoot) -> None:
-        self._source = root.chat_template
-        self._special_tokens: dict[str, Any] = dict(root.special_tokens())
-
-    def __call__(self, messages: Sequence[Message], open_turn: bool) -> str:
-        """The messages as text; with `open_turn` up to where the assistant's next one begins.
-
-        Raises HplmError(unsupported_checkpoint) if the template refuses the messages.
-        """
-        from jinja2 import TemplateError
-        from transformers.utils.chat_template_utils import render_jinja_template
-
-        try:
-            rendered: Any = render_jinja_template(  # texts and token masks, whatever its annotation says
-                [[message.to_json() for message in messages]],
-                chat_template=self._source,
-                add_generation_prompt=open_turn,
-                **self._special_tokens,
-            )
-        except TemplateError as error:
-            raise HplmError("unsupported_checkpoint", f"The chat template says: {error}") from error
-        texts, _ = rendered
-        return str(texts[0])

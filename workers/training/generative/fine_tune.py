@@ -14,12 +14,7 @@ from workers.training.checkpoints import CheckpointStore, seeded_generator
 from workers.training.datasets import DatasetFiles
 from workers.training.disk import atomic_folders
 from workers.training.generative.frozen_states import FrozenStates
-from workers.training.generative.generation import (
-    Generate,
-    GreedyLoop,
-    generate_answers,
-    prompts_of_test,
-)
+from workers.training.generative.generation import generate_answers, prompts_of_test
 from workers.training.generative.lora_parameters import LoraParameters, LoraSpec
 from workers.training.generative.metrics import generation_metrics
 from workers.training.generative.packing import TrainingSequence
@@ -86,18 +81,15 @@ def fine_tune_generative(
     reporter: Reporter,
     start_from: Path | None = None,
     checkpoints: CheckpointStore | None = None,
-    generate: Generate | None = None,
 ) -> dict[str, Any]:
     """Train on dataset.train, choose the epoch on dataset.dev, write the LoRA to `out`, report test metrics.
 
     task: "generation" (prompts with completions) or "chat" (conversations). start_from: folder of the version
-    that this one updates. generate: what answers the test prompts; None: `GreedyLoop`. Raises HplmError:
-    invalid_field, malformed_row, too_few_rows, training_diverged, out_of_memory, out_of_disk.
+    that this one updates. Raises HplmError: invalid_field, malformed_row, too_few_rows, training_diverged,
+    inference_failed, out_of_memory, out_of_disk.
     """
-    architecture = decoder.architecture
-    tokenizer = replace(
-        tokenizer, max_tokens=min(settings.max_tokens, tokenizer.max_tokens, architecture.positions)
-    )
+    architecture, context = decoder.architecture, min(tokenizer.max_tokens, decoder.architecture.positions)
+    tokenizer = replace(tokenizer, max_tokens=min(settings.max_tokens, context))
     rows = {name: read_rows(path, task) for name, path in asdict(dataset).items()}
     sequences = {name: _sequences(name, split, tokenizer, reporter) for name, split in rows.items()}
     prompts = prompts_of_test(rows["test"], tokenizer, settings.test_prompts, reporter)
@@ -116,8 +108,15 @@ def fine_tune_generative(
         decoder, lora, splits, settings.schedule, reporter, checkpoints or CheckpointStore()
     ).run()
     stored = lora.trained(architecture)
-    generate = generate or GreedyLoop(decoder, tokenizer.stop_ids, reporter)
-    answers = generate_answers(prompts, tokenizer, generate, stored, settings.new_tokens, reporter)
+    answers = generate_answers(
+        prompts,
+        tokenizer,
+        decoder,
+        stored,
+        context=context,
+        max_tokens=settings.new_tokens,
+        reporter=reporter,
+    )
     report["test"] = {
         **generation_metrics(
             [answer.references for answer in answers],

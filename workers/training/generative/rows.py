@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from inference.errors import HplmError
+from inference.text.chat_template import ChatMessage, chat_role
 
 GENERATION: Final = "generation"
 CHAT: Final = "chat"
@@ -34,9 +35,10 @@ class Message:
     content: str
     learned: bool = False
 
-    def to_json(self) -> dict[str, str]:
+    @property
+    def chat(self) -> ChatMessage:
         """The message as chat templates read it."""
-        return {"role": self.role, "content": self.content}
+        return ChatMessage(chat_role(self.role), self.content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,27 +1,44 @@
 """A tiny generative root, and rows whose rule it can learn."""
 
 import random
-from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer
+
+from inference.text.chat_template import ChatTemplate
+from inference.text.detokenizer import Detokenizer
+from inference.text.prompts import PromptTokenizer
 from tests.unit.tiny_decoder import EOS, EOS_TOKEN, POSITIONS, byte_tokenizer
 from tests.unit.workers.training.world import json_lines
 from workers.training.datasets import DatasetFiles
-from workers.training.generative.rows import Message
 from workers.training.generative.tokenization import GenerativeTokenizer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
-def render(messages: Sequence[Message], open_turn: bool) -> str:
-    """A chat template that ends each message with the stop token and a new line."""
-    text = "".join(f"[{message.role}]{message.content}{EOS_TOKEN}\n" for message in messages)
-    return text + ("[assistant]" if open_turn else "")
+NOW = datetime(2026, 7, 1, tzinfo=UTC)
+TEMPLATE = (
+    "{% for message in messages %}"
+    f"[{{{{ message.role }}}}]{{{{ message.content }}}}{EOS_TOKEN}\n"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}[assistant]{% endif %}"
+)
+"""A chat template that ends each message with the stop token and a new line."""
 
 
-def tiny_tokenizer(max_tokens: int = POSITIONS) -> GenerativeTokenizer:
-    return GenerativeTokenizer(byte_tokenizer(), (EOS,), render, max_tokens)
+def tiny_tokenizer(
+    max_tokens: int = POSITIONS,
+    *,
+    template: str = TEMPLATE,
+    tokenizer: Tokenizer | None = None,
+    stop_ids: tuple[int, ...] = (EOS,),
+) -> GenerativeTokenizer:
+    """The tokenizer of a root with that chat template; without another one it is that of bytes."""
+    tokenizer = tokenizer or byte_tokenizer()
+    prompts = PromptTokenizer(tokenizer, ChatTemplate(template))
+    return GenerativeTokenizer(prompts, Detokenizer(tokenizer), stop_ids, max_tokens, NOW)
 
 
 def prompt_rows(count: int, seed: int) -> list[dict[str, Any]]:
