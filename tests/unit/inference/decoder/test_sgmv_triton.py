@@ -39,8 +39,16 @@ def assert_as_looped(parts: Parts, place: tuple[int, str], shape: SmallDecoder =
     torch.testing.assert_close(added(parts, inputs, outputs, place).double(), expected, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("rank", [4, 17, 128])
-@pytest.mark.parametrize("popularity", POPULARITIES)
+FAST = {("distinct", 4), ("skewed", 17)}
+"""An even and an odd rank, short and long segments; the others take minutes in the interpreter."""
+CASES = [
+    pytest.param(popularity, rank, marks=() if (popularity, rank) in FAST else pytest.mark.slow)
+    for popularity in POPULARITIES
+    for rank in (4, 17, 128)
+]
+
+
+@pytest.mark.parametrize(("popularity", "rank"), CASES)
 def test_the_update_is_that_of_a_loop(popularity: str, rank: int) -> None:
     place = (0, "up")
     parts = [
@@ -50,7 +58,10 @@ def test_the_update_is_that_of_a_loop(popularity: str, rank: int) -> None:
     assert_as_looped(parts, place)
 
 
-@pytest.mark.parametrize("projection", ["query", "value", "gate", "down"])
+@pytest.mark.parametrize(
+    "projection",
+    ["value", "down", *(pytest.param(name, marks=pytest.mark.slow) for name in ("query", "gate"))],
+)
 def test_ranks_and_projections_differ_in_one_step(projection: str) -> None:
     parts = [
         (full_lora(SHAPE, 4), 2),
@@ -63,7 +74,7 @@ def test_ranks_and_projections_differ_in_one_step(projection: str) -> None:
     assert_as_looped(parts, (0, projection))
 
 
-@pytest.mark.parametrize("inputs", [255, 600, 2100])
+@pytest.mark.parametrize("inputs", [255, 600, pytest.param(2100, marks=pytest.mark.slow)])
 def test_the_parts_of_a_split_input_are_added_up(inputs: int) -> None:
     shape = SmallDecoder(layers=1, hidden=inputs, keys=5)
     place = (0, "key")
