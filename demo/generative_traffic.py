@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any, Final
 
@@ -68,7 +69,7 @@ def send_prompts(
         Progress(console=console) as progress,
     ):
         for model in models:
-            wait_until_served(lambda model=model: _send(client, model, model.prompts[0]))
+            wait_until_served(partial(_send, client, model, model.prompts[0]))
         bar = progress.add_task("streamed completions over HTTP", total=len(planned))
         started = time.monotonic()
         for written in pool.map(lambda plan: _send(client, *plan), planned):

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Final
@@ -61,7 +62,7 @@ def send_traffic(
         Progress(console=console) as progress,
     ):
         for model in models:
-            wait_until_served(lambda model=model: _send(client, model, model.texts[:1]))
+            wait_until_served(partial(_send, client, model, model.texts[:1]))
         bar = progress.add_task("infer requests over HTTP", total=len(planned))
         started = time.monotonic()
         for answer in pool.map(lambda plan: _send(client, plan[0], plan[1], quality), planned):

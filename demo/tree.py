@@ -65,7 +65,7 @@ def demo_is_built() -> bool:
 def _parts() -> dict[Path, Callable[[DemoTexts, User, Console], None]]:
     """What builds each part of the demo, by the file that says that it was built to its end."""
     home = Path(settings.HMI_HOME)
-    parts = {home / "demo.built": _encoders_build}
+    parts: dict[Path, Callable[[DemoTexts, User, Console], None]] = {home / "demo.built": _encoders_build}
     if settings.HMI_DEMO_GENERATIVE:
         parts[home / "demo.generative.built"] = _generative_build
     return parts

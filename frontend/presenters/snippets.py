@@ -27,6 +27,7 @@ def snippets_of(url: str, body: Mapping[str, Any]) -> Snippets:
 
 def completion_snippets(base_url: str, task: Task, model: str) -> Snippets:
     """Return the code that asks a generative model of this task for text; `base_url` ends in `/v1`."""
+    body: dict[str, Any]
     if task == Task.CHAT:
         body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
         return Snippets(

@@ -21,10 +21,12 @@ def models(popularity: str, tenants: int, requests: int, seed: int) -> list[int]
     if popularity == "distinct":
         return [(seed * requests + number) % tenants for number in range(requests)]
     if popularity == "uniform":
-        return draw.integers(math.ceil(math.sqrt(tenants)), size=requests).tolist()
+        uniform: list[int] = draw.integers(math.ceil(math.sqrt(tenants)), size=requests).tolist()
+        return uniform
     if popularity == "skewed":
         falling = SKEW ** -np.arange(min(tenants, 64.0))
-        return draw.choice(len(falling), requests, p=falling / falling.sum()).tolist()
+        skewed: list[int] = draw.choice(len(falling), requests, p=falling / falling.sum()).tolist()
+        return skewed
     return [0] * requests
 
 

@@ -14,7 +14,7 @@ from tests.integration.hmi_client.scripted import Reply, Script, refusal, script
 
 NOW = Retries(max_retries=2, initial_delay_s=0.0, max_delay_s=5.0)
 EVENTS = {"Content-Type": "text/event-stream", "X-Request-Id": "r1"}
-CHAT = [Message("system", "Be kind."), {"role": "user", "content": "Hello"}]
+CHAT: list[Message | dict[str, str]] = [Message("system", "Be kind."), {"role": "user", "content": "Hello"}]
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 Read = Callable[[list[CompletionDelta]], None]
 

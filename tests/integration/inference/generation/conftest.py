@@ -93,7 +93,7 @@ def _make_served(scratch: Path) -> Served:
     )
 
 
-def _key(tenant: Tenant, *scopes: str, **limits: int) -> str:
+def _key(tenant: Tenant, *scopes: str, **limits: Any) -> str:
     return api_key_create(tenant=tenant, name="key", scopes=list(scopes), created_by=None, **limits)[1]
 
 

@@ -185,7 +185,7 @@ def test_lines_of_the_products_own_batches_are_prompts_chats_or_requests(program
     made = program.post("/api/v1/batches", {"model": "writer", "file": file}, format="multipart").json()
     batch_run(batch_id=made["id"])
     answers, errors = (
-        [json.loads(line) for line in b"".join(found.streaming_content).splitlines()]
+        [json.loads(line) for line in b"".join(found.streaming_content).splitlines()]  # type: ignore[attr-defined]
         for kind in ("results", "errors")
         if (found := program.get(f"/api/v1/batches/{made['id']}/{kind}"))
     )

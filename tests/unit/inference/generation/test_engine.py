@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -390,7 +391,7 @@ def test_tenants_get_tokens_by_weight_whatever_the_lengths_of_their_requests(wei
     assert min(tokens.values()) > 20
 
 
-def flooded(weight: float = 1.0, **sizes: int) -> World:
+def flooded(weight: float = 1.0, **sizes: Any) -> World:
     """A world in which acme's hundred long completions are under way."""
     world = World(shares=FairShares(lambda tenant: weight if tenant == "acme" else 1.0), **sizes)
     for number in range(100):
