@@ -24,7 +24,7 @@ class Bench:
         return {"versions": dict(versions(PACKAGES))}
 
     def answer(self, **request: Any) -> dict[str, Any]:
-        """"steps" more tokens of each row; processor time is that of all threads."""
+        """As many more tokens of each row as "steps" says; processor time is that of all threads."""
         cpu, started = time.process_time(), time.perf_counter()
         tokens = self._generator.run(request["steps"])
         return {
