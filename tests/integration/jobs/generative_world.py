@@ -21,8 +21,8 @@ WRITERS_LORA = 1
 
 
 @platform_scope()
-def ready_writer(world: World, scratch: Path) -> Version:
-    """The model `writer` of the world's tenant, below the root `smol`: random, but real."""
+def ready_writer(home: TenantFixture, scratch: Path) -> Version:
+    """The model `writer` of the tenant, below the root `smol`: random, but real."""
     source = tiny_decoder_folder(scratch / "decoder")
     decoder = root_register(name="smol", kind=RootKind.DECODER, source=str(source), actor=None)
     root = DecoderRoot.from_checkpoint(open_decoder_checkpoint(source))
@@ -33,7 +33,7 @@ def ready_writer(world: World, scratch: Path) -> Version:
     model = GenerativeHplm("generation", random_lora(root.decoder(), WRITERS_LORA))
     model.save(scratch / "writer", root.config.architecture)
     with transaction.atomic():
-        version = tree_factory.new_writer(decoder, home_of(world))
+        version = tree_factory.new_writer(decoder, home)
         fine_tune, evaluate = jobs_in_order(version)
         finish(fine_tune, {"hplm": scratch / "writer"})
         finish(evaluate, {})

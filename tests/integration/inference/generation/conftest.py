@@ -78,7 +78,7 @@ def served(
 @platform_scope()
 def _make_served(scratch: Path) -> Served:
     world, globex = make_world(scratch / "world"), tree_factory.create_tenant("globex")
-    ready_writer(world, scratch)
+    ready_writer(home_of(world), scratch)
     mood = tiny_hplm(tiny_root(scratch / "same"), "classification")
     world.ready_hplm(world.ready_root(scratch / "tiny"), mood, scratch, name="mood")
     return Served(

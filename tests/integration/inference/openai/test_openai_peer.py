@@ -10,7 +10,7 @@ import pytest
 
 from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.hmi_client.conftest import Product, key_of
-from tests.integration.jobs.generative_world import ready_writer
+from tests.integration.jobs.generative_world import home_of, ready_writer
 from tests.integration.jobs.world import SMALL_FINE_TUNE, mood_rows
 from tests.peers import peer_python
 from tests.processes import CeleryWorker
@@ -96,7 +96,7 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
     assert got["deleted"] == [True, True]
     assert got["strange"] == []
 
-    ready_writer(product.world, tmp_path)
+    ready_writer(home_of(product.world), tmp_path)
     said = run(tmp_path, product.key, "-", sent=examples(product))
     assert said.startswith("acme/tickets:1\n")
     answers = [json.loads(line) for line in said.split("\n") if line.startswith('{"id":"batch_req')]
