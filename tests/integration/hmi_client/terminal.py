@@ -70,7 +70,8 @@ def hmi_in_terminal(*arguments: object, env: Mapping[str, str]) -> Iterator[Term
     screen, command_end = pty.openpty()
     fcntl.ioctl(command_end, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     with subprocess.Popen(
-        [sys.executable, "-m", "hmi_client", *map(str, arguments)],
+        # A shell in the background ignores Ctrl-C, and all that it starts; a terminal does not.
+        ["env", "--default-signal=INT", sys.executable, "-m", "hmi_client", *map(str, arguments)],
         cwd=CHECKOUT,
         stdin=command_end,
         stdout=command_end,
