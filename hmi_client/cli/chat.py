@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from hmi_client.cli.exit_codes import print_error
-from hmi_client.cli.output import print_note
+from hmi_client.cli.output import print_note, write_text
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.sampling import MaxTokens, Seed, Stop, Temperature, TopP
 from hmi_client.client import Client
@@ -62,8 +62,7 @@ class ChatSession:
             with closing(self._client.stream_chat(self._model, messages, **self._sampling)) as deltas:
                 for delta in deltas:
                     written += delta.text
-                    sys.stdout.write(delta.text)
-                    sys.stdout.flush()
+                    write_text(delta.text)
         finally:
             if written:
                 self._messages = [*messages, Message("assistant", written)]

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from hmi_client.cli.output import AsJson, print_json
+from hmi_client.cli.output import AsJson, print_json, write_text
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.sampling import MaxTokens, Seed, Stop, Temperature, TopP
 from hmi_client.client import Client
@@ -42,6 +42,5 @@ def _print_json(client: Client, model: str, prompt: str, sampling: dict[str, Any
 
 def _print_text(client: Client, model: str, prompt: str, sampling: dict[str, Any]) -> None:
     for delta in client.stream_completion(model, prompt, **sampling):
-        sys.stdout.write(delta.text)
-        sys.stdout.flush()
+        write_text(delta.text)
     sys.stdout.write("\n")

@@ -1,17 +1,20 @@
 """Chats with generative models: a real inference worker writes, and the web server streams."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import redis
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, Route, expect
 
+from tests.e2e.conftest import MEANT, Watch
 from tests.e2e.generative import DecoderFiles, furnish_generative
 from tests.e2e.world import World
 from tests.integration.inference.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
 
 CHAT = "/t/acme/playground/?model=writer@default"
+COMPLETIONS = "**/v1/chat/completions*"
 LONG = 30_000
 
 
@@ -33,6 +36,16 @@ def send(page: Page, text: str) -> None:
     """Write a message, and press the keys that send it."""
     page.get_by_label("Message").fill(text)
     page.get_by_label("Message").press("Control+Enter")
+
+
+def abort(route: Route) -> None:
+    """Breaks the connection before an answer."""
+    route.abort()
+
+
+def streams(data: str) -> Callable[[Route], None]:
+    """Answers a request with one event, and ends."""
+    return lambda route: route.fulfill(content_type="text/event-stream", body=f"data: {data}\n\n")
 
 
 def turns(page: Page, model: str) -> Locator:
@@ -70,3 +83,34 @@ def test_an_answer_is_shown_while_it_is_written_and_stop_ends_it(
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     wait_until(lambda: depth(redis_client) == 0, inference_worker)
     expect(answer).not_to_contain_text(f"{LONG} tokens")
+
+
+def test_a_connection_that_breaks_is_called_lost(signed_in: Page, watch: Watch) -> None:
+    page = signed_in
+    watch.expected += MEANT
+    page.goto(CHAT)
+    answers = turns(page, "writer")
+    for count, breaks in enumerate((abort, streams('{"choices": []}')), 1):
+        page.route(COMPLETIONS, breaks)
+        send(page, "Hello")
+        expect(answers).to_have_count(count)
+        expect(answers.last).to_contain_text("connection_lost")
+        expect(answers.last).to_contain_text("failed")
+        expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+        page.unroute(COMPLETIONS)
+
+
+def test_a_fault_of_the_page_is_reported_and_not_called_a_lost_connection(
+    signed_in: Page, watch: Watch
+) -> None:
+    page = signed_in
+    page.goto(CHAT)
+    page.route(COMPLETIONS, streams('{"choices": null}'))
+    with page.expect_event("pageerror"):
+        send(page, "Hello")
+    answer = turns(page, "writer")
+    expect(answer).to_contain_text("page_error")
+    expect(answer).not_to_contain_text("connection_lost")
+    expect(page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+    assert [fault.split(":")[0] for fault in watch.faults] == ["script"]
+    watch.faults.clear()

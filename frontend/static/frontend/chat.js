@@ -2,6 +2,7 @@
 
 const FINISHED = { stop: "finished", length: "max tokens reached" };
 const LOST = { code: "connection_lost", message: "The connection was lost before the answer was finished. Send it again." };
+const FAULT = { code: "page_error", message: "This page could not show the answer. Reload it, and send the message again." };
 
 let running; // the AbortController of the answers that are being written
 
@@ -15,11 +16,17 @@ const showRunning = () => {
   if (hadFocus && !running) byId("id_text").focus();
 };
 
+// What fetch and a body's reader reject with is the network's fault, or the user's who stopped the answer.
+const overNetwork = (promise) =>
+  promise.catch(() => {
+    throw LOST;
+  });
+
 async function* dataOf(response) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { value, done } = await reader.read();
+    const { value, done } = await overNetwork(reader.read());
     if (done) return;
     const events = (rest + value).split("\n\n");
     rest = events.pop();
@@ -112,16 +119,18 @@ const ask = async (form, column, text, signal) => {
   scroll(true);
   try {
     const headers = { "Content-Type": "application/json", "X-CSRFToken": form.elements.csrfmiddlewaretoken.value };
-    const response = await fetch(form.dataset.completions, { method: "POST", headers, body, signal });
+    const response = await overNetwork(fetch(form.dataset.completions, { method: "POST", headers, body, signal }));
     if (!response.ok) throw await errorOf(response);
     figures.show(await write(response, turn, figures, scroll));
     turn.dataset.answered = "";
   } catch (error) {
+    const isFault = error instanceof Error; // of this script: what the server or the network did has a code
+    if (isFault) reportError(error);
     figures.show(signal.aborted ? "stopped" : "failed");
     if (signal.aborted) {
       if (turn.querySelector(".written").textContent) turn.dataset.answered = "";
     } else {
-      const { code, message } = error instanceof Error ? LOST : error;
+      const { code, message } = isFault ? FAULT : error;
       const notice = filled("refusal");
       notice.querySelector("p").textContent = message;
       notice.querySelector("code").textContent = code;

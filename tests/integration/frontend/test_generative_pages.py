@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
+from inference.batches.models import Batch
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.world import World, nothing_of_use, versions_finish
@@ -18,6 +20,7 @@ from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_settings import DECODER_SETTING_SPECS
 
 NEW = "/t/acme/models/new/"
+BATCHES = "/t/acme/batches/"
 COPIED = {"family": "llama", "layers": 30, "lower_layers": 10, "parameters": 134_515_008}
 MEASURED = {"metric": "rouge_l", "value": 0.61, "bleu": 0.2, "exact_match": 0.1, "majority_baseline": 0.05}
 
@@ -110,3 +113,21 @@ def test_data_shows_prompts_with_completions_and_conversations(owner: Client, wo
     page = text_of(owner, f"/t/acme/data/datasets/{chats(world).pk}/")
     assert "user: What is" in page
     assert "assistant: A number" in page
+
+
+def test_a_batch_of_a_generative_model_is_started_on_the_page_that_says_what_a_line_is(
+    owner: Client, world: World, decoder: Version
+) -> None:
+    version = hplm_create(
+        tenant=world.tenant, name="writer", parent=decoder, dataset=prompts(world), actor=world.owner
+    )
+    versions_finish(version, {"evaluate": MEASURED}, files=nothing_of_use)
+    page = text_of(owner, BATCHES)
+    assert "For a generative model, each line is a prompt" in page
+    assert "an object with prompt or messages" in page
+    lines = jsonl([{"prompt": "Describe 7: ", "max_tokens": 5, "id": "seven"}])
+    file = SimpleUploadedFile("prompts.jsonl", lines.encode())
+    answer = owner.post(BATCHES, {"model": "writer", "file": file})
+    batch = Batch.unscoped.get()
+    assert (batch.model_name, batch.version_number, batch.filename) == ("writer", 1, "prompts.jsonl")
+    assert answer["Location"] == f"{BATCHES}{batch.pk}/"
