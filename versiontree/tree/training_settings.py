@@ -137,6 +137,13 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     },
 }
 
+LORA_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "all": ("query", "key", "value", "output", "gate", "up", "down"),
+    "attention": ("query", "key", "value", "output"),
+    "query_value": ("query", "value"),
+}
+"""The linear maps of each choice of ``projections``. Those that a decoder does not have are left out."""
+
 DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.CONVERT: {
         "lower_layers": _integer(
@@ -149,7 +156,7 @@ DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
             float, None, 0, 4096, help="Updates are scaled by alpha / rank. Default: twice the rank."
         ),
         "projections": SettingSpec(
-            str, "all", choices=("all", "attention", "query_value"), help="The linear maps that get LoRA."
+            str, "all", choices=tuple(LORA_PROJECTIONS), help="The linear maps that get LoRA."
         ),
         "learning_rate": _rate(1e-3),
         "epochs": _integer(5, 1, 100, "At most so many."),
