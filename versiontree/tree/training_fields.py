@@ -70,6 +70,28 @@ def setting_fields(
     return {name: _field(name, specs[name], widgets, empty_label) for name in order}
 
 
+def setting_fields_of_both(kind: JobKind, widgets: FieldWidgets = FieldWidgets()) -> dict[str, forms.Field]:
+    """The fields of the settings below an encoder or a decoder, for a form in which the root is chosen.
+
+    Help texts and placeholders say where the two differ. The service that the form calls refuses a setting
+    that the chosen root does not have.
+    """
+    encoder, decoder = (setting_fields(kind, widgets, root=root) for root in RootKind)
+    merged = {**decoder, **encoder}
+    for name, field in merged.items():
+        if name not in decoder or name not in encoder:
+            only = RootKind.DECODER if name in decoder else RootKind.ENCODER
+            field.help_text = f"Only below {only.in_words}. {field.help_text}".strip()
+            continue
+        if (other := decoder[name]).help_text != field.help_text:
+            field.help_text = f"{field.help_text} Below a decoder: {other.help_text}".strip()
+        default, others = (one.widget.attrs.get("placeholder", "") for one in (field, other))
+        if others != default:
+            field.widget.attrs["placeholder"] = f"{default} (decoder: {others or 'none'})".strip()
+    order = sorted(merged, key=lambda name: (name not in PET_SETTINGS, name == "seed"))
+    return {name: merged[name] for name in order}
+
+
 def settings_filled(
     cleaned: Mapping[str, Any], kind: JobKind, root: RootKind = RootKind.ENCODER
 ) -> dict[str, Any]:
@@ -81,9 +103,11 @@ def settings_filled(
 class TrainingSettingsForm(forms.BaseForm):
     """A form with the settings of the job it starts. Must be the first base class.
 
-    ``root`` is the kind of root that the job is below.
+    ``root`` is the kind of root that the job is below. With ``chooses_root`` that is not known yet: the form
+    has the settings of both.
     """
 
+    chooses_root: ClassVar[bool] = False
     kind: ClassVar[JobKind]
     builds_plot: ClassVar[bool] = False
     empty_label: ClassVar[str] = ""
@@ -99,13 +123,16 @@ class TrainingSettingsForm(forms.BaseForm):
         self.more = tuple(added)
 
     @classmethod
-    def setting_names(cls) -> tuple[str, ...]:
+    def setting_names(cls, root: RootKind = RootKind.ENCODER) -> tuple[str, ...]:
         """The names of the settings for which the form declares no field itself."""
-        return tuple(name for name in cls._setting_fields() if name not in getattr(cls, "base_fields", {}))
+        declared = getattr(cls, "base_fields", {})
+        return tuple(name for name in cls._setting_fields(root) if name not in declared)
 
     def settings(self) -> dict[str, Any]:
         """The settings of the job that were filled in."""
-        return settings_filled(self.cleaned_data, self.kind, self.root)
+        roots = (*RootKind,) if self.chooses_root else (self.root,)
+        filled = [settings_filled(self.cleaned_data, self.kind, root) for root in roots]
+        return {name: value for settings in filled for name, value in settings.items()}
 
     def plot_settings(self) -> dict[str, Any]:
         """The settings of the PLOT that were filled in."""
@@ -113,6 +140,8 @@ class TrainingSettingsForm(forms.BaseForm):
 
     @classmethod
     def _setting_fields(cls, root: RootKind = RootKind.ENCODER) -> dict[str, forms.Field]:
+        if cls.chooses_root:
+            return setting_fields_of_both(cls.kind, cls.widgets)
         fields = setting_fields(cls.kind, cls.widgets, empty_label=cls.empty_label, root=root)
         if cls.builds_plot:
             fields |= setting_fields(JobKind.BUILD_PLOT, cls.widgets, empty_label=cls.plot_empty_label)

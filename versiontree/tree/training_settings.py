@@ -137,6 +137,13 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     },
 }
 
+LORA_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "all": ("query", "key", "value", "output", "gate", "up", "down"),
+    "attention": ("query", "key", "value", "output"),
+    "query_value": ("query", "value"),
+}
+"""The linear maps of each choice of ``projections``. Those that a decoder does not have are left out."""
+
 DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.CONVERT: {
         "lower_layers": _integer(
@@ -149,12 +156,13 @@ DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
             float, None, 0, 4096, help="Updates are scaled by alpha / rank. Default: twice the rank."
         ),
         "projections": SettingSpec(
-            str, "all", choices=("all", "attention", "query_value"), help="The linear maps that get LoRA."
+            str, "all", choices=tuple(LORA_PROJECTIONS), help="The linear maps that get LoRA."
         ),
         "learning_rate": _rate(1e-3),
         "epochs": _integer(5, 1, 100, "At most so many."),
         "patience": _integer(2, 1, 100, "Stop after this many epochs without a lower dev loss."),
-        "batch_tokens": _integer(1024, 16, 2**17, "Tokens in a batch."),
+        "batch_tokens": _integer(1024, 16, 2**17, "At most so many tokens in a batch."),
+        "batch_size": _integer(None, 1, 512, "At most so many rows in a batch. Default: no limit."),
         "max_tokens": _integer(1024, 16, 2**17, "The longest row. Longer ones lose their end."),
         "dropout": SettingSpec(float, 0.0, 0, 0.9),
         "test_prompts": _integer(200, 1, 10_000, "Prompts of the test split that are answered."),

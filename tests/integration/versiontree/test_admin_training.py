@@ -20,7 +20,7 @@ from tests.integration.versiontree.admin_pages import NO_INLINES, plain
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Hplm, Version
-from versiontree.tree.training_settings import SETTING_SPECS
+from versiontree.tree.training_settings import DECODER_SETTING_SPECS, SETTING_SPECS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
@@ -145,7 +145,8 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
     staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     add = reverse("admin:tree_hplm_add")
-    assert set(settings_shown(staff, add)) == set(SETTING_SPECS[JobKind.FINE_TUNE])
+    both = {*SETTING_SPECS[JobKind.FINE_TUNE], *DECODER_SETTING_SPECS[JobKind.FINE_TUNE]}
+    assert set(settings_shown(staff, add)) == both, "the root is not chosen yet"
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     asked = {"lora": "0", "adapter": "64", "biases": "false", "pooling": "cls", "dropout": "0.2"}
     assert staff.post(add, form | asked).status_code == 302
@@ -153,10 +154,34 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
     chosen = {"lora": 0, "adapter": 64, "biases": False, "pooling": "cls", "dropout": 0.2}
     assert first.config["settings"] == chosen
     change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
-    assert "epochs" in settings_shown(staff, change)
+    assert set(settings_shown(staff, change)) == set(SETTING_SPECS[JobKind.FINE_TUNE])
     again = {"chosen_dataset": acme.dataset.pk, "epochs": "3", **NO_INLINES}
     assert staff.post(change, again).status_code == 302
     assert Version.unscoped.get(hplm=first.hplm_id, number=2).config["settings"] == chosen | {"epochs": 3}
+
+
+def test_a_model_below_a_decoder_has_the_settings_of_decoders(
+    staff: Client, acme: TenantFixture, tmp_path: Path
+) -> None:
+    decoder = tree_factory.ready_decoder(tmp_path)
+    texts = tree_factory.dataset(acme.tenant, "texts", task="generation")
+    add = reverse("admin:tree_hplm_add")
+    form = {"tenant": acme.tenant.pk, "name": "w", "parent": decoder.pk, "chosen_dataset": texts.pk}
+    refused = staff.post(add, form | {"pooling": "cls"}).context["adminform"].form.errors
+    assert list(refused) == ["pooling"]
+    assert "Unknown setting" in refused["pooling"][0]
+    asked = {"projections": "attention", "new_tokens": "9", "epochs": "4"}
+    assert staff.post(add, form | asked).status_code == 302
+    first = tree_factory.do_jobs(Version.unscoped.get(hplm__name="w"))
+    chosen = {"projections": "attention", "new_tokens": 9, "epochs": 4}
+    assert first.config["settings"] == chosen
+    change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
+    assert set(settings_shown(staff, change)) == set(DECODER_SETTING_SPECS[JobKind.FINE_TUNE])
+    again = {"chosen_dataset": texts.pk, "projections": "all", **NO_INLINES}
+    assert staff.post(change, again).status_code == 302
+    second = Version.unscoped.get(hplm=first.hplm_id, number=2)
+    assert second.config["settings"] == chosen | {"projections": "all"}
+    assert "projections all instead of attention" in str(second.config["warnings"])
 
 
 def test_a_setting_out_of_bounds_is_refused_at_its_field_which_is_then_open(

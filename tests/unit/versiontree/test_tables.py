@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.decoder.architecture import PROJECTIONS
 from inference.text.tasks import GENERATIVE_TASKS as WORKERS_GENERATIVE_TASKS
 from inference.text.tasks import TASKS
 from tenants.base.errors import HmiError
@@ -31,12 +32,12 @@ from versiontree.tree.models.version import (
 from versiontree.tree.services.versions import MIN_TEXTS
 from versiontree.tree.training_settings import (
     DEFAULT_EPOCHS,
+    LORA_PROJECTIONS,
     SETTING_SPECS,
     alpha_check,
     setting_specs,
     settings_check,
 )
-from workers.jobs.generative.inputs import PROJECTIONS
 from workers.training.generative.fine_tune import GenerativeSettings
 
 
@@ -106,10 +107,9 @@ def test_coverage_is_a_percentage(alpha: float) -> None:
 
 def test_every_knob_of_decoders_tells_what_the_training_code_does_by_itself() -> None:
     known, specs = GenerativeSettings(), setting_specs(JobKind.FINE_TUNE, RootKind.DECODER)
-    assert PROJECTIONS.keys() == set(specs["projections"].choices)
     by_itself = {**{name: getattr(known, name) for name in specs}, "projections": "all"}
     assert {name: spec.default for name, spec in specs.items()} == by_itself
-    assert known.projections == PROJECTIONS["all"]
+    assert (known.projections, LORA_PROJECTIONS["all"]) == (None, PROJECTIONS)
 
 
 @pytest.mark.parametrize(

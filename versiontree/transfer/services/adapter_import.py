@@ -192,7 +192,7 @@ def _config(report: Mapping[str, Any], root: Root) -> dict[str, Any]:
     pet = report["pet"]
     config: dict[str, Any] = {
         "labels": report["labels"],
-        "settings": {name: pet[name] for name in PET_SHAPE_SETTINGS if name in pet},
+        "settings": {name: pet[name] for name in PET_SHAPE_SETTINGS[RootKind(root.kind)] if name in pet},
         "imported": {key: str(value)[:200] for key, value in report["about"].items() if value},
     }
     if report["pairs"]:

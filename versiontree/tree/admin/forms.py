@@ -22,6 +22,7 @@ from versiontree.jobs.models import JobKind
 from versiontree.tree.admin.base import DATASET, ServiceForm, TrainingForm
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update, version_set_policy
@@ -208,6 +209,7 @@ class HplmForm(TrainingForm):
     """Create a model of a tenant."""
 
     kind = JobKind.FINE_TUNE
+    chooses_root = True
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
@@ -263,8 +265,8 @@ class HplmUpdateForm(TrainingForm):
         model = Hplm
         fields = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, instance: Hplm, **kwargs: Any) -> None:
+        super().__init__(*args, instance=instance, root=base_root_kind(instance), **kwargs)
         of = {"tenant": self.instance.tenant_id, "task": self.instance.task}
         chosen: Any = self.fields[DATASET]
         chosen.queryset = Dataset.unscoped.filter(**of).select_related("tenant")

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -16,18 +16,12 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.tree.models import Artifact
 from versiontree.tree.services.settings_inheritance import settings_of
+from versiontree.tree.training_settings import LORA_PROJECTIONS
 from workers.jobs.inputs import artifact_folder, dataset_file, job_settings
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.fine_tune import GenerativeSettings
 from workers.training.generative.tokenization import GenerativeTokenizer
 from workers.training.precision import configure_torch
-
-PROJECTIONS: Final[dict[str, tuple[str, ...] | None]] = {
-    "all": None,
-    "attention": ("query", "key", "value", "output"),
-    "query_value": ("query", "value"),
-}
-"""The projections of each choice of the setting; None: all that the decoder has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,8 @@ def _settings(job: Job, root: DecoderRoot) -> GenerativeSettings:
     """Those of the version: it is evaluated with the same numbers of prompts and tokens."""
     chosen: dict[str, Any] = dict(settings_of(job.version))
     if (name := chosen.pop("projections", None)) is not None:
-        chosen["projections"] = PROJECTIONS[name]
+        wanted = LORA_PROJECTIONS[name]
+        chosen["projections"] = tuple(one for one in root.config.architecture.projections if one in wanted)
     return GenerativeSettings(lower_layers=root.config.lower_layers, **chosen)
 
 

@@ -35,10 +35,10 @@ class GenerativeSettings:
     """lora: the rank. alpha: updates are scaled by alpha / rank; None: twice the rank. projections: the maps
     that learn; None: all. lower_layers: how many of the lowest layers do not learn and are computed once.
 
-    batch_tokens: tokens of a batch. max_tokens: of a row; longer ones lose their end. epochs: at most.
-    patience: epochs without a lower dev loss after which training stops. test_prompts: of the test split so
-    many distinct prompts are answered for the metrics. new_tokens: of an answer. samples: answers in the
-    report.
+    batch_tokens: most tokens of a batch. batch_size: most rows of a batch of training; None: no limit.
+    max_tokens: of a row; longer ones lose their end. epochs: at most. patience: epochs without a lower dev
+    loss after which training stops. test_prompts: of the test split so many distinct prompts are answered for
+    the metrics. new_tokens: of an answer. samples: answers in the report.
     """
 
     seed: int = 0
@@ -49,6 +49,7 @@ class GenerativeSettings:
     learning_rate: float = 1e-3
     dropout: float = 0.0
     batch_tokens: int = 1024
+    batch_size: int | None = None
     max_tokens: int = 1024
     epochs: int = 5
     patience: int = 2
@@ -66,7 +67,12 @@ class GenerativeSettings:
     def schedule(self) -> Schedule:
         """How long and how fast the training goes."""
         return Schedule(
-            self.learning_rate, self.epochs, self.patience, batch_tokens=self.batch_tokens, seed=self.seed
+            self.learning_rate,
+            self.epochs,
+            self.patience,
+            batch_tokens=self.batch_tokens,
+            batch_size=self.batch_size,
+            seed=self.seed,
         )
 
 

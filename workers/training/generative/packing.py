@@ -66,9 +66,15 @@ def pack(sequences: Sequence[TrainingSequence], device: torch.device | str = "cp
 
 
 def token_batches(
-    lengths: Sequence[int], budget: int, rng: np.random.Generator | None = None
+    lengths: Sequence[int],
+    budget: int,
+    rng: np.random.Generator | None = None,
+    *,
+    rows: int | None = None,
 ) -> Iterator[list[int]]:
     """Batches of indices, each of at most `budget` tokens, or of one longer sequence.
+
+    rows: most sequences of a batch; None: no limit.
 
     Sequences are in the order of their indices, or shuffled by `rng`. A batch ends where the next sequence
     does not fit: nothing is padded, so a batch that is not full costs no more than its tokens.
@@ -76,7 +82,7 @@ def token_batches(
     order = np.arange(len(lengths)) if rng is None else rng.permutation(len(lengths))
     total, ends = 0, [0]
     for at, index in enumerate(order):
-        if total and total + lengths[index] > budget:
+        if total and (total + lengths[index] > budget or at - ends[-1] == rows):
             ends.append(at)
             total = 0
         total += lengths[index]

@@ -106,12 +106,13 @@ class _State:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """The peak learning rate, the maximum number of epochs, and how many epochs without a lower dev loss end
-    the training. batch_tokens: tokens of a batch."""
+    the training. batch_tokens, batch_size: most tokens and most rows of a batch; None: no limit."""
 
     learning_rate: float
     epochs: int
     patience: int
     batch_tokens: int
+    batch_size: int | None
     seed: int
 
 
@@ -135,7 +136,8 @@ class LoraTraining:
         train = splits["train"]
         self._lengths, self._tokens = train.lengths, sum(train.lengths)
         self._targets = sum(one.targets for one in train.sequences)
-        steps = schedule.epochs * math.ceil(self._tokens / schedule.batch_tokens)
+        by_rows = math.ceil(len(self._lengths) / (schedule.batch_size or len(self._lengths)))
+        steps = schedule.epochs * max(math.ceil(self._tokens / schedule.batch_tokens), by_rows)
         self._optimizer = Optimizer(
             [{"params": lora.parameters(), "lr": schedule.learning_rate}],
             steps=steps,
@@ -167,11 +169,13 @@ class LoraTraining:
         """Train the rest of the current epoch; return its mean loss by token."""
         self._lora.train()
         state, epoch = self._state, len(self._state.epochs) + 1
-        seed, budget = self._schedule.seed, self._schedule.batch_tokens
+        seed, schedule = self._schedule.seed, self._schedule
         rows, tokens = (epoch - 1) * len(self._lengths), (epoch - 1) * self._tokens
-        batches = token_batches(self._lengths, budget, seeded_rng(seed, epoch))
+        batches = token_batches(
+            self._lengths, schedule.batch_tokens, seeded_rng(seed, epoch), rows=schedule.batch_size
+        )
         for step, indices in enumerate(batches, start=1):
-            progress = tokens / (self._schedule.epochs * self._tokens)
+            progress = tokens / (schedule.epochs * self._tokens)
             rows, tokens = rows + len(indices), tokens + sum(self._lengths[index] for index in indices)
             if step <= state.steps:
                 continue  # done before the job was stopped

@@ -28,14 +28,17 @@ def test_sequences_lie_one_after_another_with_positions_from_0_and_targets_one_a
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=50),
     budget=st.integers(1, 60),
     seed=st.none() | st.integers(0, 9),
+    rows=st.none() | st.integers(1, 8),
 )
 def test_each_sequence_is_in_one_batch_and_no_batch_is_over_budget(
-    lengths: list[int], budget: int, seed: int | None
+    lengths: list[int], budget: int, seed: int | None, rows: int | None
 ) -> None:
     rng = None if seed is None else np.random.default_rng(seed)
-    batches = list(token_batches(lengths, budget, rng))
+    batches = list(token_batches(lengths, budget, rng, rows=rows))
     assert sorted(index for batch in batches for index in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or sum(lengths[index] for index in batch) <= budget
+        assert rows is None or len(batch) <= rows
     for batch, following in pairwise(batches):
-        assert sum(lengths[index] for index in batch) + lengths[following[0]] > budget
+        full = len(batch) == rows
+        assert full or sum(lengths[index] for index in batch) + lengths[following[0]] > budget
