@@ -2,6 +2,7 @@
 
 from versiontree.tree.models import Root, RootKind, Version
 from versiontree.tree.services.settings_inheritance import settings_inherited, start_warnings
+from versiontree.tree.training_settings import SettingValue
 
 
 def test_settings_that_this_release_does_not_know_are_left_behind() -> None:
@@ -18,7 +19,7 @@ def test_a_generative_update_warns_where_its_lora_cannot_continue_and_only_there
     (warning,) = start_warnings(before, {"projections": "query_value", "lora": 8}, "chat")
     assert "not from version 3" in warning
     assert "lora 8 instead of 16, projections query_value instead of attention" in warning
-    same = {"projections": "attention", "lora": 16, "alpha": 8.0, "epochs": 2}
+    same: dict[str, SettingValue] = {"projections": "attention", "lora": 16, "alpha": 8.0, "epochs": 2}
     assert start_warnings(before, same, "chat") == []
     by_default = Version(root=root, number=1, config={"settings": {"projections": "all"}})
     assert start_warnings(by_default, {}, "generation") == []

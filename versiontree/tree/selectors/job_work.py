@@ -70,20 +70,22 @@ def _lora_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
     full = settings_with_defaults(JobKind.FINE_TUNE, settings, RootKind.DECODER)
     train, dev, test = (_read(sizes[split], full) for split in Split)
     epoch_work = TRAIN_COST * train + dev
-    return train + 2 * dev + test + full["epochs"] * epoch_work + _answers_work(sizes, settings)
+    epochs: float = full["epochs"]
+    return train + 2 * dev + test + epochs * epoch_work + _answers_work(sizes, settings)
 
 
 def _answers_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
     """The loss on the test split, and answers to its prompts, as long as the settings allow."""
     full = settings_with_defaults(JobKind.FINE_TUNE, settings, RootKind.DECODER)
     test = sizes[Split.TEST]
-    written = min(full["test_prompts"], test.rows) * full["new_tokens"]
+    written: float = min(full["test_prompts"], test.rows) * full["new_tokens"]
     return _read(test, full) + WRITE_COST * BYTES_PER_TOKEN * written
 
 
 def _read(split: DataSize, full: Mapping[str, Any]) -> float:
     """The bytes of a split that are read: long rows lose their end."""
-    return min(float(split.bytes), split.rows * full["max_tokens"] * BYTES_PER_TOKEN)
+    max_tokens: float = full["max_tokens"]
+    return min(float(split.bytes), split.rows * max_tokens * BYTES_PER_TOKEN)
 
 
 _JOB_WORK: Final[Mapping[RootKind, Mapping[JobKind, JobWork]]] = {

@@ -37,17 +37,16 @@ def settings_inherited(before: Version, chosen: Mapping[str, Any] | None) -> dic
 
 def start_warnings(before: Version, settings: Mapping[str, SettingValue], task: str) -> list[str]:
     """Warnings about what training with these settings cannot continue from the version before."""
-    earlier, root, number = settings_of(before), RootKind(before.root.kind), before.number
-    defaults = settings_with_defaults(JobKind.FINE_TUNE, {}, root)
-    differences = (
-        _difference(name, defaults | earlier, defaults | settings) for name in PET_SHAPE_SETTINGS[root]
-    )
+    root, number = RootKind(before.root.kind), before.number
+    earlier = settings_with_defaults(JobKind.FINE_TUNE, settings_of(before), root)
+    now = settings_with_defaults(JobKind.FINE_TUNE, settings, root)
+    differences = (_difference(name, earlier, now) for name in PET_SHAPE_SETTINGS[root])
     if parts := [text for text in differences if text]:
         shape = f"its PET has another shape ({', '.join(parts)})"
         return [f"Training starts from the root's own layers, not from version {number}: {shape}."]
     if task in TASKS_WITHOUT_POOLING:
         return []
-    if pooling := _difference(POOLING, defaults | earlier, defaults | settings):
+    if pooling := _difference(POOLING, earlier, now):
         return [f"The head starts anew, not from that of version {number}: its input differs ({pooling})."]
     return []
 
