@@ -107,7 +107,7 @@ class ChatCompletionsView(GenerationView):
         request={"application/json": ChatCompletionRequestSerializer},
         responses={
             (200, "application/json"): ChatCompletionSerializer,
-            (200, EVENTS): OpenApiTypes.STR,
+            (200, EVENTS): OpenApiTypes.ANY,
             **ERRORS,
         },
         parameters=PARAMETERS,
@@ -128,7 +128,7 @@ class CompletionsView(GenerationView):
         request={"application/json": CompletionRequestSerializer},
         responses={
             (200, "application/json"): CompletionSerializer,
-            (200, EVENTS): OpenApiTypes.STR,
+            (200, EVENTS): OpenApiTypes.ANY,
             **ERRORS,
         },
         parameters=PARAMETERS,
