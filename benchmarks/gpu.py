@@ -1,8 +1,13 @@
-"""All that the engine is measured by, on one accelerator. Made for nine minutes; it has not run on a GPU yet.
+"""All that the engines are measured by, on one accelerator. It has not run on a GPU yet.
 
-Parity with references in fp32, the ablations of the paper's table 6 and the trace of its figure 17, the
-engine beside the bare layers, throughput to 10,000 models, and the memory of table 2. It needs no network and
-no services, and runs on a CPU as well.
+Encoders: parity with references in fp32, the ablations of the paper's table 6 and the trace of its figure 17,
+the engine beside the bare layers, throughput to 10,000 models, and the memory of table 2. This part is made
+for nine minutes.
+
+Decoders of random weights, by default in the shape of LLaMA 3.2 1B: SGMV beside its baselines (Punica,
+figures 7 to 9), and the generation engine with a LoRA for each tenant (figure 11).
+
+It needs no network and no services, but an Azure trace of lengths, and runs on a CPU as well.
 
     python -m benchmarks.gpu --out FOLDER
 """
@@ -10,25 +15,30 @@ no services, and runs on a CPU as well.
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from benchmarks import harness
-from benchmarks.serving import ceiling, memory, parity, pipeline, throughput
+from benchmarks.serving import ceiling, memory, parity, pipeline, sgmv, throughput
 from benchmarks.serving import options as shared
+from benchmarks.serving.generation import __main__ as generation
+from benchmarks.serving.generation.requests import lengths
+from benchmarks.serving.generation.root import CONFIGS
 
 FILES: Final = 256
 """Different models that are stored; the others are read from the same files, each into memory of its own."""
-ROWS: Final = 128
+ROWS, DECODED_ROWS = 128, 32
+DECODER: Final = "llama-1b"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     """One of the benchmarks, and the options that it has here besides those of the command line."""
 
-    measure: shared.Measure
+    measure: Callable[[argparse.Namespace], harness.Report]
     options: dict[str, object]
 
 
@@ -38,18 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.set_defaults(rows=ROWS)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="for each report, trace and picture")
+    parser.add_argument("--decoder", choices=sorted(CONFIGS), default=DECODER, help="its shape")
+    parser.add_argument("--trace", type=Path, help="Azure trace with the lengths (default: in HMI_DATA_DIR)")
     options = shared.parse(parser, argv)
     on = shared.machine(options)
-    world = shared.open_world(options, on, files=FILES)
+    lengths(options.trace, generation.SCALE)  # a missing trace is an error before anything is measured
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
     rows: list[harness.Row] = []
     figures: dict[str, float] = {}
     failures: list[str] = []
-    for name, part in _parts(options.out, quick=options.quick).items():
+    for name, part in {**_encoder_parts(options, on), **_decoder_parts(options, on)}.items():
         started = time.perf_counter()
-        report = part.measure(argparse.Namespace(**{**vars(options), **part.options}), world)
-        report = shared.with_settings(report, options, on)
+        report = part.measure(argparse.Namespace(**{**vars(options), **part.options}))
         print(f"\n{name}, {time.perf_counter() - started:.0f} s")
         shared.show(report)
         rows += [{"benchmark": name, **row} for row in report.rows]
@@ -63,16 +74,30 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
-def _parts(out: Path | None, *, quick: bool) -> dict[str, Part]:
+def _encoder_parts(options: argparse.Namespace, on: shared.Machine) -> dict[str, Part]:
+    world = shared.open_world(options, on, files=FILES)
+
+    def part(measure: shared.Measure, **own: object) -> Part:
+        return Part(lambda asked: shared.with_settings(measure(asked, world), asked, on), own)
+
+    picture, trace = (options.out and options.out / name for name in ("figure17.svg", "figure17.json"))
     return {
-        "parity": Part(parity.measure, {}),
-        "ceiling": Part(ceiling.measure, {"http": False}),
-        "pipeline": Part(
-            pipeline.measure,
-            {"picture": out and out / "figure17.svg", "trace": out and out / "figure17.json"},
-        ),
-        "throughput": Part(throughput.measure, {"no_peers": True, "repeats": 3}),
-        "memory": Part(memory.measure, {"hplms": 500 if quick else None}),
+        "parity": part(parity.measure),
+        "ceiling": part(ceiling.measure, http=False),
+        "pipeline": part(pipeline.measure, picture=picture, trace=trace),
+        "throughput": part(throughput.measure, no_peers=True, repeats=3),
+        "memory": part(memory.measure, hplms=500 if options.quick else None),
+    }
+
+
+def _decoder_parts(options: argparse.Namespace, on: shared.Machine) -> dict[str, Part]:
+    shape = CONFIGS[options.decoder]
+    size = {"inputs": shape["hidden_size"], "outputs": shape["intermediate_size"]}
+    asked = {"shape": options.decoder, "rows": DECODED_ROWS, "no_peers": True, "repeats": 3}
+    rest = {"tenants": None, "requests": None, "scale": None}
+    return {
+        "sgmv": Part(partial(sgmv.measure, on=on), size),
+        "generation": Part(partial(generation.measure, on=on), {**asked, **rest}),
     }
 
 

@@ -54,11 +54,17 @@ _SECTIONS: Final = ("Parameters", "Returns", "Notes", "Examples", "See Also", "R
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One labelled example: a text with a label, or words with IOB2 tags."""
+    """One example: a text with a label, words with IOB2 tags, or a text with the answer to write."""
 
     text: str
     label: str = ""
     tags: tuple[str, ...] = ()
+    answer: str = ""
+
+    @property
+    def compared_text(self) -> str:
+        """Where near copies are looked for: the answer if there is one, which is what is learned."""
+        return self.answer or self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,9 @@ def section_of_paragraph(docstring: Docstring) -> Iterator[Example]:
 def parameter_names(docstring: Docstring) -> Iterator[Example]:
     """Which words name a parameter of the documented function? The signature is not shown."""
     words = _WORD.findall(docstring.text)[:MAX_TAGGED_WORDS]
-    if len(docstring.parameters.intersection(words)) >= MIN_TAGGED_NAMES:
-        tags = tuple("B-PARAMETER" if word in docstring.parameters else "O" for word in words)
+    names = frozenset(docstring.parameters)
+    if len(names.intersection(words)) >= MIN_TAGGED_NAMES:
+        tags = tuple("B-PARAMETER" if word in names else "O" for word in words)
         yield Example(" ".join(words), tags=tags)
 
 
@@ -139,8 +146,11 @@ def sample_evenly(examples: Iterable[Example], size: int) -> list[Example]:
     return [listed[position] for position in sorted(chosen)]
 
 
-def write_examples(examples: Iterable[Example], file_format: str) -> bytes:
-    """The examples as an upload in one of the formats that tenants use: jsonl, csv or conll."""
+def write_examples(examples: Iterable[Example], file_format: str, task: str = "") -> bytes:
+    """The examples as an upload in one of the formats that tenants use: jsonl, csv or conll.
+
+    ``task`` says whether those with an answer are conversations ("chat") or prompts with completions.
+    """
     if file_format == "csv":
         buffer = io.StringIO(newline="")
         writer = csv.writer(buffer)
@@ -149,14 +159,19 @@ def write_examples(examples: Iterable[Example], file_format: str) -> bytes:
         return buffer.getvalue().encode()
     if file_format == "conll":
         return "\n".join(map(_conll_block, examples)).encode()
-    return "".join(json.dumps(_as_object(example)) + "\n" for example in examples).encode()
+    return "".join(json.dumps(_as_object(example, task)) + "\n" for example in examples).encode()
 
 
 def _conll_block(example: Example) -> str:
     return "".join(f"{word}\t{tag}\n" for word, tag in zip(example.text.split(), example.tags, strict=True))
 
 
-def _as_object(example: Example) -> dict[str, object]:
+def _as_object(example: Example, task: str) -> dict[str, object]:
+    if task == "chat":
+        question = {"role": "user", "content": example.text}
+        return {"messages": [question, {"role": "assistant", "content": example.answer}]}
+    if example.answer:
+        return {"prompt": example.text, "completion": example.answer}
     if example.tags:
         return {"tokens": example.text.split(), "tags": list(example.tags)}
     return {"text": example.text, "label": example.label}

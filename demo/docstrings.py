@@ -31,11 +31,12 @@ _DEFINITIONS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDe
 
 @dataclass(frozen=True, slots=True)
 class Docstring:
-    """One docstring, and the names of the parameters of the function it documents."""
+    """One docstring, the name of what it documents, and the names of the function's parameters in order."""
 
     package: str
     text: str
-    parameters: frozenset[str]
+    parameters: tuple[str, ...] = ()
+    name: str = ""
 
 
 def collect_docstrings(*, files_per_package: int, console: Console) -> list[Docstring]:
@@ -64,7 +65,7 @@ def _of_file(package: str, path: Path) -> Iterator[Docstring]:
         return
     for node in _statements(tree):
         if isinstance(node, _DEFINITIONS) and (text := _text_of(node)):
-            yield Docstring(package, text, _parameters(node))
+            yield Docstring(package, text, _parameters(node), getattr(node, "name", ""))
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
@@ -84,8 +85,9 @@ def _text_of(node: _DEFINITIONS) -> str | None:
     return inspect.cleandoc(text).encode("utf-8", "ignore").decode()
 
 
-def _parameters(node: _DEFINITIONS) -> frozenset[str]:
+def _parameters(node: _DEFINITIONS) -> tuple[str, ...]:
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return frozenset()
+        return ()
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-    return frozenset(argument.arg for argument in arguments if len(argument.arg) > 1) - {"self", "cls"}
+    names = (argument.arg for argument in arguments)
+    return tuple(name for name in names if len(name) > 1 and name not in {"self", "cls"})

@@ -9,7 +9,7 @@ from pathlib import Path
 from django.conf import settings
 from django.db import transaction
 
-from demo.datasets import TASKS
+from demo.generative import demo_tasks
 from tenants.accounts.models import ApiKey, Tenant, User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.tenants import tenant_create
@@ -51,8 +51,8 @@ def people_ensure() -> dict[str, Login]:
     password that somebody has changed stays as it is; a key is made when the one in the file does not work.
     """
     known = logins_read()
-    logins = {ADMIN: Login(ADMIN, _password(ADMIN, known, superuser=True))}
-    for slug in dict.fromkeys(task.tenant for task in TASKS):
+    logins = known | {ADMIN: Login(ADMIN, _password(ADMIN, known, superuser=True))}
+    for slug in dict.fromkeys(task.tenant for task in demo_tasks()):
         password = _password(slug, known, superuser=False)
         owner = User.objects.get(username=slug)
         tenant = Tenant.objects.filter(slug=slug).first()

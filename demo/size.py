@@ -13,6 +13,12 @@ EPOCHS: Final = 3
 MIN_STEPS: Final = 150
 
 
+GENERATIVE_EPOCHS: Final = 3
+
+
+TEST_PROMPTS: Final = 16
+
+
 BATCH_SIZE: Final = 16
 """The default batch size of a fine-tune job."""
 
@@ -42,6 +48,17 @@ class DemoSize:
         size."""
         steps = math.ceil(rows / BATCH_SIZE)
         return {"epochs": max(EPOCHS, math.ceil(self.scaled(MIN_STEPS) / steps))}
+
+    @property
+    def fine_tune_generative(self) -> dict[str, Any]:
+        """Settings of the fine-tune job of a generative model."""
+        return {
+            "epochs": GENERATIVE_EPOCHS,
+            "learning_rate": 2e-3,
+            "batch_tokens": 256,
+            "test_prompts": self.scaled(TEST_PROMPTS, minimum=4),
+            "new_tokens": 40,
+        }
 
     def _settings(self, **amounts: int) -> dict[str, Any]:
         return {

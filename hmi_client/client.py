@@ -3,14 +3,15 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from contextlib import aclosing, closing
 from types import TracebackType
 from typing import Any, Self
 
 import httpx
 
-from hmi_client.flow import ApiRequest, Flow, FlowRun, Item, Sleep, T
+from hmi_client.errors import ConnectionFailed
+from hmi_client.flow import ApiRequest, Flow, FlowRun, Item, NextLine, Sleep, T
 from hmi_client.methods import ClientMethods
 from hmi_client.retries import Retries, with_retries
 
@@ -44,7 +45,7 @@ class _BaseClient:
         authorization = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         return http.build_request(
             request.method,
-            f"{self.url}{API_PREFIX}{request.path}",
+            f"{self.url}{'' if request.path.startswith('/') else API_PREFIX}{request.path}",
             params=dict(request.params) or None,
             json=request.json,
             content=request.content,
@@ -79,14 +80,25 @@ class Client(_BaseClient, ClientMethods):
             self._execute(step, run)
         return run.result
 
-    def iterate(self, flow: Flow[None]) -> Iterator[Any]:
-        """Run a flow lazily and yield its items."""
+    def iterate(self, flow: Flow[None]) -> Generator[Any]:
+        """Run a flow lazily and yield its items. Closing the generator closes the response that it reads."""
         run = FlowRun(with_retries(flow, self._retries))
-        for step in run:
-            if isinstance(step, Item):
-                yield step.item
-            else:
-                self._execute(step, run)
+        streamed: httpx.Response | None = None
+        lines: Iterator[str] = iter(())
+        try:
+            for step in run:
+                if isinstance(step, Item):
+                    yield step.item
+                elif isinstance(step, NextLine):
+                    run.response = _next_line(lines)
+                else:
+                    self._execute(step, run)
+                    if isinstance(step, ApiRequest) and step.streamed and run.response is not None:
+                        streamed = run.response
+                        lines = streamed.iter_lines()
+        finally:
+            if streamed is not None:
+                streamed.close()
 
     def _execute(self, step: object, run: FlowRun[Any]) -> None:
         match step:
@@ -100,6 +112,11 @@ class Client(_BaseClient, ClientMethods):
 
     def _send(self, request: ApiRequest) -> httpx.Response:
         http_request = self._build_request(self._http, request)
+        if request.streamed:
+            response = self._http.send(http_request, stream=True)
+            if not response.is_success:
+                response.read()
+            return response
         if request.save_to is None:
             return self._http.send(http_request)
         with closing(self._http.send(http_request, stream=True)) as response:
@@ -146,14 +163,25 @@ class AsyncClient(_BaseClient, ClientMethods):
             await self._execute(step, run)
         return run.result
 
-    async def iterate(self, flow: Flow[None]) -> AsyncIterator[Any]:
-        """Run a flow lazily and yield its items."""
+    async def iterate(self, flow: Flow[None]) -> AsyncGenerator[Any]:
+        """Run a flow lazily and yield its items. Closing the generator closes the response that it reads."""
         run = FlowRun(with_retries(flow, self._retries))
-        for step in run:
-            if isinstance(step, Item):
-                yield step.item
-            else:
-                await self._execute(step, run)
+        streamed: httpx.Response | None = None
+        lines: AsyncIterator[str] | None = None
+        try:
+            for step in run:
+                if isinstance(step, Item):
+                    yield step.item
+                elif isinstance(step, NextLine):
+                    run.response = None if lines is None else await _next_line_async(lines)
+                else:
+                    await self._execute(step, run)
+                    if isinstance(step, ApiRequest) and step.streamed and run.response is not None:
+                        streamed = run.response
+                        lines = streamed.aiter_lines()
+        finally:
+            if streamed is not None:
+                await streamed.aclose()
 
     async def _execute(self, step: object, run: FlowRun[Any]) -> None:
         match step:
@@ -167,6 +195,11 @@ class AsyncClient(_BaseClient, ClientMethods):
 
     async def _send(self, request: ApiRequest) -> httpx.Response:
         http_request = self._build_request(self._http, request)
+        if request.streamed:
+            response = await self._http.send(http_request, stream=True)
+            if not response.is_success:
+                await response.aread()
+            return response
         if request.save_to is None:
             return await self._http.send(http_request)
         async with aclosing(await self._http.send(http_request, stream=True)) as response:
@@ -189,3 +222,24 @@ class AsyncClient(_BaseClient, ClientMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
+
+
+def _next_line(lines: Iterator[str]) -> str | None:
+    """The next line, None after the last. Raises ConnectionFailed."""
+    try:
+        return next(lines, None)
+    except httpx.TransportError as error:
+        raise _broken(error) from error
+
+
+async def _next_line_async(lines: AsyncIterator[str]) -> str | None:
+    """As `_next_line`."""
+    try:
+        return await anext(lines, None)
+    except httpx.TransportError as error:
+        raise _broken(error) from error
+
+
+def _broken(error: httpx.TransportError) -> ConnectionFailed:
+    reason = str(error).strip().rstrip(".") or type(error).__name__
+    return ConnectionFailed(f"The answer broke off before its end: {reason}.")

@@ -160,6 +160,29 @@ def api_error(response: httpx.Response, retry_after: float | None) -> ApiError:
     )
 
 
+_BY_CODE: dict[str, str] = {
+    "cancelled": "conflict",
+    "deadline_exceeded": "timeout",
+    "worker_unavailable": "unavailable",
+}
+"""The type of errors that end a stream, whose own ``type`` is one of OpenAI's."""
+
+
+def stream_error(error: dict[str, Any], request_id: str | None) -> ApiError:
+    """The exception for an error that ends a stream, whose status was that of a success."""
+    code = str(error.get("code"))
+    fallback = "invalid_request" if error.get("type") == "invalid_request_error" else "server"
+    return _BY_TYPE[_BY_CODE.get(code, fallback)](
+        str(error.get("message")),
+        status=HTTPStatus.OK,
+        code=code,
+        type=str(error.get("type")),
+        param=error.get("param"),
+        details=error.get("details"),
+        request_id=request_id,
+    )
+
+
 def _envelope(response: httpx.Response) -> dict[str, Any]:
     try:
         body = response.json()

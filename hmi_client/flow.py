@@ -23,10 +23,10 @@ Json = Any
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One HTTP request below ``/api/v1/``.
+    """One HTTP request below ``/api/v1/``, or to a ``path`` that begins with a slash.
 
     Only an ``idempotent`` request is retried after a broken connection. The body of a successful response is
-    streamed into ``save_to``, if given.
+    streamed into ``save_to``, if given, or read by `NextLine` if it is ``streamed``.
     """
 
     method: str
@@ -38,6 +38,7 @@ class ApiRequest:
     idempotent: bool = True
     timeout_s: float | None = None
     save_to: Path | None = None
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,18 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
+class NextLine:
+    """The next line of the response that is streamed, None at its end. Only in a flow with items."""
+
+
+@dataclass(frozen=True, slots=True)
 class Item(Generic[T]):
     """One item for the caller who iterates over the flow."""
 
     item: T
 
 
-Step = ApiRequest | Sleep | Item[Any]
+Step = ApiRequest | Sleep | NextLine | Item[Any]
 Flow = Generator[Step, Any, T]
 
 

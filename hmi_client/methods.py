@@ -1,12 +1,23 @@
 """The methods of both clients, each bound to the flow that defines it."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
 
+from hmi_client.completions import CompletionDelta
 from hmi_client.flow import Flow, T
-from hmi_client.operations import batches, domains, files, infer, jobs, models, tenants, training
-from hmi_client.responses import AliasMove, Batch, Corpus, Dataset, Domain, Job, JobEvent, Model, Version
+from hmi_client.operations import batches, completions, domains, files, infer, jobs, models, tenants, training
+from hmi_client.responses import (
+    AliasMove,
+    Batch,
+    Corpus,
+    Dataset,
+    Domain,
+    Job,
+    JobEvent,
+    Model,
+    Version,
+)
 
 P = ParamSpec("P")
 
@@ -17,7 +28,7 @@ class SyncRunner(Protocol):
     def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""
 
-    def iterate(self, flow: Flow[None]) -> Iterator[Any]:
+    def iterate(self, flow: Flow[None]) -> Generator[Any]:
         """Run a flow lazily and yield its items."""
 
 
@@ -27,7 +38,7 @@ class AsyncRunner(Protocol):
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""
 
-    def iterate(self, flow: Flow[None]) -> AsyncIterator[Any]:
+    def iterate(self, flow: Flow[None]) -> AsyncGenerator[Any]:
         """Run a flow lazily and yield its items."""
 
 
@@ -64,9 +75,9 @@ class IteratorMethod(Generic[P, T]):
         self.__doc__ = flow.__doc__
 
     @overload
-    def __get__(self, client: SyncRunner, owner: type) -> Callable[P, Iterator[T]]: ...
+    def __get__(self, client: SyncRunner, owner: type) -> Callable[P, Generator[T]]: ...
     @overload
-    def __get__(self, client: AsyncRunner, owner: type) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, client: AsyncRunner, owner: type) -> Callable[P, AsyncGenerator[T]]: ...
     @overload
     def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
     def __get__(self, client: Any, owner: type) -> Any:
@@ -87,6 +98,10 @@ class ClientMethods:
     get_usage = Method(tenants.get_usage)
 
     infer = Method(infer.infer)
+    chat = Method(completions.chat)
+    stream_chat = IteratorMethod(CompletionDelta, completions.stream_chat)
+    complete = Method(completions.complete)
+    stream_completion = IteratorMethod(CompletionDelta, completions.stream_completion)
 
     list_models = IteratorMethod(Model, models.list_models)
     get_model = Method(models.get_model)

@@ -25,7 +25,7 @@ CONSOLE_BACKEND = ".console.EmailBackend"
 OTHER_VARIABLES = frozenset(
     [
         *("HMI_BATCH_ROWS", "HMI_BATCH_TOKENS", "HMI_DEVICE_MB", "HMI_LOWER_CACHE_MB", "HMI_METRICS_HOST"),
-        *("HMI_METRICS_PORT", "HMI_PIPELINE", "HMI_ROOTS", "HMI_MODEL_CACHE_MB"),
+        *("HMI_METRICS_PORT", "HMI_PIPELINE", "HMI_ROOTS", "HMI_MODEL_CACHE_MB", "HMI_KV_CACHE_MB"),
         *("HMI_WORKER_LIFE_S", "HMI_WORKER_NAME", "HMI_WORKER_STUCK_S"),  # up to here: the inference worker
         *("HMI_READY_FILE", "HMI_SUPERVISED", "HMI_WEB_LISTENER"),  # the launcher
         *("HMI_API_KEY", "HMI_PROFILE", "HMI_URL"),  # clients

@@ -43,6 +43,7 @@ HMI_TRAIN_THREADS = env.integer("HMI_TRAIN_THREADS", 0, minimum=0)
 # Each waiting request holds a thread of the web server. The rest serve pages, health checks and 429s.
 HMI_INFER_CAPACITY = env.integer("HMI_INFER_CAPACITY", max(1, HMI_WEB_THREADS * 3 // 4), minimum=1)
 HMI_INFER_DEADLINE_S = env.decimal("HMI_INFER_DEADLINE_S", 30.0, minimum=0.001)
+HMI_GENERATION_DEADLINE_S = env.decimal("HMI_GENERATION_DEADLINE_S", 300.0, minimum=0.001)
 # Seconds for which API keys and models are cached, and usage is buffered. Tests set 0.
 HMI_KEY_CACHE_S = 5.0
 HMI_MODEL_CACHE_S = 1.0
@@ -61,7 +62,7 @@ HMI_CHECK_INLINE_BYTES = 8 * 1024**2
 HMI_MAX_CHECKS = 10
 HMI_IMPORT_MAX_BYTES = 16 * 1024**3
 # The commands that check imported artifacts, in a sandboxed process: web processes load no models.
-HMI_ARTIFACT_CHECK = (sys.executable, "-m", "inference.hplm.artifact_check")
+HMI_ARTIFACT_CHECK = (sys.executable, "-m", "inference.artifact_check")
 HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 # Webhooks: allowed private networks, plain http, and additional CA certificates.
@@ -71,6 +72,8 @@ HMI_WEBHOOK_CA_FILE = env.text("HMI_WEBHOOK_CA_FILE") or None
 # The contact that pages show to tenants who need more quota.
 HMI_CONTACT = env.text("HMI_CONTACT")
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
+HMI_DEMO_GENERATIVE = env.flag("HMI_DEMO_GENERATIVE", True)
+HMI_DEMO_DECODER = env.text("HMI_DEMO_DECODER")
 HMI_DEMO_SCALE = env.decimal("HMI_DEMO_SCALE", 1.0, minimum=0.02, maximum=1.0)
 
 # --- security ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The exception of everything that reads texts and artifacts and computes with them."""
+"""The exceptions of everything that reads texts and artifacts and computes with them."""
 
 
 class HplmError(Exception):
@@ -11,3 +11,8 @@ class HplmError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
+
+
+class DeviceLostError(Exception):
+    """The device refuses everything from now on, as CUDA does after a fault in a kernel: only a new process
+    can use it again."""

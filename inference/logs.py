@@ -16,7 +16,7 @@ from structlog.typing import EventDict, Processor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FIELDS: Final = (
-    *("request_id", "tenant", "model", "inputs", "tokens", "view", "status", "code"),
+    *("request_id", "tenant", "model", "inputs", "tokens", "generated", "view", "status", "code"),
     *("queue_ms", "retrieval_ms", "adapter_load_ms", "compute_ms", "total_ms", "ms"),
 )
 MASKED_TEXT: Final = "masked_text"

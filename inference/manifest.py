@@ -51,10 +51,34 @@ class ServedHplm:
 
 
 @dataclass(frozen=True, slots=True)
+class ServedDecoder:
+    """A decoder root that is served. ``files`` are sha256 by file name."""
+
+    digest: str
+    name: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedGenerativeHplm:
+    """One version of a generative model. ``root`` is the digest of its decoder, ``files`` sha256 by file
+    name."""
+
+    tenant: str
+    hplm: str
+    version: int
+    digest: str
+    task: str
+    root: str
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Everything that is served, at one revision. Artifacts are at ``<artifact_root>/<kind>/<dd>/<digest>``.
 
-    roots and lowers: by digest; lowers are sha256 by file name. hplms: by tenant, model and version.
+    roots and lowers: by digest; lowers are sha256 by file name. hplms: by tenant, model and version. decoders
+    and generative_hplms: as roots and hplms, of generative models; none of them is in roots or hplms.
     weights: scheduling weights of tenants, if not 1. tables: the name of the domain or root that a table
     belongs to, by the table's digest. pinned: digests of models that stay in memory.
     """
@@ -67,6 +91,8 @@ class Manifest:
     weights: Mapping[str, float] = field(default_factory=dict)
     tables: Mapping[str, str] = field(default_factory=dict)
     pinned: frozenset[str] = frozenset()
+    decoders: Mapping[str, ServedDecoder] = field(default_factory=dict)
+    generative_hplms: Mapping[tuple[str, str, int], ServedGenerativeHplm] = field(default_factory=dict)
 
     def weight(self, tenant: str) -> float:
         """The scheduling weight of the tenant."""
@@ -80,13 +106,26 @@ class Manifest:
         """The version of a model, or None if it is not served."""
         return self.hplms.get((tenant, hplm, version))
 
+    def find_generative(self, tenant: str, hplm: str, version: int) -> ServedGenerativeHplm | None:
+        """The version of a generative model, or None if it is not served."""
+        return self.generative_hplms.get((tenant, hplm, version))
+
     def below(self, roots: Collection[str]) -> "Manifest":
         """The part that belongs to these roots, by name or digest. Everything if ``roots`` is empty."""
         if not roots:
             return self
-        kept = {digest: root for digest, root in self.roots.items() if {digest, root.name} & set(roots)}
-        hplms = {version: hplm for version, hplm in self.hplms.items() if hplm.root in kept}
-        return replace(self, roots=kept, hplms=hplms)
+        names = set(roots)
+        kept = {digest: root for digest, root in self.roots.items() if {digest, root.name} & names}
+        decoders = {digest: root for digest, root in self.decoders.items() if {digest, root.name} & names}
+        return replace(
+            self,
+            roots=kept,
+            hplms={version: hplm for version, hplm in self.hplms.items() if hplm.root in kept},
+            decoders=decoders,
+            generative_hplms={
+                version: hplm for version, hplm in self.generative_hplms.items() if hplm.root in decoders
+            },
+        )
 
     def folder(self, kind: str, digest: str) -> Path:
         """The folder of an artifact."""
@@ -108,14 +147,42 @@ class Manifest:
             weights = {tenant: _weight(weight) for tenant, weight in data.get("weights", {}).items()}
             tables = {digest: str(name) for digest, name in data.get("tables", {}).items()}
             pinned = frozenset(map(str, data.get("pinned", ())))
+            decoders = {digest: _decoder(digest, entry) for digest, entry in data.get("decoders", {}).items()}
+            generative = [_generative(entry) for entry in data.get("generative", {}).values()]
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ManifestError(f"{path}: {error!r}") from error
-        hplms = {(hplm.tenant, hplm.hplm, hplm.version): hplm for hplm in served}
-        return cls(path.parent, revision, roots, hplms, lowers, weights, tables, pinned)
+        return cls(
+            path.parent,
+            revision,
+            roots,
+            {(hplm.tenant, hplm.hplm, hplm.version): hplm for hplm in served},
+            lowers,
+            weights,
+            tables,
+            pinned,
+            decoders,
+            {(hplm.tenant, hplm.hplm, hplm.version): hplm for hplm in generative},
+        )
 
 
 def _root(digest: str, entry: Mapping[str, Any]) -> ServedRoot:
     return ServedRoot(digest, entry["name"], dict(entry["files"]), entry["lower"])
+
+
+def _decoder(digest: str, entry: Mapping[str, Any]) -> ServedDecoder:
+    return ServedDecoder(digest, entry["name"], dict(entry["files"]))
+
+
+def _generative(entry: Mapping[str, Any]) -> ServedGenerativeHplm:
+    return ServedGenerativeHplm(
+        tenant=entry["tenant"],
+        hplm=entry["hplm"],
+        version=int(entry["version"]),
+        digest=entry["digest"],
+        task=entry["task"],
+        root=entry["root"],
+        files=dict(entry["files"]),
+    )
 
 
 def _weight(value: Any) -> float:

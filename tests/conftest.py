@@ -1,5 +1,6 @@
 """What every test may ask for. Servers start when the first test that needs one runs, and end with pytest."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from tests.services import environment_of_services, running, throwaway_postgres,
 
 FOLDERS = ("unit", "integration", "e2e", "architecture")
 SLOW_FOLDERS = ("e2e",)
+
+# Triton reads it when a kernel is defined, which is whenever a test first imports the module.
+os.environ.setdefault("TRITON_INTERPRET", "1")
 
 # How long an example takes says more about what else runs on the machine than about the code.
 hypothesis.settings.register_profile("untimed", deadline=None)

@@ -89,8 +89,13 @@ class InferenceWorker(Program):
         return told[-1]
 
     def wait_until_ready(self) -> "InferenceWorker":
-        """Wait until it takes requests: also again, after Valkey was emptied."""
-        wait_until(lambda: (status := self.status()) is not None and status.state == "ready", self)
+        """Wait until it takes requests: also again, after Valkey was emptied. One that never does is killed:
+        it would take the requests of the tests that follow."""
+        try:
+            wait_until(lambda: (status := self.status()) is not None and status.state == "ready", self)
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def pending(self) -> int:

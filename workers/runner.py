@@ -24,6 +24,7 @@ from versiontree.jobs.services.lifecycle import (
     job_succeed,
 )
 from versiontree.jobs.services.transitions import LeaseLost, job_set_waiting_stage
+from versiontree.tree.models import RootKind
 from workers.failures import failure_from
 from workers.jobs.outcome import JobOutcome, to_json
 from workers.lease import LEASE_S, JobLease
@@ -40,7 +41,8 @@ TRAINING = "training"
 
 
 class JobModule(Protocol):
-    """`workers.jobs.<kind>`: its stages with their shares of the time, and the work itself."""
+    """`workers.jobs.<kind>`, or below a decoder root `workers.jobs.generative.<kind>`: its stages with their
+    shares of the time, and the work itself."""
 
     STAGES: tuple[tuple[str, float], ...]
     run: Callable[[Job, ArtifactStore, Path, DatabaseReporter], JobOutcome]
@@ -67,7 +69,7 @@ def run_job(job_id: UUID) -> None:
 def help_job(job_id: UUID) -> None:
     """Process shards of a running job until none is left; does nothing if this machine is busy."""
     with machine_lock(TRAINING) as acquired:
-        job = Job.unscoped.select_related("version").filter(pk=job_id, state=JobState.RUNNING).first()
+        job = Job.unscoped.select_related("version__root").filter(pk=job_id, state=JobState.RUNNING).first()
         if not acquired or job is None:
             return
         try:
@@ -79,7 +81,7 @@ def help_job(job_id: UUID) -> None:
 
 
 def _help(job: Job) -> None:
-    module: SharedJobModule = import_module(f"workers.jobs.{job.kind}")
+    module: SharedJobModule = import_module(_module_of(job))
     store = _store()
     with suppress(WorkerStopping):
         count = process_shards(job.pk, job_staging(store, job.pk), module.shard_work(job, store))
@@ -107,12 +109,17 @@ def _is_still_queued(job_id: UUID) -> bool:
     return not is_stopping() and job_set_waiting_stage(job_id=job_id)
 
 
+def _module_of(job: Job) -> str:
+    package = "workers.jobs.generative" if job.version.root.kind == RootKind.DECODER else "workers.jobs"
+    return f"{package}.{job.kind}"
+
+
 def _store() -> ArtifactStore:
     return ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
 
 
 def _work(job: Job, worker: str) -> JobOutcome:
-    module: JobModule = import_module(f"workers.jobs.{job.kind}")
+    module: JobModule = import_module(_module_of(job))
     store = _store()
     lease = JobLease(job_id=job.pk, worker=worker)
     with lease, job_workspace(store, job.pk) as workspace:

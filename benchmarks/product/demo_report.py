@@ -1,4 +1,5 @@
-"""The demo's report: every model of the demo tree beside the majority baseline, and a run of mixed traffic.
+"""The demo's report: every model of the demo tree beside the majority baseline, and a run of mixed traffic;
+of each generative model its losses, its metrics, and a text that it writes.
 
 Measures over HTTP on the real product: starts it, builds the demo tree if absent, and stops it again.
 """
@@ -8,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from statistics import fmean
 from typing import Any
@@ -23,6 +25,8 @@ from benchmarks.answer_levels import AnsweredAt, level_shares, levels_of
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "hmi_site.settings")
 django.setup()
 
+from demo.generative_models import GenerativeModel, generative_models  # noqa: E402
+from demo.generative_traffic import WritingResult, send_prompts  # noqa: E402
 from demo.job_progress import DemoError  # noqa: E402
 from demo.models import demo_models  # noqa: E402
 from demo.traffic import ModelTraffic, TrafficResult, send_traffic  # noqa: E402
@@ -40,6 +44,8 @@ QUALITIES = {"table": "fast", "cascade": "balanced", "full": "exact"}
 """The quality that asks for each way to answer."""
 SHARE_OF_REQUESTS = 10
 """One in this many requests is the number sent to each model in each way."""
+SHARE_OF_PROMPTS = 20
+"""One in this many requests is the number of prompts sent to each generative model alone, and to all."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -72,12 +78,16 @@ def measure(console: Console, *, requests: int) -> harness.Report:
         result = send_traffic(stack.url, [model.traffic for model in models], requests, console)
         rates = [_rates(stack.url, model.traffic, requests // SHARE_OF_REQUESTS, console) for model in models]
         result.failures += [failure for _, failures in rates for failure in failures]
-        return report_of(
+        report = report_of(
             [model.row | rate for model, (rate, _) in zip(models, rates, strict=True)],
             result,
             settings={**_worker_settings(), "built_before": was_built},
             seconds=time.monotonic() - started,
         )
+        if writers := generative_models():
+            writing = _writing(stack.url, writers, requests // SHARE_OF_PROMPTS, console)
+            report = with_writing(report, *writing, seconds=time.monotonic() - started)
+        return report
     # The stack leaves its block quietly when asked to stop; a demo that was stopped has no report.
     raise DemoError("It was stopped before its end.")
 
@@ -90,6 +100,41 @@ def _rates(url: str, model: ModelTraffic, requests: int, console: Console) -> tu
     }
     row = {f"texts/s {way}": result.texts_per_s for way, result in results.items()}
     return row, [failure for result in results.values() for failure in result.failures]
+
+
+def _writing(
+    url: str, models: Sequence[GenerativeModel], prompts: int, console: Console
+) -> tuple[list[harness.Row], WritingResult]:
+    """The rows of the generative models, each with its rate alone and a text, and the run of all together."""
+    rows, failures = [], []
+    for model in models:
+        alone = send_prompts(url, [model.traffic], prompts, console)
+        failures += alone.failures
+        samples = [{"prompt": text.prompt, "text": text.text} for text in alone.texts[:1]]
+        rows.append(model.row | {"tokens/s": alone.tokens_per_s, "samples": samples})
+    result = send_prompts(url, [model.traffic for model in models], prompts, console)
+    result.failures += failures
+    return rows, result
+
+
+def with_writing(
+    report: harness.Report, rows: list[harness.Row], result: WritingResult, *, seconds: float
+) -> harness.Report:
+    """The report with the rows of the generative models, and the figures of the run of all of them."""
+    figures = {
+        "generative_models": len(rows),
+        "mean_rouge_l": fmean(row["ROUGE-L"] for row in rows),
+        "prompts": len(result.texts) + len(result.failures),
+        "prompts_failed": len(result.failures),
+        "tokens_per_s": result.tokens_per_s,
+        "seconds_total": seconds,
+    }
+    failures = report.failures + result.failures
+    if not result.texts:
+        failures.append("No prompt was answered.")
+    return replace(
+        report, rows=[*report.rows, *rows], figures={**report.figures, **figures}, failures=failures
+    )
 
 
 def report_of(
@@ -155,14 +200,33 @@ def _worker_settings() -> dict[str, str]:
 def _print(report: harness.Report, console: Console) -> None:
     figures = dict(report.figures)
     console.print("\nThe models of the demo tenants, on their test sets\n", highlight=False)
-    console.out(harness.markdown_table(report.rows), highlight=False)
+    encoders = [row for row in report.rows if "ROUGE-L" not in row]
+    console.out(harness.markdown_table(encoders), highlight=False)
     console.print("\nOne run of mixed traffic over HTTP\n", highlight=False)
     console.out(harness.markdown_table([_run_row(figures)]), highlight=False)
     console.print("\nWhere a request's time goes (mean ms), what the tables had, and texts by level\n")
     console.out(harness.markdown_table([_split_row(figures)]), highlight=False)
+    _print_writing([row for row in report.rows if "ROUGE-L" in row], figures, console)
     for failure in report.failures[:10]:
         console.print(f"[red]failed[/] {failure}", highlight=False)
     console.print(f"\nDone in {figures['seconds_total']:.0f} s.", highlight=False)
+
+
+def _print_writing(rows: list[harness.Row], figures: dict[str, float], console: Console) -> None:
+    """What there is to say of the generative models; nothing where there are none."""
+    if not rows:
+        return
+    console.print("\nThe generative models of the demo tenants, on their test sets\n", highlight=False)
+    told = [{title: value for title, value in row.items() if title != "samples"} for row in rows]
+    console.out(harness.markdown_table(told), highlight=False)
+    for row in rows:
+        for sample in row["samples"]:
+            console.out(f"\n{row['Model']}: {sample['prompt'].strip()}\n  {sample['text']}", highlight=False)
+    console.print(
+        f"\n{figures['prompts']:.0f} prompts of all, streamed: {figures['prompts_failed']:.0f} failed,"
+        f" {figures['tokens_per_s']:.1f} tokens/s",
+        highlight=False,
+    )
 
 
 def _run_row(figures: dict[str, float]) -> harness.Row:

@@ -1,5 +1,5 @@
-"""When requests arrive, and whose they are: the paper's two patterns. Drawn once, so that every scheme is
-asked the same at the same moments."""
+"""When requests arrive, and whose they are: two patterns of HMI and one of Punica. Drawn once, so that every
+scheme is asked the same at the same moments."""
 
 from dataclasses import dataclass
 
@@ -32,6 +32,16 @@ def burst(clients: int, *, launching_s: float, requests: int, apart_s: float) ->
     (figure 13)."""
     launched = np.linspace(0, launching_s, clients, endpoint=False)
     return _in_order(launched[:, None] + apart_s * np.arange(requests))
+
+
+def ramp(shares: NDArray[np.float64], *, peak: float, seconds: float, seed: int) -> Arrivals:
+    """A Poisson process whose rate rises from 0 to ``peak`` requests a second and falls back to 0 (Punica,
+    figure 13). shares [tenants]: how many of the requests are each tenant's; they sum to 1."""
+    draw = np.random.default_rng(seed)
+    # Given how many there are, the moments of a Poisson process are independent draws from its rate.
+    count = int(draw.poisson(peak * seconds / 2))
+    at = np.sort(draw.triangular(0, seconds / 2, seconds, count))
+    return Arrivals(at, draw.choice(len(shares), count, p=shares))
 
 
 def _in_order(moments: NDArray[np.float64]) -> Arrivals:

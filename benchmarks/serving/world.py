@@ -145,7 +145,7 @@ class World:
         pool = self.pool(pool_bytes, pool_bytes if pet_bytes is None else pet_bytes)
         return Executor(self.root, _OneChain(self.lower_layers), pool, pipeline=pipeline)
 
-    def pool(self, pool_bytes: int, pet_bytes: int) -> PetPool:
+    def pool(self, pool_bytes: int, pet_bytes: int) -> PetPool[PackedHplm]:
         """As `executor` has it."""
         on_cpu = self.device.type == "cpu"
         return PetPool(

@@ -1,6 +1,6 @@
 """Forms for imports of versions and adapters."""
 
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 
@@ -9,6 +9,15 @@ from frontend.forms.tree import NO_PARENT, offer_parents
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Task
 from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
+
+OPEN_TASKS: Final = (
+    Task.CLASSIFICATION,
+    Task.MULTILABEL,
+    Task.REGRESSION,
+    Task.GENERATION,
+    Task.CHAT,
+)
+"""Tasks that an adapter's folder does not always tell."""
 
 
 class ImportForm(forms.Form):
@@ -55,8 +64,9 @@ class ImportAdapterForm(RowChoiceForm):
         required=False,
         choices=[
             ("", "Read from the folder"),
-            *((task.value, task.label) for task in (Task.CLASSIFICATION, Task.MULTILABEL, Task.REGRESSION)),
+            *((task.value, task.label) for task in OPEN_TASKS),
         ],
+        help_text="Below a decoder: generation or chat. By default chat if the root has a chat template.",
     )
     pairs = forms.BooleanField(label="Inputs are pairs of texts", required=False)
     drop_lower = forms.BooleanField(
@@ -68,7 +78,7 @@ class ImportAdapterForm(RowChoiceForm):
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        offer_parents(self, tenant)
+        offer_parents(self, tenant, decoders=True)
 
     def clean_labels(self) -> list[str]:
         """Return the labels: all lines that are not empty."""

@@ -1,6 +1,6 @@
 """The form for a new model, filled in step by step. The URL carries the values of earlier steps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -12,9 +12,10 @@ from django.http import QueryDict
 from frontend.forms.base import slug_field
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Task
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.models import JobKind
+from versiontree.tree.models import RootKind
 from versiontree.tree.selectors.versions import version_visible_to
 from versiontree.tree.services.licenses import MAX_LICENSE_LENGTH
 from versiontree.tree.training_fields import TrainingSettingsForm
@@ -80,8 +81,16 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         help_text="For example apache-2.0. It is shown in the model card.",
     )
 
-    def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        tenant: Tenant,
+        data: QueryDict | None = None,
+        *,
+        root: RootKind | None = None,
+        initial: Mapping[str, Any] | None = None,
+    ) -> None:
+        """``root``: the kind of root that the model stands on; None: as the dataset in ``data`` needs."""
+        super().__init__(data, initial=initial, root=_root_kind(tenant, data) if root is None else root)
         self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
         self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a parent.")
         self.more = tuple(name for name in self.more if name not in UNFOLDED)
@@ -123,6 +132,16 @@ class CreateForm(TrainingSettingsForm, forms.Form):
             StepMark(TITLES[step], self.query(step), step == now, steps.index(step) < steps.index(now))
             for step in steps
         ]
+
+
+def _root_kind(tenant: Tenant, data: QueryDict | None) -> RootKind:
+    """Return the kind of root that a model of the chosen dataset stands on."""
+    chosen = str(data.get("dataset", "")) if data is not None else ""
+    try:
+        task = dataset_of(tenant, int(chosen)).task if chosen.isdecimal() else ""
+    except HmiError:  # the field says so
+        task = ""
+    return RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
 
 
 def step_of(data: QueryDict) -> CreateStep:

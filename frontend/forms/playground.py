@@ -37,7 +37,7 @@ class ChosenModels:
     def query(self) -> str:
         """Return the query of the chosen models."""
         query = QueryDict(mutable=True)
-        query.setlist("model", [offer.reference for offer in self.offers])
+        query.setlist("model", [offer.reference for offer in self.offers] or [""])
         return query.urlencode(safe="@:")
 
 
@@ -90,8 +90,10 @@ FIELDS: Final[dict[InputKind, dict[str, tuple[str, str]]]] = {
         "question": ("Question", "What do you want to know?"),
         "context": ("Context", "The text to search for the answer."),
     },
+    InputKind.PROMPT: {"prompt": ("Prompt", "The beginning of a text.")},
+    InputKind.CHAT: {"message": ("Message", "Write a message.")},
 }
-"""Label and hint of each text by its name in the infer request."""
+"""Label and hint of each text, by its name in the infer request, and in rows of datasets."""
 PLACES: Final = ("text", "second")
 """The form fields of the first and the second text."""
 QUALITY: Final = "quality"
@@ -142,13 +144,16 @@ class BatchForm(forms.Form):
     model = forms.CharField(
         label="Model",
         max_length=256,
-        help_text=f"A name, name@alias or name:version. A name alone means @{DEFAULT_ALIAS}.",
+        help_text="A model of any task: name, name@alias or name:version."
+        f" A name alone means @{DEFAULT_ALIAS}.",
         widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false"}),
     )
     file = forms.FileField(
         label="Inputs",
         allow_empty_file=True,
         help_text="JSON lines, at most a million. Each line is a text, or an object such as {text, text_pair}"
-        " or {question, context}. If it has an id, the result has the same id.",
+        " or {question, context}. For a generative model, each line is a prompt, or the body of a request:"
+        " an object with prompt or messages, without model and stream."
+        " If an object has an id, the result has the same id.",
         widget=forms.ClearableFileInput({"accept": ".jsonl,.ndjson,.json,.txt,application/jsonl"}),
     )

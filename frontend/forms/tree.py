@@ -12,7 +12,7 @@ from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import datasets_of
 from versiontree.jobs.models import JobKind
 from versiontree.transfer.archive.manifest import MAX_LENGTHS
-from versiontree.tree.models import Hplm
+from versiontree.tree.models import Hplm, RootKind
 from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_CANARY_PERCENT
 from versiontree.tree.models.version import VersionPolicy, VersionState
 from versiontree.tree.selectors.versions import (
@@ -140,10 +140,13 @@ class CanaryForm(RowChoiceForm):
         self.row_field("version").offer((version, f"v{version.number}") for version in ready)
 
 
-def offer_parents(form: RowChoiceForm, tenant: Tenant) -> None:
-    """Offer the versions that the tenant can use as parent in the field `parent`."""
-    names = ("root__name", "domain__name")
-    form.offer_rows("parent", parents_ready_for(tenant), parent_name, named=names)
+def offer_parents(form: RowChoiceForm, tenant: Tenant, *, decoders: bool = False) -> None:
+    """Offer the versions that the tenant can use as parent in the field `parent`; with `decoders` also
+    those of decoder roots."""
+    rows = parents_ready_for(tenant)
+    if decoders:
+        rows |= parents_ready_for(tenant, root=RootKind.DECODER)
+    form.offer_rows("parent", rows, parent_name, named=("root__name", "domain__name"))
 
 
 def _corpus_label(corpus: Corpus) -> str:

@@ -12,7 +12,7 @@ from frontend.presenters.data import task_of
 from frontend.presenters.formatting import time_amount, time_range
 from frontend.presenters.snippets import Snippets, snippets_of
 from frontend.presenters.versions import parent_name
-from tenants.datasets.models import Dataset, Task
+from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
 from versiontree.tree.models import Coverage, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.estimates import Estimate
@@ -20,7 +20,7 @@ from versiontree.tree.training_fields import setting_label
 
 SMALL_DIFFERENCE = 0.01
 """A difference in coverage below this does not matter for training."""
-UNLABELLED = (Task.REGRESSION, Task.QUESTION_ANSWERING)
+UNLABELLED = {Task.REGRESSION, Task.QUESTION_ANSWERING, *GENERATIVE_TASKS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.urls import reverse
@@ -16,7 +16,16 @@ from frontend.presenters.text_spans import TextSpan, text_spans
 from tenants.accounts.models import Tenant
 from tenants.base.errors import HmiError
 from tenants.datasets.append_only_file import received_bytes
-from tenants.datasets.models import CheckKind, Corpus, Dataset, Split, Task, Upload, UploadCheck
+from tenants.datasets.models import (
+    GENERATIVE_TASKS,
+    CheckKind,
+    Corpus,
+    Dataset,
+    Split,
+    Task,
+    Upload,
+    UploadCheck,
+)
 from tenants.datasets.storage import upload_store
 
 Report = Mapping[str, Any]
@@ -153,6 +162,8 @@ def label_distribution(report: Report) -> tuple[str, str, list[Bar]]:
         unanswerable = sum(split.get("unanswerable", 0) for split in splits)
         counts = {"answered by the context": report["rows"] - unanswerable, "without an answer": unanswerable}
         return "Questions", "rows", counted_bars(counts)
+    if report["task"] in GENERATIVE_TASKS:
+        return "Completions", "train", []
     total: Counter[str] = Counter()
     for split in splits:
         total.update(split["labels"])
@@ -178,6 +189,8 @@ def answer_facts(report: Report) -> list[Fact]:
         facts.append(Fact("Labels per row", f"{per_row['mean']:g} (at most {per_row['max']})"))
     if words := train.get("words_per_answer"):
         facts.append(Fact("Words per answer", f"{words['mean']:g} (at most {words['max']})"))
+    if words := train.get("words_per_completion"):
+        facts.append(Fact("Words per completion", f"{words['mean']:g} (at most {words['max']})"))
     if train.get("imbalance"):
         facts.append(Fact("Imbalance", f"{train['imbalance']:,g} to 1"))
     return facts
@@ -220,12 +233,19 @@ def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
     labels = [row["label"]] if "label" in row else row.get("labels", [])
     return PreviewRow(
         split=split,
-        texts=[row[name] for name in ("text", "text_pair", "question") if name in row],
+        texts=[*(row[name] for name in _TEXTS if name in row), *map(_message, row.get("messages", []))],
         labels=[f"{row['value']:g}"] if "value" in row else labels,
         words=_words(row),
         pieces=_answer_pieces(row["context"], row["answers"]) if "context" in row else [],
         cut=row["cut"],
     )
+
+
+_TEXTS: Final = ("text", "text_pair", "question", "prompt", "completion")
+
+
+def _message(message: Mapping[str, str]) -> str:
+    return f"{message['role']}: {message['content']}"
 
 
 def _answer_pieces(context: str, answers: Sequence[Mapping[str, Any]]) -> list[TextSpan]:

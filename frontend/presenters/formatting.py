@@ -16,6 +16,8 @@ METRIC_NAMES: Final = {
     "exact": "all labels right",
     "exact_match": "exact match",
     "answered": "questions answered",
+    "rouge_l": "ROUGE-L",
+    "bleu": "BLEU",
     "mean_answer_error": "error of predicting the mean",
 }
 """Labels that differ from the key."""

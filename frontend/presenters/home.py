@@ -22,7 +22,7 @@ def onboarding_steps(
     """Return the first steps of a new tenant; an empty list if all are done."""
     steps = [
         OnboardingStep(
-            "Upload a dataset", "Texts with labels, as JSON lines, CSV, TSV or CoNLL.", "dataset_new", data
+            "Upload a dataset", "Texts with labels, prompts with completions, or chats.", "dataset_new", data
         ),
         OnboardingStep("Create a model", "Choose a dataset and a parent.", "model_new", models),
         OnboardingStep("Wait for training", "It takes a few minutes. You can close the page.", "jobs", ready),

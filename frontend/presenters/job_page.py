@@ -14,12 +14,12 @@ from frontend.presenters.job_charts import NOT_METRICS
 from frontend.presenters.jobs import figures
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.readiness import TimeUntilReady
 from versiontree.tree.selectors.versions import as_mapping
 from versiontree.tree.training_fields import LABELS
-from versiontree.tree.training_settings import SETTING_SPECS, SettingSpec
+from versiontree.tree.training_settings import SettingSpec, setting_specs
 
 CLONED = {VersionKind.HPLM: JobKind.FINE_TUNE, VersionKind.DOMAIN: JobKind.FURTHER_PRETRAIN}
 """The kind of job whose settings the form for a version of this kind takes."""
@@ -107,7 +107,7 @@ def configuration_of(job: Job) -> list[tuple[str, str]]:
     params = job.params
     rows = [(key_label(name), _parameter(value)) for name, value in params.items() if name != "settings"]
     settings = as_mapping(params.get("settings"))
-    specs = SETTING_SPECS[JobKind(job.kind)]
+    specs = setting_specs(JobKind(job.kind), RootKind(job.version.root.kind))
     rows += [
         (LABELS.get(name, key_label(name)), _setting(settings, name, spec)) for name, spec in specs.items()
     ]

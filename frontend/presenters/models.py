@@ -8,9 +8,10 @@ from datetime import date, timedelta
 from django.http import HttpRequest
 
 from frontend.presenters.formatting import metric_label, metric_value
-from frontend.presenters.snippets import snippets_of
+from frontend.presenters.snippets import Snippets, completion_snippets, snippets_of
 from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.usage.models import UsageDay
 from tenants.usage.selectors import UsageTotal
 from versiontree.tree.models import Hplm
@@ -59,10 +60,13 @@ def branch_names(seen: Iterable[VersionSummary], grown: Collection[Branch]) -> d
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def curl_snippet(request: HttpRequest, model: Hplm) -> str:
-    """Return a curl command that sends an infer request to a model."""
-    body = {"model": f"{model.tenant.slug}/{model.name}", "inputs": ["A text to read."]}
-    return snippets_of(request.build_absolute_uri("/api/v1/infer"), body).curl
+def request_snippets(request: HttpRequest, model: Hplm) -> Snippets:
+    """Return the code that sends a sample request to a model."""
+    name, task = f"{model.tenant.slug}/{model.name}", Task(model.task)
+    if task in GENERATIVE_TASKS:
+        return completion_snippets(request.build_absolute_uri("/v1"), task, name)
+    body = {"model": name, "inputs": ["A text to read."]}
+    return snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
 
 
 def _health(history: Sequence[VersionSummary], requests: int, failed: int) -> Style:
@@ -95,6 +99,7 @@ def usage_sum(days: Collection[UsageDay]) -> UsageTotal:
         requests=sum(day.requests for day in days),
         inputs=sum(day.inputs for day in days),
         tokens=sum(day.tokens for day in days),
+        generated_tokens=sum(day.generated_tokens for day in days),
         failed=sum(day.failed for day in days),
     )
 

@@ -222,7 +222,7 @@ class Examples:
 def examples_of(dataset: Dataset | None, rows: Iterable[Mapping[str, Any]], reads: InputKind) -> Examples:
     """Return the rows that have all texts of this kind of input."""
     names = list(FIELDS[reads])
-    given = [(row, {"text": " ".join(row.get("tokens", []))} | dict(row)) for row in rows]
+    given = [(row, _other_texts(row) | dict(row)) for row in rows]
     return Examples(
         dataset,
         [
@@ -233,7 +233,21 @@ def examples_of(dataset: Dataset | None, rows: Iterable[Mapping[str, Any]], read
     )
 
 
+def _other_texts(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts that rows of words and of messages have in other columns."""
+    return {"text": " ".join(row.get("tokens", [])), "message": _message_of(row, "user")}
+
+
+def _message_of(row: Mapping[str, Any], role: str) -> str:
+    """Return the first message of this role; empty without one."""
+    return next((str(each["content"]) for each in row.get("messages", []) if each["role"] == role), "")
+
+
 def _expected(row: Mapping[str, Any]) -> str:
+    if "messages" in row:
+        return _message_of(row, "assistant")
+    if "completion" in row:
+        return str(row["completion"])
     if "tags" in row:
         return ", ".join(dict.fromkeys(tag[2:] for tag in row["tags"] if tag.startswith("B-")))
     if "value" in row:

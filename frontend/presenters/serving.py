@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from frontend.presenters.charts import Tile
 from inference.api.serving import Serving
-from inference.queueing.status import Recently, TracedSpan, WorkerStatus
+from inference.queueing.status import DecoderStatus, Recently, TracedSpan, WorkerStatus
 
 TRACKS = ("retrieval", "adapters", "compute")
 COLOURS = 5
@@ -46,11 +46,23 @@ class PipelineTrace:
 
 
 @dataclass(frozen=True, slots=True)
+class DecoderRow:
+    """A decoder of a worker. `used` of `blocks` of its key-value cache belong to completions under way."""
+
+    name: str
+    completions: str
+    cache: str
+    used: int
+    blocks: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerRow:
     """A worker. `last_batch` and `trace` are None before its first batch."""
 
     status: WorkerStatus
     memory: str
+    decoders: list[DecoderRow]
     last_batch: datetime | None
     trace: PipelineTrace | None
 
@@ -84,11 +96,27 @@ def worker_rows(serving: Serving) -> list[WorkerRow]:
         WorkerRow(
             worker,
             filesizeformat(worker.resident_bytes),
+            [_decoder_row(decoder) for decoder in worker.decoders],
             datetime.fromtimestamp(worker.last_batch_at, UTC) if worker.last_batch_at else None,
             pipeline_trace(worker.recently),
         )
         for worker in serving.workers
     ]
+
+
+def _decoder_row(decoder: DecoderStatus) -> DecoderRow:
+    used, cached, all_blocks = (
+        f"{blocks * decoder.block_size:,}"
+        for blocks in (decoder.used_blocks, decoder.cached_blocks, decoder.blocks)
+    )
+    return DecoderRow(
+        decoder.name,
+        f"{decoder.running:,} running, {decoder.waiting:,} waiting; {decoder.generated_tokens:,} tokens"
+        f" generated, {decoder.preemptions:,} preemption{pluralize(decoder.preemptions)}",
+        f"{used} of {all_blocks} tokens, {cached} cached",
+        decoder.used_blocks,
+        decoder.blocks,
+    )
 
 
 def _milliseconds(figure: float) -> str:

@@ -1,10 +1,12 @@
-"""API requests as code: a curl command and a Python program."""
+"""API requests as code: a curl command, and a Python program with httpx or the client of OpenAI."""
 
 import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from tenants.datasets.models import Task
 
 KEY_VARIABLE: Final = "HMI_API_KEY"
 """The environment variable with the API key of the reader."""
@@ -21,6 +23,31 @@ class Snippets:
 def snippets_of(url: str, body: Mapping[str, Any]) -> Snippets:
     """Return the code that sends a JSON object to a URL by POST."""
     return Snippets(_curl(url, body), _python(url, body))
+
+
+def completion_snippets(base_url: str, task: Task, model: str) -> Snippets:
+    """Return the code that asks a generative model of this task for text; `base_url` ends in `/v1`."""
+    body: dict[str, Any]
+    if task == Task.CHAT:
+        body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
+        return Snippets(
+            _curl(f"{base_url}/chat/completions", body),
+            _openai_python(base_url, "chat.completions", body, "message.content"),
+        )
+    body = {"model": model, "prompt": "Once upon a time", "max_tokens": 64}
+    return Snippets(
+        _curl(f"{base_url}/completions", body), _openai_python(base_url, "completions", body, "text")
+    )
+
+
+def _openai_python(base_url: str, resource: str, body: Mapping[str, Any], text: str) -> str:
+    fields = "".join(f"    {name}={value!r},\n" for name, value in body.items())
+    return (
+        "import os\n\nfrom openai import OpenAI\n\n"
+        f"client = OpenAI(base_url={base_url!r}, api_key=os.environ[{KEY_VARIABLE!r}])\n"
+        f"answer = client.{resource}.create(\n{fields})\n"
+        f"print(answer.choices[0].{text})"
+    )
 
 
 def _curl(url: str, body: Mapping[str, Any]) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from frontend.presenters.formatting import metric_label, metric_value
+from versiontree.tree.models import RootKind
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.browsing import Branch, VersionSummary
@@ -210,5 +211,7 @@ def metric_text(brief: VersionSummary | None) -> str:
 
 
 def _note(history: Sequence[VersionSummary]) -> str:
-    figure = metric_text(default_version(history))
-    return ", ".join(part for part in (history[0].task, figure) if part)
+    first, figure = history[0], metric_text(default_version(history))
+    if first.kind == VersionKind.ROOT and first.root_kind == RootKind.DECODER:
+        return "Decoder, for generative models"
+    return ", ".join(part for part in (first.task, figure) if part)

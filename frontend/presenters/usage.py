@@ -23,12 +23,23 @@ class UsageRow:
     failed: int
     inputs: int
     tokens: int
+    generated: int
     seconds: float
 
     @property
     def failed_share(self) -> float:
         """Return the share of failed requests."""
         return self.failed / self.requests if self.requests else 0.0
+
+    @property
+    def token_note(self) -> str:
+        """Return how many tokens were read and generated, or nothing if none was generated."""
+        return read_and_generated(self.tokens, self.generated)
+
+
+def read_and_generated(tokens: int, generated: int) -> str:
+    """Return how many of the tokens were read and generated, or nothing if none was generated."""
+    return f"{tokens - generated:,} prompt, {generated:,} generated" if generated else ""
 
 
 def usage_row(row: Mapping[str, Any], by: UsageBy, keys: Mapping[str, str]) -> UsageRow:
@@ -42,6 +53,7 @@ def usage_row(row: Mapping[str, Any], by: UsageBy, keys: Mapping[str, str]) -> U
         failed=row["failed"],
         inputs=row["inputs"],
         tokens=row["tokens"],
+        generated=row["generated_tokens"],
         seconds=row["busy_ms"] / 1000,
     )
 
@@ -55,10 +67,11 @@ def usage_sum(days: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 def usage_tiles(total: Mapping[str, Any]) -> list[Tile]:
     """Return the tiles of the usage page."""
     requests, failed = total["requests"], total["failed"]
+    split = read_and_generated(total["tokens"], total["generated_tokens"])
     return [
         Tile("Requests", f"{requests:,}", f"{failed:,} failed"),
         Tile("Failed", f"{failed / requests:.2%}" if requests else "–", "of the requests"),
-        Tile("Texts", f"{total['inputs']:,}", f"{total['tokens']:,} tokens"),
+        Tile("Texts", f"{total['inputs']:,}", f"{total['tokens']:,} tokens{split and f' ({split})'}"),
         Tile("Machine time", _time(total["busy_ms"]), "of the inference workers"),
     ]
 

@@ -7,13 +7,14 @@ from typing import Any
 from django.urls import reverse
 
 from frontend.presenters.cascade import CascadeSummary, cascade_profile, cascade_summary
+from frontend.presenters.decoder import decoder_facts
 from frontend.presenters.formatting import key_label, setting_value
 from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_order, measured_of, trials_of
 from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
 from inference.errors import HplmError
 from tenants.accounts.models import Tenant
 from versiontree.jobs.models import JobKind
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import LineageStep, compacted_versions, without_compacted
@@ -33,6 +34,8 @@ PARTS = {
     Role.HPLM: "PET and head",
     Role.CASCADE: "Cascade",
 }
+DECODER_PARTS = {Role.ROOT: "Decoder", Role.HPLM: "LoRA"}
+"""Those that have another name below a decoder root."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +95,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "measured": measured_of({**(metrics.get("evaluate") or {}), **learnt_from}),
         "dev": measured_of(as_mapping(tuned.get("dev"))),
         "cascade": cascade,
+        "decoder": decoder_facts(steps),
         "curves": learning_curves(tuned),
         "trials": trials_of(tuned),
         "stages": stage_tables(converted) or stage_tables(pretrained),
@@ -268,8 +272,9 @@ def _imported(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _artifacts(step: LineageStep) -> list[ArtifactRow]:
+    parts = PARTS | (DECODER_PARTS if step.version.root.kind == RootKind.DECODER else {})
     return [
-        ArtifactRow(PARTS[Role(role)], artifact.digest, artifact.size)
+        ArtifactRow(parts[Role(role)], artifact.digest, artifact.size)
         for role, artifact in step.artifacts.items()
     ]
 

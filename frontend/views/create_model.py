@@ -25,7 +25,7 @@ from tenants.accounts.models import Role
 from tenants.datasets.models import Dataset
 from tenants.datasets.selectors.previews import search_by_name
 from tenants.datasets.selectors.uploads import datasets_of
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
 from versiontree.tree.selectors.coverage import coverage_request, coverage_targets, coverages_of
 from versiontree.tree.selectors.estimates import hplm_estimate
 from versiontree.tree.selectors.versions import parents_ready_for
@@ -104,24 +104,25 @@ def _data(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> Htt
 def _parent(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> HttpResponse:
     tenant, dataset = request.access.tenant, _chosen_dataset(form)
     assert dataset is not None  # the step before has none of its errors
-    measured, waiting = coverages_of(tenant, dataset)
+    has_tables = form.root == RootKind.ENCODER
+    measured, waiting = coverages_of(tenant, dataset) if has_tables else ([], [])
     if waiting:
         coverage_request(dataset)
-    targets = coverage_targets(tenant)
+    targets = coverage_targets(tenant, root=form.root)
     given = str(form.data.get("parent", ""))
     chosen = int(given) if given.isdecimal() else None
     if chosen is not None and chosen not in {version.pk for version in targets}:
         # A link may name an earlier version than the newest.
-        targets = [*parents_ready_for(tenant).filter(pk=chosen), *targets]
+        targets = [*parents_ready_for(tenant, root=form.root).filter(pk=chosen), *targets]
     parents = parent_choices(targets, measured, chosen, measuring=bool(waiting))
-    context = {"parents": parents, "waiting": waiting, "dataset": dataset}
+    context = {"parents": parents, "waiting": waiting, "dataset": dataset, "has_tables": has_tables}
     return _page(request, form, CreateStep.PARENT, show_errors=show_errors, **context)
 
 
 def _settings(request: TenantRequest, form: CreateForm, *, show_errors: bool) -> HttpResponse:
     own = form.of_step(CreateStep.SETTINGS)
     filled = {name: form.data[name] for name in own if name in form.data}
-    blank = CreateForm(request.access.tenant, initial=_initial_name(form) | filled)
+    blank = CreateForm(request.access.tenant, root=form.root, initial=_initial_name(form) | filled)
     return _page(
         request, form, CreateStep.SETTINGS, show_errors=show_errors, fields=form if show_errors else blank
     )

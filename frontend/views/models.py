@@ -16,15 +16,17 @@ from frontend.presenters.charts import curve_of
 from frontend.presenters.comparison import comparison_of
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
-from frontend.presenters.models import branch_names, curl_snippet, daily_requests, model_rows, usage_sum
+from frontend.presenters.models import branch_names, daily_requests, model_rows, request_snippets, usage_sum
 from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, rollback_target, version_rows
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
+from tenants.datasets.models import GENERATIVE_TASKS
 from tenants.usage.selectors import usage_of
 from versiontree.transfer.services.version_export import version_card
 from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
+from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
@@ -71,7 +73,13 @@ def update(request: TenantRequest, name: str) -> HttpResponse:
     """Train a version on new data, then redirect to its first job."""
     model = hplm_of(request.access.tenant, name)
     filled = request.GET.dict()
-    form = ModelUpdateForm(request.access.tenant, request.POST or None, task=model.task, initial=filled)
+    form = ModelUpdateForm(
+        request.access.tenant,
+        request.POST or None,
+        task=model.task,
+        root=base_root_kind(model),
+        initial=filled,
+    )
     version = submit_form(form, lambda: _update(request, model, form))
     if version is None:
         return render_page(request, "models/update.html", form=form, model=model)
@@ -219,7 +227,8 @@ def _page(
         "lineage": lineage_rows(tenant, steps),
         "exports": exports_of(tenant, steps),
         "usage": _usage(tenant, model),
-        "curl": curl_snippet(request, model),
+        "snippets": request_snippets(request, model),
+        "is_generative": model.task in GENERATIVE_TASKS,
         "form": form,
         "canary_form": canary_form or (form and CanaryForm(model)),
         "canaries": canary_trials(tenant, aliases),

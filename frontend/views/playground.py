@@ -1,18 +1,25 @@
-"""The playground: send the same infer request to up to four models, and compare the answers."""
+"""The playground: send the same request to up to four models, and compare the answers.
+
+The server sends infer requests to encoder models. Generative models are asked by the page's script: it calls
+the API with the session of the user, and shows the answers while they are written.
+"""
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from typing import Any
+from typing import Any, Final
 
 from django.db import connection
 from django.http import HttpResponse, QueryDict
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
+from django_htmx.http import HttpResponseClientRedirect
 from structlog.contextvars import bind_contextvars, get_contextvars
 
 from frontend.access import TenantRequest, tenant_member_required
-from frontend.forms.playground import PLACES, QUALITY, ChosenModels, PlaygroundForm, chosen_models
+from frontend.forms.generation import GenerationForm
+from frontend.forms.playground import ChosenModels, PlaygroundForm, chosen_models
+from frontend.presenters.generation import chat_columns
 from frontend.presenters.playground import Column, Examples, column_of, examples_of
 from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
@@ -23,7 +30,15 @@ from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Split
 from tenants.datasets.selectors.previews import dataset_first_rows
-from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hplms, training_dataset
+from versiontree.tree.selectors.callable_hplms import (
+    CallableHplm,
+    InputKind,
+    callable_hplms,
+    training_dataset,
+)
+
+GENERATIVE: Final = "generative"
+"""The field that tells the page for generative models."""
 
 
 @require_GET
@@ -31,7 +46,7 @@ from versiontree.tree.selectors.callable_hplms import CallableHplm, callable_hpl
 def page(request: TenantRequest) -> HttpResponse:
     """The form, with the models in the query."""
     choice = chosen_models(request.access.tenant, request.GET)
-    return _page(request, choice, PlaygroundForm(choice.reads))
+    return _page(request, choice, _form(choice))
 
 
 @require_POST
@@ -40,11 +55,13 @@ def update(request: TenantRequest) -> HttpResponse:
     """Add or remove a model, or fill in an example. The other inputs are kept."""
     tenant = request.access.tenant
     choice = chosen_models(tenant, request.POST)
+    url = f"{reverse('frontend:playground', args=[tenant.slug])}?{choice.query}"
+    if request.htmx and choice.reads.is_generative != (GENERATIVE in request.POST):
+        return HttpResponseClientRedirect(url)
     examples = _examples(tenant, choice)
-    kept = {name: request.POST[name] for name in (*PLACES, QUALITY) if name in request.POST}
-    filled = kept | examples.filled(request.POST.get("example", ""))
-    shown = _page(request, choice, PlaygroundForm(choice.reads, initial=filled), examples=examples)
-    shown["HX-Replace-Url"] = f"{reverse('frontend:playground', args=[tenant.slug])}?{choice.query}"
+    filled = request.POST.dict() | examples.filled(request.POST.get("example", ""))
+    shown = _page(request, choice, _form(choice, initial=filled), examples=examples)
+    shown["HX-Replace-Url"] = url
     return shown
 
 
@@ -62,8 +79,11 @@ def model_options(request: TenantRequest) -> HttpResponse:
 def send(request: TenantRequest) -> HttpResponse:
     """Send the request to all chosen models in parallel, and show the answers or errors."""
     choice = chosen_models(request.access.tenant, request.POST)
-    form = PlaygroundForm(choice.reads, request.POST)
     context: dict[str, Any] = {}
+    if choice.reads.is_generative:
+        context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, "This page needs JavaScript.")
+        return _page(request, choice, _form(choice, request.POST), **context)
+    form = PlaygroundForm(choice.reads, request.POST)
     if not form.is_valid() or not choice.offers:
         context["refusal"] = HmiError(ErrorCode.INVALID_FIELD, _missing(form, choice))
     else:
@@ -75,18 +95,29 @@ def send(request: TenantRequest) -> HttpResponse:
     return _page(request, choice, form, **context)
 
 
+def _form(choice: ChosenModels, *args: Any, **kwargs: Any) -> PlaygroundForm | GenerationForm:
+    if choice.reads.is_generative:
+        return GenerationForm(choice.reads, *args, **kwargs)
+    return PlaygroundForm(choice.reads, *args, **kwargs)
+
+
 def _page(
     request: TenantRequest,
     choice: ChosenModels,
-    form: PlaygroundForm,
+    form: PlaygroundForm | GenerationForm,
     examples: Examples | None = None,
     **context: Any,
 ) -> HttpResponse:
     tenant = request.access.tenant
     examples, offers = examples or _examples(tenant, choice), _other_models(tenant, choice)
-    return render_page(
-        request, "playground/page.html", choice=choice, form=form, offers=offers, examples=examples, **context
-    )
+    context |= {"choice": choice, "form": form, "offers": offers, "examples": examples}
+    if not choice.reads.is_generative:
+        return render_page(request, "playground/page.html", **context)
+    is_chat = choice.reads == InputKind.CHAT
+    address = reverse("openai-chat-completions" if is_chat else "openai-completions")
+    columns = chat_columns(request, tenant, choice.offers)
+    context |= {"is_chat": is_chat, "completions_url": f"{address}?tenant={tenant.slug}", "columns": columns}
+    return render_page(request, "playground/chat.html", **context)
 
 
 def _examples(tenant: Tenant, choice: ChosenModels) -> Examples:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli import batches, data, domains, infer, jobs, login, models, train
+from hmi_client.cli import batches, chat, data, domains, generate, infer, jobs, login, models, train
 from hmi_client.cli.exit_codes import INTERRUPTED, exit_code, print_error
 from hmi_client.cli.profiles import DEFAULT_PROFILE, PROFILE_VARIABLE
 from hmi_client.errors import HmiError
@@ -27,6 +27,8 @@ app.command("login")(login.login)
 app.command("logout")(login.logout)
 app.command("whoami")(login.whoami)
 app.command("infer")(infer.infer)
+app.command("chat")(chat.chat)
+app.command("generate")(generate.generate)
 app.command("train")(train.train)
 app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")

@@ -22,7 +22,10 @@ def push(
     ],
     name: Annotated[str, typer.Option(help="The name. Default: the file's name.")] = "",
     task: Annotated[
-        str, typer.Option(help="classification, multilabel, regression, tagging or question_answering.")
+        str,
+        typer.Option(
+            help="classification, multilabel, regression, tagging, question_answering, generation or chat."
+        ),
     ] = "",
     corpus: Annotated[bool, typer.Option("--corpus", help="Upload a corpus: plain text.")] = False,
     dev: Annotated[

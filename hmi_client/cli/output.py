@@ -13,6 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 PIPE_WIDTH = 240
+CONTROLS = dict.fromkeys(code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
+"""What a terminal may take for commands: C0 and C1 but newline and tab, and DEL."""
 stderr = Console(stderr=True)
 
 _json_requested: ContextVar[bool] = ContextVar("json_requested", default=False)
@@ -39,6 +41,12 @@ def json_requested() -> bool:
 def print_json(value: Any) -> None:
     """Print one line of JSON to stdout."""
     sys.stdout.write(json.dumps(_serializable(value), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def write_text(text: str) -> None:
+    """Write what a model wrote to stdout, at once and as it is, to a terminal without control characters."""
+    sys.stdout.write(text.translate(CONTROLS) if sys.stdout.isatty() else text)
     sys.stdout.flush()
 
 

@@ -10,13 +10,13 @@ import contextvars
 import io
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote_to_bytes
 
-from django.http import FileResponse, HttpResponse
+from django.http import FileResponse, HttpResponse, StreamingHttpResponse
 
 from hmi_site.http.body_limits import BODY_ERROR, BODY_SENDER, BodyPermit
 from hmi_site.http.download_limit import SMALL_FILE_BYTES, is_small_file
@@ -95,6 +95,8 @@ class ThreadedWsgiApp:
             response = await self._in_thread(context, run_application, self._application, environ, client)
             if response.chunks is not None:
                 await self._send_stream(response, client, context)
+            elif response.async_chunks is not None:
+                await self._send_async_stream(response, response.async_chunks, client, context)
             elif not client.disconnected:
                 await client.send_all(response.messages)
         finally:
@@ -138,6 +140,38 @@ class ThreadedWsgiApp:
                 await client.send_all([*unsent, _body_message(b"")])
         finally:
             await self._in_thread(context, response.close)
+
+    async def _send_async_stream(
+        self,
+        response: "WsgiResponse",
+        chunks: AsyncIterator[bytes],
+        client: "ClientConnection",
+        context: contextvars.Context,
+    ) -> None:
+        """Make the chunks on the event loop, until the client disconnects, and close the response in a
+        thread."""
+
+        async def send() -> None:
+            await client.send_all(response.messages)
+            async for chunk in chunks:
+                await client.send_all([_body_message(chunk, more_body=True)])
+            await client.send_all([_body_message(b"")])
+
+        loop = asyncio.get_running_loop()
+        sending = loop.create_task(send(), context=context)
+
+        def cancel() -> None:
+            loop.call_soon_threadsafe(sending.cancel)
+
+        client.watch_disconnect(cancel)
+        try:
+            await asyncio.wait([sending])
+        finally:
+            sending.cancel()
+            await asyncio.wait([sending])  # only one of task and thread can be in the context
+            await self._in_thread(context, response.close)
+        if not sending.cancelled():
+            sending.result()
 
     async def _in_thread(self, context: contextvars.Context, function: Callable[..., Any], *args: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -238,10 +272,11 @@ class StreamedBody(io.RawIOBase):
 
 @dataclass(slots=True)
 class WsgiResponse:
-    """ASGI messages to send and, for a stream, the chunks that follow."""
+    """ASGI messages to send and, for a stream, the chunks that follow: ``async_chunks`` hold no thread."""
 
     messages: list[Message]
     chunks: Iterator[bytes] | None = None
+    async_chunks: AsyncIterator[bytes] | None = None
     close: Callable[[], object] = field(default=lambda: None)
 
     def next_chunk(self) -> bytes | None:
@@ -313,7 +348,9 @@ def run_application(application: Application, environ: Environ, client: ClientCo
         finally:
             close()
     release_database()
-    return WsgiResponse([start], iter(response), close)
+    if getattr(response, "is_async", False):
+        return WsgiResponse([start], async_chunks=aiter(cast("StreamingHttpResponse", response)), close=close)
+    return WsgiResponse([start], iter(response), close=close)
 
 
 def _body_message(content: bytes, *, more_body: bool = False) -> Message:

@@ -32,7 +32,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached, require_thread
 from tenants.usage.services.quotas import quota_check_requests
 from versiontree.artifact_store import ArtifactStore
-from versiontree.tree.resolution import resolve_model_cached
+from versiontree.tree.resolution import require_encoder, resolve_model_cached
 
 Part = TypeVar("Part")
 
@@ -99,11 +99,11 @@ def prepare_request(
 
     The caller has checked that whoever asks may act for the tenant. `limits` are those of tenant and key,
     where they are known. With `embed` each result is the text's `embedding`, whatever the model's task is.
-    Raises HmiError: inputs that are not those of the model, `not_found`, `model_not_ready`,
-    `quota_exceeded`; and CacheMiss within ``cached_only`` where something is not cached or the texts are
-    long.
+    Raises HmiError: inputs that are not those of the model, `invalid_field` (a generative model),
+    `not_found`, `model_not_ready`, `quota_exceeded`; and CacheMiss within ``cached_only`` where something is
+    not cached or the texts are long.
     """
-    named = resolve_model_cached(tenant, call.model)
+    named = require_encoder(resolve_model_cached(tenant, call.model))
     texts = fit_inputs(call.inputs, task="" if embed else named.task, pairs=named.pairs and not embed)
     quota_check_requests(tenant=tenant)
     if sum(map(_characters, texts)) > LONG_CHARACTERS:

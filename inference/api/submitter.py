@@ -13,7 +13,15 @@ from typing import Final
 
 from redis.exceptions import RedisError
 
-from inference.api.admission import Gateway, admit, gateway, no_room, reaching_the_queue
+from inference.api.admission import (
+    AdmissionRequest,
+    Gateway,
+    ServingState,
+    admit,
+    gateway,
+    no_room,
+    reaching_the_queue,
+)
 from inference.api.prepared_request import PreparedRequest
 from inference.api.validation import REQUEST_ID_HEADER
 from inference.queueing.messages import InferReply, InferRequest
@@ -201,14 +209,24 @@ class Submitter:
     ) -> HmiError:
         try:
             with reaching_the_queue():
-                if isinstance(outcome, QueueFull):
-                    return no_room(outcome, prepared.admission, self._gateway.standing)
-                if isinstance(outcome, CallOutstanding):
-                    message = f"The request {prepared.request_id} has no answer yet; choose another id."
-                    return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
-                raise outcome
+                return refusal_of(outcome, prepared.request_id, prepared.admission, self._gateway.standing)
         except HmiError as error:
             return error
+
+
+def refusal_of(
+    outcome: QueueFull | CallOutstanding | RedisError,
+    request_id: str,
+    asking: AdmissionRequest,
+    standing: ServingState,
+) -> HmiError:
+    """What the caller is told of a request that the queue does not accept. Raises a RedisError again."""
+    if isinstance(outcome, QueueFull):
+        return no_room(outcome, asking, standing)
+    if isinstance(outcome, CallOutstanding):
+        message = f"The request {request_id} has no answer yet; choose another id."
+        return HmiError(ErrorCode.CONFLICT, message, param=REQUEST_ID_HEADER)
+    raise outcome
 
 
 def _take_back(message: InferRequest, request_id: str) -> None:

@@ -57,7 +57,7 @@ class InferCall(Struct, frozen=True, kw_only=True):
     explain: bool = False
 
     def __post_init__(self) -> None:
-        force_setattr(self, "model", _check_reference(self.model))
+        force_setattr(self, "model", check_reference(self.model))
         force_setattr(self, "inputs", check_inputs(self.inputs))
         if self.timeout_s is not None and not 0 < self.timeout_s < math.inf:
             raise invalid("timeout_s", WRONG_TYPE["timeout_s"])
@@ -116,7 +116,7 @@ def parse_call(body: object, *, timeout_header: str | None = None) -> InferCall:
     raise invalid(name, WRONG_TYPE[name])
 
 
-def _check_reference(value: str) -> str:
+def check_reference(value: str) -> str:
     """A model reference is a short printable string; whether it names anything is decided later."""
     if not value.strip():
         raise invalid("model", WRONG_TYPE["model"])

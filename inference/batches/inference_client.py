@@ -1,22 +1,17 @@
 """Sends the inputs of a batch to the inference workers, in the background, and retries until they reply."""
 
-import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
-
-from redis.exceptions import RedisError
 
 from inference.api.answer_counts import count_answers
 from inference.api.infer import failure_of, results_of
 from inference.api.prepared_request import encode, token_sequences
+from inference.batches.background_calls import BackgroundCalls
 from inference.cascade.answer_plan import AnswerPlan
 from inference.queueing.consumer import STOPPED_WORKERS
 from inference.queueing.messages import InferReply, ModelRef, TokenSequence
-from inference.queueing.replies import InferClient, NoReply
-from inference.queueing.transport import CANCELLED, CallOutstanding, QueueFull
+from inference.queueing.replies import InferClient
 from inference.text.codec import TextCodec
 from inference.text.encodings import InferInput
 from tenants.base.errors import ErrorCode, HmiError
@@ -24,21 +19,12 @@ from tenants.usage.services.answer_counts import AnswerCount
 
 REPLY_TIMEOUT_S: Final = 600.0
 """After this time the request is sent again. Live traffic goes first, and may delay a batch for long."""
-PUBLISH_TIMEOUT_S: Final = 60.0
-"""Inference workers learn of a new model within this time, so ``not_found`` is retried until then."""
-RETRY_INTERVAL_S: Final = 0.5
 MAX_CRASHING_INPUTS: Final = 3
 """After this many inputs have stopped inference workers, the batch is given up."""
-RETRYABLE_CODES: Final = frozenset({CANCELLED, ErrorCode.DEADLINE_EXCEEDED.value})
 SPLIT_CODES: Final = frozenset({ErrorCode.INFERENCE_FAILED, ErrorCode.TOO_MANY_INPUTS})
 """Some of the inputs may do alone."""
-UNPUBLISHED_CODES: Final = frozenset({ErrorCode.NOT_FOUND.value, ErrorCode.MODEL_NOT_READY.value})
 InputResult = dict[str, Any] | HmiError
 """The model's prediction for one input, or the error that its line gets."""
-
-
-class InferenceCancelled(Exception):
-    """The client was cancelled while a request waited for its reply."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +48,8 @@ class InferenceResults:
 class BatchInferClient:
     """Sends inputs to one version of a model. Threads may share it.
 
-    ``name`` identifies the calls, so that a call of a killed process is cancelled and not computed twice.
-    ``codec`` is that of the model, and ``plan`` says at which levels it answers.
+    ``name`` is that of the batch in the names of its calls. ``codec`` is that of the model, and ``plan`` says
+    at which levels it answers.
     """
 
     def __init__(
@@ -75,10 +61,9 @@ class BatchInferClient:
         codec: TextCodec,
         plan: AnswerPlan,
     ) -> None:
-        self._client, self._model, self._root, self._name = client, model, root, name
+        self._client, self._model, self._root = client, model, root
         self._codec, self._plan = codec, plan
-        self._cancelled = threading.Event()
-        self._outstanding: set[str] = set()
+        self._calls = BackgroundCalls(client, model.tenant, name)
         self._crashing: list[InferInput] = []
         self._searches = 0
 
@@ -98,10 +83,7 @@ class BatchInferClient:
 
     def cancel(self) -> None:
         """Cancel the outstanding requests. Threads that wait for them get InferenceCancelled."""
-        self._cancelled.set()
-        with suppress(RedisError):  # then they are computed in vain
-            for name in list(self._outstanding):
-                self._client.queue.cancel(self._model.tenant, name)
+        self._calls.cancel()
 
     def _infer(self, name: str, inputs: tuple[InferInput, ...]) -> InferenceResults:
         try:
@@ -151,34 +133,19 @@ class BatchInferClient:
             self._searches -= 1
 
     def _reply(self, name: str, sequences: tuple[TokenSequence, ...]) -> InferReply:
-        call, published = f"batch-{self._name}-{name}", time.monotonic() + PUBLISH_TIMEOUT_S
-        self._outstanding.add(call)
-        try:
-            while not self._cancelled.is_set():
-                reply = self._try(call, sequences)
-                code = reply.error.code if reply and reply.error else ""
-                unknown = code in UNPUBLISHED_CODES and time.monotonic() < published
-                if reply and code not in RETRYABLE_CODES and not unknown:
-                    return reply
-                self._cancelled.wait(RETRY_INTERVAL_S)
-            raise InferenceCancelled
-        finally:
-            self._outstanding.discard(call)
+        """Raises InferenceCancelled."""
 
-    def _try(self, call: str, sequences: tuple[TokenSequence, ...]) -> InferReply | None:
-        """Send the request once. None if it should be retried."""
-        with suppress(QueueFull, NoReply, RedisError):
-            try:
-                return self._client.ask(
-                    self._model,
-                    sequences,
-                    root=self._root,
-                    seconds=REPLY_TIMEOUT_S,
-                    call=call,
-                    level=self._plan.level,
-                    dispatcher=self._plan.dispatcher,
-                    embed=self._codec.names is None,
-                )
-            except CallOutstanding:  # of a process that was killed
-                self._client.queue.cancel(self._model.tenant, call)
-        return None
+        def ask(call: str) -> tuple[str, InferReply]:
+            reply = self._client.ask(
+                self._model,
+                sequences,
+                root=self._root,
+                seconds=REPLY_TIMEOUT_S,
+                call=call,
+                level=self._plan.level,
+                dispatcher=self._plan.dispatcher,
+                embed=self._codec.names is None,
+            )
+            return reply.error.code if reply.error else "", reply
+
+        return self._calls.send(name, ask)

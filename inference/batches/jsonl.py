@@ -5,17 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, Any, Final, Self
 
-from inference.text.encodings import InferInput
 from tenants.base.disk import sync
 from tenants.base.errors import ErrorCode, HmiError
 
 MAX_LINE_BYTES: Final = 8 * 1024**2
-MAX_CHUNK_INPUTS: Final = 256
 MAX_CHUNK_LINES: Final = 1024
 MAX_CHUNK_BYTES: Final = 1024**2
-"""A chunk is full at the first of the three limits. All its texts are in memory."""
+"""A chunk is full at the first of these limits, or with as many inputs as one request may have. All its texts
+are in memory."""
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 RESULTS: Final = "results"
 ERRORS: Final = "errors"
@@ -34,12 +33,12 @@ class InputLine:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLine:
-    """The inputs of a line, or the ``error`` that its sender gets. ``custom_id`` is the sender's own id.
-    ``options`` say how the endpoint formats the response."""
+    """The inputs of a line as the model's client takes them, or the ``error`` that its sender gets.
+    ``custom_id`` is the sender's own id. ``options`` say how the endpoint formats the response."""
 
     number: int
     custom_id: str | None = None
-    inputs: tuple[InferInput, ...] = ()
+    inputs: tuple[Any, ...] = ()
     error: HmiError | None = None
     options: object = None
 
@@ -54,7 +53,7 @@ class LineChunk:
     last: int = 0
 
     @property
-    def inputs(self) -> tuple[InferInput, ...]:
+    def inputs(self) -> tuple[Any, ...]:
         """The inputs of all lines."""
         return tuple(one for line in self.lines for one in line.inputs)
 
@@ -78,15 +77,18 @@ def read_lines(stream: IO[bytes], *, after: int = 0) -> Iterator[InputLine]:
             yield InputLine(number, end, None if too_long else content)
 
 
-def chunk_lines(lines: Iterator[InputLine], parse: Callable[[InputLine], ParsedLine]) -> Iterator[LineChunk]:
-    """Parse the lines and group them into requests. The same lines always give the same chunks."""
+def chunk_lines(
+    lines: Iterator[InputLine], parse: Callable[[InputLine], ParsedLine], max_inputs: int
+) -> Iterator[LineChunk]:
+    """Parse the lines and group them into requests of up to ``max_inputs``. The same lines always give the
+    same chunks."""
     chunk, inputs, size = LineChunk(), 0, 0
     for line in lines:
         parsed = parse(line)
         length = len(line.content or b"")
         full = (
             len(chunk.lines) >= MAX_CHUNK_LINES
-            or inputs + len(parsed.inputs) > MAX_CHUNK_INPUTS
+            or inputs + len(parsed.inputs) > max_inputs
             or size + length > MAX_CHUNK_BYTES
         )
         if chunk.lines and full:

@@ -1,77 +1,24 @@
 """How the lines of a batch are parsed, and how their results are formatted.
 
 A batch has one of two formats: an input a line, or an OpenAI-style request a line. Requests are for one
-endpoint, which parses their bodies; other apps register endpoints here.
+endpoint, which parses their bodies.
 """
 
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from inference.api.errors import rendered
-from inference.api.validation import InferCall, check_inputs, fit_inputs, invalid, parse_call
+from inference.api.validation import invalid
+from inference.batches.endpoints import Endpoint, parse_input
 from inference.batches.inference_client import InputResult
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
-from inference.batches.models import INFER
-from inference.text.encodings import InferInput
 from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.resolution import ResolvedModel
 
 MAX_ID_LENGTH: Final = 200
-
-
-class Endpoint(Protocol):
-    """Parses and formats requests to one URL in batches. ``embeds``: the results are embeddings."""
-
-    embeds: bool
-
-    def parse_body(self, body: Mapping[str, Any]) -> tuple[InferCall, object]:
-        """Return the call that a request body is, and options for ``response_body``. Raises HmiError."""
-        ...
-
-    def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
-        """Return the body of the response. Raises HmiError if the options do not fit the results."""
-        ...
-
-
-class InferEndpoint:
-    """``/api/v1/infer`` with bodies of ``{"model", "inputs"}``."""
-
-    embeds = False
-
-    def parse_body(self, body: Mapping[str, Any]) -> tuple[InferCall, object]:
-        for name in body.keys() - {"model", "inputs"}:
-            raise invalid(None, f"The body of a request has the fields model and inputs, not {name[:64]!r}.")
-        return parse_call({"model": body.get("model"), "inputs": body.get("inputs")}), None
-
-    def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
-        return {"model": model, "results": list(results)}
-
-
-_endpoints: dict[str, Endpoint] = {INFER: InferEndpoint()}
-
-
-def register_endpoint(url: str, endpoint: Endpoint) -> None:
-    """Allow requests to this URL in batches. Called while Django starts."""
-    _endpoints[url] = endpoint
-
-
-def endpoint_of(url: str) -> Endpoint:
-    """The endpoint registered for this URL, one of ``ENDPOINTS``."""
-    return _endpoints[url]
-
-
-@dataclass(frozen=True, slots=True)
-class InputSchema:
-    """Which inputs the model accepts: those of its task, with one text or a pair."""
-
-    task: str
-    pairs: bool
-
-    def fit(self, inputs: Sequence[Mapping[str, str]]) -> tuple[InferInput, ...]:
-        """Return the inputs. Raises HmiError for the first that the model does not accept."""
-        return fit_inputs(inputs, task=self.task, pairs=self.pairs)
 
 
 class LineFormat(Protocol):
@@ -87,10 +34,11 @@ class LineFormat(Protocol):
 
 
 class InputLineFormat:
-    """An input a line, a JSON string or object; an object may have an ``id`` beside its texts."""
+    """An input of the model a line, a JSON string or object; an object may have an ``id`` beside its
+    fields."""
 
-    def __init__(self, schema: InputSchema) -> None:
-        self._schema = schema
+    def __init__(self, model: ResolvedModel) -> None:
+        self._model = model
 
     def parse(self, line: InputLine) -> ParsedLine:
         parsed = ParsedLine(line.number)
@@ -98,7 +46,7 @@ class InputLineFormat:
             value = parse_json_line(line)
             if isinstance(value, dict) and "id" in value:
                 parsed = replace(parsed, custom_id=_check_id(value.pop("id"), "id"))
-            return replace(parsed, inputs=self._schema.fit(check_inputs([value])))
+            return replace(parsed, inputs=parse_input(value, self._model))
         except HmiError as error:
             return replace(parsed, error=_without_index(error))
 
@@ -115,14 +63,13 @@ class InputLineFormat:
 class RequestLineFormat:
     """An OpenAI-style request a line: ``custom_id``, ``method``, ``url``, ``body``.
 
-    All requests of a batch have the same ``url`` and ``model``. ``version`` is the model's name in responses.
+    All requests of a batch have the same ``url``, which is that of ``endpoint``, and name the model in the
+    same way, by ``reference``.
     """
 
-    def __init__(
-        self, schema: InputSchema, *, endpoint: Endpoint, url: str, model: str, version: str
-    ) -> None:
-        self._schema, self._endpoint, self._url = schema, endpoint, url
-        self._model, self._version = model, version
+    def __init__(self, model: ResolvedModel, *, endpoint: Endpoint, url: str, reference: str) -> None:
+        self._model, self._endpoint, self._url, self._reference = model, endpoint, url, reference
+        self._version = f"{model.tenant_slug}/{model.model_name}:{model.version_number}"
 
     def parse(self, line: InputLine) -> ParsedLine:
         parsed = ParsedLine(line.number)
@@ -132,10 +79,10 @@ class RequestLineFormat:
             if request.get("method") != "POST" or request.get("url") != self._url:
                 raise invalid("url", f"Each request of this batch is a POST to {self._url}.")
             body = _request_body(request)
-            if body.get("model") != self._model:
-                raise invalid("model", f"All requests of a batch are for one model, here {self._model}.")
-            call, options = self._endpoint.parse_body(body)
-            return replace(parsed, inputs=self._schema.fit(call.inputs), options=options)
+            if body.get("model") != self._reference:
+                raise invalid("model", f"All requests of a batch are for one model, here {self._reference}.")
+            inputs, options = self._endpoint.parse_body(body, self._model)
+            return replace(parsed, inputs=inputs, options=options)
         except HmiError as error:
             return replace(parsed, error=error)
 

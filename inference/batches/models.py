@@ -17,7 +17,9 @@ RETENTION: Final = timedelta(days=30)
 """How long an ended batch and its files are kept."""
 INFER: Final = "/api/v1/infer"
 EMBEDDINGS: Final = "/v1/embeddings"
-ENDPOINTS: Final = (INFER, EMBEDDINGS)
+CHAT_COMPLETIONS: Final = "/v1/chat/completions"
+COMPLETIONS: Final = "/v1/completions"
+ENDPOINTS: Final = (INFER, EMBEDDINGS, CHAT_COMPLETIONS, COMPLETIONS)
 """URLs that requests in a batch may be for."""
 
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from inference.api.prepared_request import text_codec
-from inference.api.validation import default_policy
-from inference.batches.inference_client import BatchInferClient, InferenceResults
+from inference.batches.endpoints import Endpoint
+from inference.batches.inference_client import InferenceResults
 from inference.batches.jsonl import (
     ERRORS,
     OUTPUT_KINDS,
@@ -24,7 +23,6 @@ from inference.batches.line_formats import LineFormat
 from inference.batches.models import Batch
 from inference.batches.selectors import other_batches_waiting
 from inference.batches.services.lifecycle import batch_check_storage_quota, batch_save_progress
-from inference.queueing.messages import ModelRef
 from inference.queueing.replies import InferClient
 from tenants.base.child_process import is_stopping
 from tenants.base.errors import HmiError
@@ -32,8 +30,6 @@ from tenants.usage.services.quotas import quota_check_requests
 from tenants.usage.services.usage import answers_record, usage_record
 from versiontree.tree.resolution import ResolvedModel, resolve_model_cached
 
-MAX_IN_FLIGHT: Final = 4
-"""Requests of one batch that are queued or computed at a time."""
 PROGRESS_INTERVAL_S: Final = 1.0
 POLL_INTERVAL_S: Final = 0.5
 STALL_TIMEOUT_S: Final = 60.0
@@ -55,22 +51,17 @@ class BatchStopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchModel:
-    """The version that answers a batch, and the format of the batch's lines."""
+    """The version that answers a batch, the format of the batch's lines, and the endpoint that computes
+    them."""
 
     resolved: ResolvedModel
     format: LineFormat
-    embeds: bool = False
+    endpoint: Endpoint
 
     @property
     def reference(self) -> str:
         """``name:version``, which does not depend on aliases."""
         return f"{self.resolved.model_name}:{self.resolved.version_number}"
-
-    @property
-    def model_ref(self) -> ModelRef:
-        """The version as inference workers know it."""
-        resolved = self.resolved
-        return ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest)
 
 
 class BatchProcessor:
@@ -78,12 +69,7 @@ class BatchProcessor:
 
     def __init__(self, batch: Batch, model: BatchModel, client: InferClient, until: float) -> None:
         self._batch, self._model, self._until = batch, model, until
-        root = model.resolved.root_digest
-        codec = text_codec(
-            root=root, version=model.resolved.digest, cascade=model.resolved.cascade, embed=model.embeds
-        )
-        plan = codec.plan(default_policy(model.resolved.policy))
-        self._client = BatchInferClient(client, model.model_ref, root, batch.pk.hex, codec, plan)
+        self._client = model.endpoint.open_client(client, model.resolved, batch.pk.hex)
         self._in_flight: deque[tuple[LineChunk, Future[InferenceResults]]] = deque()
         self._progress = {
             name: int(getattr(batch, name))
@@ -99,17 +85,18 @@ class BatchProcessor:
         """
         batch = self._batch
         sizes = {RESULTS: batch.results_bytes, ERRORS: batch.errors_bytes}
+        endpoint, parse = self._model.endpoint, self._model.format.parse
         with (
             source.open("rb") as stream,
             OutputFiles(batch.folder, sizes) as outputs,
-            ThreadPoolExecutor(MAX_IN_FLIGHT, thread_name_prefix="batch") as pool,
+            ThreadPoolExecutor(endpoint.max_in_flight, thread_name_prefix="batch") as pool,
         ):
             self._check_storage_quota()
             stream.seek(batch.read_bytes)
             lines = read_lines(stream, after=batch.read_lines)
             try:
-                for chunk in chunk_lines(lines, self._model.format.parse):
-                    while len(self._in_flight) >= MAX_IN_FLIGHT:
+                for chunk in chunk_lines(lines, parse, endpoint.max_inputs):
+                    while len(self._in_flight) >= endpoint.max_in_flight:
                         self._collect_oldest(outputs)
                     self._check_request_quota()
                     future = pool.submit(self._client.infer, chunk.lines[0].number, chunk.inputs)

@@ -12,15 +12,10 @@ from uuid import UUID
 
 from django.conf import settings
 
+from inference.batches.endpoints import endpoint_of
 from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
-from inference.batches.line_formats import (
-    InputLineFormat,
-    InputSchema,
-    RequestLineFormat,
-    endpoint_of,
-    model_of_request,
-)
-from inference.batches.models import MAX_LINES, RETENTION, Batch, BatchFormat
+from inference.batches.line_formats import InputLineFormat, RequestLineFormat, model_of_request
+from inference.batches.models import COMPLETIONS, INFER, MAX_LINES, RETENTION, Batch, BatchFormat
 from inference.batches.processor import BatchModel, BatchPaused, BatchProcessor, BatchStopped
 from inference.batches.services.lifecycle import (
     batch_attach_file,
@@ -123,25 +118,21 @@ def _count_lines(batch: Batch, source: Path) -> None:
 
 
 def _resolve_model(batch: Batch, source: Path) -> BatchModel:
-    """The version that answers, and the format of the lines. Raises HmiError if none is ready."""
+    """The version that answers, and the format of the lines. Raises HmiError if none is ready, or if it does
+    not answer requests to the batch's endpoint."""
     tenant = batch.tenant
-    if batch.line_format == BatchFormat.REQUESTS and batch.version_number is None:
+    if batch.line_format == BatchFormat.INPUTS:
+        resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
+        endpoint = endpoint_of(COMPLETIONS if resolved.is_generative else INFER)
+        return BatchModel(resolved, InputLineFormat(resolved), endpoint)
+    endpoint = endpoint_of(batch.endpoint)
+    if batch.version_number is None:
         with source.open("rb") as stream:
             model = model_of_request(next(read_lines(stream)))
-        batch_set_model(batch=batch, model=model, resolved=resolve_model(tenant, model))
+        batch_set_model(batch=batch, model=model, resolved=endpoint.check_model(resolve_model(tenant, model)))
     resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
-    schema = InputSchema(resolved.task, resolved.pairs)
-    if batch.line_format == BatchFormat.INPUTS:
-        return BatchModel(resolved, InputLineFormat(schema))
-    endpoint = endpoint_of(batch.endpoint)
-    line_format = RequestLineFormat(
-        InputSchema("", pairs=False) if endpoint.embeds else schema,
-        endpoint=endpoint,
-        url=batch.endpoint,
-        model=batch.model,
-        version=f"{tenant.slug}/{resolved.model_name}:{resolved.version_number}",
-    )
-    return BatchModel(resolved, line_format, endpoint.embeds)
+    line_format = RequestLineFormat(resolved, endpoint=endpoint, url=batch.endpoint, reference=batch.model)
+    return BatchModel(resolved, line_format, endpoint)
 
 
 def _store_outputs(batch: Batch) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import Lease, PetPool
 from inference.engine.pipeline import LayerFeed, Pipeline
 from inference.engine.rows import ModelIdentity, Row
@@ -16,7 +17,7 @@ from inference.hplm.pets import UpperShape
 
 log = logging.getLogger(__name__)
 
-Leases = Mapping[str, Lease]
+Leases = Mapping[str, Lease[PackedHplm]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +39,9 @@ class Adapters:
 class AdapterLoader:
     """Lends the models of one root's batches."""
 
-    def __init__(self, pool: PetPool, shape: UpperShape, device: torch.device, pipeline: Pipeline) -> None:
+    def __init__(
+        self, pool: PetPool[PackedHplm], shape: UpperShape, device: torch.device, pipeline: Pipeline
+    ) -> None:
         self._pool, self._shape = pool, shape
         self._device, self._pipeline = device, pipeline
 
@@ -62,7 +65,7 @@ class AdapterLoader:
             self._pool.release(lease)
 
     def _side_by_side(self, number: int, rows: Sequence[Row], leases: Leases) -> Adapters:
-        hplms = {digest: lease.hplm() for digest, lease in leases.items()}
+        hplms = {digest: lease.model() for digest, lease in leases.items()}
         of_rows = [hplms[row.model.digest] for row in rows]
         lengths = [row.upper_tokens for row in rows]
         pets = SegmentPets.of([hplm.pet for hplm in of_rows], lengths, self._pool.row_on_device)
@@ -71,9 +74,9 @@ class AdapterLoader:
 
     def _acquire(
         self, rows: Sequence[Row], given_up: Callable[[], bool]
-    ) -> tuple[dict[str, Lease], dict[str, str]]:
+    ) -> tuple[dict[str, Lease[PackedHplm]], dict[str, str]]:
         """A lease for each digest that can be had, and for the others the reason."""
-        leases: dict[str, Lease] = {}
+        leases: dict[str, Lease[PackedHplm]] = {}
         refused: dict[str, str] = {}
         for model in {row.model.digest: row.model for row in rows}.values():
             if given_up():
@@ -85,7 +88,7 @@ class AdapterLoader:
                 leases[model.digest] = found
         return leases, refused
 
-    def _lease(self, model: ModelIdentity) -> Lease | str:
+    def _lease(self, model: ModelIdentity) -> Lease[PackedHplm] | str:
         try:
             lease = self._pool.acquire(model)
         except HplmError as error:
@@ -94,7 +97,7 @@ class AdapterLoader:
         except Exception:  # one tenant's file must not take the other rows down
             log.exception("%s cannot be loaded", model)
             return "the model cannot be loaded"
-        if lease.hplm().shape == self._shape:
+        if lease.model().shape == self._shape:
             return lease
         self._pool.release(lease)
         return "the model does not fit the shape of its root"

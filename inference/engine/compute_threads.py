@@ -5,6 +5,9 @@ does what cannot be shared; and whoever else takes one core for a moment holds u
 each on its own share of the cores, wait for nothing.
 """
 
+import os
+import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -29,6 +32,17 @@ def with_parallel_batches(pipelining: Pipelining, device: torch.device) -> Pipel
         pipelining,
         parallel_batches=min(MAX_PARALLEL_BATCHES, torch.get_num_threads()) if device.type == "cpu" else 1,
     )
+
+
+def lower_priority(niceness: int) -> None:
+    """Add so much to the niceness of this thread, and of the helpers that PyTorch will start for it.
+
+    Others that want a processor get it first; while none does, nothing is lost. Where threads have no
+    priority of their own (not on Linux) it does nothing.
+    """
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + niceness)
 
 
 class ComputeThreads:

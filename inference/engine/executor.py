@@ -22,16 +22,16 @@ from inference.engine.in_flight import (
     BatchCallbacks,
     BatchOutputs,
     BatchResult,
-    DeviceLostError,
     GivenUpError,
     InFlightBatch,
 )
+from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import PetPool, SlotMismatchError
 from inference.engine.pipeline import LayerFeed, Pipeline, Stage
 from inference.engine.pipelining import SYNCHRONISED
 from inference.engine.retrieval import LowerLayersSource, retrieval
 from inference.engine.rows import Answered, Failed, Outcome, Row, StageSeconds
-from inference.errors import HplmError
+from inference.errors import DeviceLostError, HplmError
 from inference.hplm.attention import QueryKey
 from inference.hplm.heads import Head, apply_heads, mean_state
 from inference.hplm.lower_states import finish_lower_states
@@ -54,7 +54,7 @@ class Executor:
         self,
         root: Root,
         lower_layers: LowerLayersSource,
-        pool: PetPool,
+        pool: PetPool[PackedHplm],
         counters: Counters | None = None,
         pipeline: Pipeline | None = None,
     ) -> None:

@@ -55,6 +55,10 @@ class FairShares:
         """Tenants that are remembered."""
         return len(self._accounts)
 
+    def weight(self, tenant: str) -> float:
+        """What the tenant's share is in proportion to."""
+        return self._weight(tenant)
+
     def counter(self, tenant: str) -> float:
         """Where the tenant stands, or would stand if it came now."""
         account = self._accounts.get(tenant)

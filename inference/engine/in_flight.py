@@ -30,11 +30,6 @@ class BatchOutputs(NamedTuple):
     escalated: Mapping[int, NDArray[np.bool_] | None]
 
 
-class DeviceLostError(Exception):
-    """The device refuses everything from now on, as CUDA does after a fault in a kernel: only a new process
-    can use it again."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchResult:
     """What a batch came to. seconds: of its stages, as many as they would be with the whole processor;

@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Container, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from threading import Lock
+from typing import Generic, Protocol, TypeVar
 
 from inference.engine.device_pets import DevicePets
-from inference.engine.packed import PackedHplm
 from inference.engine.rows import ModelIdentity
 
 CHECKED = 1000
@@ -23,30 +23,42 @@ class IntegrityError(Exception):
     """The pool's slots do not add up."""
 
 
+class Loaded(Protocol):
+    """A model in memory."""
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+
+
+LoadedT = TypeVar("LoadedT", bound=Loaded)
+
+
 @dataclass(slots=True, eq=False)
-class Slot:
-    """One model that was loaded, the `generation`-th load of the pool. `hplm` is None once it was evicted."""
+class Slot(Generic[LoadedT]):
+    """One model that was loaded, the `generation`-th load of the pool. `model` is None once it was
+    evicted."""
 
     digest: str
     generation: int
-    hplm: PackedHplm | None
+    model: LoadedT | None
     leases: int = 0
     size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(Generic[LoadedT]):
     """The right to use a slot until it is released. loading_s: seconds that loading took, 0.0 for a model
     that was in the pool."""
 
-    slot: Slot
+    slot: Slot[LoadedT]
     digest: str
     generation: int
     loading_s: float = 0.0
 
-    def hplm(self) -> PackedHplm:
+    def model(self) -> LoadedT:
         """The leased model. Raises SlotMismatchError if the slot holds another one, or none."""
-        slot, held = self.slot, self.slot.hplm
+        slot, held = self.slot, self.slot.model
         if (slot.digest, slot.generation) != (self.digest, self.generation) or held is None:
             raise SlotMismatchError(f"a slot leased for {self.digest[:12]} is of {slot.digest[:12]}")
         return held
@@ -54,14 +66,14 @@ class Lease:
     def identity(self, asked: ModelIdentity) -> ModelIdentity:
         """The model whose answer the slot gives to a row of `asked`. Raises SlotMismatchError if it is
         another one."""
-        self.hplm()
+        self.model()
         used = ModelIdentity(asked.tenant, asked.hplm, asked.version, self.slot.digest)
         if used != asked:
             raise SlotMismatchError(f"{asked} asked for {asked.digest[:12]}, the slot is {used.digest[:12]}")
         return used
 
 
-class PetPool:
+class PetPool(Generic[LoadedT]):
     """Loads models on demand and keeps those used last. Versions of equal content share a slot.
 
     A leased slot is never evicted, nor is a pinned one for the sake of another model. If leased and pinned
@@ -71,7 +83,7 @@ class PetPool:
 
     def __init__(
         self,
-        load: Callable[[ModelIdentity], PackedHplm],
+        load: Callable[[ModelIdentity], LoadedT],
         budget_bytes: int,
         device_pets: DevicePets | None = None,
     ) -> None:
@@ -81,11 +93,11 @@ class PetPool:
         self.budget_bytes = budget_bytes
         self._loading = Lock()  # held while a model is loaded, which takes milliseconds
         self._lock = Lock()  # held while the slots change
-        self._slots: OrderedDict[str, Slot] = OrderedDict()  # least recently used first
+        self._slots: OrderedDict[str, Slot[LoadedT]] = OrderedDict()  # least recently used first
         self._pinned: frozenset[str] = frozenset()
         self._generation = 0
         # None: a slot was taken, added or evicted; start again at the slot used last.
-        self._check_cursor: Iterator[tuple[str, Slot]] | None = None
+        self._check_cursor: Iterator[tuple[str, Slot[LoadedT]]] | None = None
         self._checked_bytes = 0
         self.used_bytes = 0
         self.loads = 0
@@ -106,16 +118,27 @@ class PetPool:
         """Do not evict these models, once they are loaded, for others. Replaces the previous set."""
         self._pinned = frozenset(digests)
 
-    def acquire(self, model: ModelIdentity) -> Lease:
+    def acquire(self, model: ModelIdentity) -> Lease[LoadedT]:
         """Lease the slot of `model`, which is loaded first if needed. Raises what loading raises."""
-        if (slot := self._lease(model.digest)) is None:
+        if (lease := self.acquire_held(model.digest)) is None:
             with self._loading:
-                slot = self._lease(model.digest)  # loaded by another thread meanwhile?
-                if slot is None:
+                lease = self.acquire_held(model.digest)  # loaded by another thread meanwhile?
+                if lease is None:
                     return self._loaded(model)
-        return Lease(slot, slot.digest, slot.generation)
+        return lease
 
-    def release(self, lease: Lease) -> None:
+    def acquire_held(self, digest: str) -> Lease[LoadedT] | None:
+        """Lease the slot of a model that is in memory; None if it is not."""
+        with self._lock:
+            slot = self._slots.get(digest)
+            if slot is None:
+                return None
+            slot.leases += 1
+            self._slots.move_to_end(digest)
+            self._check_cursor = None
+            return Lease(slot, slot.digest, slot.generation)
+
+    def release(self, lease: Lease[LoadedT]) -> None:
         """Give the lease back."""
         with self._lock:
             slot = lease.slot
@@ -139,7 +162,7 @@ class PetPool:
         """Evict everything, also what is leased, for instance after an IntegrityError."""
         with self._lock:
             for slot in self._slots.values():
-                slot.hplm = None
+                slot.model = None
             self._slots.clear()
             self._check_cursor = None
             self.used_bytes = 0
@@ -152,7 +175,7 @@ class PetPool:
                 self._check_cursor, self._checked_bytes = reversed(self._slots.items()), 0
             slots = list(islice(self._check_cursor, CHECKED))
             for digest, slot in slots:
-                if slot.digest != digest or slot.hplm is None:
+                if slot.digest != digest or slot.model is None:
                     raise IntegrityError(f"the slot of {digest[:12]} is not its own")
                 if slot.leases:
                     raise IntegrityError(f"{slot.leases} leases of {digest[:12]} were not released")
@@ -163,23 +186,13 @@ class PetPool:
             if self.used_bytes != self._checked_bytes:
                 raise IntegrityError("the slots do not add up to the bytes in use")
 
-    def _lease(self, digest: str) -> Slot | None:
-        """The slot of a model in memory, leased."""
-        with self._lock:
-            slot = self._slots.get(digest)
-            if slot is not None:
-                slot.leases += 1
-                self._slots.move_to_end(digest)
-                self._check_cursor = None
-            return slot
-
-    def _loaded(self, model: ModelIdentity) -> Lease:
+    def _loaded(self, model: ModelIdentity) -> Lease[LoadedT]:
         started = time.perf_counter()
-        hplm = self._load(model)
+        loaded = self._load(model)
         with self._lock:
             self.loads += 1
             self._generation += 1
-            slot = Slot(model.digest, self._generation, hplm, leases=1, size=hplm.bytes)
+            slot = Slot(model.digest, self._generation, loaded, leases=1, size=loaded.bytes)
             self._slots[slot.digest] = slot
             self._check_cursor = None
             self.used_bytes += slot.size
@@ -191,7 +204,7 @@ class PetPool:
         while self.used_bytes > self.budget_bytes and (slot := self._least_recently_used()) is not None:
             self._evict(slot)
 
-    def _least_recently_used(self) -> Slot | None:
+    def _least_recently_used(self) -> Slot[LoadedT] | None:
         unused = (slot for slot in self._slots.values() if not slot.leases)
         return next((slot for slot in unused if slot.digest not in self._pinned), None)
 
@@ -200,8 +213,8 @@ class PetPool:
             return 0
         return sum(slot.size for slot in self._slots.values() if slot.digest in self._pinned)
 
-    def _evict(self, slot: Slot) -> None:
+    def _evict(self, slot: Slot[LoadedT]) -> None:
         del self._slots[slot.digest]
         self._check_cursor = None
-        slot.hplm = None
+        slot.model = None
         self.used_bytes -= slot.size

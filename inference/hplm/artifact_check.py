@@ -1,16 +1,6 @@
-"""`python -m inference.hplm.artifact_check`: validates imported artifacts in a process of its own.
+"""Validates imported artifacts of encoder roots, domains and models by loading them."""
 
-Reads a JSON object from stdin: `root` (a folder), `root_is_new`, `lowers` and `plots` (folders, nearest
-first), `ends` (the last table is the root's own), `hplm` (a folder or null). Writes one line of JSON:
-`{"error"}`, or `{"task", "pairs"}` of the hPLM. Of a root that is not new only the config is read.
-
-An object with `adapter` is an import, see `adapter_io.adapter_import`; one with `format` is an export, see
-`adapter_io.adapter_export`.
-"""
-
-import json
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +10,6 @@ from torch import Tensor
 
 from inference.cascade.profile import CASCADE_FILE, CascadeProfile
 from inference.errors import HplmError
-from inference.hplm.adapter_io.adapter_export import adapter_export
-from inference.hplm.adapter_io.adapter_folder import LowerLayersChangedError
-from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.artifact_files import read_artifact_json, read_weights
 from inference.hplm.encoder import FullLower
 from inference.hplm.fragments import pack
@@ -40,7 +27,11 @@ CHECK_BATCH = 65_536
 
 
 def check_artifacts(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Load all artifacts, and return the task and pairs of the hPLM. Raises HplmError if one is invalid."""
+    """Load all artifacts, and return the task and pairs of the hPLM. Raises HplmError if one is invalid.
+
+    `root`, `lowers`, `plots` (nearest first), `hplm` and `cascade` (or None) are folders. `root_is_new`:
+    whether more than the root's config is read. `ends`: the last table is the root's own.
+    """
     config = RootConfig.from_json(read_artifact_json(Path(payload["root"]) / ROOT_FILE))
     if payload["root_is_new"]:
         root = Root.load(Path(payload["root"]))
@@ -146,31 +137,3 @@ def check_cascade(folder: Path, hplm: Hplm) -> None:
     profile = CascadeProfile.load(folder)
     if profile is not None and profile.kind != OUTPUT_KINDS[hplm.task]:
         raise HplmError("corrupt_artifact", f"{CASCADE_FILE} is of {profile.kind}, the model of {hplm.task}")
-
-
-def run_request(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Run the command that the payload stands for. Errors are returned as ``error``."""
-    try:
-        return _command(payload)(payload)
-    except LowerLayersChangedError as error:
-        return {"error": error.message, "lower": error.names}
-    except HplmError as error:
-        return {"error": error.message}
-    # Untrusted files reach code that expects files of this product, so anything may be raised.
-    except Exception as error:  # noqa: BLE001
-        return {"error": f"{type(error).__name__}: {str(error)[:300]}"}
-
-
-def _command(payload: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], dict[str, Any]]:
-    if "adapter" in payload:
-        return adapter_import
-    return adapter_export if "format" in payload else check_artifacts
-
-
-def main() -> None:
-    """Write the result as one line of JSON."""
-    sys.stdout.write(json.dumps(run_request(json.load(sys.stdin))) + "\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -24,7 +24,7 @@ def read_json(
         raise HplmError(missing, f"{path.name} is missing")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:  # thousands of nested brackets recurse too deep
         raise HplmError(damaged, f"{path.name} is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise HplmError(damaged, f"{path.name} is not a JSON object")
@@ -71,12 +71,13 @@ def read_weights(
     for name, value in weights.items():
         if value.dtype not in SUPPORTED_DTYPES:
             raise HplmError(damaged, f"{path.name}: {name} is stored as {value.dtype}")
-        if value.is_floating_point() and value.numel() and not _is_finite(value):
+        if value.is_floating_point() and value.numel() and not is_finite(value):
             raise HplmError(damaged, f"{path.name}: {name} holds NaN or infinite numbers")
     return weights
 
 
-def _is_finite(value: Tensor) -> bool:
+def is_finite(value: Tensor) -> bool:
+    """Whether a tensor with at least one number holds neither NaN nor infinite ones."""
     # NaN propagates to both. torch.isfinite of all takes twelve times as long for fp16 on a CPU.
     return all(math.isfinite(extreme.item()) for extreme in value.aminmax())
 

@@ -18,7 +18,7 @@ FINE_BUCKET: Final = 64
 SMALL_BUCKET: Final = 32
 
 
-def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def linear(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Outputs [..., out] of hidden [..., in], weight [out, in] and bias [out], as `functional.linear`."""
     if not _needs_buckets(hidden):
         return functional.linear(hidden, weight, bias)
@@ -26,13 +26,16 @@ def linear(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return addmm(bias, rows, weight.t()).view(*hidden.shape[:-1], len(weight))
 
 
-def addmm(bias: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
-    """``bias`` [N, out] or [out] plus rows [N, in] @ weight [in, out], as `torch.addmm`."""
+def addmm(bias: Tensor | None, rows: Tensor, weight: Tensor) -> Tensor:
+    """``bias`` [N, out] or [out] (None: nothing) plus rows [N, in] @ weight [in, out], as `torch.addmm`."""
     if not _needs_buckets(rows):
-        return torch.addmm(bias, rows, weight)
+        return rows @ weight if bias is None else torch.addmm(bias, rows, weight)
     result = rows.new_empty(len(rows), weight.shape[1])
     for piece in bucket_slices(len(rows)):
-        torch.addmm(bias if bias.dim() == 1 else bias[piece], rows[piece], weight, out=result[piece])
+        if bias is None:
+            torch.mm(rows[piece], weight, out=result[piece])
+        else:
+            torch.addmm(bias if bias.dim() == 1 else bias[piece], rows[piece], weight, out=result[piece])
     return result
 
 

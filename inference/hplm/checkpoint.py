@@ -41,11 +41,11 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
     pickled_checkpoint (weights only in a format that runs code when read), unsupported_checkpoint
     (another family, no tokenizer.json, damaged or not finite weights).
     """
-    folder = _checkpoint_folder(str(source))
+    folder = checkpoint_folder(str(source))
     raw = read_json(folder / "config.json", missing="checkpoint_not_found", damaged="unsupported_checkpoint")
     family = family_for(raw)
     architecture = family.parse(raw)
-    files = _weight_files(folder)
+    files = weight_files(folder)
     tokenizer_file = folder / "tokenizer.json"
     if not tokenizer_file.is_file():
         raise HplmError(
@@ -57,10 +57,14 @@ def open_checkpoint(source: str | Path) -> Checkpoint:
         weights |= read_weights(file, missing="unsupported_checkpoint", damaged="unsupported_checkpoint")
     name = folder.resolve().name if Path(source).is_dir() else str(source)
     found = to_float32(family.canonical(weights))
-    return Checkpoint(folder, family, architecture, tokenizer_file, found, name, _sha256(files))
+    return Checkpoint(folder, family, architecture, tokenizer_file, found, name, sha256_of(files))
 
 
-def _checkpoint_folder(source: str) -> Path:
+def checkpoint_folder(source: str) -> Path:
+    """The folder `source`, or that of the hub id `source`, downloaded if it is not cached.
+
+    Raises HplmError: checkpoint_not_found, pickled_checkpoint.
+    """
     path = Path(source).expanduser()
     if path.is_dir():
         return path
@@ -73,7 +77,11 @@ def _checkpoint_folder(source: str) -> Path:
     return download_checkpoint(source, pickled=PICKLED_SUFFIXES)
 
 
-def _weight_files(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
+    """The safetensors files of a checkpoint.
+
+    Raises HplmError: pickled_checkpoint if there are only pickles, unsupported_checkpoint if there are none.
+    """
     index = folder / "model.safetensors.index.json"
     if index.is_file():
         shards = read_json(index, damaged="unsupported_checkpoint").get("weight_map")
@@ -98,7 +106,8 @@ def _pickled(names: list[str]) -> HplmError:
     )
 
 
-def _sha256(files: list[Path]) -> str:
+def sha256_of(files: list[Path]) -> str:
+    """The digest of the contents of the files, in their order."""
     digest = hashlib.sha256()
     for file in files:
         with file.open("rb") as stream:
@@ -107,7 +116,10 @@ def _sha256(files: list[Path]) -> str:
     return digest.hexdigest()
 
 
-_ALLOW_PATTERNS = ["config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"]
+_ALLOW_PATTERNS = [
+    *("config.json", "tokenizer.json", "*.safetensors", "*.safetensors.index.json"),
+    *("generation_config.json", "tokenizer_config.json", "chat_template.jinja"),  # of decoders
+]
 _IGNORE_PATTERNS = ["*/*"]
 
 

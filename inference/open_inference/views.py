@@ -32,7 +32,7 @@ from inference.open_inference.signatures import signature_of
 from tenants.accounts.authentication import CachedApiKeyAuthentication
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models.version import VersionState
-from versiontree.tree.resolution import resolve_model_cached
+from versiontree.tree.resolution import require_encoder, resolve_model_cached
 from versiontree.tree.selectors.versions import hplm_of, versions_of
 
 EXTENSIONS: Final = ["binary_tensor_data"]
@@ -74,7 +74,7 @@ class ModelView(OipView):
         """Get the model metadata: its ready versions and its tensors."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
-        found = resolve_model_cached(tenant, reference)
+        found = require_encoder(resolve_model_cached(tenant, reference))
         versions = versions_of(hplm_of(tenant, found.model_name)).filter(state=VersionState.READY)
         numbers = [str(number) for number in versions.order_by("number").values_list("number", flat=True)]
         metadata = {
@@ -151,7 +151,7 @@ class ModelInferView(InferAPIView):
         tenant = self.enter_tenant_of(request, reference)
         data: object = request.data
         body = data if isinstance(data, Body) else Body({}, memoryview(b""))
-        found = resolve_model_cached(tenant, reference)
+        found = require_encoder(resolve_model_cached(tenant, reference))
         signature = signature_of(found.task, pairs=found.pairs)
         parsed = parse_request(body, signature, model=model)
         call = parse_call(

@@ -10,10 +10,15 @@ class OpenAiConfig(AppConfig):
 
     def ready(self) -> None:
         from inference.api.errors import ErrorFormat, register_errors
-        from inference.batches.line_formats import register_endpoint
-        from inference.batches.models import EMBEDDINGS
+        from inference.batches.endpoints import register_endpoint
+        from inference.batches.models import CHAT_COMPLETIONS, COMPLETIONS, EMBEDDINGS
+        from inference.openai.batched_completions import CompletionsEndpoint
+        from inference.openai.completions import CHAT, TEXT
         from inference.openai.embeddings import EmbeddingsEndpoint
         from inference.openai.errors import PREFIX, openai_error, openai_status
+        from inference.openai.generation_requests import ChatCall, CompletionCall
 
         register_errors(ErrorFormat(PREFIX, openai_status, openai_error))
         register_endpoint(EMBEDDINGS, EmbeddingsEndpoint())
+        register_endpoint(CHAT_COMPLETIONS, CompletionsEndpoint(ChatCall, CHAT))
+        register_endpoint(COMPLETIONS, CompletionsEndpoint(CompletionCall, TEXT))

@@ -15,10 +15,13 @@ from rest_framework.response import Response
 
 from inference.api.infer import HEADER_PARAMETERS, answer_headers
 from inference.api.infer_base_view import InferAPIView
-from inference.api.validation import InferCall, invalid, parse_call
+from inference.api.validation import InferCall, fit_inputs, invalid, parse_call
+from inference.batches.endpoints import EncoderEndpoint
 from inference.openai.errors import PermissiveNegotiation, error_responses
+from inference.text.encodings import InferInput
 from tenants.base.api.inputs import unknown_field
 from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.resolution import ResolvedModel
 
 FLOAT, BASE64 = "float", "base64"
 ENCODINGS: Final = (FLOAT, BASE64)
@@ -96,14 +99,16 @@ class EmbeddingsView(InferAPIView):
         return Response(vectors | {"usage": usage}, headers=answer_headers(answer))
 
 
-class EmbeddingsEndpoint:
+class EmbeddingsEndpoint(EncoderEndpoint):
     """`/v1/embeddings` in batches. Responses lack `usage`: tokens are not counted per text."""
 
     embeds = True
 
-    def parse_body(self, body: Mapping[str, Any]) -> tuple[InferCall, object]:
+    def parse_body(
+        self, body: Mapping[str, Any], model: ResolvedModel
+    ) -> tuple[tuple[InferInput, ...], object]:
         request = parse_embeddings_request(body)
-        return request.call, request.options
+        return fit_inputs(request.call.inputs, task="", pairs=False), request.options
 
     def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:
         return _embeddings_json(results, model, options)

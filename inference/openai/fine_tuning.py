@@ -35,6 +35,7 @@ from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import validated_body
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.models import FineTuning
+from versiontree.tree.selectors.bases import base_by_name, base_root_kind
 from versiontree.tree.selectors.fine_tunings import (
     SUCCEEDED,
     fine_tuning_of,
@@ -95,7 +96,7 @@ class FineTuningJobsView(FineTuningView):
             validation_file=parse_id(FILE, validation, param="validation_file") if validation else None,
             name=data.get("suffix") or "",
             options={name: extra[name] for name in OPTIONS if name in extra},
-            settings=training_settings(data),
+            settings=training_settings(data, base_root_kind(base_by_name(self.tenant, data["model"])[0])),
             request_fields={
                 "hyperparameters": hyperparameters_of(data),
                 "suffix": data.get("suffix"),

@@ -13,7 +13,8 @@ from tenants.datasets.api.serializers import ColumnsField
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import Task
 from versiontree.jobs.models import JobKind
-from versiontree.tree.training_settings import SETTING_SPECS, SettingValue, settings_check
+from versiontree.tree.models import RootKind
+from versiontree.tree.training_settings import SettingValue, setting_specs, settings_check
 
 AUTO: Final = "auto"
 SUPERVISED: Final = "supervised"
@@ -101,9 +102,9 @@ def hyperparameters_of(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values.get(name, AUTO) for name in HYPERPARAMETERS}
 
 
-def training_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The training settings that the request stands for. Raises `invalid_field`."""
-    specs, chosen = SETTING_SPECS[JobKind.FINE_TUNE], hyperparameters_of(data)
+def training_settings(data: Mapping[str, Any], root: RootKind) -> dict[str, Any]:
+    """The training settings that the request stands for, below such a root. Raises `invalid_field`."""
+    specs, chosen = setting_specs(JobKind.FINE_TUNE, root), hyperparameters_of(data)
     settings: dict[str, SettingValue] = {}
     if (epochs := chosen["n_epochs"]) != AUTO:
         settings["epochs"] = specs["epochs"].validate(epochs, "hyperparameters.n_epochs")
@@ -115,12 +116,12 @@ def training_settings(data: Mapping[str, Any]) -> dict[str, Any]:
         settings["learning_rate"] = factor * default
     if data.get("seed") is not None:
         settings["seed"] = data["seed"]
-    return settings | _explicit_settings(data.get("hmi", {}).get("settings"))
+    return settings | _explicit_settings(data.get("hmi", {}).get("settings"), root)
 
 
-def _explicit_settings(values: Mapping[str, Any] | None) -> dict[str, SettingValue]:
+def _explicit_settings(values: Mapping[str, Any] | None, root: RootKind) -> dict[str, SettingValue]:
     try:
-        return settings_check(JobKind.FINE_TUNE, values)
+        return settings_check(JobKind.FINE_TUNE, values, root)
     except HmiError as error:
         error.param = f"hmi.{error.param}"
         raise

@@ -14,6 +14,7 @@ from inference.queueing import keys, scripts
 from inference.queueing.log_fields import whose
 from inference.queueing.messages import InferReply, InferRequest, MessageError
 from inference.queueing.scripts import run
+from inference.queueing.token_stream import Continuation, append_all
 from inference.queueing.transport import (
     NO_MODEL,
     Address,
@@ -149,6 +150,16 @@ class RequestConsumer:
         said = send_answers(self._redis, given)
         sent = zip(answers, said, strict=True)
         self._held -= {entry.address for (entry, _), each in sent if not isinstance(each, RedisError)}
+        return said
+
+    def append_all(self, continuations: Sequence[Continuation]) -> list[bool | RedisError]:
+        """Send tokens of completions, in one round trip, and let go of the entries that have their reply or
+        are no longer held. Of each: whether it is still held, or was until its reply; or why nothing could be
+        sent. Raises RedisError when there is no server."""
+        said = append_all(self._redis, self.name, continuations)
+        for one, each in zip(continuations, said, strict=True):
+            if each is False or (each is True and one.reply is not None):
+                self._held.discard(one.address)
         return said
 
     def answered(self) -> frozenset[Address]:

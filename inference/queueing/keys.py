@@ -15,9 +15,14 @@ BACKGROUND_OUTSTANDING = "hmi:infer:background:outstanding"
 BACKGROUND_OUTSTANDING_TOKENS = "hmi:infer:background:outstanding-tokens"
 """The same of the background, which takes no places of the others."""
 FIELD = "message"
+GENERATED_FIELD = "generated"
+REQUEST_FIELD = "request"
 TENANT_FIELD = "tenant"
 TOKENS_FIELD = "tokens"
 REPLIES_PREFIX = "hmi:infer:replies:"
+GENERATED = ":generated"
+"""Behind a reply stream: the stream of the tokens that its process waits for."""
+COMPLETION_PREFIX = "hmi:infer:completion:"
 CALL_PREFIX = "hmi:infer:call:"
 KEPT_PREFIX = "hmi:infer:kept:"
 KEPT = "hmi:infer:kept"
@@ -59,6 +64,17 @@ def share(root: str, tenant: str) -> str:
 def replies(process: str) -> str:
     """The reply stream of one process that waits for answers."""
     return REPLIES_PREFIX + process
+
+
+def generated(reply_stream: str) -> str:
+    """The stream of tokens, and of the replies behind them, beside this reply stream: many tokens push no
+    other reply out."""
+    return reply_stream + GENERATED
+
+
+def completion(request: str) -> str:
+    """The tokens of one request so far: token ``i`` is the entry ``i + 1``, and the reply is the last."""
+    return COMPLETION_PREFIX + request
 
 
 def call(tenant: str, name: str) -> str:

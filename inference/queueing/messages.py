@@ -8,8 +8,10 @@ import msgspec
 from msgspec import Struct
 
 from inference.cascade.dispatcher import HASH_BYTES, Dispatcher, Level
+from inference.errors import HplmError
+from inference.generation.requests import FinishReason, SamplingParams
 
-VERSION: Final = 8
+VERSION: Final = 9
 CALL_END: Final = "."
 """Stands in an id between the name of the call and what makes it unique."""
 ID_BYTES: Final = 4
@@ -84,7 +86,8 @@ class InferRequest(_Message, frozen=True, kw_only=True):
     level: of every sequence (1: the tables, 2: in full). dispatcher: decides which answers from the tables go
     on to level 2; None: none does. explain: how each token was made is asked for. embed: the mean of the
     final states is asked for in place of the head's outputs. when_idle: of a request in the background that
-    is computed only when the worker has nothing else to do, charged to nobody.
+    is computed only when the worker has nothing else to do, charged to nobody. generate: how the one
+    sequence, a prompt, is to be continued; its tokens are sent as they come, and the reply behind them.
     """
 
     id: str
@@ -102,11 +105,14 @@ class InferRequest(_Message, frozen=True, kw_only=True):
     explain: bool = False
     embed: bool = False
     when_idle: bool = False
+    generate: SamplingParams | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.sequences:
             raise ValueError("sequences is empty")
+        if self.generate is not None and len(self.sequences) > 1:
+            raise ValueError("one prompt is continued by a request")
         if not isfinite(self.deadline) or not isfinite(self.enqueued_at):
             raise ValueError("deadline and enqueued_at must be finite")
 
@@ -129,7 +135,7 @@ class InferRequest(_Message, frozen=True, kw_only=True):
         """Raises MessageError, which names the request and its reply stream as far as they could be read."""
         try:
             return _requests.decode(payload)  # type: ignore[return-value]
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError, HplmError) as error:
             raise _unreadable(payload, error) from error
 
 
@@ -186,8 +192,32 @@ class SequenceOutput(Struct, frozen=True, array_like=True):
     from_tables: bytes = b""
 
 
+class GeneratedToken(_Message, frozen=True, kw_only=True, array_like=True):
+    """A token of a completion; the fields are those of `TokenEvent`."""
+
+    index: int
+    token: int
+    logprob: float | None = None
+    alternatives: tuple[tuple[int, float], ...] = ()
+
+    @classmethod
+    def decode(cls, payload: bytes) -> Self:
+        """Raises MessageError on anything that is not a token."""
+        try:
+            return _tokens.decode(payload)  # type: ignore[return-value]
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+            raise MessageError(str(error)) from error
+
+
+class CompletionEnd(Struct, frozen=True):
+    """Why a completion ended, and after how many tokens."""
+
+    finish_reason: FinishReason
+    tokens: int
+
+
 class InferReply(_Message, frozen=True, kw_only=True):
-    """The one terminal answer to a request: one output per sequence, or an error."""
+    """The one terminal answer to a request: one output per sequence, the end of a completion, or an error."""
 
     id: str
     ok: bool
@@ -197,6 +227,7 @@ class InferReply(_Message, frozen=True, kw_only=True):
     plot: PlotCounts = PlotCounts()
     batch: BatchInfo = BatchInfo()
     error: ReplyError | None = None
+    completion: CompletionEnd | None = None
 
     @classmethod
     def failure(cls, request_id: str, model: ModelRef, code: str, message: str) -> "InferReply":
@@ -221,6 +252,7 @@ class _Sender(Struct):
 _encoder = msgspec.msgpack.Encoder()
 _requests = msgspec.msgpack.Decoder(InferRequest)
 _replies = msgspec.msgpack.Decoder(InferReply)
+_tokens = msgspec.msgpack.Decoder(GeneratedToken)
 _senders = msgspec.msgpack.Decoder(_Sender)
 
 

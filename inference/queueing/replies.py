@@ -1,4 +1,4 @@
-"""Waiting for answers: one reply stream and one reading thread for a whole process."""
+"""Waiting for answers: one stream of replies, one of tokens, and one reading thread for a whole process."""
 
 import logging
 import threading
@@ -12,16 +12,19 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from inference.cascade.dispatcher import Dispatcher, Level
+from inference.generation.requests import SamplingParams
 from inference.queueing import keys
 from inference.queueing.connection import connect
 from inference.queueing.messages import (
     CALL_END,
+    GeneratedToken,
     InferReply,
     InferRequest,
     MessageError,
     ModelRef,
     TokenSequence,
 )
+from inference.queueing.token_stream import CompletionReader, TokenFeed
 from inference.queueing.transport import NO_MODEL, RequestQueue
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,7 @@ WAKE = b"wake"
 """The field of an entry that is no reply, and has the reader look whether it is to stop."""
 
 OnReply = Callable[[InferReply], None]
+OnToken = Callable[[GeneratedToken], None]
 
 
 class NoReply(Exception):
@@ -44,27 +48,32 @@ class NoReply(Exception):
 
 
 class ReplyReader:
-    """Reads one reply stream in a thread, hands each reply to whoever expects it, drops the others."""
+    """Reads one reply stream, and the stream of tokens beside it, in a thread; hands each reply and token to
+    whoever expects it, drops the others."""
 
     def __init__(self, redis: Redis, stream: str) -> None:
         self.stream = stream
         self._redis = redis
         self._expected: dict[str, OnReply] = {}
+        self._continued: dict[str, OnToken] = {}
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="replies", daemon=True)
         self._thread.start()
 
-    def expect(self, request_id: str, on_reply: OnReply) -> None:
-        """Announce the id before the request is submitted, or its reply may pass by. ``on_reply`` is called
-        in the reading thread, and returns at once."""
+    def expect(self, request_id: str, on_reply: OnReply, on_token: OnToken | None = None) -> None:
+        """Announce the id before the request is submitted, or its reply may pass by. ``on_reply`` and
+        ``on_token`` are called in the reading thread, and return at once."""
         with self._lock:
             self._expected[request_id] = on_reply
+            if on_token is not None:
+                self._continued[request_id] = on_token
 
     def forget(self, request_id: str) -> None:
         """Stop expecting the id; its reply will be dropped."""
         with self._lock:
             self._expected.pop(request_id, None)
+            self._continued.pop(request_id, None)
 
     def close(self) -> None:
         """Stop the thread and remove the stream. Raises RedisError when there is no server any more."""
@@ -73,26 +82,42 @@ class ReplyReader:
             self._redis.xadd(self.stream, {WAKE: b""})  # or the thread would wait until something comes
         finally:
             self._thread.join()
-        self._redis.delete(self.stream)
+        self._redis.delete(self.stream, keys.generated(self.stream))
 
     def _run(self) -> None:
-        position, read, read_bytes = b"0-0", 0, 0
+        positions = {name.encode(): _Position() for name in (self.stream, keys.generated(self.stream))}
         while not self._stop.is_set():
             try:
-                streams: Any = self._redis.xread({self.stream: position}, count=AT_ONCE, block=BLOCK_MS)
-                for _, entries in streams or ():
-                    for entry_id, fields in entries:
-                        payload = fields.get(keys.FIELD.encode(), b"")
-                        if WAKE not in fields:
-                            self._deliver(payload)
-                        position = entry_id
-                        read, read_bytes = read + 1, read_bytes + len(payload)
-                if read >= READ_KEPT or read_bytes >= READ_BYTES_KEPT:
-                    self._redis.xtrim(self.stream, minid=position, approximate=False)
-                    read = read_bytes = 0
+                after: Any = {name: position.entry for name, position in positions.items()}
+                streams: Any = self._redis.xread(after, count=AT_ONCE, block=BLOCK_MS)
+                for name, entries in streams or ():
+                    for entry, fields in entries:
+                        self._deliver_entry(fields)
+                        positions[name].move_to(entry, fields)
+                for name, position in positions.items():
+                    if position.read >= READ_KEPT or position.read_bytes >= READ_BYTES_KEPT:
+                        self._redis.xtrim(name, minid=position.entry, approximate=False)
+                        position.read = position.read_bytes = 0
             except RedisError as error:
                 log.warning("waiting for replies: %s", error)
                 self._stop.wait(0.5)
+
+    def _deliver_entry(self, fields: dict[bytes, bytes]) -> None:
+        if (token := fields.get(keys.GENERATED_FIELD.encode())) is not None:
+            self._deliver_token(fields.get(keys.REQUEST_FIELD.encode(), b"").decode(), token)
+        elif WAKE not in fields:
+            self._deliver(fields.get(keys.FIELD.encode(), b""))
+
+    def _deliver_token(self, request_id: str, payload: bytes) -> None:
+        """Hand over a token. One that cannot be read is missed, and read from the completion itself."""
+        with self._lock:
+            on_token = self._continued.get(request_id)
+        if on_token is None:
+            return
+        try:
+            on_token(GeneratedToken.decode(payload))
+        except MessageError as error:
+            log.error("unreadable token of %s: %s", request_id, error, extra={"request_id": request_id})
 
     def _deliver(self, payload: bytes) -> None:
         try:
@@ -106,6 +131,21 @@ class ReplyReader:
             on_reply = self._expected.get(reply.id)
         if on_reply is not None:
             on_reply(reply)
+
+
+class _Position:
+    """How far a stream was read, and how much of what was read is still in it."""
+
+    __slots__ = ("entry", "read", "read_bytes")
+
+    def __init__(self) -> None:
+        self.entry = b"0-0"
+        self.read = self.read_bytes = 0
+
+    def move_to(self, entry: bytes, fields: dict[bytes, bytes]) -> None:
+        self.entry = entry
+        self.read += 1
+        self.read_bytes += sum(map(len, fields.values()))
 
 
 class _Waiter:
@@ -132,6 +172,7 @@ class How(TypedDict):
     explain: NotRequired[bool]
     embed: NotRequired[bool]
     when_idle: NotRequired[bool]
+    generate: NotRequired[SamplingParams | None]
 
 
 class InferClient:
@@ -168,7 +209,7 @@ class InferClient:
         self, model: ModelRef, sequences: tuple[TokenSequence, ...], **how: Unpack[How]
     ) -> InferRequest:
         """What ``ask`` submits, for whoever waits in their own way."""
-        now, call = time.time(), how.get("call")
+        now, call, generate = time.time(), how.get("call"), how.get("generate")
         return InferRequest(
             id=f"{call}{CALL_END}{uuid.uuid4().hex[:12]}" if call else uuid.uuid4().hex,
             tenant=model.tenant,
@@ -179,18 +220,35 @@ class InferClient:
             sequences=sequences,
             deadline=now + how["seconds"],
             enqueued_at=now,
-            reply_to=self._reader.stream,
+            reply_to=keys.generated(self._reader.stream) if generate else self._reader.stream,
             level=how.get("level", Level.TABLE),
             dispatcher=how.get("dispatcher"),
             explain=how.get("explain", False),
             embed=how.get("embed", False),
             when_idle=how.get("when_idle", False),
+            generate=generate,
         )
 
     @contextmanager
-    def expecting(self, request: InferRequest, on_reply: OnReply) -> Iterator[None]:
-        """In here a reply to the request, which is submitted in here too, is handed over as it comes."""
-        self._reader.expect(request.id, on_reply)
+    def completing(self, request: InferRequest) -> Iterator[TokenFeed]:
+        """Submit a request with ``generate``; in here its events come. Whoever leaves before the last event
+        cancels it. Raises QueueFull and CallOutstanding, and redis errors when there is no server."""
+        feed = TokenFeed(CompletionReader(self.redis, request.id))
+        with self.expecting(request, feed.put, feed.put):
+            self.queue.submit(request)
+            try:
+                yield feed
+            finally:
+                if not feed.ended:
+                    self.queue.cancel(request.tenant, request.call, request=request.id)
+
+    @contextmanager
+    def expecting(
+        self, request: InferRequest, on_reply: OnReply, on_token: OnToken | None = None
+    ) -> Iterator[None]:
+        """In here a reply to the request, which is submitted in here too, is handed over as it comes; the
+        tokens of a completion, too."""
+        self._reader.expect(request.id, on_reply, on_token)
         try:
             yield
         finally:

@@ -25,8 +25,8 @@ end
 """
 
 # KEYS: requests of the root, outstanding requests of tenants, of roots, mark of this call, outstanding tokens
-# of tenants. ARGV: root, capacity, request, message, field, tenant, its field, reply stream, life of the mark
-# in ms, tokens, their field.
+# of tenants, completion of the request. ARGV: root, capacity, request, message, field, tenant, its field,
+# reply stream, life of the mark in ms, tokens, their field, 1 where the request is for a completion.
 # Returns {1, depth} when accepted, also when it was accepted before; {2, depth} when another request of the
 # same name is outstanding; or {0, depth, the tenant's own} when the tenant has as many as are free, or there
 # is no room at all: whoever floods the queue leaves half of it, two of them a third (dynamic thresholds,
@@ -51,6 +51,11 @@ redis.call('HINCRBY', KEYS[5], ARGV[1] .. ':' .. ARGV[6], ARGV[10])
 count(KEYS[1], KEYS[3], ARGV[1])
 redis.call('HSET', KEYS[4], 'request', ARGV[3], 'entry', entry, 'root', ARGV[1], 'reply_to', ARGV[8])
 redis.call('PEXPIRE', KEYS[4], ARGV[9])
+if ARGV[12] == '1' then
+  redis.call('DEL', KEYS[6])
+  redis.call('XADD', KEYS[6], '0-1', ARGV[7], ARGV[6])
+  redis.call('PEXPIRE', KEYS[6], ARGV[9])
+end
 return {1, depth + 1}
 """
 )
@@ -83,17 +88,76 @@ if not entry then return 0 end
 """
 )
 
-# Further KEYS: reply stream. Further ARGV: field, reply, longest reply stream, its life in s.
+# Writes an entry into a process' stream. One of another type cannot be read by anybody: that is no reason to
+# keep a request.
+_SEND = """
+local function send(...)
+  local sent = redis.pcall('XADD', KEYS[6], 'MAXLEN', '~', ARGV[9], '*', ...)
+  return type(sent) == 'table' and sent.err and not string.find(sent.err, 'WRONGTYPE') and sent
+end
+"""
+
+# Tells how many tokens a completion has; nil where none is asked for.
+_TOKENS = """
+local function tokens_of(completion)
+  local last = redis.call('XREVRANGE', completion, '+', '-', 'COUNT', 1)[1]
+  return last and tonumber(string.match(last[1], '^%d+'))
+end
+"""
+
+# Further KEYS: reply stream, completion of the request. Further ARGV: field, reply, longest reply stream, its
+# life in s, that of a completion that has ended.
 # Returns 1 for the one whose answer counts: the worker's, the caller's that cancels. The reply is written
 # before the entry is let go of, so that a server out of memory refuses the whole step instead of half of it.
 # A reply key that is no stream cannot be answered by anybody: such an entry is let go of.
 ANSWER = (
     _REMOVE
+    + _SEND
+    + _TOKENS
     + """
-local sent = redis.pcall('XADD', KEYS[6], 'MAXLEN', '~', ARGV[9], '*', ARGV[7], ARGV[8])
-if type(sent) == 'table' and sent.err and not string.find(sent.err, 'WRONGTYPE') then return sent end
+local failed = send(ARGV[7], ARGV[8])
+if failed then return failed end
 redis.call('EXPIRE', KEYS[6], ARGV[10])
+local tokens = tokens_of(KEYS[7])
+if tokens then
+  redis.call('XADD', KEYS[7], (tokens + 1) .. '-0', ARGV[7], ARGV[8])
+  redis.call('EXPIRE', KEYS[7], ARGV[11])
+end
 remove(entry[2])
+return 1
+"""
+)
+
+# KEYS as of ANSWER, and ARGV, of which the reply may be empty: then more tokens follow. Further ARGV: the
+# consumer, the token's field, the request's, the index of the first token, the tokens.
+# Returns 1; 0 when the entry has its answer, or was claimed by another consumer: nothing is written then. The
+# tokens that the completion has already are not written again. One that would leave a gap is an error, as
+# it is when the server has evicted the completion.
+APPEND = (
+    _REMOVE
+    + _SEND
+    + _TOKENS
+    + """
+local pending = redis.call('XPENDING', KEYS[1], ARGV[2], ARGV[3], ARGV[3], 1)[1]
+if not pending or pending[2] ~= ARGV[12] then return 0 end
+local tokens, first = tokens_of(KEYS[7]) or 0, tonumber(ARGV[15])
+if first > tokens then
+  return redis.error_reply('GAP token ' .. first .. ' does not follow the ' .. tokens .. ' that are there')
+end
+for i = 16 + tokens - first, #ARGV do
+  local failed = send(ARGV[13], ARGV[i], ARGV[14], ARGV[4])
+  if failed then return failed end
+  tokens = tokens + 1
+  redis.call('XADD', KEYS[7], tokens .. '-0', ARGV[13], ARGV[i])
+end
+if ARGV[8] ~= '' then
+  local failed = send(ARGV[7], ARGV[8])
+  if failed then return failed end
+  redis.call('XADD', KEYS[7], (tokens + 1) .. '-0', ARGV[7], ARGV[8])
+  redis.call('EXPIRE', KEYS[7], ARGV[11])
+  remove(entry[2])
+end
+redis.call('EXPIRE', KEYS[6], ARGV[10])
 return 1
 """
 )

@@ -57,13 +57,30 @@ class Recently(Struct, frozen=True):
     levels: Levels = Levels()
 
 
+class DecoderStatus(Struct, frozen=True):
+    """A decoder root of a worker, by its name. So many completions are being computed, and so many wait for a
+    place. Its key-value cache has ``blocks`` of ``block_size`` tokens, of which ``used_blocks`` belong to
+    completions under way, and ``cached_blocks`` are kept for prompts that begin alike. ``generated_tokens``
+    and ``preemptions`` count since its start."""
+
+    name: str
+    running: int = 0
+    waiting: int = 0
+    blocks: int = 0
+    block_size: int = 0
+    used_blocks: int = 0
+    cached_blocks: int = 0
+    generated_tokens: int = 0
+    preemptions: int = 0
+
+
 class WorkerStatus(Struct, frozen=True):
     """One worker. ``last_batch_at`` is unix seconds: of the last batch in which some row was answered, 0.0
     before the first; ``roots`` are the names of the roots that it takes requests for, ``root_digests`` their
     digests; ``revision`` is the manifest's; ``resident`` models of so many bytes are in memory, and of those
     that are ``pinned`` so many; ``waiting`` rows are taken in and in no batch yet; ``slot_mismatches`` must
     stay 0; ``host_bytes`` is the process's memory, the device's is 0 of a CPU. ``int8_roots`` are the
-    names of the roots whose upper layers have int8 weights."""
+    names of the roots whose upper layers have int8 weights. ``decoders``: roots that write."""
 
     name: str
     state: State
@@ -88,6 +105,7 @@ class WorkerStatus(Struct, frozen=True):
     device_total_bytes: int = 0
     recently: Recently = Recently()
     int8_roots: tuple[str, ...] = ()
+    decoders: tuple[DecoderStatus, ...] = ()
     v: int = VERSION
 
     def __post_init__(self) -> None:

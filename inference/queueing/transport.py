@@ -14,6 +14,8 @@ from inference.queueing.scripts import Argument, run
 
 REPLIES_KEPT = 8192
 REPLIES_LIFE_S = 300
+COMPLETION_LIFE_S = 60
+"""How long a completion that has ended can still be read."""
 CALL_LIFE_S = 60
 """How long a call is known by its name beyond its deadline."""
 NO_MODEL = ModelRef("", "", 0, "")
@@ -80,8 +82,9 @@ class RequestQueue:
         life_s = CALL_LIFE_S + max(0.0, request.deadline - request.enqueued_at)
         given: list[Argument] = [queue, self._capacity, request.id, request.encode(), keys.FIELD]
         given += [request.tenant, keys.TENANT_FIELD, request.reply_to, int(life_s * 1000)]
-        given += [request.tokens, keys.TOKENS_FIELD]
-        return touched_by(queue, request.tenant, request.call), given
+        given += [request.tokens, keys.TOKENS_FIELD, int(request.generate is not None)]
+        touched = touched_by(queue, request.tenant, request.call)
+        return [*touched, keys.completion(request.id)], given
 
     def _outcome(self, request: InferRequest, answer: Any) -> int | QueueFull | CallOutstanding | RedisError:
         if isinstance(answer, RedisError):
@@ -159,10 +162,18 @@ def send_answers(
 
 
 def _answer(redis: Redis, address: Address, tenant: str, reply_to: str, reply: InferReply) -> Any:
-    name = reply.id.partition(CALL_END)[0]
-    given: list[Argument] = [address.root, keys.GROUP, address.entry, reply.id, keys.TENANT_FIELD]
-    given += [keys.TOKENS_FIELD, keys.FIELD, reply.encode(), REPLIES_KEPT, REPLIES_LIFE_S]
-    return run(redis, scripts.ANSWER, [*touched_by(address.root, tenant, name), reply_to], given)
+    return run(redis, scripts.ANSWER, *answer_arguments(address, tenant, reply_to, reply.id, reply))
+
+
+def answer_arguments(
+    address: Address, tenant: str, reply_to: str, request_id: str, reply: InferReply | None
+) -> tuple[list[str], list[Argument]]:
+    """Keys and arguments of the script ANSWER; of APPEND, which may have no reply, the first of them."""
+    given: list[Argument] = [address.root, keys.GROUP, address.entry, request_id, keys.TENANT_FIELD]
+    given += [keys.TOKENS_FIELD, keys.FIELD, b"" if reply is None else reply.encode(), REPLIES_KEPT]
+    given += [REPLIES_LIFE_S, COMPLETION_LIFE_S]
+    touched = touched_by(address.root, tenant, request_id.partition(CALL_END)[0])
+    return [*touched, reply_to, keys.completion(request_id)], given
 
 
 def touched_by(queue: str, tenant: str, name: str) -> list[str]:

@@ -8,8 +8,9 @@ from itertools import islice
 from inference.engine.batcher import BatchLimits, batch_size
 from inference.engine.engine import Engine
 from inference.engine.fairness import FairShares
-from inference.engine.in_flight import BatchCallbacks, DeviceLostError, GivenUpError, InFlightBatch
+from inference.engine.in_flight import BatchCallbacks, GivenUpError, InFlightBatch
 from inference.engine.rows import Answered, Failed, Outcome, Row
+from inference.errors import DeviceLostError
 from inference.serving.ticket import Ticket
 
 log = logging.getLogger(__name__)

@@ -33,8 +33,9 @@ class SettingError(Exception):
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """name: differs from every other living worker's. roots: names or digests of the roots that are served,
-    none for all. pool_bytes: of the PET pool; None: a quarter of the memory. device_bytes: of the
-    device, for all but the upper layers; 0: what is free. life_s: how long a heartbeat lasts. stuck_s: how
+    none for all. pool_bytes: of the PET pool; None: a quarter of the memory. kv_cache_bytes: of the keys and
+    values of each decoder; None: a sixteenth. device_bytes: of the device, for all but the upper layers; 0:
+    what is free. life_s: how long a heartbeat lasts. stuck_s: how
     long one turn of the loop may take before the process ends itself."""
 
     redis_url: str
@@ -48,6 +49,7 @@ class WorkerSettings:
     timing: LoopTiming
     pool_bytes: int | None
     lower_bytes: int
+    kv_cache_bytes: int | None
     device_bytes: int
     pipelining: Pipelining
     life_s: float
@@ -73,6 +75,7 @@ class WorkerSettings:
             timing=LoopTiming(backlog_rows=BACKLOG_BATCHES * limits.rows),
             pool_bytes=read.number("HMI_MODEL_CACHE_MB", 0, int, least=1) * MIB or None,
             lower_bytes=read.number("HMI_LOWER_CACHE_MB", 2048, int, least=0) * MIB,
+            kv_cache_bytes=read.number("HMI_KV_CACHE_MB", 0, int, least=1) * MIB or None,
             device_bytes=read.number("HMI_DEVICE_MB", 0, int, least=0) * MIB,
             pipelining=PIPELINES[read.word("HMI_PIPELINE", "fine", [*PIPELINES])],
             life_s=read.number("HMI_WORKER_LIFE_S", 5.0, float, least=0.1),

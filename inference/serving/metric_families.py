@@ -103,6 +103,22 @@ class Requests:
             self._queue.observe(reply.timings_ms.queue / 1000)
 
 
+class GenerationSteps:
+    """Steps of the generative models."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._seconds = Histogram(
+            "hmi_worker_generation_step_seconds",
+            "Time of a step: a token of each sequence that runs, and parts of prompts",
+            buckets=SECONDS,
+            registry=registry,
+        )
+
+    def count(self, seconds: float) -> None:
+        """One step."""
+        self._seconds.observe(seconds)
+
+
 class Adapters:
     """Models that batches needed: there already, or loaded."""
 

@@ -1,39 +1,62 @@
 """What the inference worker tells Prometheus. The loop calls two methods; the rest is read at each scrape."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from inference.engine.rows import Answered, ModelIdentity, Outcome
+from inference.generation.counts import GenerationCounts
 from inference.manifest import Manifest
 from inference.queueing.messages import InferReply, InferRequest
-from inference.serving.metric_families import Adapters, Batches, Levels, Place, Requests, Tenants
+from inference.serving.metric_families import (
+    Adapters,
+    Batches,
+    GenerationSteps,
+    Levels,
+    Place,
+    Requests,
+    Tenants,
+)
 
 Held = TypeVar("Held")
 DIGITS = 12
+COUNTED: Final = (
+    ("hmi_worker_generated_tokens", "Tokens generated", "generated_tokens"),
+    (
+        "hmi_worker_generation_computed_tokens",
+        "Tokens of prompts and completions computed",
+        "computed_tokens",
+    ),
+    ("hmi_worker_kv_found_tokens", "Tokens found in the key-value cache instead of computed", "found_tokens"),
+    ("hmi_worker_preemptions", "Completions that had to wait again, for blocks or places", "preemptions"),
+)
+"""Counters of `GenerationCounts`: name, help and field."""
 
 disable_created_metrics()  # type: ignore[no-untyped-call] # they double the series, and nobody asks them
 
 
 @dataclass(frozen=True, slots=True)
 class GaugeValues:
-    """How the worker stands at one moment. ``slot_mismatches`` counts since the start and must stay 0."""
+    """How the worker stands at one moment. ``slot_mismatches`` counts since the start and must stay 0.
+    ``decoders``: by the names of their roots."""
 
     resident_hplms: int
     resident_bytes: int
     backlog_rows: int
     slot_mismatches: int
+    decoders: Mapping[str, GenerationCounts] = field(default_factory=dict)
 
 
 class WorkerMetrics:
     """Everything the worker counts, in a registry of its own.
 
-    The methods may be called from any one thread, ``timed_load``'s loader from any; ``standing`` is called
+    The methods may be called from any one thread, ``timed_load``'s loader and what counts requests and steps
+    from any; ``standing`` is called
     from the threads of the exporter. ``place`` names the root and the domain behind a row's chain. ``names``
     is how many tenants, and how many places, have series of their own.
     """
@@ -51,6 +74,7 @@ class WorkerMetrics:
         self._batches = Batches(self.registry)
         self._requests = Requests(self.registry)
         self._adapters = Adapters(self.registry)
+        self._generation_steps = GenerationSteps(self.registry)
         self._levels = Levels(self.registry, names, clock)
         self._tenants = Tenants(self.registry, names, clock)
         self.registry.register(_Now(standing))
@@ -67,6 +91,10 @@ class WorkerMetrics:
         """Requests that have their one answer, computed or refused, at unix time ``now``."""
         for request, reply in answered:
             self._requests.count(request, reply, now)
+
+    def step_computed(self, *, seconds: float) -> None:
+        """A step of the generative models of one root, which took so long."""
+        self._generation_steps.count(seconds)
 
     def timed_load(self, load: Callable[[ModelIdentity], Held]) -> Callable[[ModelIdentity], Held]:
         """The same loader, counted and timed."""
@@ -113,6 +141,30 @@ class _Now(Collector):
         yield GaugeMetricFamily(
             "hmi_worker_backlog_rows", "Rows taken in and not in a batch yet", value=now.backlog_rows
         )
+        yield from _generation(now.decoders)
+
+
+def _generation(decoders: Mapping[str, GenerationCounts]) -> Iterator[Metric]:
+    """The figures of the decoders, by root."""
+    sequences = GaugeMetricFamily(
+        "hmi_worker_generation_sequences", "Completions under way, by state", labels=["root", "state"]
+    )
+    blocks = GaugeMetricFamily(
+        "hmi_worker_kv_blocks", "Blocks of the key-value cache, by state", labels=["root", "state"]
+    )
+    for root, counts in decoders.items():
+        sequences.add_metric([root, "running"], counts.running)
+        sequences.add_metric([root, "waiting"], counts.waiting)
+        blocks.add_metric([root, "used"], counts.used_blocks)
+        blocks.add_metric([root, "cached"], counts.cached_blocks)
+        blocks.add_metric([root, "free"], counts.free_blocks)
+    yield sequences
+    yield blocks
+    for name, text, field_name in COUNTED:
+        family = CounterMetricFamily(name, text, labels=["root"])
+        for root, counts in decoders.items():
+            family.add_metric([root], getattr(counts, field_name))
+        yield family
 
 
 def places_of(manifest: Callable[[], Manifest]) -> Callable[[str], Place]:

@@ -1,4 +1,4 @@
-"""The tasks of models, and the names of their outputs."""
+"""The tasks of models, and the names of the outputs of those that read texts."""
 
 from typing import Final, Literal
 
@@ -11,6 +11,10 @@ REGRESSION: Final = "regression"
 TAGGING: Final = "tagging"
 QUESTION_ANSWERING: Final = "question_answering"
 TASKS: Final[tuple[Task, ...]] = (CLASSIFICATION, MULTILABEL, REGRESSION, TAGGING, QUESTION_ANSWERING)
+GENERATION: Final = "generation"
+CHAT: Final = "chat"
+GENERATIVE_TASKS: Final = (GENERATION, CHAT)
+"""The tasks of models that write text. They have neither labels nor heads."""
 OUTPUT_KINDS: Final[dict[Task, OutputKind]] = {
     CLASSIFICATION: "classes",
     MULTILABEL: "labels",

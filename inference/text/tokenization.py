@@ -15,6 +15,8 @@ from inference.text.special_tokens import BERT_SPECIAL_TOKENS, SPECIAL_TOKENS, S
 from inference.text.word_token_cache import Tokens, WordTokenCache, encodes_words_independently
 
 ROOT_FILE = "root.json"
+DECODER_FILE = "decoder.json"
+"""The configuration of a root: of an encoder, and of a decoder."""
 TOKENIZER_FILE = "tokenizer.json"
 CHARACTERS_PER_TOKEN: Final = 16
 """Of a long text, this many characters are tokenized first for each token that fits."""

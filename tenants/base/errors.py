@@ -33,6 +33,7 @@ class ErrorCode(StrEnum):
     METHOD_NOT_ALLOWED = "method_not_allowed"
     UNSUPPORTED_VERSION = "unsupported_version"
     UNSUPPORTED_TYPE = "unsupported_type"
+    UNSUPPORTED_PARAMETER = "unsupported_parameter"
     NOT_ACCEPTABLE = "not_acceptable"
     UNKNOWN_HOST = "unknown_host"
     PRECONDITION_FAILED = "precondition_failed"

@@ -11,7 +11,16 @@ from tenants.usage.models import AnswerDay, UsageDay, UsageMonth, UsageSum
 class UsageDayAdmin(ReadOnlyAdmin):
     """Infer requests by tenant, day, model and key."""
 
-    list_display = ("day", "tenant", "model_name", "requests", "inputs", "tokens", "failed")
+    list_display = (
+        "day",
+        "tenant",
+        "model_name",
+        "requests",
+        "inputs",
+        "tokens",
+        "generated_tokens",
+        "failed",
+    )
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
     list_filter_submit = True
     list_select_related = ("tenant",)
@@ -37,7 +46,16 @@ class AnswerDayAdmin(ReadOnlyAdmin):
 class UsageSumAdmin(ReadOnlyAdmin):
     """Infer requests by tenant, day and key."""
 
-    list_display = ("day", "tenant", "key_prefix", "requests", "inputs", "tokens", "failed")
+    list_display = (
+        "day",
+        "tenant",
+        "key_prefix",
+        "requests",
+        "inputs",
+        "tokens",
+        "generated_tokens",
+        "failed",
+    )
     list_filter = (("tenant", AutocompleteSelectFilter), "day")
     list_filter_submit = True
     list_select_related = ("tenant",)
@@ -50,7 +68,16 @@ class UsageSumAdmin(ReadOnlyAdmin):
 class UsageMonthAdmin(ReadOnlyAdmin):
     """Infer requests by tenant, month and model."""
 
-    list_display = ("month", "tenant", "model_name", "requests", "inputs", "tokens", "failed")
+    list_display = (
+        "month",
+        "tenant",
+        "model_name",
+        "requests",
+        "inputs",
+        "tokens",
+        "generated_tokens",
+        "failed",
+    )
     list_filter = (("tenant", AutocompleteSelectFilter), "month")
     list_filter_submit = True
     list_select_related = ("tenant",)

@@ -37,11 +37,13 @@ class UsageQuerySerializer(serializers.Serializer[Any]):
 
 
 class SumSerializer(serializers.Serializer[Any]):
-    """Sums. ``machine_ms`` is how long inference workers were busy."""
+    """Sums. ``tokens`` are those read and those generated; ``machine_ms`` is how long inference workers were
+    busy."""
 
     requests = serializers.IntegerField()
     inputs = serializers.IntegerField()
     tokens = serializers.IntegerField()
+    generated_tokens = serializers.IntegerField()
     failed = serializers.IntegerField()
     machine_ms = serializers.FloatField(source="busy_ms")
 

@@ -33,7 +33,8 @@ class UsageDay(models.Model):
     day = models.DateField()
     requests = models.PositiveBigIntegerField(default=0)
     inputs = models.PositiveBigIntegerField(default=0)
-    tokens = models.PositiveBigIntegerField(default=0)
+    tokens = models.PositiveBigIntegerField(default=0, help_text="Those read and those generated.")
+    generated_tokens = models.PositiveBigIntegerField(default=0, db_default=0)
     failed = models.PositiveBigIntegerField(default=0, help_text="Requests that ended in an error.")
     busy_ms = models.FloatField(
         "machine time",
@@ -55,6 +56,10 @@ class UsageDay(models.Model):
             models.CheckConstraint(
                 condition=models.Q(failed__lte=models.F("requests")), name="usage_failed_within_requests"
             ),
+            models.CheckConstraint(
+                condition=models.Q(generated_tokens__lte=models.F("tokens")),
+                name="usage_generated_within_tokens",
+            ),
         )
 
     def __str__(self) -> str:
@@ -74,6 +79,7 @@ class UsageSum(models.Model):
     requests = models.BigIntegerField(default=0)
     inputs = models.BigIntegerField(default=0)
     tokens = models.BigIntegerField(default=0)
+    generated_tokens = models.BigIntegerField(default=0)
     failed = models.BigIntegerField(default=0)
     busy_ms = models.FloatField("machine time", default=0.0)
 
@@ -104,6 +110,7 @@ class UsageMonth(models.Model):
     requests = models.BigIntegerField(default=0)
     inputs = models.BigIntegerField(default=0)
     tokens = models.BigIntegerField(default=0)
+    generated_tokens = models.BigIntegerField(default=0)
     failed = models.BigIntegerField(default=0)
     busy_ms = models.FloatField("machine time", default=0.0)
 

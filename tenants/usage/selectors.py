@@ -23,7 +23,7 @@ from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageMonth, UsageSu
 if TYPE_CHECKING:
     from tenants.accounts.models import Tenant
 
-SUMMED: Final = ("requests", "inputs", "tokens", "failed", "busy_ms")
+SUMMED: Final = ("requests", "inputs", "tokens", "generated_tokens", "failed", "busy_ms")
 
 
 class UsageBy(StrEnum):
@@ -57,11 +57,13 @@ ALL_USAGE: Final = UsageFilter()
 
 @dataclass(frozen=True, slots=True)
 class UsageTotal:
-    """Sums over a period. ``busy_ms`` is how long inference workers were busy."""
+    """Sums over a period. ``tokens`` are those read and those generated, ``generated_tokens`` the latter;
+    ``busy_ms`` is how long inference workers were busy."""
 
     requests: int
     inputs: int
     tokens: int
+    generated_tokens: int
     failed: int
     busy_ms: float = 0.0
 

@@ -50,6 +50,13 @@ def test_the_manifest_needs_the_standard_library_only() -> None:
     assert outside == {"inference"}
 
 
+def test_scheduling_a_generation_needs_the_standard_library_only() -> None:
+    outside = (
+        loaded_by("import inference.generation.engine") - loaded_by("pass") - set(sys.stdlib_module_names)
+    )
+    assert outside == {"inference"}
+
+
 def test_the_layers_hold() -> None:
     done = subprocess.run(
         [sys.executable, "-c", LINT, "--no-cache"],

@@ -20,10 +20,10 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.usage.services.usage import usage_record
 from tests.e2e.measures import evaluation
 from tests.integration.tenants.content import stream
-from tests.integration.versiontree.tree_factory import ROLES_MADE, jobs_in_order
+from tests.integration.versiontree.tree_factory import jobs_in_order, roles_made
 from tests.unit.tenants.files import jsonl
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.jobs.models import Job, JobKind
+from versiontree.jobs.models import Job
 from versiontree.jobs.services.lifecycle import job_claim, job_heartbeat, job_succeed
 from versiontree.tree.models import Version
 from versiontree.tree.services.domains import domain_create
@@ -127,7 +127,7 @@ def versions_finish(
     """Do the jobs of a version as a worker would."""
     for job in jobs_in_order(version):
         start(job)
-        made = [(role, _artifact(role, job, files)) for role in ROLES_MADE[JobKind(job.kind)]]
+        made = [(role, _artifact(role, job, files)) for role in roles_made(job)]
         job_succeed(job_id=job.pk, worker=WORKER, metrics=(metrics or {}).get(job.kind, {}), artifacts=made)
 
 

@@ -9,20 +9,28 @@ from pathlib import Path
 from typing import Final
 
 from tenants.base.errors import ErrorCode, HmiError
+from versiontree.tree.root_kind import RootKind
 
-SUPPORTED_MODEL_TYPES: Final = ("bert", "roberta", "xlm-roberta", "distilbert", "electra")
+SUPPORTED_MODEL_TYPES: Final = {
+    RootKind.ENCODER: ("bert", "roberta", "xlm-roberta", "distilbert", "electra"),
+    RootKind.DECODER: ("llama", "qwen2", "qwen3", "gpt2", "opt"),
+}
 _RELATIVE_ATTENTION_TYPES: Final = ("deberta", "deberta-v2")
 _POSITIONS_BEHIND_PADDING: Final = ("roberta", "xlm-roberta")
+_GGUF_SUFFIX: Final = ".gguf"
+_GGUF_MAGIC: Final = b"GGUF"
 _WEIGHTS: Final = ("model.safetensors", "model.safetensors.index.json")
 _PICKLED_SUFFIXES: Final = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib"})
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
+_HUB_URL: Final = "https://huggingface.co/"
 _MAX_SOURCE_LENGTH: Final = 1024
 _DEFAULT_POSITIONS: Final = 512
 
 
-def checkpoint_source(source: str) -> str:
+def checkpoint_source(source: str, kind: RootKind = RootKind.ENCODER) -> str:
     """The absolute path of a checkpoint folder that passes the checks, or a hub id.
 
+    ``kind`` is that of the root; of a decoder the source may also be a GGUF file.
     Raises ``missing_field``, ``checkpoint_not_found``, ``pickled_checkpoint``, ``unsupported_checkpoint``.
     """
     cleaned = source.strip()
@@ -34,7 +42,10 @@ def checkpoint_source(source: str) -> str:
         raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, "A source is a folder or a hub id.")
     folder = Path(cleaned).expanduser()
     if folder.is_dir():
-        _check_folder(folder)
+        _check_folder(folder, kind)
+        return str(folder.resolve())
+    if folder.suffix == _GGUF_SUFFIX and folder.is_file():
+        _check_gguf(folder, kind)
         return str(folder.resolve())
     if folder.suffix in _PICKLED_SUFFIXES and folder.exists():
         raise _pickled_error(folder.name)
@@ -43,6 +54,12 @@ def checkpoint_source(source: str) -> str:
     if not _HUB_ID.fullmatch(cleaned) or ".." in cleaned:
         raise _error(ErrorCode.CHECKPOINT_NOT_FOUND, f"There is no folder {cleaned}.")
     return cleaned
+
+
+def checkpoint_hub_id(source: str, source_url: str = "") -> str:
+    """The hub id of a root's checkpoint by its source, else by where it was published. "" if unknown."""
+    published = source_url.removeprefix(_HUB_URL) if source_url.startswith(_HUB_URL) else ""
+    return next((name for name in (source, published) if _HUB_ID.fullmatch(name)), "")
 
 
 def checkpoint_max_tokens(folder: Path) -> int:
@@ -60,7 +77,17 @@ def checkpoint_max_tokens(folder: Path) -> int:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
 
 
-def _check_folder(folder: Path) -> None:
+def _check_gguf(file: Path, kind: RootKind) -> None:
+    if kind != RootKind.DECODER:
+        raise _error(
+            ErrorCode.UNSUPPORTED_CHECKPOINT, f"{file.name} is a GGUF file: register it as a decoder."
+        )
+    with file.open("rb") as stream:
+        if stream.read(len(_GGUF_MAGIC)) != _GGUF_MAGIC:
+            raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{file.name} is no GGUF file.")
+
+
+def _check_folder(folder: Path, kind: RootKind) -> None:
     if not any((folder / name).is_file() for name in _WEIGHTS):
         pickled = sorted(path.name for path in folder.iterdir() if path.suffix in _PICKLED_SUFFIXES)
         if pickled:
@@ -72,14 +99,18 @@ def _check_folder(folder: Path) -> None:
         model_type = json.loads((folder / "config.json").read_bytes()).get("model_type")
     except (OSError, ValueError, AttributeError) as error:
         raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, f"{folder} holds no readable config.json.") from error
-    if model_type not in SUPPORTED_MODEL_TYPES:
-        message = f"The model type {model_type!r} is not supported ({', '.join(SUPPORTED_MODEL_TYPES)} are)."
-        reason = (
-            " Its attention is relative to positions in every layer."
-            if model_type in _RELATIVE_ATTENTION_TYPES
-            else ""
-        )
-        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, message + reason)
+    if model_type not in SUPPORTED_MODEL_TYPES[kind]:
+        raise _error(ErrorCode.UNSUPPORTED_CHECKPOINT, _unsupported(model_type, kind))
+
+
+def _unsupported(model_type: object, kind: RootKind) -> str:
+    for other, types in SUPPORTED_MODEL_TYPES.items():
+        if model_type in types:
+            return f"The model type {model_type!r} is {other.in_words}: register it as {other.in_words}."
+    known = ", ".join(SUPPORTED_MODEL_TYPES[kind])
+    relative = model_type in _RELATIVE_ATTENTION_TYPES
+    reason = " Its attention is relative to positions in every layer." if relative else ""
+    return f"The model type {model_type!r} is not supported ({known} are).{reason}"
 
 
 def _pickled_error(names: str) -> HmiError:

@@ -11,6 +11,7 @@ from django.db import connection
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.base.ttl_cache import cached
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.tree.models import Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.serving_manifest import takes_pairs
@@ -102,6 +103,34 @@ class ResolvedModel:
     policy: str
     canary: "ResolvedModel | None" = None
     canary_percent: int = 0
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether it writes text."""
+        return self.task in GENERATIVE_TASKS
+
+
+def require_encoder(model: ResolvedModel) -> ResolvedModel:
+    """The model, if it stands on an encoder. Raises ``invalid_field`` for a generative one."""
+    if model.is_generative:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"{model.model_name} writes text: send it to /v1/chat/completions or /v1/completions.",
+            param="model",
+        )
+    return model
+
+
+def require_generative(model: ResolvedModel) -> ResolvedModel:
+    """The model, if it writes text. Raises ``invalid_field`` for one that stands on an encoder."""
+    if not model.is_generative:
+        task = Task(model.task).label.lower()
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            f"{model.model_name} writes no text, it does {task}: send it to /api/v1/infer.",
+            param="model",
+        )
+    return model
 
 
 def resolve_model(tenant: Tenant, reference: str) -> ResolvedModel:

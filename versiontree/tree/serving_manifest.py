@@ -4,6 +4,7 @@ The manifest is made from the database and replaced atomically, because workers 
 
 - every ready version of every model that is not deleted, with its chain of PLOTs (nearest first) and the
   local lower layers that compute what the chain lacks;
+- apart from those the generative models, with their decoder roots;
 - the weights of tenants whose weight is not 1;
 - the owner of the nearest table of each chain;
 - the digests of the versions pinned in memory.
@@ -31,6 +32,7 @@ from versiontree.tree.selectors.served_versions import (
     ServedVersion,
     ancestor_ids,
     links_by_role,
+    nearest_root,
 )
 
 log = logging.getLogger(__name__)
@@ -67,9 +69,15 @@ def manifest_content() -> dict[str, Any]:
     # Read after the versions, so that every version served has its artifacts here.
     links = links_by_role()
     parents = dict(Version.unscoped.values_list("pk", "parent_id"))
+    encoders = [version for version in served if not version.is_generative]
     branches = {
         parent: ServedBranch.of(ancestor_ids(parent, parents), links)
-        for parent in dict.fromkeys(version.parent_id for version in served)
+        for parent in dict.fromkeys(version.parent_id for version in encoders)
+    }
+    decoders = {
+        version: nearest_root(ancestor_ids(version.parent_id, parents), links)
+        for version in served
+        if version.is_generative
     }
     tables: dict[str, str] = {}
     for branch in branches.values():
@@ -83,10 +91,13 @@ def manifest_content() -> dict[str, Any]:
             for lower in branch.lowers
         },
         "hplms": {
-            f"{version.tenant}/{version.hplm}:{version.number}": _hplm(
-                version, branches[version.parent_id], links["hplm"][version.pk]
-            )
-            for version in served
+            version.name: _hplm(version, branches[version.parent_id], links["hplm"][version.pk])
+            for version in encoders
+        },
+        "decoders": {root.digest: _decoder(root) for root in decoders.values()},
+        "generative": {
+            version.name: _generative(version, root, links["hplm"][version.pk])
+            for version, root in decoders.items()
         },
         "weights": {version.tenant: version.weight for version in served if version.weight != 1},
         "tables": tables,
@@ -124,12 +135,23 @@ def _hplm(version: ServedVersion, branch: ServedBranch, own: ArtifactLink) -> di
 
 def _root(branch: ServedBranch) -> dict[str, Any]:
     """A root. Its own local lower layers are the last of the chain."""
-    digest = branch.root.digest
+    return {**_decoder(branch.root), "lower": branch.lowers[-1].digest if branch.lowers else ""}
+
+
+def _decoder(root: ArtifactLink) -> dict[str, Any]:
+    digest = root.digest
+    return {"name": root.root, "path": f"root/{digest[:2]}/{digest}", "files": root.checksums()}
+
+
+def _generative(version: ServedVersion, root: ArtifactLink, own: ArtifactLink) -> dict[str, Any]:
     return {
-        "name": branch.root.root,
-        "path": f"root/{digest[:2]}/{digest}",
-        "files": branch.root.checksums(),
-        "lower": branch.lowers[-1].digest if branch.lowers else "",
+        "tenant": version.tenant,
+        "hplm": version.hplm,
+        "version": version.number,
+        "digest": version.digest,
+        "task": version.task,
+        "root": root.digest,
+        "files": own.checksums(),
     }
 
 

@@ -34,7 +34,8 @@ from versiontree.tree.tokenized_rows import (
 )
 
 TOKENIZER_FILE: Final = "tokenizer.json"
-CONFIG_FILE: Final = "root.json"
+ENCODER_CONFIG: Final = "root.json"
+DECODER_CONFIG: Final = "decoder.json"
 PREVIEW_ROWS: Final = 5
 
 
@@ -47,7 +48,7 @@ def root_version_by_name(name: str) -> Version:
 
 
 def root_config(version: Version) -> dict[str, Any]:
-    """The content of the ``root.json`` of the version's root.
+    """The content of the ``root.json`` of the version's root, or of the ``decoder.json`` of a decoder.
 
     Raises ``model_not_ready`` (the root), ``not_found`` (the file is gone).
     """
@@ -197,8 +198,11 @@ def _max_tokens(folder: Path) -> int:
 
 
 def _config(folder: Path) -> dict[str, Any]:
+    path = folder / ENCODER_CONFIG
+    if not path.exists():
+        path = folder / DECODER_CONFIG
     try:
-        found = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise _unreadable() from error
     if not isinstance(found, dict):

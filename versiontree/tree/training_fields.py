@@ -1,4 +1,4 @@
-"""Form fields for the settings of a job, made from ``SETTING_SPECS``."""
+"""Form fields for the settings of a job, made from ``setting_specs``."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,9 +7,12 @@ from typing import Any, ClassVar, Final
 from django import forms
 
 from versiontree.jobs.models import JobKind
-from versiontree.tree.training_settings import SETTING_SPECS, SettingSpec
+from versiontree.tree.models import RootKind
+from versiontree.tree.training_settings import SettingSpec, setting_specs
 
 LABELS: Final = {
+    "alpha": "LoRA alpha",
+    "batch_tokens": "Tokens in a batch",
     "adapter": "Adapter width after attention",
     "balance_classes": "Balance the classes",
     "batch_size": "Batch size",
@@ -29,10 +32,15 @@ LABELS: Final = {
     "norms": "Train layer norms",
     "output_adapter": "Adapter width after feed-forward",
     "patience": "Patience",
+    "new_tokens": "Tokens of an answer",
+    "test_prompts": "Prompts to answer",
     "ridge_tokens": "Tokens for the closed form",
     "vectors": "Number format of the table",
 }
-PET_SETTINGS: Final = ("adapter", "output_adapter", "lora", "biases", "norms", "pooling")
+PET_SETTINGS: Final = (
+    *("adapter", "output_adapter", "lora", "alpha", "projections"),
+    *("biases", "norms", "pooling"),
+)
 DEFAULT_LABEL: Final = "Default"
 INHERITED_LABEL: Final = "As in the previous version"
 
@@ -50,53 +58,91 @@ def setting_fields(
     widgets: FieldWidgets = FieldWidgets(),
     *,
     empty_label: str = "",
+    root: RootKind = RootKind.ENCODER,
 ) -> dict[str, forms.Field]:
     """An optional form field for each setting of this kind of job: the PET's first, the seed last.
 
-    ``empty_label`` is the label of an empty field, by default the default value.
+    ``empty_label`` is the label of an empty field, by default the default value. ``root`` is the kind of root
+    that the job is below.
     """
-    specs = SETTING_SPECS[kind]
+    specs = setting_specs(kind, root)
     order = sorted(specs, key=lambda name: (name not in PET_SETTINGS, name == "seed"))
     return {name: _field(name, specs[name], widgets, empty_label) for name in order}
 
 
-def settings_filled(cleaned: Mapping[str, Any], kind: JobKind) -> dict[str, Any]:
+def setting_fields_of_both(kind: JobKind, widgets: FieldWidgets = FieldWidgets()) -> dict[str, forms.Field]:
+    """The fields of the settings below an encoder or a decoder, for a form in which the root is chosen.
+
+    Help texts and placeholders say where the two differ. The service that the form calls refuses a setting
+    that the chosen root does not have.
+    """
+    encoder, decoder = (setting_fields(kind, widgets, root=root) for root in RootKind)
+    merged = {**decoder, **encoder}
+    for name, field in merged.items():
+        if name not in decoder or name not in encoder:
+            only = RootKind.DECODER if name in decoder else RootKind.ENCODER
+            field.help_text = f"Only below {only.in_words}. {field.help_text}".strip()
+            continue
+        if (other := decoder[name]).help_text != field.help_text:
+            field.help_text = f"{field.help_text} Below a decoder: {other.help_text}".strip()
+        default, others = (one.widget.attrs.get("placeholder", "") for one in (field, other))
+        if others != default:
+            field.widget.attrs["placeholder"] = f"{default} (decoder: {others or 'none'})".strip()
+    order = sorted(merged, key=lambda name: (name not in PET_SETTINGS, name == "seed"))
+    return {name: merged[name] for name in order}
+
+
+def settings_filled(
+    cleaned: Mapping[str, Any], kind: JobKind, root: RootKind = RootKind.ENCODER
+) -> dict[str, Any]:
     """The settings that were filled in. The others keep the defaults of the training code."""
-    filled = {name: cleaned.get(name) for name in SETTING_SPECS[kind]}
+    filled = {name: cleaned.get(name) for name in setting_specs(kind, root)}
     return {name: _value(value) for name, value in filled.items() if value not in (None, "")}
 
 
 class TrainingSettingsForm(forms.BaseForm):
-    """A form with the settings of the job it starts. Must be the first base class."""
+    """A form with the settings of the job it starts. Must be the first base class.
 
+    ``root`` is the kind of root that the job is below. With ``chooses_root`` that is not known yet: the form
+    has the settings of both.
+    """
+
+    chooses_root: ClassVar[bool] = False
     kind: ClassVar[JobKind]
     builds_plot: ClassVar[bool] = False
     empty_label: ClassVar[str] = ""
     plot_empty_label: ClassVar[str] = ""
     widgets: ClassVar[FieldWidgets] = FieldWidgets()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, root: RootKind = RootKind.ENCODER, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        added = {name: field for name, field in self._setting_fields().items() if name not in self.fields}
+        self.root = root
+        fields = self._setting_fields(root)
+        added = {name: field for name, field in fields.items() if name not in self.fields}
         self.fields.update(added)
         self.more = tuple(added)
 
     @classmethod
-    def setting_names(cls) -> tuple[str, ...]:
+    def setting_names(cls, root: RootKind = RootKind.ENCODER) -> tuple[str, ...]:
         """The names of the settings for which the form declares no field itself."""
-        return tuple(name for name in cls._setting_fields() if name not in getattr(cls, "base_fields", {}))
+        declared = getattr(cls, "base_fields", {})
+        return tuple(name for name in cls._setting_fields(root) if name not in declared)
 
     def settings(self) -> dict[str, Any]:
         """The settings of the job that were filled in."""
-        return settings_filled(self.cleaned_data, self.kind)
+        roots = (*RootKind,) if self.chooses_root else (self.root,)
+        filled = [settings_filled(self.cleaned_data, self.kind, root) for root in roots]
+        return {name: value for settings in filled for name, value in settings.items()}
 
     def plot_settings(self) -> dict[str, Any]:
         """The settings of the PLOT that were filled in."""
         return settings_filled(self.cleaned_data, JobKind.BUILD_PLOT)
 
     @classmethod
-    def _setting_fields(cls) -> dict[str, forms.Field]:
-        fields = setting_fields(cls.kind, cls.widgets, empty_label=cls.empty_label)
+    def _setting_fields(cls, root: RootKind = RootKind.ENCODER) -> dict[str, forms.Field]:
+        if cls.chooses_root:
+            return setting_fields_of_both(cls.kind, cls.widgets)
+        fields = setting_fields(cls.kind, cls.widgets, empty_label=cls.empty_label, root=root)
         if cls.builds_plot:
             fields |= setting_fields(JobKind.BUILD_PLOT, cls.widgets, empty_label=cls.plot_empty_label)
         return fields

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.jobs.models import JobKind
+from versiontree.tree.root_kind import RootKind
 
 SettingValue = int | float | bool | str
 
@@ -136,12 +137,55 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     },
 }
 
+LORA_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "all": ("query", "key", "value", "output", "gate", "up", "down"),
+    "attention": ("query", "key", "value", "output"),
+    "query_value": ("query", "value"),
+}
+"""The linear maps of each choice of ``projections``. Those that a decoder does not have are left out."""
 
-def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[str, SettingValue]:
+DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
+    JobKind.CONVERT: {
+        "lower_layers": _integer(
+            None, 0, 255, "Layers below the cut, which fine-tuning leaves alone. Default: a third of them."
+        ),
+    },
+    JobKind.FINE_TUNE: {
+        "lora": _integer(16, 1, 256, "Rank of LoRA."),
+        "alpha": SettingSpec(
+            float, None, 0, 4096, help="Updates are scaled by alpha / rank. Default: twice the rank."
+        ),
+        "projections": SettingSpec(
+            str, "all", choices=tuple(LORA_PROJECTIONS), help="The linear maps that get LoRA."
+        ),
+        "learning_rate": _rate(1e-3),
+        "epochs": _integer(5, 1, 100, "At most so many."),
+        "patience": _integer(2, 1, 100, "Stop after this many epochs without a lower dev loss."),
+        "batch_tokens": _integer(1024, 16, 2**17, "At most so many tokens in a batch."),
+        "batch_size": _integer(None, 1, 512, "At most so many rows in a batch. Default: no limit."),
+        "max_tokens": _integer(1024, 16, 2**17, "The longest row. Longer ones lose their end."),
+        "dropout": SettingSpec(float, 0.0, 0, 0.9),
+        "test_prompts": _integer(200, 1, 10_000, "Prompts of the test split that are answered."),
+        "new_tokens": _integer(128, 1, 4096, "Tokens of such an answer."),
+        "seed": _SEED,
+    },
+    JobKind.EVALUATE: {},
+}
+"""The settings of the jobs below a decoder root."""
+
+
+def setting_specs(kind: JobKind, root: RootKind = RootKind.ENCODER) -> dict[str, SettingSpec]:
+    """The settings of a job of this kind below a root of that kind."""
+    return DECODER_SETTING_SPECS.get(kind, {}) if root == RootKind.DECODER else SETTING_SPECS[kind]
+
+
+def settings_check(
+    kind: JobKind, settings: Mapping[str, Any] | None, root: RootKind = RootKind.ENCODER
+) -> dict[str, SettingValue]:
     """The settings of a job of this kind, validated. Raises ``invalid_field``."""
     if settings is not None and not isinstance(settings, Mapping):
         raise HmiError(ErrorCode.INVALID_FIELD, "Settings must be an object.", param="settings")
-    specs = SETTING_SPECS[kind]
+    specs = setting_specs(kind, root)
     checked: dict[str, SettingValue] = {}
     for name, value in (settings or {}).items():
         if name not in specs:
@@ -155,9 +199,11 @@ def settings_check(kind: JobKind, settings: Mapping[str, Any] | None) -> dict[st
     return checked
 
 
-def settings_with_defaults(kind: JobKind, settings: Mapping[str, Any]) -> dict[str, Any]:
+def settings_with_defaults(
+    kind: JobKind, settings: Mapping[str, Any], root: RootKind = RootKind.ENCODER
+) -> dict[str, Any]:
     """The settings of a job of this kind, with defaults for those not set."""
-    return {name: settings.get(name, spec.default) for name, spec in SETTING_SPECS[kind].items()}
+    return {name: settings.get(name, spec.default) for name, spec in setting_specs(kind, root).items()}
 
 
 def alpha_check(alpha: object) -> float:

@@ -1,6 +1,7 @@
 """States at the cut of a dataset's sequences, computed once and kept on disk."""
 
 import errno
+import math
 import os
 import tempfile
 from collections.abc import Sequence
@@ -69,7 +70,7 @@ def compute_states(
     computes any.
     """
     starts = np.concatenate(([0], np.cumsum([len(one) for one in sequences]))).astype(np.int64)
-    flat = _allocate(int(starts[-1]), lower_layers.chain.tables[0].hidden, folder)
+    flat = map_temporary_file((int(starts[-1]), lower_layers.chain.tables[0].hidden), np.float16, folder)
     coverage = [Coverage()] * len(sequences)
     reporter.start_stage(STAGES[mode], len(sequences))
     # Similar lengths together: attention over full texts groups rows of equal length.
@@ -85,12 +86,15 @@ def compute_states(
     return LowerStates(flat, starts, tuple(coverage))
 
 
-def _allocate(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.float16]:
-    """A mapped file [rows, hidden] whose disk space is allocated in advance.
+def map_temporary_file(
+    shape: tuple[int, int], dtype: type[np.generic], folder: Path | None = None
+) -> npt.NDArray[Any]:
+    """A mapped file of that shape whose disk space is allocated in advance, on the disk of `folder` (None:
+    that of temporary files). Raises HplmError("out_of_disk").
 
     On a full disk, writing to an unallocated page would kill the process.
     """
-    size = rows * hidden * np.dtype(np.float16).itemsize
+    size = math.prod(shape) * np.dtype(dtype).itemsize
     # An unlinked file disappears with the process, even a killed one.
     with disk_full_errors(), tempfile.TemporaryFile(dir=folder) as file:
         disk = os.fstatvfs(file.fileno())
@@ -98,7 +102,7 @@ def _allocate(rows: int, hidden: int, folder: Path | None) -> npt.NDArray[np.flo
         if size > disk.f_bavail * disk.f_frsize:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.posix_fallocate(file.fileno(), 0, size)
-        return np.memmap(file, dtype=np.float16, mode="r+", shape=(rows, hidden))
+        return np.memmap(file, dtype=dtype, mode="r+", shape=shape)
 
 
 def _compute(

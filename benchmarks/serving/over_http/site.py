@@ -14,7 +14,7 @@ from django.db import transaction
 from benchmarks.serving.over_http.clients import Call
 from benchmarks.serving.over_http.made import LABELS, ServedTexts, write_checkpoint, write_hplm, write_root
 from benchmarks.serving.world import Encoder
-from demo.tree import demo_checkpoint
+from demo.checkpoints import encoder_checkpoint
 from tenants.accounts.models import User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.accounts.services.tenants import tenant_create
@@ -35,7 +35,7 @@ Folders = Mapping[str, Path]
 
 def tokenizer_file() -> Path:
     """That of the demo's checkpoint. Raises DemoError where that is not installed."""
-    return Path(demo_checkpoint()) / "tokenizer.json"
+    return Path(encoder_checkpoint()) / "tokenizer.json"
 
 
 def fill(scratch: Path, encoder: Encoder, pet: str, texts: ServedTexts, tenants: int) -> list[Call]:

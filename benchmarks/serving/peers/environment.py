@@ -34,13 +34,15 @@ READY = "ready"
 Command = list[str]
 
 
-def peers_python(console: Console | None = None, *, packages: Sequence[str] | None = None) -> Path:
-    """The Python of the environment with these packages (default: PACKAGES), which is built where it is not
-    there yet.
+def peers_python(
+    console: Console | None = None, *, packages: Sequence[str] | None = None, with_torch: bool = True
+) -> Path:
+    """The Python of the environment with these packages (default: PACKAGES) and, unless it is left out, our
+    own PyTorch; it is built where it is not there yet.
 
     Raises PeerUnavailable when it cannot be built: without a network, say.
     """
-    wanted = [*_torch(), *(PACKAGES if packages is None else packages)]
+    wanted = [*(_torch() if with_torch else ()), *(PACKAGES if packages is None else packages)]
     key = {"python": sys.version_info[:3], "packages": wanted}
     folder = bench_dir() / "peers" / fingerprint(key)
     python = folder / "bin" / "python"
@@ -70,7 +72,7 @@ def _alone(lock: Path) -> Iterator[None]:
 def _build(folder: Path, python: Path, wanted: Sequence[str]) -> None:
     """In the first way that works; PeerUnavailable with what each said when none does."""
     complaints = []
-    imports = ", ".join(package.partition("==")[0] for package in wanted)
+    imports = ", ".join(package.partition("==")[0].replace("-", "_") for package in wanted)
     for commands in _ways(folder, python, wanted):
         complaint = _first_complaint([*commands, [str(python), "-Ic", f"import {imports}"]])
         if complaint is None:

@@ -10,18 +10,17 @@ or {"error": …} instead.
 """
 
 import json
-import os
 import sys
 import time
-from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any, TextIO
+from typing import Any
 
 import torch
 
+from benchmarks.serving.peers.json_lines import serve, versions
 from benchmarks.serving.peers.schemes import SCHEMES, Batch, Settings
 
 WARM_UPS = 2
+PACKAGES = ("torch", "transformers", "adapters", "peft")
 
 
 class Bench:
@@ -35,7 +34,7 @@ class Bench:
 
     def ready(self) -> dict[str, Any]:
         """What stands here."""
-        return {"resident": self._scheme.resident, "versions": dict(_versions())}
+        return {"resident": self._scheme.resident, "versions": dict(versions(PACKAGES))}
 
     @torch.inference_mode()
     def answer(self, *, check: bool = False, **request: int) -> dict[str, float]:
@@ -81,44 +80,9 @@ class Bench:
         }
 
 
-def _versions() -> Iterator[tuple[str, str]]:
-    for package in ("torch", "transformers", "adapters", "peft"):
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            continue
-
-
 def main() -> int:
     """Answer until the input ends."""
-    answers = _own_output()
-
-    def say(answer: dict[str, Any]) -> None:
-        print(json.dumps(answer), file=answers, flush=True)
-
-    try:
-        bench = Bench(Settings(**json.loads(sys.argv[1])))
-        say({"ready": bench.ready()})
-    except Exception as error:  # noqa: BLE001 - whatever it is, the benchmark must hear of it
-        say({"error": _told(error)})
-        return 1
-    for line in sys.stdin:
-        try:
-            say(bench.answer(**json.loads(line)))
-        except Exception as error:  # noqa: BLE001 - one bad request does not end the program
-            say({"error": _told(error)})
-    return 0
-
-
-def _own_output() -> TextIO:
-    """Where answers go; what libraries print goes to stderr."""
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)
-    return answers
-
-
-def _told(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    return serve(lambda: Bench(Settings(**json.loads(sys.argv[1]))))
 
 
 if __name__ == "__main__":

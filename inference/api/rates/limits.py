@@ -183,6 +183,13 @@ class LocalBuckets:
                 bucket.credit += amount
         self._settle(limits)
 
+    def charge(self, limits: Sequence[Limit], amount: int) -> None:
+        """Take so much of each limit, whether or not it is there: what is missing is owed, and ``spend``
+        refuses until it is paid."""
+        with self._lock:
+            _subtract([self._bucket(limit) for limit in limits], amount)
+        self._settle(limits)
+
     def _settle(self, limits: Sequence[Limit]) -> None:
         """Bring debt, and credit beyond a minute's worth, to the shared buckets."""
         with self._lock:

@@ -47,3 +47,9 @@ def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] 
 def refund(limits: Sequence[Limit], amount: int) -> None:
     """What was counted of a request that came to nothing is free again."""
     local_buckets().refund(limits, amount)
+
+
+def charge(limits: Sequence[Limit], amount: int) -> None:
+    """Count what was generated, which nobody knew before. Beyond a limit it is owed, and further requests are
+    refused until that is paid."""
+    local_buckets().charge(limits, amount)

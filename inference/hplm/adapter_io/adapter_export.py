@@ -8,7 +8,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from inference.errors import HplmError
-from inference.hplm.adapter_io import adapterhub, peft_lora
+from inference.hplm.adapter_io import adapterhub, peft_config
 from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, module_name, unsupported_adapter
 from inference.hplm.adapter_io.task_heads import FAMILY_HEADS, TOKEN_HEADS
 from inference.hplm.artifact_files import (
@@ -84,10 +84,10 @@ def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
             tensors[f"{module}.lora_B.weight"] = hplm.pet.weights[f"lora.{place}.b"][layer]
     for name, value in _shifted_tensors(hplm, config, root).items():
         tensors[prefix + name] = value
-    write_weights(out / peft_lora.WEIGHTS_FILE, tensors)
+    write_weights(out / peft_config.WEIGHTS_FILE, tensors)
     places = spec.lora_places if spec.lora else PLACES[:1]
     write_json(
-        out / peft_lora.CONFIG_FILE,
+        out / peft_config.CONFIG_FILE,
         {
             "peft_type": "LORA",
             "task_type": kind,

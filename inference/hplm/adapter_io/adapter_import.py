@@ -13,7 +13,8 @@ from inference.hplm.adapter_io.adapter_folder import (
     unsupported_adapter,
 )
 from inference.hplm.adapter_io.adapterhub import read_adapterhub
-from inference.hplm.adapter_io.peft_lora import CONFIG_FILE, read_peft
+from inference.hplm.adapter_io.peft_config import CONFIG_FILE
+from inference.hplm.adapter_io.peft_lora import read_peft
 from inference.hplm.artifact_files import read_artifact_json
 from inference.hplm.checkpoint import PICKLED_SUFFIXES
 from inference.hplm.root_config import RootConfig
@@ -40,7 +41,7 @@ def adapter_import(payload: Mapping[str, Any]) -> dict[str, Any]:
         pairs=payload["pairs"],
         drop_lower=payload["drop_lower"],
     )
-    _check_safe(request.folder)
+    check_not_pickled(request.folder)
     config = RootConfig.from_json(read_artifact_json(request.root / ROOT_FILE))
     about = read_adapter_json(request.folder / CONFIG_FILE)
     imported = READERS["peft_type" in about](request, config)
@@ -56,7 +57,8 @@ def adapter_import(payload: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_safe(folder: Path) -> None:
+def check_not_pickled(folder: Path) -> None:
+    """Raise HplmError(invalid_archive) if the folder has a pickle."""
     if pickled := sorted(file.name for file in folder.iterdir() if file.suffix in PICKLED_SUFFIXES):
         raise unsupported_adapter(
             f"{pickled[0][:80]} is a pickle, and reading one runs code: save it as safetensors"

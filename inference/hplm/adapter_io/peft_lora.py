@@ -1,11 +1,10 @@
 """Reads the folder of a LoRA adapter that Hugging Face PEFT has saved: `adapter_config.json` and
 `adapter_model.safetensors`, optionally `config.json` of the task model for its labels."""
 
-import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import torch
 from torch import Tensor
@@ -16,12 +15,11 @@ from inference.hplm.adapter_io.adapter_folder import (
     LowerLayersChangedError,
     ModuleLocation,
     locate_module,
-    read_adapter_json,
     read_tensors,
     strip_prefix,
     unsupported_adapter,
 )
-from inference.hplm.adapter_io.name_patterns import check_patterns, name_pattern
+from inference.hplm.adapter_io.peft_config import CONFIG_FILE, WEIGHTS_FILE, PeftConfig
 from inference.hplm.adapter_io.task_heads import (
     TOKEN_HEADS,
     output_labels,
@@ -31,34 +29,12 @@ from inference.hplm.adapter_io.task_heads import (
     token_task,
 )
 from inference.hplm.artifact_files import read_weights, to_float32
-from inference.hplm.hplm import MAX_RANK, Hplm
+from inference.hplm.hplm import Hplm
 from inference.hplm.pets import NORMS, PLACES, PetSpec, PetWeights, UpperShape, tensor_shapes
 from inference.hplm.root import UPPER_FILE
 from inference.hplm.root_config import RootConfig
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING, Task
 
-CONFIG_FILE: Final = "adapter_config.json"
-WEIGHTS_FILE: Final = "adapter_model.safetensors"
-USED_CONFIG: Final = frozenset(
-    {"peft_type", "task_type", "r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "bias"}
-)
-IGNORED_CONFIG: Final = frozenset(
-    {
-        "arrow_config", "auto_mapping", "base_model_name_or_path", "corda_config",
-        "ensure_weight_tying", "ephemeral_gpu_offload", "eva_config", "exclude_modules", "fan_in_fan_out",
-        "inference_mode", "init_lora_weights", "layers_pattern", "layers_to_transform", "loftq_config",
-        "lora_dropout", "lora_ga_config", "megatron_core", "modules_to_save", "peft_version",
-        "qalora_group_size", "revision", "runtime_config", "target_modules",
-    }
-)  # fmt: skip
-"""Fields that do not change what the adapter computes."""
-UNSUPPORTED_VARIANTS: Final[Mapping[str, str]] = {
-    "use_dora": "DoRA",
-    "use_qalora": "QALoRA",
-    "use_bdlora": "BD-LoRA",
-}
-WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal")
-"""Initializations that leave the checkpoint's weights unchanged. Others subtract the update from them."""
 TOKEN_TASKS: Final[Mapping[str, Task]] = {"TOKEN_CLS": TAGGING, "QUESTION_ANS": QUESTION_ANSWERING}
 _FACTOR: Final = re.compile(r"(.+)\.lora_([AB])(?:\.default)?\.weight")
 _PART: Final = re.compile(r"(.+)\.(weight|bias)")
@@ -70,8 +46,7 @@ def read_peft(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
 
     Raises HplmError for what cannot be imported, such as LowerLayersChangedError.
     """
-    about = read_adapter_json(request.folder / CONFIG_FILE)
-    _check(about)
+    about = PeftConfig.read(request.folder / CONFIG_FILE)
     weights = read_tensors(request.folder / WEIGHTS_FILE)
     factors, others = _split_factors(weights, config)
     dropped: list[str] = []
@@ -82,32 +57,7 @@ def read_peft(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
         raise LowerLayersChangedError(tuple(dropped))
     rest = {name: value for name, value in others.items() if name not in encoder}
     hplm = _with_head(_pet(updates, shifts, config), rest, about, request, config)
-    extra = {name: about.get(name) for name in ("base_model_name_or_path", "peft_version")}
-    return ImportedAdapter(hplm, tuple(dropped), {"format": "peft", **extra})
-
-
-def _check(about: Mapping[str, Any]) -> None:
-    if about.get("peft_type") != "LORA":
-        raise unsupported_adapter(
-            f"{str(about.get('peft_type'))[:40]!r} is not LoRA, the only kind of PEFT read here"
-        )
-    for name, value in about.items():
-        if value and name in UNSUPPORTED_VARIANTS:
-            raise unsupported_adapter(
-                f"{UNSUPPORTED_VARIANTS[name]} ({name}) computes more than LoRA does, and is not read here"
-            )
-        if value and name not in USED_CONFIG | IGNORED_CONFIG:
-            raise unsupported_adapter(
-                f"{name[:60]!r} in {CONFIG_FILE} is not understood here, so it must not be set"
-            )
-    for name in ("rank_pattern", "alpha_pattern"):
-        check_patterns(about.get(name) or {}, name)
-    started = about.get("init_lora_weights", True)
-    if isinstance(started, str) and started not in WEIGHT_PRESERVING_INITS:
-        raise unsupported_adapter(
-            f"init_lora_weights={started[:40]!r} changes the checkpoint itself: save the adapter converted "
-            "to plain LoRA"
-        )
+    return ImportedAdapter(hplm, tuple(dropped), about.provenance())
 
 
 def _split_factors(
@@ -136,7 +86,7 @@ def _split_factors(
 
 def _updates(
     factors: Mapping[str, Mapping[str, Tensor]],
-    about: Mapping[str, Any],
+    about: PeftConfig,
     config: RootConfig,
     dropped: list[str],
 ) -> Updates:
@@ -159,43 +109,19 @@ def _updates(
             continue
         _check_layer(place, module, config)
         into, out = shape.sizes(place.part)
-        rank = _rank(about, module)
+        rank = about.rank(module)
         if tuple(a.shape) != (rank, into) or tuple(b.shape) != (out, rank):
             shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
             raise unsupported_adapter(
                 f"{module}: factors of shapes {shapes}, not ({rank}, {into}) and ({out}, {rank})"
             )
-        found[place.layer, place.part] = (a, b * _scaling(about, module, rank))
+        found[place.layer, place.part] = (a, b * about.scaling(module, rank))
     return found
 
 
 def _check_layer(place: ModuleLocation, module: str, config: RootConfig) -> None:
     if place.layer is not None and place.layer >= config.upper:
         raise unsupported_adapter(f"{module}: this root has {config.layers} layers")
-
-
-def _rank(about: Mapping[str, Any], module: str) -> int:
-    rank = _pattern_value(about, "rank_pattern", module, about.get("r"))
-    if type(rank) is not int or not 1 <= rank <= MAX_RANK:
-        raise unsupported_adapter(
-            f"{module}: a rank of {str(rank)[:40]}; ranks from 1 to {MAX_RANK} are served"
-        )
-    return rank
-
-
-def _scaling(about: Mapping[str, Any], module: str, rank: int) -> float:
-    alpha = _pattern_value(about, "alpha_pattern", module, about.get("lora_alpha"))
-    if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not math.isfinite(alpha):
-        raise unsupported_adapter(f"{module}: lora_alpha is {str(alpha)[:40]}, not a number")
-    return float(alpha) / (math.sqrt(rank) if about.get("use_rslora") else rank)
-
-
-def _pattern_value(about: Mapping[str, Any], name: str, module: str, otherwise: Any) -> Any:
-    """The value of the first pattern that matches the end of the module's name, or the default."""
-    for pattern, value in (about.get(name) or {}).items():
-        if name_pattern(pattern).matches(module):
-            return value
-    return otherwise
 
 
 def _tensor_location(name: str, config: RootConfig) -> ModuleLocation | None:
@@ -255,11 +181,11 @@ def _pet(updates: Updates, shifts: Mapping[tuple[int, str], Tensor], config: Roo
 def _with_head(
     pet: PetWeights,
     rest: Mapping[str, Tensor],
-    about: Mapping[str, Any],
+    about: PeftConfig,
     request: AdapterRequest,
     config: RootConfig,
 ) -> Hplm:
-    kind, said = str(about.get("task_type")), read_model_config(request)
+    kind, said = about.task_type, read_model_config(request)
     if kind not in TOKEN_TASKS and kind != "SEQ_CLS":
         raise unsupported_adapter(
             f"task_type {kind[:40]!r} has no head, and a model answers with one: SEQ_CLS, TOKEN_CLS or "

@@ -27,6 +27,8 @@ PREVIEW_ROWS = 5
 LABELS_OF_TASK: dict[str, tuple[str, ...]] = {
     "regression": ("value",),
     "question_answering": ("start", "end"),
+    "generation": ("text",),
+    "chat": ("text",),
 }
 """Tasks whose labels are fixed: the names of the head's outputs."""
 

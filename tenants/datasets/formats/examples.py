@@ -140,8 +140,72 @@ class QuestionAnsweringExample:
         return json_line({"question": self.question, "context": self.context, "answers": answers})
 
 
+@dataclass(frozen=True, slots=True)
+class GenerationExample:
+    """A prompt, and the completion that a model learns to write right after it. Both keep their spaces."""
+
+    prompt: str
+    completion: str
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return (self.prompt,)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def answer(self) -> str:
+        return self.completion
+
+    def to_line(self) -> str:
+        return json_line({"prompt": self.prompt, "completion": self.completion})
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation. ``learned`` is false for an assistant's message with a weight of 0."""
+
+    role: str
+    content: str
+    learned: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The message as JSON, with its weight only where that is 0."""
+        return {"role": self.role, "content": self.content, **({} if self.learned else {"weight": 0})}
+
+
+@dataclass(frozen=True, slots=True)
+class ChatExample:
+    """A conversation. A model learns to write the assistant's messages, of which the last ends it."""
+
+    messages: tuple[Message, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return ("\n".join(message.content for message in self.messages[:-1]),)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ()
+
+    @property
+    def answer(self) -> str:
+        return self.messages[-1].content
+
+    def to_line(self) -> str:
+        return json_line({"messages": [message.to_json() for message in self.messages]})
+
+
+GenerativeExample = GenerationExample | ChatExample
 Example = (
-    ClassificationExample | MultilabelExample | RegressionExample | TaggingExample | QuestionAnsweringExample
+    ClassificationExample
+    | MultilabelExample
+    | RegressionExample
+    | TaggingExample
+    | QuestionAnsweringExample
+    | GenerativeExample
 )
 """Each has ``texts`` (what the model reads), ``labels``, ``answer`` (for comparison) and ``to_line``."""
 
@@ -162,12 +226,20 @@ def example_from_line(line: str) -> Example:
     if "question" in fields:
         answers = tuple(SpanAnswer(**answer) for answer in fields["answers"])
         return QuestionAnsweringExample(fields["question"], fields["context"], answers)
+    if "prompt" in fields:
+        return GenerationExample(fields["prompt"], fields["completion"])
+    if "messages" in fields:
+        return ChatExample(tuple(_message(**message) for message in fields["messages"]))
     text, pair = fields["text"], fields.get("text_pair")
     if "labels" in fields:
         return MultilabelExample(text, tuple(fields["labels"]), pair)
     if "value" in fields:
         return RegressionExample(text, fields["value"], pair)
     return ClassificationExample(text, fields["label"], pair)
+
+
+def _message(role: str, content: str, weight: int = 1) -> Message:
+    return Message(role, content, bool(weight))
 
 
 def read_examples(path: Path) -> Iterator[Example]:

@@ -4,7 +4,9 @@ from typing import Any
 
 from tenants.datasets.formats.dataset import SPLITS, DatasetDraft
 from tenants.datasets.formats.examples import (
+    ChatExample,
     Example,
+    GenerationExample,
     MultilabelExample,
     QuestionAnsweringExample,
     RegressionExample,
@@ -17,6 +19,7 @@ MIN_ROWS_PER_LABEL = 5
 MAX_IMBALANCE = 20
 MAX_PREVIEW_LENGTH = 300
 MAX_PREVIEW_TOKENS = 60
+MAX_PREVIEW_MESSAGES = 6
 
 
 def dataset_report(draft: DatasetDraft) -> dict[str, Any]:
@@ -112,6 +115,8 @@ def _preview(example: Example) -> dict[str, Any]:
         tokens, tags = example.tokens[:MAX_PREVIEW_TOKENS], example.tags[:MAX_PREVIEW_TOKENS]
         cut = len(example.tokens) > MAX_PREVIEW_TOKENS
         return {"tokens": list(tokens), "tags": list(tags), "cut": cut}
+    if isinstance(example, GenerationExample | ChatExample):
+        return _generative_preview(example)
     cut = any(len(text) > MAX_PREVIEW_LENGTH for text in example.texts)
     shown = [text[:MAX_PREVIEW_LENGTH] for text in example.texts]
     if isinstance(example, QuestionAnsweringExample):
@@ -123,6 +128,20 @@ def _preview(example: Example) -> dict[str, Any]:
     if isinstance(example, RegressionExample):
         return {**texts, "value": example.value, "cut": cut}
     return {**texts, "label": example.label, "cut": cut}
+
+
+def _generative_preview(example: GenerationExample | ChatExample) -> dict[str, Any]:
+    """The prompt and its completion, or the first messages and the last."""
+    if isinstance(example, GenerationExample):
+        texts = {"prompt": example.prompt, "completion": example.completion}
+        cut = any(len(text) > MAX_PREVIEW_LENGTH for text in texts.values())
+        return {**{name: text[:MAX_PREVIEW_LENGTH] for name, text in texts.items()}, "cut": cut}
+    shown = example.messages
+    if len(shown) > MAX_PREVIEW_MESSAGES:
+        shown = (*shown[: MAX_PREVIEW_MESSAGES - 1], shown[-1])
+    cut = len(shown) < len(example.messages) or any(len(one.content) > MAX_PREVIEW_LENGTH for one in shown)
+    messages = [{"role": one.role, "content": one.content[:MAX_PREVIEW_LENGTH]} for one in shown]
+    return {"messages": messages, "cut": cut}
 
 
 def _listed(labels: list[str]) -> str:

@@ -8,13 +8,16 @@ from typing import Any
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.conll import find_tag_error
 from tenants.datasets.formats.examples import (
+    ChatExample,
     ClassificationExample,
     Example,
+    GenerationExample,
     MultilabelExample,
     QuestionAnsweringExample,
     RegressionExample,
     TaggingExample,
 )
+from tenants.datasets.formats.messages import messages_value
 from tenants.datasets.formats.rows import RawRow
 from tenants.datasets.formats.values import (
     RowContext,
@@ -51,6 +54,8 @@ class RowParser:
             "regression": self._regression,
             "tagging": _tagging,
             "question_answering": _question_answering,
+            "generation": _generation,
+            "chat": _chat,
         }
         return parsers[self.task](RowContext(raw, file))
 
@@ -168,3 +173,12 @@ def _tagging(row: RowContext) -> TaggingExample:
 def _question_answering(row: RowContext) -> QuestionAnsweringExample:
     question, context = (text_value(row, name, row.raw.fields[name]) for name in ("question", "context"))
     return QuestionAnsweringExample(question, context, answers_value(row, context, row.raw.fields["answers"]))
+
+
+def _generation(row: RowContext) -> GenerationExample:
+    prompt, completion = (text_value(row, name, row.raw.fields[name]) for name in ("prompt", "completion"))
+    return GenerationExample(prompt, completion)
+
+
+def _chat(row: RowContext) -> ChatExample:
+    return ChatExample(messages_value(row, "messages", row.raw.fields["messages"]))

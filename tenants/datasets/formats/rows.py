@@ -13,6 +13,8 @@ REQUIRED_COLUMNS: dict[str, tuple[str, ...]] = {
     "regression": ("text", "value"),
     "tagging": ("tokens", "tags"),
     "question_answering": ("question", "context", "answers"),
+    "generation": ("prompt", "completion"),
+    "chat": ("messages",),
 }
 """Task -> its canonical columns."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tenants.datasets.formats.examples import (
     Example,
+    GenerativeExample,
     MultilabelExample,
     QuestionAnsweringExample,
     RegressionExample,
@@ -87,6 +88,7 @@ class SplitStatistics:
     labels_per_row: LengthStatistics = field(default_factory=LengthStatistics)
     unanswerable: int = 0
     answer_words: LengthStatistics = field(default_factory=LengthStatistics)
+    completion_words: LengthStatistics = field(default_factory=LengthStatistics)
     pairs: bool = False
 
     def add(self, example: Example) -> None:
@@ -133,7 +135,9 @@ class SplitStatistics:
         label = example.labels[0] if example.labels else ""
         seen = SeenText(0, self.rows, example.answer, label)
         self.texts.setdefault(fingerprint(*example.texts), seen).rows += 1
-        exact = exact_fingerprint(*example.texts)
+        # A prompt may have several completions, which do not contradict each other.
+        completion = (example.answer,) if isinstance(example, GenerativeExample) else ()
+        exact = exact_fingerprint(*example.texts, *completion)
         if exact in self.exact:
             self.duplicates.add(self.rows)
         if self.exact.setdefault(exact, example.answer) != example.answer:
@@ -148,6 +152,8 @@ class SplitStatistics:
             self.unanswerable += not example.answers
             for answer in example.answers[:1]:
                 self.answer_words.add(len(answer.text.split()))
+        elif isinstance(example, GenerativeExample):
+            self.completion_words.add(len(example.answer.split()))
 
     def _task_statistics(self) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -157,6 +163,8 @@ class SplitStatistics:
             found["labels_per_row"] = self.labels_per_row.to_json()
         if self.answer_words.count or self.unanswerable:
             found |= {"unanswerable": self.unanswerable, "words_per_answer": self.answer_words.to_json()}
+        if self.completion_words.count:
+            found["words_per_completion"] = self.completion_words.to_json()
         return found
 
 

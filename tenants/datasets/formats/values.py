@@ -85,14 +85,16 @@ def answers_value(row: RowContext, context: str, value: Any) -> tuple[SpanAnswer
 
     Accepts ``[{"text", "start"}]`` and ``{"text": [..], "answer_start": [..]}``, either also as JSON text.
     """
-    found = tuple(dict.fromkeys(_answer(row, *pair) for pair in _answer_pairs(row, _from_json(row, value))))
+    value = json_value(row, "answers", value)
+    found = tuple(dict.fromkeys(_answer(row, *pair) for pair in _answer_pairs(row, value)))
     for answer in found:
         if context[answer.start : answer.start + len(answer.text)] != answer.text:
             _misplaced(row, context, answer)
     return found
 
 
-def _from_json(row: RowContext, value: Any) -> Any:
+def json_value(row: RowContext, name: str, value: Any) -> Any:
+    """The value, or that of the JSON text in a cell of a table. A blank cell is an empty list."""
     if not isinstance(value, str):
         return value
     if not value.strip():
@@ -100,7 +102,7 @@ def _from_json(row: RowContext, value: Any) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        row.fail(ErrorCode.MALFORMED_ROW, "'answers' is not valid JSON.", field="answers")
+        row.fail(ErrorCode.MALFORMED_ROW, f"{name!r} is not valid JSON.", field=name)
 
 
 def _answer_pairs(row: RowContext, value: Any) -> list[tuple[Any, Any]]:

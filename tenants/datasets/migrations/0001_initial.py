@@ -87,6 +87,8 @@ class Migration(migrations.Migration):
                             ("regression", "Regression"),
                             ("tagging", "Token tagging"),
                             ("question_answering", "Question answering"),
+                            ("generation", "Text generation"),
+                            ("chat", "Chat"),
                         ],
                         max_length=20,
                     ),
@@ -490,7 +492,15 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     (
                         "task__in",
-                        ["classification", "multilabel", "regression", "tagging", "question_answering"],
+                        [
+                            "classification",
+                            "multilabel",
+                            "regression",
+                            "tagging",
+                            "question_answering",
+                            "generation",
+                            "chat",
+                        ],
                     )
                 ),
                 name="dataset_task_is_known",

@@ -1,10 +1,11 @@
 """Models of uploads, files, corpora and datasets."""
 
-from tenants.datasets.models.dataset import Corpus, Dataset, DatasetSplit, Split, Task
+from tenants.datasets.models.dataset import GENERATIVE_TASKS, Corpus, Dataset, DatasetSplit, Split, Task
 from tenants.datasets.models.file import File, FilePurpose, MultipartUpload, MultipartUploadState
 from tenants.datasets.models.upload import CheckKind, CheckState, Upload, UploadCheck
 
 __all__ = [
+    "GENERATIVE_TASKS",
     "CheckKind",
     "CheckState",
     "Corpus",

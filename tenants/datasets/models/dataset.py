@@ -1,5 +1,7 @@
 """Corpora (plain texts) and datasets (labelled examples)."""
 
+from typing import Final
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -60,6 +62,12 @@ class Task(models.TextChoices):
     REGRESSION = "regression", "Regression"
     TAGGING = "tagging", "Token tagging"
     QUESTION_ANSWERING = "question_answering", "Question answering"
+    GENERATION = "generation", "Text generation"
+    CHAT = "chat", "Chat"
+
+
+GENERATIVE_TASKS: Final = frozenset({Task.GENERATION, Task.CHAT})
+"""The tasks of models that write text. They stand on decoder roots, all other models on encoder roots."""
 
 
 class Split(models.TextChoices):
@@ -71,11 +79,11 @@ class Split(models.TextChoices):
 
 
 class Dataset(models.Model):
-    """Labelled examples of one task.
+    """Labelled examples of one task, or prompts with completions, or conversations.
 
     ``labels`` are the class labels or kinds of span, sorted; ``value`` for regression, ``start`` and ``end``
-    for question answering. With ``pairs`` each row has two texts. ``leaks_allowed`` means that the splits
-    overlap more than the limit, and that the uploader allowed it.
+    for question answering, ``text`` for generation and chat. With ``pairs`` each row has two texts.
+    ``leaks_allowed`` means that the splits overlap more than the limit, and that the uploader allowed it.
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="datasets")

@@ -138,7 +138,11 @@ class Migration(migrations.Migration):
                 ("day", models.DateField()),
                 ("requests", models.PositiveBigIntegerField(default=0)),
                 ("inputs", models.PositiveBigIntegerField(default=0)),
-                ("tokens", models.PositiveBigIntegerField(default=0)),
+                (
+                    "tokens",
+                    models.PositiveBigIntegerField(default=0, help_text="Those read and those generated."),
+                ),
+                ("generated_tokens", models.PositiveBigIntegerField(db_default=0, default=0)),
                 (
                     "failed",
                     models.PositiveBigIntegerField(default=0, help_text="Requests that ended in an error."),
@@ -172,6 +176,10 @@ class Migration(migrations.Migration):
                         condition=models.Q(("failed__lte", models.F("requests"))),
                         name="usage_failed_within_requests",
                     ),
+                    models.CheckConstraint(
+                        condition=models.Q(("generated_tokens__lte", models.F("tokens"))),
+                        name="usage_generated_within_tokens",
+                    ),
                 ],
             },
             managers=[
@@ -192,6 +200,7 @@ class Migration(migrations.Migration):
                 ("requests", models.BigIntegerField(default=0)),
                 ("inputs", models.BigIntegerField(default=0)),
                 ("tokens", models.BigIntegerField(default=0)),
+                ("generated_tokens", models.BigIntegerField(default=0)),
                 ("failed", models.BigIntegerField(default=0)),
                 ("busy_ms", models.FloatField(default=0.0, verbose_name="machine time")),
                 (
@@ -238,6 +247,7 @@ class Migration(migrations.Migration):
                 ("requests", models.BigIntegerField(default=0)),
                 ("inputs", models.BigIntegerField(default=0)),
                 ("tokens", models.BigIntegerField(default=0)),
+                ("generated_tokens", models.BigIntegerField(default=0)),
                 ("failed", models.BigIntegerField(default=0)),
                 ("busy_ms", models.FloatField(default=0.0, verbose_name="machine time")),
                 (

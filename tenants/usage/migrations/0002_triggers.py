@@ -39,18 +39,20 @@ _BY_MONTH = Sums(
     old_places="old_rows.tenant_id, date_trunc('month', old_rows.day::timestamp)::date, old_rows.model_name",
 )
 
-_CAME = "SELECT {columns}, requests, inputs, tokens, failed, busy_ms FROM new_rows"
-_WENT = "SELECT {columns}, -requests, -inputs, -tokens, -failed, -busy_ms FROM old_rows"
+_CAME = "SELECT {columns}, requests, inputs, tokens, generated_tokens, failed, busy_ms FROM new_rows"
+_WENT = "SELECT {columns}, -requests, -inputs, -tokens, -generated_tokens, -failed, -busy_ms FROM old_rows"
 _ADD = """
-    INSERT INTO {table} AS kept ({kept}, requests, inputs, tokens, failed, busy_ms)
-    SELECT {places}, sum(requests), sum(inputs), sum(tokens), sum(failed), sum(busy_ms)
-    FROM (%s) changed ({columns}, requests, inputs, tokens, failed, busy_ms)
+    INSERT INTO {table} AS kept ({kept}, requests, inputs, tokens, generated_tokens, failed, busy_ms)
+    SELECT {places}, sum(requests), sum(inputs), sum(tokens), sum(generated_tokens), sum(failed),
+        sum(busy_ms)
+    FROM (%s) changed ({columns}, requests, inputs, tokens, generated_tokens, failed, busy_ms)
     GROUP BY {group}
     ORDER BY {group}
     ON CONFLICT ({kept}) DO UPDATE SET
         requests = kept.requests + EXCLUDED.requests,
         inputs = kept.inputs + EXCLUDED.inputs,
         tokens = kept.tokens + EXCLUDED.tokens,
+        generated_tokens = kept.generated_tokens + EXCLUDED.generated_tokens,
         failed = kept.failed + EXCLUDED.failed,
         busy_ms = kept.busy_ms + EXCLUDED.busy_ms;
 """

@@ -24,6 +24,7 @@ def usage_record(
     model_name: str,
     inputs: int,
     tokens: int,
+    generated_tokens: int = 0,
     failed: bool = False,
     day: date | None = None,
     key_prefix: str = "",
@@ -32,10 +33,17 @@ def usage_record(
     """Add one request to the tenant's row for this model, key (empty: a person in the browser) and day (UTC).
 
     It is written to the database within HMI_USAGE_INTERVAL_S, together with the other requests of that time;
-    at once if that is 0. While the database is unavailable, counts are kept. A process that is killed loses
-    what it has not written.
+    at once if that is 0. ``generated_tokens`` are among the ``tokens``. While the database is unavailable,
+    counts are kept. A process that is killed loses what it has not written.
     """
-    count = UsageCount(requests=1, inputs=inputs, tokens=tokens, failed=int(failed), busy_ms=busy_ms)
+    count = UsageCount(
+        requests=1,
+        inputs=inputs,
+        tokens=tokens,
+        generated_tokens=generated_tokens,
+        failed=int(failed),
+        busy_ms=busy_ms,
+    )
     _buffer.add(tenant.pk, day or datetime.now(UTC).date(), model_name, count, key_prefix)
     _flush_soon()
 

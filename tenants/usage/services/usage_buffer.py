@@ -23,15 +23,17 @@ log = logging.getLogger(__name__)
 # which excludes the statement that blanks names.
 UPSERT: Final = """
     INSERT INTO {usage} AS kept
-        (tenant_id, model_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
+        (tenant_id, model_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms, generated_tokens)
     SELECT new.tenant_id,
         CASE WHEN tenant.deletion_requested_at IS NULL THEN new.model_name ELSE '' END,
         CASE WHEN tenant.deletion_requested_at IS NULL THEN new.key_prefix ELSE '' END,
         new.day,
-        sum(new.requests), sum(new.inputs), sum(new.tokens), sum(new.failed), sum(new.busy_ms)
+        sum(new.requests), sum(new.inputs), sum(new.tokens), sum(new.failed),
+        sum(new.busy_ms), sum(new.generated_tokens)
     FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::date[],
-                %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[])
-        AS new (tenant_id, model_name, key_prefix, day, requests, inputs, tokens, failed, busy_ms)
+                %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[], %s::float8[], %s::bigint[])
+        AS new (tenant_id, model_name, key_prefix, day,
+            requests, inputs, tokens, failed, busy_ms, generated_tokens)
     JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_finished_at IS NULL
     GROUP BY 1, 2, 3, 4
     ORDER BY 1, 4, 2, 3
@@ -39,6 +41,7 @@ UPSERT: Final = """
         requests = kept.requests + EXCLUDED.requests,
         inputs = kept.inputs + EXCLUDED.inputs,
         tokens = kept.tokens + EXCLUDED.tokens,
+        generated_tokens = kept.generated_tokens + EXCLUDED.generated_tokens,
         failed = kept.failed + EXCLUDED.failed,
         busy_ms = kept.busy_ms + EXCLUDED.busy_ms
 """
@@ -46,19 +49,21 @@ UPSERT: Final = """
 
 @dataclass(slots=True)
 class UsageCount:
-    """Totals of infer requests."""
+    """Totals of infer requests. ``generated_tokens`` are among the ``tokens``."""
 
     requests: int = 0
     inputs: int = 0
     tokens: int = 0
     failed: int = 0
     busy_ms: float = 0.0
+    generated_tokens: int = 0
 
     def add(self, other: "UsageCount") -> None:
         """Add the other's totals to this one."""
         self.requests += other.requests
         self.inputs += other.inputs
         self.tokens += other.tokens
+        self.generated_tokens += other.generated_tokens
         self.failed += other.failed
         self.busy_ms += other.busy_ms
 

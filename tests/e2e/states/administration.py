@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from redis import Redis
 
 from inference.queueing.heartbeat import Heartbeat
-from inference.queueing.status import Levels, Recently, WorkerStatus
+from inference.queueing.status import DecoderStatus, Levels, Recently, WorkerStatus
 from tests.e2e.conftest import Enter
 from tests.e2e.gallery import furnish
 from tests.e2e.navigation import follow
@@ -84,6 +84,7 @@ def _workers(redis: Redis, world: World) -> None:
             device_used_bytes=31_000_000_000,
             device_total_bytes=80_000_000_000,
             recently=recently,
+            decoders=(DecoderStatus("smollm2", 12, 3, 40_000, 16, 900, 2_100, 1_250_000, 7),),
         )
         Heartbeat(redis, name, status.encode, life_s=3600).beat()
 

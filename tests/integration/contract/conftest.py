@@ -18,6 +18,8 @@ from tenants.accounts.services.api_keys import api_key_create
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World, world_build
 from tests.integration.contract.probing import Caller
+from tests.integration.jobs.generative_world import ready_writer
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.processes import InferenceWorker
 from versiontree.tree.serving_manifest import manifest_publish
 
@@ -44,11 +46,14 @@ def world(
     artifact_root: Path,
     upload_root: Path,
     files: TinyFiles,
+    tmp_path: Path,
     settings: Settings,
 ) -> Iterator[World]:
     """Models answer; how often somebody asks is not limited."""
     settings.HMI_RATE_MANAGE = settings.HMI_RATE_REQUESTS = 10_000_000
     made = world_build(files)
+    people = (made.owner, made.developer, made.viewer)
+    ready_writer(TenantFixture(made.tenant, *people, made.corpus, made.dataset), tmp_path)
     manifest_publish()
     worker = InferenceWorker(redis_url, artifact_root)
     worker.wait_until_ready()

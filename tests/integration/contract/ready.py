@@ -195,6 +195,7 @@ def _said(scratch: Path) -> Special:
     texts = {"name": "TEXT", "shape": [1], "datatype": "BYTES", "data": ["good stone"]}
     return {
         "POST /platform/roots": {
+            "kind": "encoder",
             "source": checkpoint(scratch / "published"),
             "corpus": _corpus_of_all().pk,
         },

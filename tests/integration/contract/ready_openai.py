@@ -13,6 +13,8 @@ from versiontree.tree.models import FineTuning
 from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
 
 LINES = b'"good stone"'
+WRITER = {"model": "acme/writer", "max_tokens": 4}
+"""The generative model of the tenant."""
 
 
 def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
@@ -41,6 +43,8 @@ def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
             "endpoint": "/v1/embeddings",
             "completion_window": "24h",
         },
+        "POST /v1/chat/completions": {**WRITER, "messages": [{"role": "user", "content": "Hello"}]},
+        "POST /v1/completions": {**WRITER, "prompt": "Hello"},
         "POST /v1/fine_tuning/jobs": {
             "training_file": f"file-{rows.pk.hex}",
             "model": str(world.root.root),

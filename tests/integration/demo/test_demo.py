@@ -1,4 +1,4 @@
-"""The whole demo, small and with a tiny root: built, reported, started again, and called as it says."""
+"""The whole demo, small and with tiny roots: built, reported, started again, and called as it says."""
 
 import json
 import signal
@@ -11,6 +11,7 @@ import pytest
 from tests.integration.launcher.conftest import free_port
 from tests.integration.launcher.site import CHECKOUT, READY_LINE, clean_environment
 from tests.unit.tiny import tiny_checkpoint
+from tests.unit.tiny_decoder import tiny_decoder_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -24,6 +25,8 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "HMI_HOME": str(folder / "home"),
         "HMI_PORT": str(free_port()),
         "HMI_DEMO_ROOT": str(tiny_checkpoint(folder / "checkpoint")),
+        # Of bytes, so it needs a context as long as the facts of the longest signature.
+        "HMI_DEMO_DECODER": str(tiny_decoder_folder(folder / "decoder", max_position_embeddings=1024)),
         "HMI_DEMO_SCALE": "0.02",
     }
 
@@ -76,8 +79,13 @@ def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[st
     rows, figures = document["rows"], document["figures"]
     assert isinstance(rows, list)
     assert isinstance(figures, dict)
-    assert [row["task"] for row in rows] == ["classification", "tagging", "classification", "tagging"]
-    assert [row["parent"] for row in rows].count("minilm:1") == 2
+    encoders, writers = rows[:4], rows[4:]
+    assert [row["task"] for row in encoders] == ["classification", "tagging", "classification", "tagging"]
+    assert [row["parent"] for row in encoders].count("minilm:1") == 2
+    assert [(row["Model"], row["task"], row["parent"]) for row in writers] == [
+        ("hooli/describe-function", "generation", "smollm2:1"),
+        ("vandelay/explain-parameter", "chat", "smollm2:1"),
+    ]
     assert figures["models"] == 4
     assert figures["failed"] == 0
     assert figures["requests"] > 0
@@ -86,12 +94,26 @@ def test_the_report_tells_of_every_model_and_no_request_failed(document: dict[st
     shares = [figures[f"{level}_share"] for level in ("table", "escalated", "full")]
     assert sum(shares) == pytest.approx(1.0)
     assert sum(levels) == pytest.approx(1.0 if shares[2] < 1 else 0.0), "of texts that are looked up"
-    for row in rows:
+    for row in encoders:
         assert row["table %"] + row["escalated %"] + row["full %"] == pytest.approx(100.0)
         assert row["test"] == row["at cascade"]
         for way in ("table", "cascade", "full"):
             assert 0 <= row[f"at {way}"] <= 100
             assert row[f"texts/s {way}"] > 0
+
+
+def test_the_report_tells_how_the_generative_models_write(document: dict[str, object]) -> None:
+    rows, figures = document["rows"], document["figures"]
+    assert isinstance(rows, list)
+    assert isinstance(figures, dict)
+    assert (figures["generative_models"], figures["prompts_failed"]) == (2, 0)
+    assert figures["prompts"] > 0
+    assert figures["tokens_per_s"] > 0
+    for row in rows[4:]:
+        assert row["test loss"] < row["test loss of root"]
+        assert 0 <= row["BLEU"] <= 100
+        assert row["tokens/s"] > 0
+        assert row["samples"][0]["prompt"]
 
 
 def test_the_second_start_builds_nothing_and_the_printed_line_works_when_pasted(printed: str) -> None:

@@ -26,7 +26,7 @@ def can_sign_in(login: Login) -> bool:
 
 def test_everybody_can_sign_in_and_every_tenant_has_a_key_that_works() -> None:
     logins = people_ensure()
-    assert set(logins) == {ADMIN, "acme", "globex", "initech", "umbrella"}
+    assert set(logins) == {ADMIN, "acme", "globex", "initech", "umbrella", "hooli", "vandelay"}
     assert all(can_sign_in(login) for login in logins.values())
     assert all(ApiKey.unscoped.is_valid(login.api_key) for name, login in logins.items() if name != ADMIN)
     assert stat.S_IMODE(logins_path().stat().st_mode) == 0o600
@@ -34,7 +34,18 @@ def test_everybody_can_sign_in_and_every_tenant_has_a_key_that_works() -> None:
 
 def test_a_second_start_changes_nothing() -> None:
     assert people_ensure() == people_ensure()
-    assert ApiKey.unscoped.count() == 4
+    assert ApiKey.unscoped.count() == 6
+
+
+def test_the_tenants_of_generative_models_can_be_left_out_and_are_kept_once_they_are_there(
+    settings: Settings,
+) -> None:
+    settings.HMI_DEMO_GENERATIVE = False
+    assert "hooli" not in people_ensure()
+    settings.HMI_DEMO_GENERATIVE = True
+    login = people_ensure()["hooli"]
+    settings.HMI_DEMO_GENERATIVE = False
+    assert people_ensure()["hooli"] == login
 
 
 def test_a_changed_password_stays_and_the_stale_one_is_no_longer_shown() -> None:

@@ -11,7 +11,7 @@ from redis import Redis
 
 from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
-from inference.queueing.status import Recently, TracedSpan, WorkerStatus
+from inference.queueing.status import DecoderStatus, Recently, TracedSpan, WorkerStatus
 from inference.queueing.transport import RequestQueue
 from inference.queueing.worker_commands import TRACE, CommandListener
 from tenants.accounts.models import User
@@ -73,6 +73,14 @@ def test_staff_sees_every_figure_of_a_worker_by_its_name(staff: Client, redis: R
         "Slot mismatches": "0",
     }
     assert page.tags["progress"] == [{"class": "quiet", "max": "10000", "value": "12", "aria-hidden": "true"}]
+
+
+def test_completions_and_the_cache_of_a_decoder_are_shown(staff: Client, redis: Redis) -> None:
+    decoder = DecoderStatus("smol", 3, 2, 4096, 16, 120, 30, 5000, 1)
+    beat(redis, decoders=(decoder,))
+    facts = dict(shown(staff).facts)
+    assert facts["Completions, smol"] == "3 running, 2 waiting; 5,000 tokens generated, 1 preemption"
+    assert facts["Key-value cache, smol"] == "1,920 of 65,536 tokens, 480 cached"
 
 
 def test_figures_of_the_head_are_of_all_workers_together(staff: Client, redis: Redis) -> None:

@@ -6,10 +6,12 @@ import shlex
 import subprocess
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from frontend.presenters.snippets import snippets_of
+from frontend.presenters.snippets import completion_snippets, snippets_of
+from tenants.datasets.models import Task
 
 URL = "https://hmi.example/api/v1/infer"
 AWKWARD = 'it\'s "so" $HOME `id` \\ \n\t!! \r\u2028 \u202eabc\u200f مرحبا 👩‍🔬 %s {x} \x1b[31m'
@@ -48,6 +50,30 @@ def test_the_python_lines_send_exactly_this(body: dict[str, Any]) -> None:
     [sent] = [given.value for given in call.keywords if given.arg == "json"]
     assert ast.literal_eval(sent) == body
     assert all(letter.isprintable() for letter in program.replace("\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "call", "text"),
+    [
+        (Task.CHAT, "/chat/completions", "client.chat.completions.create", "message.content"),
+        (Task.GENERATION, "/completions", "client.completions.create", "text"),
+    ],
+)
+def test_both_programs_send_the_same_to_a_generative_model(
+    task: Task, path: str, call: str, text: str
+) -> None:
+    base = "https://hmi.example/v1"
+    snippets = completion_snippets(base, task, "acme/writer")
+    _, url, *_, sent = sent_by_curl(snippets.curl)
+    calls = {
+        ast.unparse(node.func): {one.arg: one.value for one in node.keywords}
+        for node in ast.walk(ast.parse(snippets.python))
+        if isinstance(node, ast.Call)
+    }
+    assert url == base + path
+    assert ast.literal_eval(calls["OpenAI"]["base_url"]) == base
+    assert {name: ast.literal_eval(value) for name, value in calls[call].items()} == json.loads(sent)
+    assert snippets.python.endswith(f"print(answer.choices[0].{text})")
 
 
 def test_a_shell_reads_the_line_as_it_is_meant() -> None:

@@ -25,7 +25,13 @@ def today() -> date:
 
 
 def use(
-    world: World, day: date, hplm: str = "triage", key: str = "", requests: int = 10, failed: int = 0
+    world: World,
+    day: date,
+    hplm: str = "triage",
+    key: str = "",
+    requests: int = 10,
+    failed: int = 0,
+    generated: int = 0,
 ) -> None:
     UsageDay.unscoped.create(
         tenant=world.tenant,
@@ -36,6 +42,7 @@ def use(
         failed=failed,
         inputs=2 * requests,
         tokens=9 * requests,
+        generated_tokens=generated,
         busy_ms=50.0 * requests,
     )
 
@@ -46,7 +53,7 @@ def used(world: World) -> str:
     UsageDay.unscoped.all().delete()
     key, _ = api_key_create(tenant=world.tenant, name="Help desk", scopes=["infer"], created_by=world.owner)
     use(world, today(), failed=4)
-    use(world, today(), key=key.prefix, requests=30)
+    use(world, today(), key=key.prefix, requests=30, generated=70)
     use(world, today() - timedelta(days=3), hplm="=1+1", requests=7)
     use(world, today() - timedelta(days=40), requests=1000)
     return key.prefix
@@ -121,8 +128,10 @@ def test_what_is_summed_up_has_no_bar_beside_those_that_have(owner: Client, worl
 
 
 def test_the_table_shows_days_hplms_or_keys(owner: Client, used: str) -> None:
-    assert "40 4 10.0% 80 360 2.0 s" in text(owner, "usage/?by=model")
-    assert f"Help desk {used}… 60 texts, 270 tokens, 1.5 s 30 0 0.0%" in text(owner, "usage/?by=key")
+    assert "40 4 10.0% 80 360 290 prompt, 70 generated 2.0 s" in text(owner, "usage/?by=model")
+    assert f"Help desk {used}… 60 texts, 270 tokens, 1.5 s 30 0 0.0% 60 270 200 prompt, 70 generated" in text(
+        owner, "usage/?by=key"
+    )
     day = text(owner, "usage/?by=day")
     assert f"{today().day} {today():%b %Y} {today():%A} 80 texts, 360 tokens, 2.0 s 40 4" in day
 

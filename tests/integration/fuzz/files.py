@@ -11,14 +11,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from inference.batches.endpoints import InferEndpoint
 from inference.batches.jsonl import read_lines
-from inference.batches.line_formats import (
-    InferEndpoint,
-    InputLineFormat,
-    InputSchema,
-    LineFormat,
-    RequestLineFormat,
-)
+from inference.batches.line_formats import InputLineFormat, LineFormat, RequestLineFormat
 from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.artifact_files import read_weights
@@ -51,8 +46,12 @@ from tests.unit.versiontree.test_archive_mutations import MEMBERS
 from versiontree.transfer.archive.adapter import adapter_open
 from versiontree.transfer.archive.reader import archive_open
 from versiontree.transfer.archive.strict_json import json_object
+from versiontree.tree.resolution import ResolvedModel
 
 MOST_BYTES = 300_000
+BATCH_MODEL = ResolvedModel(
+    "acme", "m", "tiny", "r" * 64, 1, "a" * 64, "", "classification", (), 7, pairs=False, policy=""
+)
 NAMES = st.sampled_from(["a.jsonl", "a.csv", "a.tsv", "a.txt", "a.json", "a.conll", "a", ".jsonl", "é.CSV"])
 TASKS = st.sampled_from(
     ["classification", "multilabel", "regression", "tagging", "question_answering", "else"]
@@ -136,10 +135,9 @@ def read_conversations(folder: Path, content: bytes) -> object:
 def read_batch(sent: tuple[bytes, bool]) -> object:
     """As the lines of a batch are read, each of which is asked, or has its refusal written as a line."""
     content, of_requests = sent
-    schema = InputSchema("classification", pairs=False)
-    form: LineFormat = InputLineFormat(schema)
+    form: LineFormat = InputLineFormat(BATCH_MODEL)
     if of_requests:
-        form = RequestLineFormat(schema, endpoint=InferEndpoint(), url="/v1/infer", model="m", version="m:1")
+        form = RequestLineFormat(BATCH_MODEL, endpoint=InferEndpoint(), url="/v1/infer", reference="m")
     refusal: HmiError | None = None
     for line in read_lines(io.BytesIO(content)):
         parsed = form.parse(line)

@@ -11,7 +11,8 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer; ``hangs_up``: the connection breaks instead, after the request was read."""
+    """An answer; ``hangs_up``: the connection breaks instead, after the request was read. A ``body`` of bytes
+    is sent as it is, any other as JSON."""
 
     status: int = 200
     body: Any = None
@@ -45,6 +46,10 @@ def refusal(status: int, code: str, kind: str, **headers: str) -> Reply:
     return Reply(status, {"error": error}, named)
 
 
+def _content(body: Any) -> bytes:
+    return body if isinstance(body, bytes) else json.dumps(body).encode()
+
+
 @contextmanager
 def scripted() -> Iterator[Script]:
     """A server at an address of its own."""
@@ -59,7 +64,7 @@ def scripted() -> Iterator[Script]:
             if reply.hangs_up:
                 self.close_connection = True
                 return
-            content = b"" if reply.body is None else json.dumps(reply.body).encode()
+            content = b"" if reply.body is None else _content(reply.body)
             self.send_response(reply.status)
             for name, value in {"Content-Length": str(len(content)), **reply.headers}.items():
                 self.send_header(name, value)

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -38,6 +39,14 @@ class Terminal:
             wait_until(lambda: self._has(words) or not self._reader.is_alive())
         assert self._has(words), f"{words} is not in:\n{self.text}"
 
+    def type(self, text: str) -> None:
+        """Press these keys."""
+        os.write(self._screen, text.encode())
+
+    def interrupt(self) -> None:
+        """Press Ctrl-C, which reaches the command as a signal."""
+        self._process.send_signal(signal.SIGINT)
+
     def end(self) -> int:
         """The exit code, once the command has ended by itself."""
         code = self._process.wait(60)
@@ -61,7 +70,8 @@ def hmi_in_terminal(*arguments: object, env: Mapping[str, str]) -> Iterator[Term
     screen, command_end = pty.openpty()
     fcntl.ioctl(command_end, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     with subprocess.Popen(
-        [sys.executable, "-m", "hmi_client", *map(str, arguments)],
+        # A shell in the background ignores Ctrl-C, and all that it starts; a terminal does not.
+        ["env", "--default-signal=INT", sys.executable, "-m", "hmi_client", *map(str, arguments)],
         cwd=CHECKOUT,
         stdin=command_end,
         stdout=command_end,

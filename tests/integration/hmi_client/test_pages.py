@@ -18,6 +18,7 @@ from tenants.accounts.services.tenants import tenant_create
 from tenants.webhooks.http_client import signed_headers
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.hmi_client.documented import CHECKOUT, blocks, differences, shown, values
+from tests.integration.jobs.generative_world import home_of, ready_writer
 from tests.integration.jobs.world import mood_rows
 from tests.integration.versiontree.transfer.adapters.made import PREFIX, lora_members, lora_weights
 from tests.processes import wait_until
@@ -60,6 +61,10 @@ class Reader:
 
     def asks(self, at: str, **body: Any) -> Any:
         """What the product says there, to a POST if there is a body."""
+        return self.fetches(at, **body).json()
+
+    def fetches(self, at: str, **body: Any) -> httpx.Response:
+        """The product's answer there, to a POST if there is a body."""
         return httpx.request(
             "POST" if body else "GET",
             f"{self.env['HMI_URL']}{at}",
@@ -67,7 +72,7 @@ class Reader:
             trust_env=False,
             timeout=60,
             **body,
-        ).json()
+        )
 
     def lines(self, file: str) -> list[Any]:
         """What a file of JSON lines has."""
@@ -77,6 +82,11 @@ class Reader:
 def alike(told: Any, got: Any) -> None:
     """An answer is as the page tells it."""
     assert list(differences(told, got)) == []
+
+
+def newest_version() -> int:
+    """The id of the version that was made last."""
+    return Version.unscoped.latest("pk").pk
 
 
 @pytest.fixture
@@ -114,9 +124,11 @@ def reader(product: Product, tmp_path: Path) -> Reader:
     )
 
 
-def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Reader) -> None:
+def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Reader, tmp_path: Path) -> None:
     [pieces] = blocks("docs/api.md", "python")
-    ask, take_back, once, hook, change, check, fit, canary, travel, adapter = blocks("docs/api.md", "sh")
+    ask, take_back, once, hook, change, check, fit, canary, travel, adapter, lora = blocks(
+        "docs/api.md", "sh"
+    )
     asked = {ADDRESS: product.url, DEMO: '"acme/tickets"'}
     answer, escalated, explained, cancelled, fitting, estimated, refused = shown("docs/api.md")
     [readme] = [block for block in blocks("README.md", "sh") if "curl" in block]
@@ -156,6 +168,15 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     places = {"parent=3": f"parent={product.root.pk}", "versions/14/": f"versions/{arrived['id'] + 1}/"}
     assert '"name":"theirs"' in reader.types(adapter, places)
     assert (reader.folder / "theirs.zip").read_bytes().startswith(b"PK")
+
+    writer = ready_writer(home_of(product.world), tmp_path)
+    assert writer.parent is not None
+    (reader.folder / "decoder-lora.zip").write_bytes(
+        reader.fetches(f"/api/v1/versions/{writer.pk}/export?format=peft").content
+    )
+    ids = {"parent=7": f"parent={writer.parent.pk}", "versions/21/": f"versions/{newest_version() + 1}/"}
+    assert '"name":"explain"' in reader.types(lora, {**ids, "task=chat": "task=generation"})
+    assert (reader.folder / "explain.zip").read_bytes().startswith(b"PK")
 
 
 def test_the_examples_of_webhooks_and_the_open_protocol_do_what_they_show(

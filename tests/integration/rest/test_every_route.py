@@ -24,9 +24,9 @@ MAKES_NOTHING = {
     *("corpora/preview", "datasets/preview", "estimate", *_ESTIMATES),
     *(f"platform/{route}" for route in _ESTIMATES),
 }
-HAS_ITS_OWN_WAY = {"infer", "v1/embeddings"}
-"""They make nothing. Answers of `infer` are kept all the same, elsewhere (tests/integration/inference/api),
-those of `v1/embeddings` nowhere: asked again they are computed again."""
+HAS_ITS_OWN_WAY = {"infer", "v1/embeddings", "v1/chat/completions", "v1/completions"}
+"""They make nothing. Answers of `infer`, chats and completions are kept all the same, elsewhere
+(tests/integration/inference), those of `v1/embeddings` nowhere: asked again they are computed again."""
 BARE = {"tree", "jobs/<uuid:job_id>/events", "platform/jobs/<uuid:job_id>/events"}
 """Lists alone, whose header ``Link`` has the addresses of other pages."""
 NEXT = re.compile(r'<([^>]+)>; rel="next"')

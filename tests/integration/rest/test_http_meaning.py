@@ -182,6 +182,7 @@ TUNED = {"model": "minilm", "training_file": "file-0123456789abcdef0123456789abc
         ("/v1/uploads?tenant=acme", {"size": 3}, "size"),
         ("/v1/uploads?tenant=acme", {**PART, "expires_after": {"days": 3}}, "expires_after.days"),
         (EMBEDDINGS, {"model": "mood", "input": "x", "dimension": 3}, "dimension"),
+        ("/v1/completions?tenant=acme", {"model": "mood", "prompt": "x", "max_token": 3}, "max_token"),
     ],
 )
 def test_a_field_that_is_not_known_is_refused_by_its_path(

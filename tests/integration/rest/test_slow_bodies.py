@@ -72,6 +72,7 @@ def slowly(
         ("/api/v1/corpora", "multipart/form-data; boundary=x", lambda error: error["error"]["code"]),
         ("/api/v1/infer", "application/json", lambda error: error["error"]["code"]),
         ("/v1/embeddings", "application/json", lambda error: error["error"]["code"]),
+        ("/v1/chat/completions", "application/json", lambda error: error["error"]["code"]),
         (
             "/v2/models/mood/infer",
             "application/json",

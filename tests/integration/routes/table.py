@@ -215,6 +215,8 @@ OIP: dict[str, Methods] = {
 FINE_TUNING_JOB = "v1/fine_tuning/jobs/<str:fine_tuning_id>"
 OPENAI: dict[str, Methods] = {
     "v1/embeddings": post(Codes(401, 400, 400, 400, 400, 400)),  # the body says whose model it is
+    "v1/chat/completions": post(Codes(401, 400, 400, 400, 400, 400)),
+    "v1/completions": post(Codes(401, 400, 400, 400, 400, 400)),
     "v1/models": get(read()),
     "v1/models/<path:model>": {"GET": read(), "DELETE": write(200)},
     "v1/files": {"GET": read(), "POST": write(415)},

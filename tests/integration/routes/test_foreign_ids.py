@@ -163,6 +163,8 @@ def test_what_a_body_names_is_looked_for_among_ones_own(
         ("api/v1/batches", {"model": "mine", "upload": upload}),
         ("api/v1/infer", {"model": "acme/triage", "inputs": ["a"]}),
         ("v1/embeddings", {"model": "acme/triage", "input": "a"}),
+        ("v1/completions", {"model": "acme/triage", "prompt": "a"}),
+        ("v1/chat/completions", {"model": "acme/triage", "messages": [{"role": "user", "content": "a"}]}),
         ("v1/fine_tuning/jobs", {"model": "minilm", "training_file": file}),
         ("v1/fine_tuning/jobs", {"model": "acme/triage", "training_file": file}),
         (

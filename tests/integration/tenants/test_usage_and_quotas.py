@@ -34,21 +34,23 @@ pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
 
 def counted(world: World) -> list[dict[str, Any]]:
-    fields = ("model_name", "requests", "inputs", "tokens", "failed")
+    fields = ("model_name", "requests", "inputs", "tokens", "generated_tokens", "failed")
     return list(UsageDay.objects.for_tenant(world.tenant).order_by("day", "model_name").values(*fields))
 
 
 @platform_scope()
 def test_requests_add_up_per_hplm_and_day(world: World) -> None:
     for failed in (False, False, True):
-        usage_record(tenant=world.tenant, model_name="mood", inputs=2, tokens=30, failed=failed)
+        usage_record(
+            tenant=world.tenant, model_name="mood", inputs=2, tokens=30, generated_tokens=20, failed=failed
+        )
     usage_record(tenant=world.tenant, model_name="spam", inputs=1, tokens=5)
     usage_record(tenant=world.tenant, model_name="mood", inputs=1, tokens=1, day=date(2026, 1, 1))
     usage_record(tenant=world.other, model_name="mood", inputs=9, tokens=9)
     assert counted(world) == [
-        {"model_name": "mood", "requests": 1, "inputs": 1, "tokens": 1, "failed": 0},
-        {"model_name": "mood", "requests": 3, "inputs": 6, "tokens": 90, "failed": 1},
-        {"model_name": "spam", "requests": 1, "inputs": 1, "tokens": 5, "failed": 0},
+        {"model_name": "mood", "requests": 1, "inputs": 1, "tokens": 1, "generated_tokens": 0, "failed": 0},
+        {"model_name": "mood", "requests": 3, "inputs": 6, "tokens": 90, "generated_tokens": 60, "failed": 1},
+        {"model_name": "spam", "requests": 1, "inputs": 1, "tokens": 5, "generated_tokens": 0, "failed": 0},
     ]
     assert requests_today(world.tenant) == 4
     today = datetime.now(UTC).date()
@@ -100,7 +102,14 @@ def test_what_came_within_the_interval_is_written_in_one_statement(
     with django_assert_num_queries(1):
         usage_flush()
     assert counted(world) == [
-        {"model_name": "mood", "requests": 100, "inputs": 200, "tokens": 3000, "failed": 0}
+        {
+            "model_name": "mood",
+            "requests": 100,
+            "inputs": 200,
+            "tokens": 3000,
+            "generated_tokens": 0,
+            "failed": 0,
+        }
     ]
     with django_assert_num_queries(0):
         usage_flush()
@@ -177,7 +186,9 @@ def test_what_the_database_does_not_take_is_kept(world: World, caplog: pytest.Lo
     buffer.add(world.tenant.pk, day, "mood", UsageCount(1, 2, 3, 1))
     assert buffer.unflushed(world.tenant.pk, day) == 2
     assert buffer.flush_or_log()
-    assert counted(world) == [{"model_name": "mood", "requests": 2, "inputs": 4, "tokens": 6, "failed": 1}]
+    assert counted(world) == [
+        {"model_name": "mood", "requests": 2, "inputs": 4, "tokens": 6, "generated_tokens": 0, "failed": 1}
+    ]
     assert buffer.unflushed(world.tenant.pk, day) == 0
 
 

@@ -34,7 +34,11 @@ days = st.integers(0, 2).map(lambda days: FIRST + timedelta(days=days))
 places = st.tuples(st.booleans(), days, st.sampled_from(HPLMS), st.sampled_from(KEYS))
 ranges = st.tuples(st.booleans(), days, st.sampled_from(HPLMS))
 counts = st.builds(
-    UsageCount, requests=st.integers(1, 9), inputs=st.integers(0, 9), tokens=st.integers(0, 10**12)
+    UsageCount,
+    requests=st.integers(1, 9),
+    inputs=st.integers(0, 9),
+    tokens=st.integers(9, 10**12),
+    generated_tokens=st.integers(0, 9),
 )
 steps = st.one_of(
     st.tuples(st.just("count"), st.lists(st.tuples(places, counts), min_size=1, max_size=4)),

@@ -31,7 +31,14 @@ def staff(db: None, client: Client) -> Iterator[Client]:
 def test_adding_a_root_registers_it(staff: Client, tmp_path: Path) -> None:
     text = tree_factory.corpus(None, "prose")
     source = tree_factory.checkpoint(tmp_path / "ckpt")
-    form = {"name": "bert", "source": source, "corpus": text.pk, "lower_layers": "", "alpha": "50"}
+    form = {
+        "name": "bert",
+        "kind": "encoder",
+        "source": source,
+        "corpus": text.pk,
+        "lower_layers": "",
+        "alpha": "50",
+    }
     answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 302, answer.content.decode()
     root = Root.objects.get(name="bert")
@@ -44,7 +51,14 @@ def test_a_bad_root_is_refused_at_the_form_and_leaves_nothing(staff: Client, tmp
     folder = tmp_path / "pickled"
     folder.mkdir()
     (folder / "pytorch_model.bin").write_bytes(b"cos\nsystem")
-    form = {"name": "bert", "source": str(folder), "corpus": text.pk, "lower_layers": "", "alpha": "50"}
+    form = {
+        "name": "bert",
+        "kind": "encoder",
+        "source": str(folder),
+        "corpus": text.pk,
+        "lower_layers": "",
+        "alpha": "50",
+    }
     answer = staff.post(reverse("admin:tree_root_add"), form)
     assert answer.status_code == 200
     assert "pytorch_model.bin" in answer.content.decode()

@@ -20,7 +20,7 @@ from tests.integration.versiontree.admin_pages import NO_INLINES, plain
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import Hplm, Version
-from versiontree.tree.training_settings import SETTING_SPECS
+from versiontree.tree.training_settings import DECODER_SETTING_SPECS, SETTING_SPECS
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
 
@@ -56,7 +56,7 @@ def test_the_text_of_a_root_is_held_against_its_tokenizer(
         tenant=None, name="fables", stream=stream("the cat sat on the mat again\n" * 50), filename="a.txt"
     )
     source = readable_checkpoint(tmp_path / "ckpt", positions=6)
-    form = {"name": "tiny", "source": source, "corpus": text.pk, "alpha": "50"}
+    form = {"name": "tiny", "kind": "encoder", "source": source, "corpus": text.pk, "alpha": "50"}
     added = plain(staff.post(reverse("admin:tree_root_add"), form, follow=True))
     version = Version.unscoped.get(root__name="tiny")
     unknown, long = version.config["warnings"]
@@ -80,7 +80,14 @@ def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
         tenant=None, name="long", stream=stream(("the cat " * 8 + "\n") * 8), filename="b.txt"
     )
     for name, corpus, warned in (("fits", text, False), ("cuts", long, True)):
-        form = {"name": name, "source": source, "corpus": corpus.pk, "alpha": "50", "max_tokens": "8"}
+        form = {
+            "name": name,
+            "kind": "encoder",
+            "source": source,
+            "corpus": corpus.pk,
+            "alpha": "50",
+            "max_tokens": "8",
+        }
         assert staff.post(reverse("admin:tree_root_add"), form).status_code == 302
         config = Version.unscoped.get(root__name=name).config
         assert ("than the 8 tokens" in str(config.get("warnings"))) is warned
@@ -89,6 +96,7 @@ def test_the_longest_text_that_was_asked_for_is_what_a_root_will_read(
 def test_a_root_of_the_hub_is_not_held_against_anything(staff: Client) -> None:
     form = {
         "name": "bert",
+        "kind": "encoder",
         "source": "google-bert/bert",
         "corpus": tree_factory.corpus(None, "p").pk,
         "alpha": "50",
@@ -103,8 +111,9 @@ def test_the_settings_of_a_root_are_folded_away_and_sent(staff: Client, tmp_path
     assert set(settings) == {*SETTING_SPECS[JobKind.CONVERT], "vectors"} - {"lower_layers"}
     text = tree_factory.corpus(None, "prose")
     form = {
-        "name": "bert", "source": tree_factory.checkpoint(tmp_path / "ckpt"), "corpus": text.pk, "alpha":
-        "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5", "vectors": "int8",
+        "name": "bert", "kind": "encoder", "source": tree_factory.checkpoint(tmp_path / "ckpt"),
+        "corpus": text.pk, "alpha": "50", "lower_layers": "2", "n": "4", "distil_minutes": "1.5",
+        "vectors": "int8",
     }  # fmt: skip
     assert staff.post(add, form).status_code == 302
     version = Version.unscoped.get(root__name="bert")
@@ -136,7 +145,8 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
     staff: Client, root: Version, acme: TenantFixture
 ) -> None:
     add = reverse("admin:tree_hplm_add")
-    assert set(settings_shown(staff, add)) == set(SETTING_SPECS[JobKind.FINE_TUNE])
+    both = {*SETTING_SPECS[JobKind.FINE_TUNE], *DECODER_SETTING_SPECS[JobKind.FINE_TUNE]}
+    assert set(settings_shown(staff, add)) == both, "the root is not chosen yet"
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     asked = {"lora": "0", "adapter": "64", "biases": "false", "pooling": "cls", "dropout": "0.2"}
     assert staff.post(add, form | asked).status_code == 302
@@ -144,10 +154,34 @@ def test_the_settings_of_an_hplm_are_folded_away_and_sent(
     chosen = {"lora": 0, "adapter": 64, "biases": False, "pooling": "cls", "dropout": 0.2}
     assert first.config["settings"] == chosen
     change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
-    assert "epochs" in settings_shown(staff, change)
+    assert set(settings_shown(staff, change)) == set(SETTING_SPECS[JobKind.FINE_TUNE])
     again = {"chosen_dataset": acme.dataset.pk, "epochs": "3", **NO_INLINES}
     assert staff.post(change, again).status_code == 302
     assert Version.unscoped.get(hplm=first.hplm_id, number=2).config["settings"] == chosen | {"epochs": 3}
+
+
+def test_a_model_below_a_decoder_has_the_settings_of_decoders(
+    staff: Client, acme: TenantFixture, tmp_path: Path
+) -> None:
+    decoder = tree_factory.ready_decoder(tmp_path)
+    texts = tree_factory.dataset(acme.tenant, "texts", task="generation")
+    add = reverse("admin:tree_hplm_add")
+    form = {"tenant": acme.tenant.pk, "name": "w", "parent": decoder.pk, "chosen_dataset": texts.pk}
+    refused = staff.post(add, form | {"pooling": "cls"}).context["adminform"].form.errors
+    assert list(refused) == ["pooling"]
+    assert "Unknown setting" in refused["pooling"][0]
+    asked = {"projections": "attention", "new_tokens": "9", "epochs": "4"}
+    assert staff.post(add, form | asked).status_code == 302
+    first = tree_factory.do_jobs(Version.unscoped.get(hplm__name="w"))
+    chosen = {"projections": "attention", "new_tokens": 9, "epochs": 4}
+    assert first.config["settings"] == chosen
+    change = reverse("admin:tree_hplm_change", args=[first.hplm_id])
+    assert set(settings_shown(staff, change)) == set(DECODER_SETTING_SPECS[JobKind.FINE_TUNE])
+    again = {"chosen_dataset": texts.pk, "projections": "all", **NO_INLINES}
+    assert staff.post(change, again).status_code == 302
+    second = Version.unscoped.get(hplm=first.hplm_id, number=2)
+    assert second.config["settings"] == chosen | {"projections": "all"}
+    assert "projections all instead of attention" in str(second.config["warnings"])
 
 
 def test_a_setting_out_of_bounds_is_refused_at_its_field_which_is_then_open(

@@ -14,6 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rest_framework.test import APIClient
 
+from inference.decoder.architecture import DecoderArchitecture
+from inference.decoder.lora_layout import COLUMN_MULTIPLE as LAYOUT_MULTIPLE
 from inference.hplm.heads import Head
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec, PetWeights, UpperShape
@@ -26,12 +28,21 @@ from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job, JobKind, JobState
-from versiontree.tree.models import Artifact, Version, VersionArtifact
+from versiontree.tree.models import Artifact, RootKind, Version, VersionArtifact
 from versiontree.tree.selectors.estimates import Estimate, domain_estimate, hplm_estimate
+from versiontree.tree.selectors.job_work import job_work
 from versiontree.tree.selectors.lineage import build_inputs
-from versiontree.tree.selectors.past_jobs import range_from_past
+from versiontree.tree.selectors.past_jobs import DataSize, range_from_past
 from versiontree.tree.training_settings import settings_with_defaults
-from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_bytes
+from versiontree.tree.weight_sizes import (
+    COLUMN_MULTIPLE,
+    DecoderLayers,
+    UpperLayers,
+    lora_bytes,
+    table_row_bytes,
+    weights_bytes,
+)
+from workers.training.generative.lora_parameters import LoraParameters, LoraSpec
 
 pytestmark = pytest.mark.usefixtures("in_acme_scope")
 
@@ -205,6 +216,92 @@ def test_storage_is_told_where_the_root_s_own_file_is_there(root: Version, acme:
     (folder / "root.json").write_text(json.dumps(shape))
     told = estimate(root, acme).storage_bytes
     assert told == weights_bytes(UpperLayers(3, HIDDEN, INNER), acme.dataset, {})
+
+
+def decoder_config(**changes: Any) -> dict[str, Any]:
+    """The content of a small decoder's `decoder.json`, the part that estimates read."""
+    architecture = DecoderArchitecture(
+        **{
+            "family": "llama",
+            "vocab": 100,
+            "hidden": 32,
+            "inner": 48,
+            "layers": 5,
+            "heads": 4,
+            "kv_heads": 2,
+            "head_size": 12,
+            "positions": 64,
+            "activation": "silu",
+            "eps": 1e-5,
+            "norm": "rms",
+            "gated": True,
+            "tied": True,
+            **changes,
+        }
+    )
+    return {"architecture": architecture.to_json(), "lower_layers": 2, "max_tokens": 64}
+
+
+@pytest.mark.parametrize("gated", [True, False])
+@pytest.mark.parametrize("chosen", [{}, {"lora": 5}, {"lora": 3, "projections": "query_value"}])
+def test_storage_of_a_decoder_s_lora_is_exactly_that_of_what_training_makes(
+    gated: bool, chosen: dict[str, Any]
+) -> None:
+    config = decoder_config(gated=gated)
+    architecture = DecoderArchitecture.from_json(config["architecture"])
+    projections = ("query", "value") if "projections" in chosen else None
+    spec = LoraSpec(chosen.get("lora", 16), 32.0, range(2, 5), projections)
+    made = LoraParameters.initial(architecture, spec, torch.Generator()).trained(architecture)
+    assert lora_bytes(DecoderLayers.of(config), chosen) == made.bytes
+    assert COLUMN_MULTIPLE == LAYOUT_MULTIPLE
+
+
+@pytest.fixture
+def decoder(acme: TenantFixture, tmp_path: Path) -> Version:
+    version = tree_factory.ready_decoder(tmp_path)
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", version.digest)
+    (folder / "root.json").unlink()
+    (folder / "decoder.json").write_text(json.dumps(decoder_config()))
+    return version
+
+
+@pytest.fixture
+def texts(acme: TenantFixture) -> Dataset:
+    return tree_factory.dataset(acme.tenant, "texts", task="generation")
+
+
+def test_a_generative_model_is_estimated_with_the_settings_and_the_layers_of_decoders(
+    decoder: Version, texts: Dataset
+) -> None:
+    def guess(**chosen: Any) -> Estimate:
+        return hplm_estimate(parent=decoder, dataset=texts, settings=chosen)
+
+    told, layers = guess(), DecoderLayers.of(decoder_config())
+    assert layers.layers == 3, "those above the cut"
+    assert told.storage_bytes == lora_bytes(layers, {})
+    assert guess(lora=32).storage_bytes == 2 * lora_bytes(layers, {})
+    assert guess(epochs=50).seconds.likely > told.seconds.likely > guess(epochs=1).seconds.likely
+    assert guess(new_tokens=4096).seconds.likely > told.seconds.likely > guess(test_prompts=1).seconds.likely
+
+
+def test_long_rows_of_prompts_count_as_far_as_they_are_read() -> None:
+    sizes = dict.fromkeys(("train", "dev", "test"), DataSize(rows=10, bytes=100_000))
+    cut, read = (job_work(JobKind.FINE_TUNE, RootKind.DECODER, sizes, {"max_tokens": n}) for n in (20, 4000))
+    assert 0 < cut < read
+
+
+@platform_scope()
+def test_past_generative_models_say_how_long_answering_as_many_prompts_takes(
+    decoder: Version, texts: Dataset, acme: TenantFixture
+) -> None:
+    home = replace(acme, dataset=texts)
+    for number in range(3):
+        done(decoder, home, f"past-{number}", 1, evaluating=100)
+    told = hplm_estimate(parent=decoder, dataset=texts, settings={})
+    assert told.past_jobs == 3
+    assert told.seconds.likely == pytest.approx(101)
+    longer = hplm_estimate(parent=decoder, dataset=texts, settings={"new_tokens": 1280})
+    assert longer.seconds.likely > 500
 
 
 def test_the_api_estimates_and_writes_nothing(root: Version, acme: TenantFixture) -> None:

@@ -1,6 +1,7 @@
 """A small version tree to test on, and a worker that does its jobs in no time."""
 
 import hashlib
+import json
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
@@ -15,11 +16,11 @@ from tenants.accounts.models import Role, Tenant, User
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
 from tenants.base.scope import platform_scope, tenant_scope
-from tenants.datasets.models import Corpus, Dataset, DatasetSplit
+from tenants.datasets.models import GENERATIVE_TASKS, Corpus, Dataset, DatasetSplit
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.jobs.models import Job, JobKind, JobState
 from versiontree.jobs.services.lifecycle import job_claim, job_succeed
-from versiontree.tree.models import Domain, Hplm, Version
+from versiontree.tree.models import Domain, Hplm, RootKind, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.hplms import hplm_create
 from versiontree.tree.services.roots import root_register
@@ -33,6 +34,8 @@ ROLES_MADE = {
     JobKind.COMPACT: ("lower", "plot"),
     JobKind.GROW: ("lower", "plot"),
 }
+ROLES_MADE_OF_DECODERS = {JobKind.CONVERT: ("root",)}
+"""Of jobs below a decoder that make something else."""
 _serial = count(1)
 
 
@@ -73,7 +76,8 @@ def corpus(tenant: Tenant | None, name: str, *, words: int = 50_000) -> Corpus:
 
 @platform_scope()
 def dataset(tenant: Tenant, name: str, *, task: str = "classification") -> Dataset:
-    made = Dataset.unscoped.create(tenant=tenant, name=name, task=task, labels=["no", "yes"])
+    labels = ["text"] if task in GENERATIVE_TASKS else ["no", "yes"]
+    made = Dataset.unscoped.create(tenant=tenant, name=name, task=task, labels=labels)
     for split in ("train", "dev", "test"):
         DatasetSplit.unscoped.create(
             dataset=made, split=split, sha256=_sha256(name + split), size_bytes=100, rows=10
@@ -81,10 +85,10 @@ def dataset(tenant: Tenant, name: str, *, task: str = "classification") -> Datas
     return made
 
 
-def checkpoint(folder: Path) -> str:
-    """A folder that looks like a BERT checkpoint from outside."""
+def checkpoint(folder: Path, model_type: str = "bert") -> str:
+    """A folder that looks like a checkpoint from outside."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "config.json").write_text('{"model_type": "bert"}')
+    (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
     (folder / "tokenizer.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
     return str(folder)
@@ -107,11 +111,18 @@ def claim(job: Job, *, lease_s: float = 30.0) -> str:
     return name
 
 
+def roles_made(job: Job) -> tuple[str, ...]:
+    """The roles of the artifacts that a job of this kind makes."""
+    is_decoder = job.version.root.kind == RootKind.DECODER
+    roles = ROLES_MADE | (ROLES_MADE_OF_DECODERS if is_decoder else {})
+    return roles[JobKind(job.kind)]
+
+
 @platform_scope()
 def do_job(job: Job, **metrics: Any) -> Job:
     """Run one queued job to a good end."""
     worker = claim(job)
-    made = [(role, stored(role)) for role in ROLES_MADE[JobKind(job.kind)]]
+    made = [(role, stored(role)) for role in roles_made(job)]
     return job_succeed(job_id=job.pk, worker=worker, metrics=metrics or {"done": 1}, artifacts=made)
 
 
@@ -145,17 +156,30 @@ def ready_root(tmp_path: Path, name: str = "bert") -> Version:
 
 
 @platform_scope()
+def ready_decoder(tmp_path: Path, name: str = "smol") -> Version:
+    source = checkpoint(tmp_path / f"ckpt-{name}", "llama")
+    return do_jobs(root_register(name=name, kind=RootKind.DECODER, source=source, actor=None))
+
+
+@platform_scope()
 def ready_domain(parent: Version, name: str, *, home: TenantFixture | None = None) -> Version:
     text = home.corpus if home else corpus(None, f"{name}-{next(_serial)}")
     tenant = home.tenant if home else None
     return do_jobs(domain_create(tenant=tenant, parent=parent, name=name, corpus=text, actor=None))
 
 
-def new_hplm(parent: Version, name: str, home: TenantFixture) -> Version:
+def new_hplm(parent: Version, name: str, home: TenantFixture, data: Dataset | None = None) -> Version:
     with tenant_scope(home.tenant):
         return hplm_create(
-            tenant=home.tenant, name=name, parent=parent, dataset=home.dataset, actor=home.developer
+            tenant=home.tenant, name=name, parent=parent, dataset=data or home.dataset, actor=home.developer
         )
+
+
+def new_writer(
+    decoder: Version, home: TenantFixture, name: str = "writer", task: str = "generation"
+) -> Version:
+    """A generative model whose jobs are still to be done."""
+    return new_hplm(decoder, name, home, dataset(home.tenant, f"{name}-texts", task=task))
 
 
 def ready_hplm(parent: Version, name: str, home: TenantFixture) -> Version:

@@ -32,12 +32,14 @@ def threads() -> object:
 
 @pytest.mark.slow
 def test_every_part_is_measured_and_written(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    assert gpu.main([*TINY, "--out", str(out)]) == 0
+    out, trace = tmp_path / "out", tmp_path / "trace.csv"
+    trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,90,20\n")
+    assert gpu.main([*TINY, "--decoder", "tiny", "--trace", str(trace), "--out", str(out)]) == 0
     found = {
         file.stem: json.loads(file.read_text()) for file in out.glob("*.json") if file.stem != "figure17"
     }
-    assert set(found) == {"parity", "ceiling", "pipeline", "throughput", "memory"}
+    encoders = {"parity", "ceiling", "pipeline", "throughput", "memory"}
+    assert set(found) == {*encoders, "sgmv", "generation"}
     figures = {name: value for report in found.values() for name, value in report["figures"].items()}
     assert figures["worst_difference"] < 1e-4
     assert figures["hplms_held"] == 500
@@ -47,9 +49,21 @@ def test_every_part_is_measured_and_written(tmp_path: Path) -> None:
     )
     assert found["throughput"]["settings"]["pet"] == DEFAULT_PET
     assert found["throughput"]["settings"]["texts"] == "real"
+    assert found["generation"]["settings"]["shape"] == "tiny"
+    assert found["generation"]["figures"]["lost"] == 0
+    assert found["generation"]["figures"]["distinct_vs_identical"] > 0
+    assert found["sgmv"]["settings"]["inputs"] == 64
     modes = {row["mode"] for row in found["pipeline"]["rows"]}
     assert modes >= {"synchronised", "fine-grained swapping", "no pipelined retrieval"}
     assert (out / "figure17.svg").read_text().startswith("<svg")
+
+
+def test_a_missing_trace_ends_it_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(FileNotFoundError, match=r"no_trace\.csv"):
+        gpu.main([*TINY, "--trace", str(tmp_path / "no_trace.csv")])
+    assert not capsys.readouterr().out
 
 
 def test_wrong_answers_are_a_failure(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from benchmarks import harness
-from benchmarks.product.demo_report import report_of
+from benchmarks.product.demo_report import report_of, with_writing
+from demo.generative_traffic import WritingResult, Written
 from demo.traffic import TrafficResult
 
 FIGURES = {
@@ -33,6 +34,10 @@ FIGURES = {
     "seconds_total",
 }
 ROWS = [{"Model": "a/b", "test": 80.0, "majority": 20.0}, {"Model": "c/d", "test": 60.0, "majority": 10.0}]
+
+
+WRITING_FIGURES = {"generative_models", "mean_rouge_l", "prompts", "prompts_failed", "tokens_per_s"}
+WRITING_ROWS = [{"Model": "e/f", "ROUGE-L": 30.0}, {"Model": "g/h", "ROUGE-L": 20.0}]
 
 
 TABLE, ESCALATED, FULL = {"level": "table"}, {"level": "full", "table": {}}, {"level": "full"}
@@ -89,6 +94,25 @@ def test_a_run_without_answers_has_every_figure_and_is_a_failure() -> None:
     found = report(TrafficResult())
     assert set(found.figures) == FIGURES
     assert found.failures == ["No request was answered."]
+
+
+def test_generative_models_add_rows_and_figures() -> None:
+    before = report(TrafficResult([answer(tenants=1, trigram=1, unigram=1)]))
+    written = WritingResult([Written("a", "b", 30), Written("c", "d", 10)], ["e/f: HTTP 500"], seconds=2.0)
+    found = with_writing(before, WRITING_ROWS, written, seconds=9.0)
+    assert set(found.figures) == FIGURES | WRITING_FIGURES
+    assert (found.figures["mean_rouge_l"], found.figures["tokens_per_s"]) == (25.0, 20.0)
+    assert (found.figures["prompts"], found.figures["prompts_failed"]) == (3, 1)
+    assert found.figures["seconds_total"] == 9.0
+    assert found.rows == [*before.rows, *WRITING_ROWS]
+    assert found.failures == ["e/f: HTTP 500"]
+
+
+def test_models_that_wrote_nothing_are_a_failure() -> None:
+    before = report(TrafficResult([answer(tenants=1, trigram=1, unigram=1)]))
+    assert with_writing(before, WRITING_ROWS, WritingResult(), seconds=1.0).failures == [
+        "No prompt was answered."
+    ]
 
 
 def test_the_json_holds_what_the_contract_names(tmp_path: Path) -> None:

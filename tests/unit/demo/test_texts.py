@@ -6,8 +6,10 @@ import pytest
 from rich.console import Console
 
 from demo.datasets import TASKS, DemoTask, near_copy_groups
+from demo.generative import WRITING_TASKS
 from demo.size import DemoSize
 from demo.texts import DemoTexts, collect_texts, prose_corpus
+from tenants.datasets.formats.lines import fingerprint
 
 pytestmark = pytest.mark.slow
 
@@ -19,12 +21,14 @@ def texts() -> DemoTexts:
     return collect_texts(SIZE, Console(file=io.StringIO()))
 
 
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.hplm)
+@pytest.mark.parametrize("task", [*TASKS, *WRITING_TASKS], ids=lambda task: task.hplm)
 def test_no_near_copy_stands_in_two_splits_of_a_dataset(texts: DemoTexts, task: DemoTask) -> None:
     dataset = texts.dataset(task)
     examples = [example for split in dataset.values() for example in split]
     assert all(dataset.values())
-    assert len(set(near_copy_groups([example.text for example in examples]).tolist())) == len(examples)
+    compared = [example.compared_text for example in examples]
+    assert len(set(near_copy_groups(compared).tolist())) == len(examples)
+    assert len({fingerprint(example.text) for example in examples}) == len(examples)
 
 
 def test_the_corpus_holds_training_corpus_alone(texts: DemoTexts) -> None:
@@ -48,4 +52,5 @@ def test_a_smaller_demo_asks_for_less_of_everything() -> None:
     assert DemoSize().convert == {"ridge_tokens": 60_000, "distil_tokens": 110_000}
     assert [DemoSize().fine_tune(rows)["epochs"] for rows in (1_000, 700, 120)] == [3, 4, 19]
     assert DemoSize(0.02).fine_tune(120) == {"epochs": 3}
+    assert DemoSize(0.02).fine_tune_generative["test_prompts"] == 4
     assert DemoSize(0.1).convert == {"ridge_tokens": 6_000, "distil_tokens": 11_000}

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from django.core.management import call_command
 
-from inference.api.infer import HEADER_DESCRIPTIONS
+from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL
 from inference.api.validation import InferCall
 
 
@@ -27,6 +27,10 @@ def test_schema_is_valid_and_has_the_operations_of_each_api(schema: dict[str, An
     assert {"/api/v1/infer", "/api/v1/models", "/api/v1/tenants/{tenant}/webhooks"} <= set(paths)
     for path in ("/api/v1/infer", "/v1/embeddings", "/v2/models/{model}/infer"):
         assert set(HEADER_DESCRIPTIONS) <= set(paths[path]["post"]["responses"]["200"]["headers"]), path
+    for path in ("/v1/chat/completions", "/v1/completions"):
+        answer = paths[path]["post"]["responses"]["200"]
+        assert answer["content"].keys() == {"application/json", "text/event-stream"}
+        assert {MODEL, DIGEST} <= set(answer["headers"])
 
 
 def test_all_errors_have_the_same_shape(schema: dict[str, Any]) -> None:

@@ -24,6 +24,7 @@ from versiontree.transfer.archive.layout import (
     manifest_json,
 )
 from versiontree.transfer.archive.reader import archive_open, unpacked
+from versiontree.tree.models import RootKind
 from versiontree.tree.models.version import REQUIRED_ROLES, VersionKind
 
 MOST_BYTES = 200_000
@@ -36,7 +37,7 @@ def sound_members() -> Members:
     nodes = []
     for kind in (VersionKind.HPLM, VersionKind.DOMAIN, VersionKind.ROOT):
         digests = {}
-        for role in sorted(REQUIRED_ROLES[kind]):
+        for role in sorted(REQUIRED_ROLES[RootKind.ENCODER][kind]):
             parts = {name: f"{kind} {role} {name} ".encode() * 30 for name in sorted(ALLOWED_FILES[role])}
             digests[role] = files_digest({name: made_entry(content) for name, content in parts.items()})
             prefix = f"{ARTIFACTS}/{role}/{digests[role]}"

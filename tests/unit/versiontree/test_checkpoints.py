@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from inference.decoder.families import DECODER_FAMILIES
 from inference.hplm.families import FAMILIES
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.checkpoints import SUPPORTED_MODEL_TYPES, checkpoint_max_tokens, checkpoint_source
+from versiontree.tree.models import RootKind
 
 
 @pytest.fixture
@@ -94,7 +96,41 @@ def test_another_kind_of_model_is_refused(config: str, folder: Path) -> None:
 def test_every_family_that_can_be_converted_is_let_through(family: str, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"model_type": family}))
     assert checkpoint_source(str(folder)) == str(folder)
-    assert set(SUPPORTED_MODEL_TYPES) == set(FAMILIES)
+    assert set(SUPPORTED_MODEL_TYPES[RootKind.ENCODER]) == set(FAMILIES)
+
+
+@pytest.mark.parametrize("family", DECODER_FAMILIES)
+def test_every_family_of_decoders_is_let_through_as_a_decoder(family: str, folder: Path) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": family}))
+    assert checkpoint_source(str(folder), RootKind.DECODER) == str(folder)
+    assert set(SUPPORTED_MODEL_TYPES[RootKind.DECODER]) == set(DECODER_FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("family", "registered_as", "advice"),
+    [("bert", RootKind.DECODER, "as an encoder"), ("llama", RootKind.ENCODER, "as a decoder")],
+)
+def test_a_checkpoint_registered_as_the_other_kind_is_refused_with_advice(
+    family: str, registered_as: RootKind, advice: str, folder: Path
+) -> None:
+    (folder / "config.json").write_text(json.dumps({"model_type": family}))
+    with pytest.raises(HmiError, match=advice) as caught:
+        checkpoint_source(str(folder), registered_as)
+    assert (caught.value.code, caught.value.param) == (ErrorCode.UNSUPPORTED_CHECKPOINT, "source")
+
+
+def test_a_gguf_file_is_a_source_of_decoders_alone(folder: Path) -> None:
+    file = folder / "model.gguf"
+    file.write_bytes(b"GGUF and the rest")
+    assert checkpoint_source(str(file), RootKind.DECODER) == str(file)
+    assert refusal(str(file)) == ErrorCode.UNSUPPORTED_CHECKPOINT
+
+
+def test_a_file_that_is_only_called_gguf_is_refused(folder: Path) -> None:
+    file = folder / "model.gguf"
+    file.write_bytes(b"PK")
+    with pytest.raises(HmiError, match="no GGUF file"):
+        checkpoint_source(str(file), RootKind.DECODER)
 
 
 def test_relative_attention_is_refused_with_the_reason(folder: Path) -> None:

@@ -1,10 +1,25 @@
 """What an update takes from a version that another release may have made."""
 
-from versiontree.tree.models import Version
-from versiontree.tree.services.settings_inheritance import settings_inherited
+from versiontree.tree.models import Root, RootKind, Version
+from versiontree.tree.services.settings_inheritance import settings_inherited, start_warnings
+from versiontree.tree.training_settings import SettingValue
 
 
 def test_settings_that_this_release_does_not_know_are_left_behind() -> None:
-    imported = Version(config={"settings": {"lora": 24, "adapter": -1, "device": "cuda", "epochs": "many"}})
+    root = Root(name="bert")
+    settings = {"lora": 24, "adapter": -1, "device": "cuda", "epochs": "many"}
+    imported = Version(root=root, config={"settings": settings})
     assert settings_inherited(imported, {"epochs": 5}) == {"lora": 24, "epochs": 5}
-    assert settings_inherited(Version(config={}), None) == {}
+    assert settings_inherited(Version(root=root, config={}), None) == {}
+
+
+def test_a_generative_update_warns_where_its_lora_cannot_continue_and_only_there() -> None:
+    root = Root(name="smol", kind=RootKind.DECODER)
+    before = Version(root=root, number=3, config={"settings": {"projections": "attention"}})
+    (warning,) = start_warnings(before, {"projections": "query_value", "lora": 8}, "chat")
+    assert "not from version 3" in warning
+    assert "lora 8 instead of 16, projections query_value instead of attention" in warning
+    same: dict[str, SettingValue] = {"projections": "attention", "lora": 16, "alpha": 8.0, "epochs": 2}
+    assert start_warnings(before, same, "chat") == []
+    by_default = Version(root=root, number=1, config={"settings": {"projections": "all"}})
+    assert start_warnings(by_default, {}, "generation") == []

@@ -6,7 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.decoder.architecture import PROJECTIONS
+from inference.text.tasks import GENERATIVE_TASKS as WORKERS_GENERATIVE_TASKS
+from inference.text.tasks import TASKS
 from tenants.base.errors import HmiError
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.jobs.models import (
     ACTIVE,
     JOB_STATE_COLOURS,
@@ -16,6 +20,7 @@ from versiontree.jobs.models import (
     JobKind,
     JobState,
 )
+from versiontree.tree.models import RootKind
 from versiontree.tree.models.version import (
     LEGAL_VERSION_TRANSITIONS,
     MAIN_ROLE,
@@ -25,7 +30,15 @@ from versiontree.tree.models.version import (
     VersionState,
 )
 from versiontree.tree.services.versions import MIN_TEXTS
-from versiontree.tree.training_settings import DEFAULT_EPOCHS, SETTING_SPECS, alpha_check, settings_check
+from versiontree.tree.training_settings import (
+    DEFAULT_EPOCHS,
+    LORA_PROJECTIONS,
+    SETTING_SPECS,
+    alpha_check,
+    setting_specs,
+    settings_check,
+)
+from workers.training.generative.fine_tune import GenerativeSettings
 
 
 def test_every_state_has_its_place_in_every_table() -> None:
@@ -33,8 +46,14 @@ def test_every_state_has_its_place_in_every_table() -> None:
     assert not ACTIVE & TERMINAL
     assert set(LEGAL_VERSION_TRANSITIONS) == set(VersionState) == set(VERSION_STATE_COLOURS)
     assert set(SETTING_SPECS) == set(JobKind)
-    assert set(MAIN_ROLE) == set(REQUIRED_ROLES) == set(VersionKind)
-    assert all(MAIN_ROLE[kind] in REQUIRED_ROLES[kind] for kind in VersionKind)
+    assert set(MAIN_ROLE) == set(REQUIRED_ROLES[RootKind.ENCODER]) == set(VersionKind)
+    for roles in REQUIRED_ROLES.values():
+        assert all(MAIN_ROLE[kind] in roles[kind] for kind in roles)
+
+
+def test_workers_know_the_tasks_of_datasets() -> None:
+    assert {*TASKS, *WORKERS_GENERATIVE_TASKS} == set(Task)
+    assert set(WORKERS_GENERATIVE_TASKS) == GENERATIVE_TASKS
 
 
 def test_every_state_can_be_reached_and_every_active_one_left() -> None:
@@ -84,6 +103,13 @@ def test_jobs_and_the_estimate_of_them_count_as_many_epochs() -> None:
 @pytest.mark.parametrize("alpha", [0, 50, 99.5, 100])
 def test_coverage_is_a_percentage(alpha: float) -> None:
     assert alpha_check(alpha) == alpha
+
+
+def test_every_knob_of_decoders_tells_what_the_training_code_does_by_itself() -> None:
+    known, specs = GenerativeSettings(), setting_specs(JobKind.FINE_TUNE, RootKind.DECODER)
+    by_itself = {**{name: getattr(known, name) for name in specs}, "projections": "all"}
+    assert {name: spec.default for name, spec in specs.items()} == by_itself
+    assert (known.projections, LORA_PROJECTIONS["all"]) == (None, PROJECTIONS)
 
 
 @pytest.mark.parametrize(

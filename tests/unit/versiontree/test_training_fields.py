@@ -4,23 +4,24 @@ import pytest
 from django import forms
 
 from versiontree.jobs.models import JobKind
+from versiontree.tree.root_kind import RootKind
 from versiontree.tree.training_fields import LABELS, PET_SETTINGS, setting_fields, settings_filled
-from versiontree.tree.training_settings import SETTING_SPECS
+from versiontree.tree.training_settings import setting_specs
 
-ALL = [(kind, name) for kind, specs in SETTING_SPECS.items() for name in specs]
+ALL = [(root, kind, name) for root in RootKind for kind in JobKind for name in setting_specs(kind, root)]
 
 
-@pytest.mark.parametrize(("kind", "name"), ALL)
-def test_a_knob_has_a_field_that_may_stay_empty(kind: JobKind, name: str) -> None:
-    field, spec = setting_fields(kind)[name], SETTING_SPECS[kind][name]
+@pytest.mark.parametrize(("root", "kind", "name"), ALL)
+def test_a_knob_has_a_field_that_may_stay_empty(root: RootKind, kind: JobKind, name: str) -> None:
+    field, spec = setting_fields(kind, root=root)[name], setting_specs(kind, root)[name]
     assert (field.required, field.help_text) == (False, spec.help)
-    assert settings_filled({name: field.clean("")}, kind) == {}
+    assert settings_filled({name: field.clean("")}, kind, root) == {}
     if isinstance(field, forms.FloatField | forms.IntegerField):
         assert (field.min_value, field.max_value) == (spec.min_value, spec.max_value)
 
 
 def test_what_is_named_is_a_knob() -> None:
-    known = {name for _, name in ALL}
+    known = {name for *_, name in ALL}
     assert {*LABELS, *PET_SETTINGS} <= known
 
 

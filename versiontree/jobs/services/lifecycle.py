@@ -45,7 +45,7 @@ def job_claim(*, job_id: UUID | str, worker: str, lease_s: float) -> Job | None:
         heartbeat_at=now,
         attempt=F("attempt") + 1,
     )
-    return Job.unscoped.select_related("version").get(pk=job_id) if claimed else None
+    return Job.unscoped.select_related("version__root").get(pk=job_id) if claimed else None
 
 
 def job_heartbeat(

@@ -42,11 +42,12 @@ class ImportAdapterSerializer(StrictSerializer):
         help_text="Names of the outputs in order, if the folder does not have them.",
     )
     task = serializers.ChoiceField(
-        choices=["classification", "multilabel", "regression"],
+        choices=["classification", "multilabel", "regression", "generation", "chat"],
         required=False,
         allow_blank=True,
         default="",
-        help_text="The task of a text classifier, if the folder does not have it.",
+        help_text="The task of a text classifier, if the folder does not have it. Below a decoder: "
+        "generation or chat; default: chat if the root has a chat template.",
     )
     pairs = serializers.BooleanField(required=False, default=False, help_text="Its inputs have two texts.")
     drop_lower = serializers.BooleanField(

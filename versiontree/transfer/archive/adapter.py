@@ -71,8 +71,17 @@ def adapter_open(archive: Path | IO[bytes], *, max_bytes: int) -> Iterator[Adapt
         yield Adapter(source, paths, sizes_check(source, paths.values(), max_bytes=max_bytes))
 
 
+def largest_lora(decoder: Mapping[str, Any]) -> int:
+    """Bytes of the largest LoRA for a decoder with this `decoder.json`: all projections, the highest rank."""
+    shape = decoder["architecture"]
+    hidden, inner, layers = (int(shape[name]) for name in ("hidden", "inner", "layers"))
+    queries, keys = (int(shape[name]) * int(shape["head_size"]) for name in ("heads", "kv_heads"))
+    attention = 2 * (hidden + queries) + 2 * (hidden + keys)
+    return NUMBER_BYTES * layers * MAX_RANK * (attention + 3 * (hidden + inner)) + EXTRA_BYTES
+
+
 def largest_adapter(root: Mapping[str, Any]) -> int:
-    """Bytes of the largest adapter for a root with this `root.json`.
+    """Bytes of the largest adapter for an encoder with this `root.json`.
 
     It has the highest rank or the greatest width in all layers, and a head with the most outputs.
     """

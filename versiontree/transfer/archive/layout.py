@@ -11,13 +11,14 @@ The manifest lists versions nearest first: the exported one, its domains, and it
 branch has the artifacts of all of them, otherwise only those of the first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.artifact_store import FileEntry
-from versiontree.tree.models.version import MAIN_ROLE, VersionKind
+from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, VersionKind
+from versiontree.tree.root_kind import RootKind
 
 FORMAT: Final = 1
 ARCHIVE_TYPE: Final = "hmi-version"
@@ -46,6 +47,25 @@ ALLOWED_FILES: Final[Mapping[str, frozenset[str]]] = {
     "cascade": frozenset({"cascade.json"}),
 }
 """The files that an artifact of each kind may have. Anything else is refused, such as pickled weights."""
+ALLOWED_DECODER_FILES: Final[Mapping[str, frozenset[str]]] = {
+    "root": frozenset(
+        {
+            "decoder.json",
+            "decoder.safetensors",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "chat_template.jinja",
+        }
+    ),
+    "hplm": frozenset({"hplm.json", "lora.safetensors", "report.json"}),
+}
+"""The same below a decoder root."""
+
+
+def kind_of_root(roles: Collection[str]) -> RootKind:
+    """The kind of a root whose version has artifacts in these roles."""
+    decoder = REQUIRED_ROLES[RootKind.DECODER][VersionKind.ROOT]
+    return RootKind.DECODER if set(roles) == decoder else RootKind.ENCODER
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +122,16 @@ class Contents:
     def version(self) -> Node:
         """The exported version."""
         return self.nodes[0]
+
+    @property
+    def root_kind(self) -> RootKind:
+        """The kind of the root that all versions stand on."""
+        return kind_of_root(self.nodes[-1].digests)
+
+    @property
+    def allowed_files(self) -> Mapping[str, frozenset[str]]:
+        """The files that an artifact of each kind may have."""
+        return ALLOWED_DECODER_FILES if self.root_kind == RootKind.DECODER else ALLOWED_FILES
 
     @property
     def size(self) -> int:

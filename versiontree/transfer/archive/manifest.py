@@ -6,11 +6,10 @@ from itertools import pairwise
 from typing import Any, Final, TypeVar
 
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Task
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.artifact_store import FileEntry, files_digest
 from versiontree.names import require_slug
 from versiontree.transfer.archive.layout import (
-    ALLOWED_FILES,
     ARCHIVE_TYPE,
     CARD,
     CONFIG,
@@ -20,16 +19,18 @@ from versiontree.transfer.archive.layout import (
     artifact_files,
     artifact_prefix,
     invalid_archive,
+    kind_of_root,
 )
 from versiontree.transfer.archive.metrics import node_check
 from versiontree.transfer.archive.strict_json import MAX_BYTES
+from versiontree.tree.models import RootKind
 from versiontree.tree.models.hplm import MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import OPTIONAL_ROLES, REQUIRED_ROLES, VersionKind
 from versiontree.tree.selectors.lineage import COMPACTS
 
 MAX_LENGTHS: Final = {"license": 100, "source_url": 300, "task": 20, "description": MAX_DESCRIPTION_LENGTH}
 MAX_BRANCH_LENGTH: Final = 256
-TEXTS: Final = (".json", ".md")
+TEXTS: Final = (".json", ".md", ".jinja")
 MAX_BYTES_OF: Final = {"tokenizer.json": 64 * 1024**2}
 """A vocabulary of a quarter of a million pieces takes 17 MB."""
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
@@ -50,7 +51,9 @@ def manifest_contents(manifest: Mapping[str, Any], config: Mapping[str, Any]) ->
     configs = [config, *_typed(config, "lineage", list)]
     if len(lineage) > MAX_BRANCH_LENGTH or len(configs) != len(lineage) + 1:
         raise invalid_archive("The manifest and the config tell of different lineages.")
-    nodes = tuple(_node(entry, about) for entry, about in zip([manifest, *lineage], configs, strict=True))
+    entries = [manifest, *lineage]
+    kind = _root_kind(entries[-1])
+    nodes = tuple(_node(entry, about, kind) for entry, about in zip(entries, configs, strict=True))
     _check_order(nodes)
     branch = _typed(manifest, "branch", bool)
     contents = Contents(nodes, branch or len(nodes) == 1, manifest_files(manifest))
@@ -76,7 +79,13 @@ def _entry(name: str, found: Any) -> FileEntry:
     return {"sha256": found["sha256"], "size": size}
 
 
-def _node(entry: Any, about: Any) -> Node:
+def _root_kind(entry: Any) -> RootKind:
+    """The kind of the root in the last entry of a lineage. `_node` checks the entry."""
+    digests = entry.get("digests") if isinstance(entry, dict) else None
+    return kind_of_root(digests if isinstance(digests, dict) else ())
+
+
+def _node(entry: Any, about: Any, root: RootKind) -> Node:
     if not isinstance(entry, dict) or not isinstance(about, dict):
         raise invalid_archive("A version in the lineage is not an object.")
     kind = _typed(entry, "kind", str)
@@ -85,7 +94,11 @@ def _node(entry: Any, about: Any) -> Node:
     digests, number = _typed(entry, "digests", dict), entry.get("number")
     if type(number) is not int or not 0 < number < 2**31:
         raise invalid_archive("A version has no number.")
-    required, optional = REQUIRED_ROLES[VersionKind(kind)], OPTIONAL_ROLES.get(VersionKind(kind), frozenset())
+    required = REQUIRED_ROLES[root].get(VersionKind(kind))
+    if required is None:
+        raise invalid_archive(f"The root is {root.in_words}, which no {kind} stands on.")
+    optional = OPTIONAL_ROLES[root].get(VersionKind(kind), frozenset())
+    task = _text(entry, "task")
     complete = required <= digests.keys() <= required | optional
     if not complete or not all(map(_is_digest, digests.values())):
         raise invalid_archive(f"A version of the kind {kind} does not have the artifacts it needs.")
@@ -94,7 +107,7 @@ def _node(entry: Any, about: Any) -> Node:
         name=_slug(_typed(entry, "name", str)),
         number=number,
         digests=digests,
-        task=_text(entry, "task"),
+        task=task,
         licence=_text(entry, "license"),
         source_url=_text(entry, "source_url"),
         description=_text(entry, "description"),
@@ -105,6 +118,8 @@ def _node(entry: Any, about: Any) -> Node:
         raise invalid_archive(f"The digest of {node.name} is not that of its main artifact.")
     if (node.kind == VersionKind.HPLM) != (node.task in Task.values):
         raise invalid_archive(f"{node.task[:40]!r} is not what {node.name} can do.")
+    if node.task and (node.task in GENERATIVE_TASKS) != (root == RootKind.DECODER):
+        raise invalid_archive(f"The root is {root.in_words}, which no model for {node.task} stands on.")
     node_check(node)
     return node
 
@@ -130,7 +145,7 @@ def _check_files(contents: Contents) -> None:
         files = artifact_files(contents.files, kind, digest)
         if not files or files_digest(files) != digest:
             raise invalid_archive(f"The files of the artifact {kind}/{digest[:12]} do not have its digest.")
-        if odd := sorted(files.keys() - ALLOWED_FILES[kind]):
+        if odd := sorted(files.keys() - contents.allowed_files[kind]):
             raise invalid_archive(f"{odd[0][:80]!r} is no part of an artifact of the kind {kind}.")
         for name, entry in files.items():
             _check_size(name, entry)

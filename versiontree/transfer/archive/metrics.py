@@ -19,8 +19,13 @@ _CONFIG: Final[Types] = {
 }  # fmt: skip
 _REPORTED: Final[Types] = {"settings": dict, "warnings": list}
 _TABLE: Final[Types] = {"rows": FIGURE, "coverage": dict, "levels": dict, "vectors": str}
+_DECODER: Final[Types] = {
+    "family": str, "layers": int, "lower_layers": int, "hidden": int, "vocab": int, "max_tokens": int,
+    "parameters": int, "chat_template": bool,
+}  # fmt: skip
+"""What is reported of a decoder."""
 _BY_JOB: Final[Mapping[str, Types]] = {
-    JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "distilled": dict},
+    JobKind.CONVERT: {"unconverted": dict, "closed_form": dict, "distilled": dict, **_DECODER},
     JobKind.FURTHER_PRETRAIN: {"before": dict, "after": dict},
     JobKind.BUILD_PLOT: _TABLE,
     JobKind.GROW: _TABLE,
@@ -32,12 +37,15 @@ _BY_JOB: Final[Mapping[str, Types]] = {
         "test": dict,
         "cascade": dict,
         "test_levels": dict,
+        "samples": list,
     },
 }
 _STAGE: Final[Types] = {"unexplained": dict}
+_STAGES: Final = ("unconverted", "closed_form", "distilled", "before", "after")
 _EVALUATED: Final[Types] = {
     "metric": str, "value": FIGURE, "majority_baseline": FIGURE, "per_label": dict, "confusion": dict,
     "class_counts": dict, "plot_hits": dict, "levels": dict, "policy": str, "cascade": dict,
+    "samples": list,
 }  # fmt: skip
 
 
@@ -60,6 +68,8 @@ def node_check(node: Node) -> None:
 def _check_report(kind: str, report: Mapping[str, Any], of: str) -> None:
     _check_types(report, _REPORTED, of)
     _check_types(report, _BY_JOB.get(kind, {}), of)
+    if kind in (JobKind.EVALUATE, JobKind.FINE_TUNE):
+        _check_samples(report, of)
     if kind == JobKind.EVALUATE:
         _check_evaluation(report, of)
     if kind == JobKind.FINE_TUNE:
@@ -68,8 +78,14 @@ def _check_report(kind: str, report: Mapping[str, Any], of: str) -> None:
     if _BY_JOB.get(kind) is _TABLE and not all(map(is_number, report.get("coverage", {}).values())):
         raise invalid_archive(f"coverage in {of} has values that are not numbers.")
     if kind in (JobKind.CONVERT, JobKind.FURTHER_PRETRAIN):
-        for stage in _BY_JOB[kind]:
+        for stage in _STAGES:
             _check_types(report.get(stage, {}), _STAGE, of)
+
+
+def _check_samples(report: Mapping[str, Any], of: str) -> None:
+    for sample in report.get("samples", ()):
+        if not isinstance(sample, dict) or not all(isinstance(text, str) for text in sample.values()):
+            raise invalid_archive(f"samples in {of} are no texts.")
 
 
 def _check_evaluation(report: Mapping[str, Any], of: str) -> None:

@@ -15,6 +15,8 @@ PIPELINES: Final = {
     "regression": "text-classification",
     "tagging": "token-classification",
     "question_answering": "question-answering",
+    "generation": "text-generation",
+    "chat": "text-generation",
 }
 UNKNOWN: Final = "unknown"
 _MAX_DEPTH: Final = 3

@@ -106,12 +106,16 @@ class AdapterImportRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdapterExportRequest:
-    """The folders of a model and its root, a new folder `out`, and one of FORMATS."""
+    """The folders of a model and its root, a new folder `out`, and one of FORMATS.
+
+    `base` is the hub id of a decoder's checkpoint, if that is known.
+    """
 
     root: str
     hplm: str
     out: str
     format: str
+    base: str = ""
     max_cpu_s = CPU_LIMIT_S
 
     @property
@@ -170,7 +174,7 @@ def adapter_export_run(request: AdapterExportRequest) -> AdapterExportResult:
 def sandbox_response(
     request: "ArtifactCheck | AdapterImportRequest | AdapterExportRequest",
 ) -> dict[str, Any] | None:
-    """Run ``inference.hplm.artifact_check`` in a sandboxed process. None if it ends without a response."""
+    """Run ``inference.artifact_check`` in a sandboxed process. None if it ends without a response."""
     try:
         size = _size(request)
         max_cpu_s = min(CPU_LIMIT_S + size // BYTES_PER_CPU_S, request.max_cpu_s)

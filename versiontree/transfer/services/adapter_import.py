@@ -1,8 +1,8 @@
 """Import adapters that `peft` or `adapters` saved as versions of models."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Final
 
 from django.conf import settings
 from django.db import transaction
@@ -12,25 +12,34 @@ from tenants.audit.services import Actor, audit_record, person
 from tenants.base.disk import free_space_check
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.base.upload_concurrency import release_database
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.usage.services.quotas import quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import require_slug
-from versiontree.transfer.archive.adapter import adapter_open, largest_adapter
+from versiontree.transfer.archive.adapter import adapter_open, largest_adapter, largest_lora
 from versiontree.transfer.archive.import_lock import LockPurpose, import_lock
 from versiontree.transfer.archive.sandboxed_check import AdapterImportRequest, adapter_import_run, folder_text
-from versiontree.tree.models import Hplm, Version
+from versiontree.tree.checkpoints import checkpoint_hub_id
+from versiontree.tree.models import Hplm, Root, RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.versions import artifact_bytes
 from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
+from versiontree.tree.services.settings_inheritance import PET_SHAPE_SETTINGS
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
 from versiontree.tree.services.versions import parent_check, version_create
 from versiontree.tree.tokenizer_fit import root_config
 
+LARGEST: Final = {RootKind.ENCODER: largest_adapter, RootKind.DECODER: largest_lora}
+"""The size of the largest adapter by the kind of the root."""
+PREPARED: Final = {RootKind.ENCODER: Task.CLASSIFICATION, RootKind.DECODER: Task.GENERATION}
+"""A task to try with what does not depend on the task, before the adapter is read."""
 MAX_LIST_LENGTH = 2000
 """The longest list of dropped tensor names in a warning, in characters."""
+MAX_BASE_LENGTH = 200
+"""The longest name of a checkpoint in a warning, in characters."""
 
 
 def adapter_import(
@@ -49,8 +58,9 @@ def adapter_import(
     """Import the adapter in an archive (a folder, a zip file, or an open one) as a ready version.
 
     `model` is the name of a new model, or the model that gets a new version. `labels`, `task` and `pairs` are
-    used if the folder does not have them. Changes of the adapter below the cut are an error, or with
-    `drop_lower` a warning of the version. The adapter is loaded in a sandbox before anything is stored. Quota
+    used if the folder does not have them. Changes of the adapter below the cut of an encoder are an error, or
+    with `drop_lower` a warning of the version. Below a decoder the adapter is a LoRA, for `task` "generation"
+    or "chat", and may change any layer. The adapter is loaded in a sandbox before anything is stored. Quota
     and disk space are checked before unpacking, and again with the size of the model. Do not call it in a
     transaction: it takes seconds. Each tenant can run one import at a time.
 
@@ -60,11 +70,15 @@ def adapter_import(
     license_text = license_check(license)
     if isinstance(model, str):
         require_slug(model)
+    kind = RootKind(parent.root.kind)
+    _check_options(kind, labels=labels, task=task, pairs=pairs, drop_lower=drop_lower)
     store = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
-    largest = min(settings.HMI_IMPORT_MAX_BYTES, largest_adapter(root_config(parent)))
+    largest = min(settings.HMI_IMPORT_MAX_BYTES, LARGEST[kind](root_config(parent)))
     with import_lock(LockPurpose.IMPORT, tenant), adapter_open(archive, max_bytes=largest) as opened:
         with transaction.atomic():
-            _prepare(model, tenant, parent, license_text, actor, task="classification", adding=opened.size)
+            _prepare(
+                model, tenant, parent, license_text, actor, task=task or PREPARED[kind], adding=opened.size
+            )
             transaction.set_rollback(True)
         # The model may be larger than the adapter: all its layers have the highest rank of any layer.
         free_space_check(store.root, opened.size + largest)
@@ -86,6 +100,21 @@ def adapter_import(
             quota_check_storage(tenant=tenant, adding_bytes=size, beside_uploads=artifact_bytes(tenant))
             stored = store.ingest(Role.HPLM, folder / "hplm")
     return _create_version(model, tenant, parent, license_text, actor, report, stored)
+
+
+def _check_options(
+    kind: RootKind, *, labels: Sequence[str], task: str, pairs: bool, drop_lower: bool
+) -> None:
+    """Raise ``invalid_field`` for an option that means nothing below a root of this kind."""
+    if task and (task in GENERATIVE_TASKS) != (kind == RootKind.DECODER):
+        tasks = [choice for choice in Task if (choice in GENERATIVE_TASKS) == (kind == RootKind.DECODER)]
+        message = f"Below this root, which is {kind.in_words}, a model does one of {', '.join(tasks)}."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="task")
+    if kind == RootKind.DECODER:
+        for name, chosen in {"labels": labels, "pairs": pairs, "drop_lower": drop_lower}.items():
+            if chosen:
+                message = f"The root is a decoder: {name} is for adapters of encoders."
+                raise HmiError(ErrorCode.INVALID_FIELD, message, param=name)
 
 
 def _root_folder(parent: Version, store: ArtifactStore) -> Path:
@@ -116,7 +145,7 @@ def _create_version(
         root=above.root,
         parent=above,
         tenant=tenant,
-        config=_config(report),
+        config=_config(report, above.root),
         plans=[],
         actor=actor,
     )
@@ -158,18 +187,37 @@ def _prepare(
     return locked, above
 
 
-def _config(report: Mapping[str, Any]) -> dict[str, Any]:
+def _config(report: Mapping[str, Any], root: Root) -> dict[str, Any]:
     """The config of the version."""
     pet = report["pet"]
     config: dict[str, Any] = {
         "labels": report["labels"],
-        "settings": {name: pet[name] for name in ("lora", "adapter", "output_adapter", "biases", "norms")},
+        "settings": {name: pet[name] for name in PET_SHAPE_SETTINGS[RootKind(root.kind)] if name in pet},
         "imported": {key: str(value)[:200] for key, value in report["about"].items() if value},
     }
     if report["pairs"]:
         config["dataset"] = {"pairs": True}
+    if warnings := list(_warnings(report, root)):
+        config["warnings"] = warnings
+    return config
+
+
+def _warnings(report: Mapping[str, Any], root: Root) -> Iterator[str]:
     if report["dropped"]:
         names = ", ".join(report["dropped"])
         dropped = f"Changes of the adapter below the cut were dropped: {names[:MAX_LIST_LENGTH]}."
-        config["warnings"] = [f"{dropped} The answers differ from those of the original adapter."]
-    return config
+        yield f"{dropped} The answers differ from those of the original adapter."
+    if report.get("below_cut"):
+        yield (
+            "It changes layers below the cut. A version that is trained further does not: its training "
+            "starts anew."
+        )
+    base = str(report["about"].get("base_model_name_or_path") or "")[:MAX_BASE_LENGTH]
+    ours = checkpoint_hub_id(root.source, root.source_url)
+    if root.kind == RootKind.DECODER and ours and base.count("/") == 1 and _name(base) != _name(ours):
+        yield f"The adapter says that it was trained on {base}; the root {root.name} is {ours}."
+
+
+def _name(hub_id: str) -> str:
+    """The name of a checkpoint without its owner: copies have another owner."""
+    return hub_id.rpartition("/")[2].lower()

@@ -13,7 +13,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from tenants.usage.services.quotas import quota_check_domains, quota_check_storage
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
 from versiontree.names import MAX_NAME_LENGTH
-from versiontree.transfer.archive.layout import Contents, Node, artifact_files
+from versiontree.transfer.archive.layout import Contents, Node, artifact_files, kind_of_root
 from versiontree.transfer.archive.reader import unpacked
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -235,7 +235,12 @@ def _owner(
             # Locked because `version_create` counts the versions of its owner.
             return Root.objects.select_for_update(no_key=True).get(pk=parent.pk)
         source = node.source_url or f"imported:{node.digest}"
-        about = {"source": source, "license": node.licence, "source_url": node.source_url}
+        about = {
+            "kind": kind_of_root(node.digests),
+            "source": source,
+            "license": node.licence,
+            "source_url": node.source_url,
+        }
         taken = set(Root.objects.values_list("name", flat=True))
         return _create(Root, new_name or _free_name(node.name, taken), created_by=by, **about)
     if isinstance(parent, Domain) and same_owner and parent.tenant == tenant:

@@ -40,6 +40,7 @@ from versiontree.transfer.archive.writer import (
     folder_write,
     zip_stream,
 )
+from versiontree.tree.checkpoints import checkpoint_hub_id
 from versiontree.tree.models import Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -92,13 +93,14 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     steps = lineage_of(version)
     card, store = archive_card(steps), ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT))
     hplm, root = steps[0].artifacts[Role.HPLM], steps[-1].artifacts[Role.ROOT]
-    key = conversion_key(format=form, hplm=hplm.digest, root=root.digest, card=card)
+    base = checkpoint_hub_id(version.root.source, version.root.source_url)
+    key = conversion_key(format=form, hplm=hplm.digest, root=root.digest, card=card, base=base)
     made = conversion_find(store, key)
     if made is None:
         with import_lock(LockPurpose.CONVERSION, version.tenant):
             free_space_check(store.root, SPACE_FACTOR * hplm.size)
             release_database()
-            made = _convert(store, hplm.digest, root.digest, form, card, key)
+            made = _convert(store, hplm.digest, root.digest, form, base, card, key)
     if isinstance(made, str):
         message = f"This version cannot be exported as {FORMATS[form]}: {made}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="format")
@@ -106,7 +108,9 @@ def adapter_download(*, version: Version, form: str, actor: Actor) -> Download:
     return Download(f"{version.name}-v{version.number}-{form}{ZIP}", file_chunks(made))
 
 
-def _convert(store: ArtifactStore, hplm: str, root: str, form: str, card: str, key: str) -> IO[bytes] | str:
+def _convert(
+    store: ArtifactStore, hplm: str, root: str, form: str, base: str, card: str, key: str
+) -> IO[bytes] | str:
     """Convert and cache a model. Returns the open zip file, or why the format cannot represent it."""
     with store.workspace(Role.HPLM) as folder:
         made = folder / "made"
@@ -117,6 +121,7 @@ def _convert(store: ArtifactStore, hplm: str, root: str, form: str, card: str, k
                 hplm=folder_text(store.path(Role.HPLM, hplm)),
                 out=folder_text(folder / form),
                 format=form,
+                base=base,
             )
         )
         if answer.refused:

@@ -86,6 +86,7 @@ _USAGE: Final = (
     "requests",
     "inputs",
     "tokens",
+    "generated_tokens",
     "failed",
     "busy_ms",
 )

@@ -10,6 +10,7 @@ from django.utils.http import urlencode
 from unfold.widgets import (
     UnfoldAdminAutocompleteWidget,
     UnfoldAdminDecimalFieldWidget,
+    UnfoldAdminIntegerFieldWidget,
     UnfoldAdminTextareaWidget,
     UnfoldAdminTextInputWidget,
     UnfoldBooleanSwitchWidget,
@@ -18,15 +19,16 @@ from unfold.widgets import (
 from tenants.datasets.admin.uploads import PLATFORM
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import JobKind
-from versiontree.tree.admin.base import DATASET, UNFOLD, ServiceForm, TrainingForm
+from versiontree.tree.admin.base import DATASET, ServiceForm, TrainingForm
 from versiontree.tree.models import Alias, Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.services.aliases import alias_move
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.hplms import hplm_create, hplm_update, version_set_policy
 from versiontree.tree.services.licenses import root_set_license
 from versiontree.tree.services.roots import root_register
-from versiontree.tree.training_fields import INHERITED_LABEL, setting_fields
+from versiontree.tree.training_fields import INHERITED_LABEL
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 
 LICENCE_LABELS: Final = {"license": "Licence", "source_url": "Source URL"}
@@ -76,24 +78,33 @@ def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
 
 
 class RootForm(TrainingForm):
-    """Register a checkpoint as a root."""
+    """Register a checkpoint as a root.
+
+    Of the settings, a decoder takes the number of lower layers alone.
+    """
 
     kind = JobKind.CONVERT
     builds_plot = True
 
-    corpus = _corpus_field(help_text="A corpus of the platform.")
-    lower_layers = setting_fields(JobKind.CONVERT, UNFOLD)["lower_layers"]
+    corpus = _corpus_field(required=False, help_text="A corpus of the platform. A decoder takes none.")
+    lower_layers = forms.IntegerField(
+        required=False,
+        min_value=0,
+        widget=UnfoldAdminIntegerFieldWidget,
+        help_text="Layers below the cut. Default: half of an encoder's, a third of a decoder's.",
+    )
     alpha = _alpha_field()
 
     class Meta:
         model = Root
-        fields = ("name", "source", "license", "source_url")
+        fields = ("name", "kind", "source", "license", "source_url")
         labels = LICENCE_LABELS
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
         return root_register(
             name=data["name"],
+            kind=data["kind"],
             source=data["source"],
             corpus=data["corpus"],
             alpha=data["alpha"],
@@ -198,6 +209,7 @@ class HplmForm(TrainingForm):
     """Create a model of a tenant."""
 
     kind = JobKind.FINE_TUNE
+    chooses_root = True
 
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
@@ -253,8 +265,8 @@ class HplmUpdateForm(TrainingForm):
         model = Hplm
         fields = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, *args: Any, instance: Hplm, **kwargs: Any) -> None:
+        super().__init__(*args, instance=instance, root=base_root_kind(instance), **kwargs)
         of = {"tenant": self.instance.tenant_id, "task": self.instance.task}
         chosen: Any = self.fields[DATASET]
         chosen.queryset = Dataset.unscoped.filter(**of).select_related("tenant")

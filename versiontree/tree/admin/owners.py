@@ -1,6 +1,7 @@
 """Admin pages of roots and domains."""
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -11,15 +12,27 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from tenants.base.admin.base import ModelForm, staff_user
 from tenants.base.admin.confirm import require_typed_name
-from versiontree.tree.admin.base import text_link
+from versiontree.jobs.models import JobKind
+from versiontree.tree.admin.base import text_lines, text_link
 from versiontree.tree.admin.dependents import DependentsFilter, dependent_links
 from versiontree.tree.admin.forms import DomainForm, DomainUpdateForm, RootForm, RootLicenseForm
 from versiontree.tree.admin.versioned import VersionedAdmin, VersionInline
-from versiontree.tree.models import Domain, Root
+from versiontree.tree.models import Domain, Root, RootKind
 from versiontree.tree.models.version import VersionKind
+from versiontree.tree.selectors.versions import as_mapping, versions_of
 from versiontree.tree.services.compaction import domain_compact
 from versiontree.tree.services.domains import domain_publish, domain_retire
 from versiontree.tree.services.growth import domain_grow
+
+DECODER_FACTS: Final[Mapping[str, str]] = {
+    "family": "Architecture",
+    "layers": "Layers",
+    "lower_layers": "Layers below the cut",
+    "hidden": "Hidden size",
+    "parameters": "Parameters",
+    "max_tokens": "Context in tokens",
+    "vocab": "Vocabulary",
+}
 
 
 class RootVersionInline(VersionInline):
@@ -32,17 +45,40 @@ class RootVersionInline(VersionInline):
 
 @admin.register(Root)
 class RootAdmin(VersionedAdmin):
-    """Adding a root registers it: jobs convert it and build its PLOT. Only its license can change."""
+    """Adding a root registers it: jobs convert an encoder and build its PLOT, or copy a decoder. Only its
+    license can change."""
 
     kind = VersionKind.ROOT
     form = RootForm
     adds = "Register and convert"
     next_form = RootLicenseForm
-    shown = ("name", "source", "progress", "served_by", "dependents", "created_by", "created_at")
+    shown = (
+        "name",
+        "kind",
+        "source",
+        "decoder",
+        "progress",
+        "served_by",
+        "dependents",
+        "created_by",
+        "created_at",
+    )
     inlines = (RootVersionInline,)
-    list_display = ("name", "newest", "status", "source", "created_by", "created_at")
+    list_display = ("name", "kind", "newest", "status", "source", "created_by", "created_at")
+    list_filter = ("kind",)
     list_select_related = ("created_by",)
     search_fields = ("name", "source")
+
+    @admin.display(description="Decoder")
+    def decoder(self, root: Root) -> SafeString:
+        """What the job reported of a decoder's checkpoint, a line each."""
+        return text_lines(list(decoder_facts(root)) or ["Not known before it is copied"])
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        fields = super().get_fields(request, obj)
+        if obj is None or obj.kind == RootKind.DECODER:
+            return fields
+        return tuple(name for name in fields if name != "decoder")
 
     @admin.display(description="Served by")
     def served_by(self, root: Root) -> SafeString:
@@ -54,6 +90,18 @@ class RootAdmin(VersionedAdmin):
             form.act(staff_user(request))
         else:
             super().save_model(request, obj, form, change)
+
+
+def decoder_facts(root: Root) -> Iterator[str]:
+    """The architecture, the sizes and the chat template of a decoder root; nothing before it is ready."""
+    newest = versions_of(root).first()
+    report = as_mapping(newest.metrics.get(JobKind.CONVERT)) if newest is not None else {}
+    for name, label in DECODER_FACTS.items():
+        if name in report:
+            value = report[name]
+            yield f"{label}: {f'{value:,}' if isinstance(value, int) else value}"
+    if "chat_template" in report:
+        yield f"Chat template: {'yes' if report['chat_template'] else 'none'}"
 
 
 @admin.register(Domain)

@@ -13,8 +13,9 @@ from tenants.base.admin.base import ModelForm, ReadOnlyInline, admin_link, staff
 from versiontree.jobs.models import Job, JobState
 from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, ServiceForm, html_lines, text_lines
 from versiontree.tree.admin.dependents import dependent_links
-from versiontree.tree.models import Domain, Hplm, Root, Version
+from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.version import VersionKind, VersionState
+from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.selectors.versions import version_warnings, versions_of
 from versiontree.tree.training_fields import TrainingSettingsForm
 
@@ -97,7 +98,9 @@ class VersionedAdmin(ServiceAdmin):
         fieldsets: list[Any] = [(None, {"fields": self.get_fields(request, obj)})]
         form, saves = self._form_of(obj), obj is None or self.has_change_permission(request, obj)
         if saves and form is not None and issubclass(form, TrainingSettingsForm):
-            fieldsets.append(("Training settings", {"fields": form.setting_names(), "classes": ["collapse"]}))
+            root = RootKind.ENCODER if obj is None else base_root_kind(obj)
+            names = form.setting_names(root)
+            fieldsets.append(("Training settings", {"fields": names, "classes": ["collapse"]}))
         return fieldsets
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from rest_framework import serializers
 
 from tenants.base.api.inputs import StrictSerializer
 from versiontree.jobs.api.serializers import JobSummarySerializer
-from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, Version
+from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
 from versiontree.tree.models.version import VersionPolicy
 from versiontree.tree.training_settings import DEFAULT_ALPHA, DEFAULT_VECTORS
@@ -24,7 +24,7 @@ class RootSerializer(serializers.ModelSerializer[Root]):
 
     class Meta:
         model = Root
-        fields = ("id", "name", "license", "source_url", "created_at")
+        fields = ("id", "name", "kind", "license", "source_url", "created_at")
         read_only_fields = fields
 
 
@@ -176,13 +176,17 @@ class SettingsField(serializers.JSONField):
 
 
 class RootRegisterSerializer(StrictSerializer):
-    """A new root: a checkpoint folder or hub id, and the platform corpus to convert it with."""
+    """A new root: a checkpoint folder or hub id, and the platform corpus to convert an encoder with.
+
+    A decoder's source may be a GGUF file, and it takes no ``corpus``, ``alpha`` and ``vectors``.
+    """
 
     name = serializers.CharField()
+    kind = serializers.ChoiceField(choices=RootKind.choices, required=False, default=RootKind.ENCODER)
     source = serializers.CharField()  # type: ignore[assignment]
     license = serializers.CharField(required=False, allow_blank=True, default="")
     source_url = serializers.CharField(required=False, allow_blank=True, default="")
-    corpus = serializers.IntegerField()
+    corpus = serializers.IntegerField(required=False, allow_null=True, default=None)
     lower_layers = serializers.IntegerField(required=False, allow_null=True, default=None)
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)

@@ -92,6 +92,7 @@ class PlatformRootsView(PlatformView):
     @extend_schema(request=RootRegisterSerializer, responses={201: VersionSerializer})
     def post(self, request: Request) -> Response:
         body = validated_body(RootRegisterSerializer, request)
-        body["corpus"] = corpus_usable_by(None, body["corpus"])
+        if body["corpus"] is not None:
+            body["corpus"] = corpus_usable_by(None, body["corpus"])
         version = root_register(**body, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)

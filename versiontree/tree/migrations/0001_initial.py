@@ -83,6 +83,8 @@ class Migration(migrations.Migration):
                             ("regression", "Regression"),
                             ("tagging", "Token tagging"),
                             ("question_answering", "Question answering"),
+                            ("generation", "Text generation"),
+                            ("chat", "Chat"),
                         ],
                         max_length=20,
                     ),
@@ -139,8 +141,20 @@ class Migration(migrations.Migration):
                 ),
                 ("name", models.CharField(max_length=63, unique=True)),
                 (
+                    "kind",
+                    models.CharField(
+                        choices=[("encoder", "Encoder"), ("decoder", "Decoder")],
+                        db_default="encoder",
+                        default="encoder",
+                        max_length=7,
+                    ),
+                ),
+                (
                     "source",
-                    models.CharField(help_text="A local checkpoint folder or a hub id.", max_length=1024),
+                    models.CharField(
+                        help_text="A local checkpoint folder, a GGUF file of a decoder, or a hub id.",
+                        max_length=1024,
+                    ),
                 ),
                 ("license", models.CharField(blank=True, db_default="", default="", max_length=100)),
                 (
@@ -721,7 +735,15 @@ class Migration(migrations.Migration):
                 condition=models.Q(
                     (
                         "task__in",
-                        ["classification", "multilabel", "regression", "tagging", "question_answering"],
+                        [
+                            "classification",
+                            "multilabel",
+                            "regression",
+                            "tagging",
+                            "question_answering",
+                            "generation",
+                            "chat",
+                        ],
                     )
                 ),
                 name="hplm_task_is_known",
@@ -739,6 +761,12 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
                 name="root_name_is_a_slug",
+            ),
+        ),
+        migrations.AddConstraint(
+            model_name="root",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("kind__in", ["encoder", "decoder"])), name="root_kind_is_known"
             ),
         ),
         migrations.AddConstraint(

@@ -183,13 +183,47 @@ CREATE TRIGGER tree_version_canary BEFORE UPDATE ON tree_version
     FOR EACH ROW EXECUTE FUNCTION tree_version_check_canary();
 """
 
+_ROOT_KIND = """
+CREATE FUNCTION tree_root_check_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the kind of a root never changes' USING ERRCODE = 'restrict_violation';
+END $$;
+CREATE TRIGGER tree_root_kind BEFORE UPDATE OF kind ON tree_root
+    FOR EACH ROW WHEN (NEW.kind IS DISTINCT FROM OLD.kind) EXECUTE FUNCTION tree_root_check_change();
+
+CREATE FUNCTION tree_version_check_root_kind() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    root_kind text;
+    hplm_task text;
+BEGIN
+    SELECT kind INTO root_kind FROM tree_root WHERE id = NEW.root_id;
+    IF root_kind = 'decoder' AND NEW.policy <> '' THEN
+        RAISE EXCEPTION 'a version of a generative model has no policy'
+            USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF root_kind = 'decoder' AND NEW.kind = 'domain' THEN
+        RAISE EXCEPTION 'a decoder has no domains' USING ERRCODE = 'integrity_constraint_violation';
+    END IF;
+    IF NEW.kind = 'model' AND NEW.hplm_id IS NOT NULL THEN
+        SELECT task INTO hplm_task FROM tree_hplm WHERE id = NEW.hplm_id;
+        IF (hplm_task IN ('generation', 'chat')) IS DISTINCT FROM (root_kind = 'decoder') THEN
+            RAISE EXCEPTION 'generative models stand on decoder roots, other models on encoder roots'
+                USING ERRCODE = 'integrity_constraint_violation';
+        END IF;
+    END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER tree_version_root_kind BEFORE INSERT OR UPDATE OF policy ON tree_version
+    FOR EACH ROW EXECUTE FUNCTION tree_version_check_root_kind();
+"""
+
 _BACKWARDS = """
 DROP FUNCTION tree_versionartifact_check, tree_artifact_refuse, tree_alias_check, tree_version_check_death,
-    tree_version_check_change, tree_version_check_birth, tree_alias_check_canary, tree_version_check_canary
-    CASCADE;
+    tree_version_check_change, tree_version_check_birth, tree_alias_check_canary, tree_version_check_canary,
+    tree_root_check_change, tree_version_check_root_kind CASCADE;
 """
 
 
 class Migration(migrations.Migration):
     dependencies = [("datasets", "0001_initial"), ("tree", "0001_initial")]
-    operations = [migrations.RunSQL(_VERSION + _ALIAS + _ARTIFACT + _CANARY, _BACKWARDS)]
+    operations = [migrations.RunSQL(_VERSION + _ALIAS + _ARTIFACT + _CANARY + _ROOT_KIND, _BACKWARDS)]

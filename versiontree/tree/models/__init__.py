@@ -5,6 +5,7 @@ from versiontree.tree.models.domain import Domain, Root
 from versiontree.tree.models.hplm import Alias, AliasMove, FineTuning, FineTuningState, Hplm
 from versiontree.tree.models.measurements import Coverage, Evaluation
 from versiontree.tree.models.version import Version
+from versiontree.tree.root_kind import RootKind
 
 __all__ = [
     "Alias",
@@ -17,6 +18,7 @@ __all__ = [
     "FineTuningState",
     "Hplm",
     "Root",
+    "RootKind",
     "Version",
     "VersionArtifact",
 ]

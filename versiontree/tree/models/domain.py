@@ -2,17 +2,29 @@
 
 from django.conf import settings
 from django.db import models
+from django.db.models import Q
 from django.utils import timezone
 
 from tenants.base.managers import TenantScopedManager
 from versiontree.names import slug_check
+from versiontree.tree.root_kind import RootKind
 
 
 class Root(models.Model):
-    """The top of one version tree. Every domain and model below it shares its upper layers."""
+    """The top of one version tree. Every domain and model below it shares its upper layers.
+
+    A trigger refuses changes of its kind.
+    """
+
+    Kind = RootKind
 
     name = models.CharField(max_length=63, unique=True)
-    source = models.CharField(max_length=1024, help_text="A local checkpoint folder or a hub id.")
+    kind = models.CharField(
+        max_length=7, choices=RootKind.choices, default=RootKind.ENCODER, db_default=RootKind.ENCODER
+    )
+    source = models.CharField(
+        max_length=1024, help_text="A local checkpoint folder, a GGUF file of a decoder, or a hub id."
+    )
     license = models.CharField(max_length=100, blank=True, default="", db_default="")
     source_url = models.CharField(
         max_length=300, blank=True, default="", db_default="", help_text="Where it was published."
@@ -24,7 +36,10 @@ class Root(models.Model):
 
     class Meta:
         ordering = ["name"]
-        constraints = [slug_check("root_name_is_a_slug")]
+        constraints = [
+            slug_check("root_name_is_a_slug"),
+            models.CheckConstraint(condition=Q(kind__in=RootKind.values), name="root_kind_is_known"),
+        ]
 
     def __str__(self) -> str:
         return self.name

@@ -10,6 +10,7 @@ from tree_queries.fields import TreeNodeForeignKey
 from tenants.base.managers import TenantScopedManager
 from versiontree.tree.models.domain import Domain, Root
 from versiontree.tree.models.hplm import Hplm
+from versiontree.tree.root_kind import RootKind
 
 
 class VersionKind(models.TextChoices):
@@ -61,12 +62,19 @@ VERSION_STATE_COLOURS: Final[dict[VersionState, str]] = {
     VersionState.RETIRED: "neutral",
 }
 
-REQUIRED_ROLES: Final[dict[VersionKind, frozenset[str]]] = {
-    VersionKind.ROOT: frozenset({"root", "lower", "plot"}),
-    VersionKind.DOMAIN: frozenset({"lower", "plot"}),
-    VersionKind.HPLM: frozenset({"hplm"}),
+REQUIRED_ROLES: Final[dict[RootKind, dict[VersionKind, frozenset[str]]]] = {
+    RootKind.ENCODER: {
+        VersionKind.ROOT: frozenset({"root", "lower", "plot"}),
+        VersionKind.DOMAIN: frozenset({"lower", "plot"}),
+        VersionKind.HPLM: frozenset({"hplm"}),
+    },
+    RootKind.DECODER: {VersionKind.ROOT: frozenset({"root"}), VersionKind.HPLM: frozenset({"hplm"})},
 }
-OPTIONAL_ROLES: Final[dict[VersionKind, frozenset[str]]] = {VersionKind.HPLM: frozenset({"cascade"})}
+"""The artifacts of a ready version, by the kind of its root. A decoder has no tables, so no domains."""
+OPTIONAL_ROLES: Final[dict[RootKind, dict[VersionKind, frozenset[str]]]] = {
+    RootKind.ENCODER: {VersionKind.HPLM: frozenset({"cascade"})},
+    RootKind.DECODER: {},
+}
 MAIN_ROLE: Final[dict[VersionKind, str]] = {
     VersionKind.ROOT: "root",
     VersionKind.DOMAIN: "plot",
@@ -79,7 +87,8 @@ class Version(models.Model):
 
     ``building -> ready -> retired``, and ``building <-> failed`` while its jobs fail and are retried.
     ``digest`` is that of the main artifact of a ready version. ``corpus`` or ``dataset`` is the training
-    data. Triggers refuse changes of parent, root, owner and number.
+    data. Triggers refuse changes of parent, root, owner and number. They refuse a generative model below an
+    encoder root, any other model and a domain below a decoder root, and a policy below a decoder root.
     """
 
     Kind = VersionKind

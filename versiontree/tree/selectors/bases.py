@@ -8,7 +8,8 @@ from typing import Final
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found
-from versiontree.tree.models import Domain, Hplm, Root, Version
+from tenants.datasets.models import GENERATIVE_TASKS
+from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.versions import domains_visible_to, hplms_of, roots_all, versions_of
 
@@ -52,6 +53,13 @@ def base_version(base: Base, number: int | None) -> Version:
 def bases_visible_to(tenant: Tenant) -> list[Base]:
     """The tenant's models, the domains that it sees, and all roots."""
     return [*hplms_of(tenant), *domains_visible_to(tenant), *roots_all()]
+
+
+def base_root_kind(base: Base) -> RootKind:
+    """The kind of the root that it is, or stands on."""
+    if isinstance(base, Hplm):
+        return RootKind.DECODER if base.task in GENERATIVE_TASKS else RootKind.ENCODER
+    return RootKind((base.root if isinstance(base, Domain) else base).kind)
 
 
 def base_name(base: Base) -> str:

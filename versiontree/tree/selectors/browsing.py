@@ -10,14 +10,14 @@ from django.db.models.fields.json import KT
 
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Task
-from versiontree.tree.models import Alias, Hplm, Version
+from versiontree.tree.models import Alias, Hplm, RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import version_visibility
 
 _COLUMNS = (
-    "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "domain_id", "domain__name",
-    "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__domain_id", "parent__domain__name",
-    "pointing", "metric", "value",
+    "pk", "kind", "number", "state", "tenant_id", "root_id", "root__name", "root__kind", "domain_id",
+    "domain__name", "hplm_id", "hplm__name", "hplm__task", "parent__number", "parent__domain_id",
+    "parent__domain__name", "pointing", "metric", "value",
 )  # fmt: skip
 
 
@@ -38,6 +38,7 @@ class VersionSummary:
 
     pk: int
     kind: VersionKind
+    root_kind: RootKind
     owner: int
     name: str
     task: str
@@ -111,6 +112,7 @@ def _summary(row: dict[str, Any]) -> VersionSummary:
     return VersionSummary(
         pk=row["pk"],
         kind=kind,
+        root_kind=RootKind(row["root__kind"]),
         owner=row[f"{kind.owner_field}_id"],
         name=row[f"{kind.owner_field}__name"],
         task=Task(row["hplm__task"]).label if kind == VersionKind.HPLM else "",

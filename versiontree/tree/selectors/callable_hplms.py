@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from django.db.models import Q
 
@@ -20,6 +21,21 @@ class InputKind(StrEnum):
     TEXT = "one text"
     PAIR = "two texts"
     QUESTION = "a question and its context"
+    PROMPT = "a prompt"
+    CHAT = "a chat"
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether the model writes text."""
+        return self in (InputKind.PROMPT, InputKind.CHAT)
+
+
+KIND_BY_TASK: Final = {
+    Task.QUESTION_ANSWERING: InputKind.QUESTION,
+    Task.GENERATION: InputKind.PROMPT,
+    Task.CHAT: InputKind.CHAT,
+}
+"""The tasks that decide it. Models for the others read one text or two, as their dataset has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +87,12 @@ def training_dataset(tenant: Tenant, model: CallableHplm) -> Dataset | None:
 
 
 def _input_kind(task: str, *, pairs: bool) -> InputKind:
-    if task == Task.QUESTION_ANSWERING:
-        return InputKind.QUESTION
-    return InputKind.PAIR if pairs else InputKind.TEXT
+    return KIND_BY_TASK.get(Task(task), InputKind.PAIR if pairs else InputKind.TEXT)
 
 
 def _input_filter(input_kind: InputKind) -> Q:
-    questions, pairs = Q(hplm__task=Task.QUESTION_ANSWERING), Q(version__config__dataset__pairs=True)
-    if input_kind == InputKind.QUESTION:
-        return questions
-    return ~questions & (pairs if input_kind == InputKind.PAIR else ~pairs)
+    tasks = [task for task, kind in KIND_BY_TASK.items() if kind == input_kind]
+    if tasks:
+        return Q(hplm__task__in=tasks)
+    pairs = Q(version__config__dataset__pairs=True)
+    return ~Q(hplm__task__in=list(KIND_BY_TASK)) & (pairs if input_kind == InputKind.PAIR else ~pairs)

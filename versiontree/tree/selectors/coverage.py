@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from tenants.accounts.models import Tenant
 from tenants.base.dispatch import UPLOADS_QUEUE, dispatch
 from tenants.datasets.models import Corpus, Dataset
-from versiontree.tree.models import Coverage, Version
+from versiontree.tree.models import Coverage, RootKind, Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.versions import parents_ready_for, versions_visible_to
 
@@ -19,10 +19,11 @@ REQUEST_INTERVAL_S: Final = 20.0
 """A measurement is requested at most once in this time."""
 
 
-def coverage_targets(tenant: Tenant | None) -> list[Version]:
-    """The newest ready version of each root and domain that the tenant can build upon, newest first."""
+def coverage_targets(tenant: Tenant | None, *, root: RootKind = RootKind.ENCODER) -> list[Version]:
+    """The newest ready version of each root of this kind, and of each of their domains, that the tenant can
+    build upon, newest first."""
     newest: dict[tuple[str, int | None], Version] = {}
-    for version in parents_ready_for(tenant):
+    for version in parents_ready_for(tenant, root=root):
         owner = version.domain_id if version.kind == VersionKind.DOMAIN else version.root_id
         newest.setdefault((version.kind, owner), version)
     return list(newest.values())[:MAX_VERSIONS]

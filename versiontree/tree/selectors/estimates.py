@@ -6,7 +6,6 @@ Times come from past jobs of the same root, or from a rough cost model if there 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -14,10 +13,11 @@ from uuid import UUID
 from django.conf import settings as site
 
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Corpus, Dataset, Split
+from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import Job, JobKind
 from versiontree.jobs.selectors import QueuePosition, queue_position
-from versiontree.tree.models import Version
+from versiontree.tree.models import RootKind, Version
+from versiontree.tree.selectors.job_work import BYTES_PER_TOKEN, is_estimated, job_work
 from versiontree.tree.selectors.lineage import BuildInputs, build_inputs
 from versiontree.tree.selectors.past_jobs import (
     CORPUS_JOBS,
@@ -33,29 +33,23 @@ from versiontree.tree.selectors.past_jobs import (
 )
 from versiontree.tree.selectors.versions import as_mapping
 from versiontree.tree.tokenizer_fit import root_config
-from versiontree.tree.training_settings import (
-    DEFAULT_ALPHA,
-    DEFAULT_EPOCHS,
-    DEFAULT_VECTORS,
-    settings_with_defaults,
+from versiontree.tree.training_settings import DEFAULT_VECTORS
+from versiontree.tree.weight_sizes import (
+    TrainedLayers,
+    UpperLayers,
+    lora_bytes,
+    table_row_bytes,
+    trained_layers,
+    weights_bytes,
 )
-from versiontree.tree.weight_sizes import UpperLayers, table_row_bytes, weights_bytes
-
-TRAIN_COST: Final = 3.0
-"""The cost of a training step, relative to a forward pass."""
-FULL_CONTEXT_COST: Final = 1.5
-"""The cost of further pretraining, relative to that of the local lower layers alone, by operations."""
-PREPARE_PASSES: Final = 2.0
-"""Passes over the training texts before training starts: through the tables, and through the layers."""
 
 # The cost model, for too few past jobs.
 STARTUP_S: Final = 10.0
-BYTES_PER_TOKEN: Final = 5.0
 MACS_PER_SECOND: Final = {"cpu": 1e11, "cuda": 1e13}
 """Multiply-accumulate operations a second that training achieves."""
 COST_MODEL_SPREAD: Final = 3.0
 DEFAULT_UPPER_WEIGHTS: Final = 5_000_000
-"""Weights of the upper layers if the root's config cannot be read."""
+"""Weights of the trained layers if the root's config cannot be read."""
 FULL_LOWER_FILE: Final = "full.safetensors"
 ROOT_LOWER_FILE: Final = "checkpoint_lower.safetensors"
 NVIDIA_DEVICE: Final = Path("/dev/nvidiactl")
@@ -81,12 +75,12 @@ def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, A
     shape = _shape(parent)
     weights = shape.weights if shape else DEFAULT_UPPER_WEIGHTS
     sizes = dataset_sizes([dataset.pk])[dataset.pk]
-    fine_tune, count = _job_seconds(JobKind.FINE_TUNE, parent.root_id, sizes, settings, weights)
-    evaluate, _ = _job_seconds(JobKind.EVALUATE, parent.root_id, sizes, {}, weights)
+    fine_tune, count = _job_seconds(JobKind.FINE_TUNE, parent, sizes, settings, weights)
+    evaluate, _ = _job_seconds(JobKind.EVALUATE, parent, sizes, settings, weights)
     return Estimate(
         seconds=fine_tune + evaluate,
         past_jobs=count,
-        storage_bytes=weights_bytes(shape, dataset, settings) if shape else None,
+        storage_bytes=_weights_bytes(shape, dataset, settings),
         queue=queue_position(),
     )
 
@@ -100,8 +94,8 @@ def domain_estimate(
     weights = 2 * (shape.weights if shape else DEFAULT_UPPER_WEIGHTS)
     sizes, table = {TEXT: DataSize(corpus.rows, corpus.size_bytes)}, {"alpha": alpha, "vectors": vectors}
     past_tables = past_jobs(JobKind.BUILD_PLOT, parent.root_id)
-    pretrain, count = _job_seconds(JobKind.FURTHER_PRETRAIN, parent.root_id, sizes, settings, weights)
-    build, _ = _seconds_from(JobKind.BUILD_PLOT, past_tables, sizes, table, weights)
+    pretrain, count = _job_seconds(JobKind.FURTHER_PRETRAIN, parent, sizes, settings, weights)
+    build, _ = _seconds_from(JobKind.BUILD_PLOT, parent, past_tables, sizes, table, weights)
     storage, rough = _table_bytes(parent, sizes, table, past_tables)
     return Estimate(
         seconds=_limited_by_minutes(settings, pretrain) + build,
@@ -122,14 +116,22 @@ def job_estimates(version: Version, jobs: Iterable[Job]) -> dict[UUID, tuple[Est
         return {}
     shape = _shape(version.parent)
     weights = shape.weights if shape else DEFAULT_UPPER_WEIGHTS
-    return {job.pk: _job_estimate(job, version, sizes, weights) for job in jobs if job.kind in _JOB_WORK}
+    root = RootKind(version.root.kind)
+    return {
+        job.pk: _job_estimate(job, version, sizes, weights)
+        for job in jobs
+        if is_estimated(JobKind(job.kind), root)
+    }
 
 
 def _job_estimate(job: Job, version: Version, sizes: DataSizes, weights: int) -> tuple[EstimateRange, int]:
-    kind, settings = JobKind(job.kind), as_mapping(job.params.get("settings"))
+    kind = JobKind(job.kind)
+    # An evaluation has those of the version's training.
+    source = version.config if kind == JobKind.EVALUATE else job.params
+    settings = as_mapping(source.get("settings"))
     table = {"alpha": job.params["alpha"]} if "alpha" in job.params else {}
     trained = 2 * weights if kind in CORPUS_JOBS else weights  # as in `domain_estimate`
-    seconds, count = _job_seconds(kind, version.root_id, sizes, {**settings, **table}, trained)
+    seconds, count = _job_seconds(kind, version, sizes, {**settings, **table}, trained)
     if kind == JobKind.FURTHER_PRETRAIN:
         seconds = _limited_by_minutes(settings, seconds)
     return seconds, count
@@ -145,16 +147,21 @@ def _version_sizes(version: Version) -> DataSizes | None:
 
 
 def _job_seconds(
-    kind: JobKind, root_id: int, sizes: DataSizes, settings: Mapping[str, Any], weights: int
+    kind: JobKind, above: Version, sizes: DataSizes, settings: Mapping[str, Any], weights: int
 ) -> tuple[EstimateRange, int]:
     """The seconds of a job, and the number of past jobs that this is based on."""
-    return _seconds_from(kind, past_jobs(kind, root_id), sizes, settings, weights)
+    return _seconds_from(kind, above, past_jobs(kind, above.root_id), sizes, settings, weights)
 
 
 def _seconds_from(
-    kind: JobKind, past: list[PastJob], sizes: DataSizes, settings: Mapping[str, Any], weights: int
+    kind: JobKind,
+    above: Version,
+    past: list[PastJob],
+    sizes: DataSizes,
+    settings: Mapping[str, Any],
+    weights: int,
 ) -> tuple[EstimateRange, int]:
-    work_of = _JOB_WORK[kind]
+    work_of = partial(job_work, kind, RootKind(above.root.kind))
     work = work_of(sizes, settings)
     seconds = range_from_past(work, [(work_of(one.sizes, one.settings), one.seconds) for one in past])
     if seconds is not None:
@@ -163,50 +170,10 @@ def _seconds_from(
     return EstimateRange(likely / COST_MODEL_SPREAD, likely, likely * COST_MODEL_SPREAD), 0
 
 
-def _fine_tune_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
-    """The bytes that a fine-tuning reads, where training passes count ``TRAIN_COST`` times."""
-    full = settings_with_defaults(JobKind.FINE_TUNE, settings)
-    train, dev, test = (sizes[split] for split in Split)
-    steps = ceil(train.rows / full["batch_size"])
-    default_epochs = min(max(DEFAULT_EPOCHS, ceil(full["min_steps"] / steps)), full["max_epochs"])
-    epochs = full["epochs"] or default_epochs
-    epoch_work = TRAIN_COST * train.bytes + dev.bytes
-    prepare_work = PREPARE_PASSES * train.bytes + dev.bytes + test.bytes
-    return prepare_work + float(full["trials"] * epochs) * epoch_work
-
-
-def _evaluate_work(sizes: DataSizes, _: Mapping[str, Any]) -> float:
-    """The bytes that an evaluation reads."""
-    return float(sizes[Split.TEST].bytes)
-
-
-def _pretrain_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
-    """The bytes that further pretraining reads: the tokens of its settings, at most the text twice.
-
-    0 if the settings limit minutes: the duration is then known.
-    """
-    full = settings_with_defaults(JobKind.FURTHER_PRETRAIN, settings)
-    tokens = 0 if full["minutes"] else full["tokens"] + full["head_tokens"]
-    return TRAIN_COST * FULL_CONTEXT_COST * min(2.0 * sizes[TEXT].bytes, tokens * BYTES_PER_TOKEN)
-
-
 def _limited_by_minutes(settings: Mapping[str, Any], estimate: EstimateRange) -> EstimateRange:
     """The ``minutes`` of the settings as a range, the estimate if they are not set."""
     seconds = 60.0 * float(settings.get("minutes") or 0)
     return EstimateRange.exactly(seconds) if seconds else estimate
-
-
-def _build_plot_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
-    """The share ``alpha`` of the text's bytes, which the table keeps, plus 1% for reading all of it."""
-    return sizes[TEXT].bytes * (1.0 + float(settings.get("alpha", DEFAULT_ALPHA))) / 100
-
-
-_JOB_WORK: Final = {
-    JobKind.FINE_TUNE: _fine_tune_work,
-    JobKind.EVALUATE: _evaluate_work,
-    JobKind.FURTHER_PRETRAIN: _pretrain_work,
-    JobKind.BUILD_PLOT: _build_plot_work,
-}
 
 
 def _table_bytes(
@@ -220,11 +187,11 @@ def _table_bytes(
         lower_bytes = _lower_bytes(build_inputs(parent))
         config = root_config(parent)
         row = partial(table_row_bytes, config)
+        work_of = partial(job_work, JobKind.BUILD_PLOT, RootKind.ENCODER)
         past_sizes = [
-            (_build_plot_work(one.sizes, one.settings) * row(_vectors(one.settings)), one.table_bytes)
-            for one in past
+            (work_of(one.sizes, one.settings) * row(_vectors(one.settings)), one.table_bytes) for one in past
         ]
-        table_work = row(_vectors(table)) * _build_plot_work(sizes, table)
+        table_work = row(_vectors(table)) * work_of(sizes, table)
     except (HmiError, KeyError, TypeError, ValueError):
         return None, False
     table_bytes = range_from_past(table_work, past_sizes)
@@ -247,11 +214,19 @@ def _vectors(settings: Mapping[str, Any]) -> str:
     return str(settings.get("vectors", DEFAULT_VECTORS))
 
 
-def _shape(parent: Version) -> UpperLayers | None:
+def _shape(parent: Version) -> TrainedLayers | None:
     try:
-        return UpperLayers.of(root_config(parent))
+        return trained_layers(root_config(parent), RootKind(parent.root.kind))
     except (HmiError, KeyError, TypeError, ValueError):
         return None
+
+
+def _weights_bytes(shape: TrainedLayers | None, dataset: Dataset, settings: Mapping[str, Any]) -> int | None:
+    if shape is None:
+        return None
+    if isinstance(shape, UpperLayers):
+        return weights_bytes(shape, dataset, settings)
+    return lora_bytes(shape, settings)
 
 
 def _device() -> str:

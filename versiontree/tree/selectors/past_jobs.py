@@ -78,7 +78,9 @@ def past_jobs(kind: JobKind, root_id: int) -> list[PastJob]:
     rows = succeeded_jobs(kind).filter(
         version__root=root_id, version__kind=version_kind, **{f"version__{data_field}__isnull": False}
     )
-    columns = ("params__settings", "params__alpha", f"version__{data_field}", "took", "metrics__bytes")
+    # An evaluation has those of the version's training.
+    settings_field = "version__config__settings" if kind == JobKind.EVALUATE else "params__settings"
+    columns = (settings_field, "params__alpha", f"version__{data_field}", "took", "metrics__bytes")
     with platform_scope():
         found = list(rows.values_list(*columns)[:HISTORY_LIMIT])
         sizes = sizes_of(data for _, _, data, _, _ in found)

@@ -4,10 +4,11 @@ Ten thousand model instances would take seconds.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self
 
+from tenants.datasets.models import GENERATIVE_TASKS
 from versiontree.tree.models import VersionArtifact
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.lineage import COMPACTS, without_compacted
@@ -32,6 +33,16 @@ class ServedVersion:
     tenant: str
     weight: float
     shares_counts: bool
+
+    @property
+    def name(self) -> str:
+        """The tenant, the model and the number of the version."""
+        return f"{self.tenant}/{self.hplm}:{self.number}"
+
+    @property
+    def is_generative(self) -> bool:
+        """Whether it stands on a decoder."""
+        return self.task in GENERATIVE_TASKS
 
 
 class ArtifactLink(NamedTuple):
@@ -85,10 +96,15 @@ class ServedBranch:
         plots = links["plot"]
         read = without_compacted(path, {pk: link.compacts or () for pk, link in plots.items()})
         return cls(
-            root=next(links["root"][pk] for pk in path if pk in links["root"]),
+            root=nearest_root(path, links),
             lowers=tuple(links["lower"][pk] for pk in path if pk in links["lower"]),
             tables=tuple(plots[pk] for pk in read if pk in plots),
         )
+
+
+def nearest_root(chain: Iterable[int], links: ArtifactLinks) -> ArtifactLink:
+    """The root's artifact of a version and its ancestors, by their ids."""
+    return next(links["root"][pk] for pk in chain if pk in links["root"])
 
 
 def links_by_role() -> ArtifactLinks:

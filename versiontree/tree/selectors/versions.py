@@ -16,6 +16,7 @@ from versiontree.tree.models import (
     Evaluation,
     Hplm,
     Root,
+    RootKind,
     Version,
     VersionArtifact,
 )
@@ -117,9 +118,10 @@ def hplm_versions_named(names: Collection[VersionName]) -> dict[VersionName, Ver
     return {key: row for key, row in found.items() if key in names}
 
 
-def parents_ready_for(tenant: Tenant | None) -> QuerySet[Version]:
-    """The ready versions of roots and domains that the tenant can build upon, newest first."""
-    rows = versions_visible_to(tenant).filter(state=VersionState.READY)
+def parents_ready_for(tenant: Tenant | None, *, root: RootKind = RootKind.ENCODER) -> QuerySet[Version]:
+    """The ready versions of roots of this kind and their domains that the tenant can build upon, newest
+    first."""
+    rows = versions_visible_to(tenant).filter(state=VersionState.READY, root__kind=root)
     return rows.exclude(kind=VersionKind.HPLM).order_by("-ready_at")
 
 

@@ -14,7 +14,7 @@ from tenants.datasets.models import Corpus
 from tenants.usage.services.quotas import quota_check_domains
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
-from versiontree.tree.models import Domain, Root, Version
+from versiontree.tree.models import Domain, Root, RootKind, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import dependents_of
 from versiontree.tree.services.quota_reservations import quota_reserve_version
@@ -45,9 +45,9 @@ def domain_create(
 ) -> Version:
     """Create a domain under a ready version of a root or domain; jobs pretrain it and build its table.
 
-    Without a tenant it is the platform's; tenants see it once it is ``published``. Raises ``invalid_field``,
-    ``conflict`` (the name), ``not_found`` (parent or corpus), ``model_not_ready``, ``corpus_too_small``,
-    ``quota_exceeded``.
+    Without a tenant it is the platform's; tenants see it once it is ``published``. Raises ``invalid_field``
+    (also for a decoder), ``conflict`` (the name), ``not_found`` (parent or corpus), ``model_not_ready``,
+    ``corpus_too_small``, ``quota_exceeded``.
     """
     require_slug(name)
     config = _config(corpus, tenant, alpha, settings, vectors) | corpus_warnings(parent, corpus)
@@ -56,6 +56,9 @@ def domain_create(
         if tenant is not None:
             quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
+        if above.root.kind == RootKind.DECODER:
+            message = f"{above.root.name} is a decoder, which has no tables, so no domain can stand on it."
+            raise HmiError(ErrorCode.INVALID_FIELD, message, param="parent")
         domain = _create(above.root, tenant, name, description, actor)
         if tenant is None and not published:
             Domain.unscoped.filter(pk=domain.pk).update(published_at=None)

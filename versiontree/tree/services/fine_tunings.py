@@ -29,7 +29,7 @@ from tenants.datasets.formats.conversations import (
 from tenants.datasets.formats.errors import postgres_safe, report_errors_at
 from tenants.datasets.formats.lines import Source
 from tenants.datasets.formats.rows import required_columns
-from tenants.datasets.models import Dataset, File, FilePurpose
+from tenants.datasets.models import Dataset, File, FilePurpose, Task
 from tenants.datasets.selectors.files import file_of
 from tenants.datasets.selectors.uploads import datasets_of
 from tenants.datasets.services.datasets import dataset_delete, dataset_upload
@@ -39,9 +39,9 @@ from tenants.usage.services.quotas import quota_lock
 from versiontree.jobs.models import ACTIVE, JobKind
 from versiontree.jobs.services.control import job_cancel
 from versiontree.names import require_slug
-from versiontree.tree.models import FineTuning, FineTuningState, Hplm, Version
+from versiontree.tree.models import FineTuning, FineTuningState, Hplm, RootKind, Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.bases import base_by_name, base_version
+from versiontree.tree.selectors.bases import base_by_name, base_root_kind, base_version
 from versiontree.tree.selectors.fine_tunings import ENDED, fine_tuning_jobs, fine_tuning_status
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.quota_reservations import (
@@ -91,7 +91,7 @@ def fine_tuning_create(
         api_key=actor if isinstance(actor, ApiKey) else None,
         model=model,
         options=dict(options or {}),
-        settings=settings_check(JobKind.FINE_TUNE, settings),
+        settings=settings_check(JobKind.FINE_TUNE, settings, base_root_kind(base)),
         request_fields=dict(request_fields or {}),
         dispatched_at=timezone.now(),
         **files,
@@ -202,6 +202,7 @@ def _create_dataset(row: FineTuning, actor: Actor) -> Dataset:
         return existing
     splits = {"train": ("training_file", row.training_file), "dev": ("validation_file", row.validation_file)}
     options = dict(row.options)
+    base = _root_kind(row)
     with upload_store().workspace() as workspace:
         files: dict[str, tuple[str, StoredFile]] = {}
         for split, (param, key) in splits.items():
@@ -209,11 +210,18 @@ def _create_dataset(row: FineTuning, actor: Actor) -> Dataset:
                 continue
             file = file_of(row.tenant, key, param=param)
             with report_errors_at(param):
-                files[split] = (file.filename, _rows(file, workspace / split, options))
+                files[split] = (file.filename, _rows(file, workspace / split, options, base))
         with _errors_name_file_params({split: param for split, (param, _) in splits.items()}):
             return dataset_upload(
                 tenant=row.tenant, name=_dataset_name(row), files=files, actor=actor, **options
             )
+
+
+def _root_kind(row: FineTuning) -> RootKind:
+    if row.hplm is not None:
+        return base_root_kind(row.hplm)
+    assert row.parent is not None  # a constraint of the table
+    return base_root_kind(row.parent.root)
 
 
 def _delete_dataset(row: FineTuning, actor: Actor) -> None:
@@ -231,12 +239,17 @@ def _dataset_name(row: FineTuning) -> str:
     return f"{row.name} {row.pk.hex[:12]}"
 
 
-def _rows(file: File, target: Path, options: dict[str, Any]) -> StoredFile:
-    """The file's rows in the format of datasets. The first file sets ``options["task"]`` if it is missing."""
+def _rows(file: File, target: Path, options: dict[str, Any], base: RootKind) -> StoredFile:
+    """The file's rows in the format of datasets. The first file sets ``options["task"]`` if it is missing.
+
+    ``base`` is the kind of root: below a decoder, conversations stay conversations.
+    """
     stored = stored_file(file)
     source = Source(stored.path, file.filename)
     columns = first_row_columns(source)
-    if "columns" not in options and is_conversation(columns):
+    if base == RootKind.DECODER and is_conversation(columns):
+        options.setdefault("task", Task.CHAT if "messages" in columns else Task.GENERATION)
+    elif "columns" not in options and is_conversation(columns):
         options.setdefault("task", detect_task(columns))
         verify_file(stored, name=file.filename)
         convert_conversations(source, target, columns)

@@ -10,10 +10,10 @@ from django.utils import timezone
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
 from tenants.base.errors import ErrorCode, HmiError, has_dependents, not_found
-from tenants.datasets.models import Dataset
+from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
-from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Version
+from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS, MAX_DESCRIPTION_LENGTH
 from versiontree.tree.models.version import VersionKind, VersionPolicy, VersionState
 from versiontree.tree.services.licenses import license_check
@@ -49,12 +49,14 @@ def hplm_create(
 ) -> Version:
     """Create a model under a ready version of a root or domain; jobs fine-tune and evaluate it.
 
-    ``reserved_by`` is the fine-tuning that it is for. Raises ``invalid_field``, ``conflict`` (the name),
-    ``not_found`` (parent or dataset), ``model_not_ready``, ``quota_exceeded``.
+    ``reserved_by`` is the fine-tuning that it is for. Raises ``invalid_field`` (also for a task that is not
+    for this kind of root), ``conflict`` (the name), ``not_found`` (parent or dataset), ``model_not_ready``,
+    ``quota_exceeded``.
     """
     require_slug(name)
     license_text = license_check(license)
-    config = _config(dataset, tenant, settings, auto_promote) | dataset_warnings(parent, dataset)
+    root = task_check(task=dataset.task, root=parent.root)
+    config = _config(dataset, tenant, settings, auto_promote, root) | dataset_warnings(parent, dataset)
     with transaction.atomic():
         quota_reserve_version(tenant=tenant, jobs=JOBS_PER_HPLM_VERSION, reserved_by=reserved_by)
         quota_reserve_hplm(tenant=tenant, name=name, reserved_by=reserved_by)
@@ -88,7 +90,7 @@ def hplm_update(
         locked = _lock(hplm)
         before = _current(locked)
         inherited = settings_inherited(before, settings)
-        config = _config(dataset, locked.tenant, inherited, auto_promote)
+        config = _config(dataset, locked.tenant, inherited, auto_promote, RootKind(before.root.kind))
         if warnings := [*start_warnings(before, inherited, locked.task), *fit_warnings]:
             config["warnings"] = warnings
         if dataset.task != locked.task:
@@ -170,7 +172,8 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
     """Set at which levels requests to a version of a model are answered if they choose no quality.
 
     Empty: as the deployment's ``HMI_POLICY`` says. Running processes follow within ``HMI_MODEL_CACHE_S``.
-    Raises ``not_found`` (a deleted model), ``invalid_field`` (no policy, or not a version of a model).
+    Raises ``not_found`` (a deleted model), ``invalid_field`` (no policy, or not a version of a model, or of
+    a generative one).
     """
     if policy not in VersionPolicy.values:
         allowed = ", ".join(filter(None, VersionPolicy.values))
@@ -179,6 +182,9 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
         )
     if version.hplm is None:
         message = f"{version.in_words} answers no requests; only versions of models have a policy."
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
+    if version.root.kind == RootKind.DECODER:
+        message = f"{version.in_words} writes text and reads nothing from tables, so it has no policy."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
     hplm = _lock(version.hplm)
     Version.unscoped.filter(pk=version.pk).update(policy=policy)
@@ -201,14 +207,29 @@ def _set_pinned(hplm: Hplm, pinned_at: datetime | None, verb: str, actor: Actor)
     return True
 
 
+def task_check(*, task: str, root: Root) -> RootKind:
+    """The kind of the root, if a model of this task can stand on it. Raises ``invalid_field``."""
+    kind = RootKind.DECODER if task in GENERATIVE_TASKS else RootKind.ENCODER
+    if root.kind != kind:
+        message = (
+            f"A model for {Task(task).label.lower()} needs {kind.in_words} as its root; {root.name} is none."
+        )
+        raise HmiError(ErrorCode.INVALID_FIELD, message, param="parent")
+    return kind
+
+
 def _config(
-    dataset: Dataset, tenant: Tenant, settings: Mapping[str, Any] | None, auto_promote: bool
+    dataset: Dataset,
+    tenant: Tenant,
+    settings: Mapping[str, Any] | None,
+    auto_promote: bool,
+    root: RootKind,
 ) -> dict[str, Any]:
     about = dataset_check(dataset=dataset, tenant=tenant)
     return {
         "dataset": about,
         "labels": about["labels"],
-        "settings": settings_check(JobKind.FINE_TUNE, settings),
+        "settings": settings_check(JobKind.FINE_TUNE, settings, root),
         "auto_promote": bool(auto_promote),
     }
 

@@ -11,7 +11,7 @@ from tenants.datasets.models import Corpus
 from versiontree.jobs.models import JobKind
 from versiontree.names import require_slug
 from versiontree.tree.checkpoints import checkpoint_source
-from versiontree.tree.models import Root, Version
+from versiontree.tree.models import Root, RootKind, Version
 from versiontree.tree.services.licenses import license_check, source_url_check
 from versiontree.tree.services.versions import (
     JobPlan,
@@ -27,8 +27,9 @@ def root_register(
     *,
     name: str,
     source: str,
-    corpus: Corpus,
     actor: Actor,
+    kind: str = RootKind.ENCODER,
+    corpus: Corpus | None = None,
     lower_layers: int | None = None,
     alpha: float = DEFAULT_ALPHA,
     settings: Mapping[str, Any] | None = None,
@@ -36,32 +37,31 @@ def root_register(
     license: str = "",  # noqa: A002
     source_url: str = "",
 ) -> Version:
-    """Register a checkpoint as a new root: jobs convert it and build its PLOT from a platform corpus.
+    """Register a checkpoint as a new root.
 
-    ``lower_layers`` is the number of layers below the cut (default: half of them), ``alpha`` the coverage of
-    the PLOT in %, ``vectors`` its number format ("float16" or "int8"). Raises ``invalid_field``, ``conflict``
-    (the name), ``not_found``, ``corpus_too_small``, and what ``checkpoint_source`` raises.
+    Jobs convert an encoder and build its PLOT from a platform corpus: ``alpha`` is the coverage of the PLOT
+    in %, ``vectors`` its number format ("float16" or "int8"). A job copies a decoder, which has neither
+    corpus nor PLOT. ``lower_layers`` is the number of layers below the cut, by default half of an encoder's
+    and a third of a decoder's. Raises ``invalid_field``, ``missing_field`` (the corpus), ``conflict`` (the
+    name), ``not_found``, ``corpus_too_small``, and what ``checkpoint_source`` raises.
     """
     require_slug(name)
-    location = checkpoint_source(source)
+    chosen = _kind_check(kind)
+    location = checkpoint_source(source, chosen)
     license_columns = {"license": license_check(license), "source_url": source_url_check(source_url)}
-    checked = settings_check(JobKind.CONVERT, settings)
+    checked = settings_check(JobKind.CONVERT, settings, chosen)
     if lower_layers is not None:
-        checked |= settings_check(JobKind.CONVERT, {"lower_layers": lower_layers})
-    corpus_params = corpus_check(corpus=corpus, tenant=None)
-    corpus_require_size(corpus=corpus, what="A root")
-    coverage = alpha_check(alpha)
-    plot = settings_check(JobKind.BUILD_PLOT, {"vectors": vectors})
-    config: dict[str, Any] = {
-        "source": location,
-        "corpus": corpus_params,
-        "alpha": coverage,
-        "settings": checked,
-        **plot,
-    }
-    config |= checkpoint_warnings(location, corpus, max_tokens=cast("int | None", checked.get("max_tokens")))
+        checked |= settings_check(JobKind.CONVERT, {"lower_layers": lower_layers}, chosen)
+    config: dict[str, Any] = {"source": location, "settings": checked}
+    if chosen == RootKind.ENCODER:
+        longest = cast("int | None", checked.get("max_tokens"))
+        config |= _table_config(location, corpus, alpha, vectors, longest)
+    elif corpus is not None:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, "A decoder is not converted, so it takes no corpus.", param="corpus"
+        )
     with transaction.atomic():
-        root = _create(name, location, actor, license_columns)
+        root = _create(name, chosen, location, actor, license_columns)
         version = version_create(
             owner=root,
             root=root,
@@ -69,32 +69,64 @@ def root_register(
             tenant=None,
             corpus=corpus,
             config=config,
-            plans=_plans(name, config, plot),
+            plans=_plans(root, config),
             actor=actor,
         )
-        audit_record(
-            verb="root.register", subject=name, tenant=None, actor=actor, detail={"source": location}
-        )
+        detail = {"kind": str(chosen), "source": location}
+        audit_record(verb="root.register", subject=name, tenant=None, actor=actor, detail=detail)
     return version
 
 
-def _plans(name: str, config: Mapping[str, Any], plot: Mapping[str, Any]) -> list[JobPlan]:
-    """The jobs of a root whose version has this config; ``plot`` are the settings of its PLOT."""
-    corpus_params = config["corpus"]
-    convert = {
-        "source": config["source"],
-        "name": name,
+def _kind_check(kind: str) -> RootKind:
+    if kind not in RootKind.values:
+        raise HmiError(
+            ErrorCode.INVALID_FIELD, f"A root is one of {', '.join(RootKind.values)}.", param="kind"
+        )
+    return RootKind(kind)
+
+
+def _table_config(
+    source: str, corpus: Corpus | None, alpha: float, vectors: str, max_tokens: int | None
+) -> dict[str, Any]:
+    """The part of an encoder root's config that its table is built with."""
+    if corpus is None:
+        raise HmiError(
+            ErrorCode.MISSING_FIELD, "An encoder is converted with a corpus of the platform.", param="corpus"
+        )
+    corpus_params = corpus_check(corpus=corpus, tenant=None)
+    corpus_require_size(corpus=corpus, what="A root")
+    return {
         "corpus": corpus_params,
-        "settings": config["settings"],
+        "alpha": alpha_check(alpha),
+        **settings_check(JobKind.BUILD_PLOT, {"vectors": vectors}),
+        **checkpoint_warnings(source, corpus, max_tokens=max_tokens),
     }
-    build = {"corpus": corpus_params, "alpha": config["alpha"], "all_unigrams": True, "settings": dict(plot)}
-    return [JobPlan(JobKind.CONVERT, convert), JobPlan(JobKind.BUILD_PLOT, build)]
 
 
-def _create(name: str, source: str, actor: Actor, license_columns: Mapping[str, str]) -> Root:
+def _plans(root: Root, config: Mapping[str, Any]) -> list[JobPlan]:
+    """The jobs of a root whose version has this config."""
+    convert = {"source": config["source"], "name": root.name, "settings": config["settings"]}
+    if root.kind == RootKind.DECODER:
+        return [JobPlan(JobKind.CONVERT, convert)]
+    corpus_params = config["corpus"]
+    build = {
+        "corpus": corpus_params,
+        "alpha": config["alpha"],
+        "all_unigrams": True,
+        "settings": {"vectors": config["vectors"]},
+    }
+    return [
+        JobPlan(JobKind.CONVERT, {**convert, "corpus": corpus_params}),
+        JobPlan(JobKind.BUILD_PLOT, build),
+    ]
+
+
+def _create(name: str, kind: RootKind, source: str, actor: Actor, license_columns: Mapping[str, str]) -> Root:
     try:
         with transaction.atomic():
-            return Root.objects.create(name=name, source=source, created_by=person(actor), **license_columns)
+            return Root.objects.create(
+                name=name, kind=kind, source=source, created_by=person(actor), **license_columns
+            )
     except IntegrityError as error:
         raise HmiError(
             ErrorCode.CONFLICT, f"There is a root called {name!r} already.", param="name"

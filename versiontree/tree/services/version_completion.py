@@ -15,7 +15,7 @@ from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArt
 from versiontree.jobs.hooks import JobOwner
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.control import RETRYABLE, job_retry
-from versiontree.tree.models import Alias, Artifact, Hplm, VersionArtifact
+from versiontree.tree.models import Alias, Artifact, Hplm, RootKind, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.models.version import MAIN_ROLE, REQUIRED_ROLES, Version, VersionKind, VersionState
@@ -57,7 +57,7 @@ def version_finish(*, version: Version, metrics: Mapping[str, Any]) -> None:
     """
     kind = VersionKind(version.kind)
     digests = dict(VersionArtifact.unscoped.filter(version=version).values_list("role", "artifact__digest"))
-    missing = REQUIRED_ROLES[kind] - digests.keys()
+    missing = REQUIRED_ROLES[RootKind(version.root.kind)][kind] - digests.keys()
     if missing:
         raise HmiError(
             ErrorCode.INTERNAL, f"The jobs made no artifact of the roles: {', '.join(sorted(missing))}."
@@ -113,7 +113,7 @@ class VersionJobs(JobOwner):
         artifacts_attach(version=job.version, artifacts=artifacts, job=job)
 
     def finish(self, *, version_id: int, metrics: Mapping[str, Any]) -> None:
-        version = Version.unscoped.select_related("hplm").get(pk=version_id)
+        version = Version.unscoped.select_related("hplm", "root").get(pk=version_id)
         version_finish(version=version, metrics=metrics)
 
     def fail(self, *, version_id: int) -> None:

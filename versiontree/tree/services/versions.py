@@ -3,7 +3,7 @@
 The ``params`` of jobs (ids and checksums, so that later renaming does not matter):
 
 =================  ======================================================================
-convert            ``source``, ``name``, ``corpus``, ``settings``
+convert            ``source``, ``name``, ``corpus`` (not of a decoder), ``settings``
 further_pretrain   ``corpus``, ``settings``
 build_plot         ``corpus``, ``alpha`` (%), ``all_unigrams``, ``settings``
 fine_tune          ``dataset``, ``settings``

@@ -243,7 +243,7 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
     again = api.post(f"/v1/batches/{made['id']}/cancel")
     assert (again.status_code, again.json()["error"]["code"]) == (409, "invalid_transition")
     for wrong in (
-        {"endpoint": "/v1/chat/completions"},
+        {"endpoint": "/v1/responses"},
         {"input_file_id": "file-1"},
         {"completion_window": "1h"},
     ):

@@ -1,6 +1,7 @@
 """Fine-tuning jobs: from a file to a version, as the OpenAI conventions tell it."""
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -84,6 +85,30 @@ def test_its_files_become_one_dataset_and_one_version(
     assert (begun.name, begun.number, Version.unscoped.filter(kind="model").count()) == ("mood", 1, 1)
     assert begun.config["settings"] == {"epochs": 3, "learning_rate": 4e-3, "seed": 7}
     assert {split.split: split.rows for split in begun.dataset.splits.all()}["dev"] == 10  # type: ignore[union-attr]
+
+
+def test_hyperparameters_and_settings_below_a_decoder_are_those_of_decoders(
+    client: Caller, tmp_path: Path
+) -> None:
+    tree_factory.ready_decoder(tmp_path)
+    hyperparameters = {"n_epochs": 3, "batch_size": 8, "learning_rate_multiplier": 2.0}
+    method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
+    hmi = {"settings": {"projections": "attention", "lora": 4}}
+    made = asked(client, model="smol", method=method, hmi=hmi)
+    stored = FineTuning.unscoped.get(pk=made["id"].removeprefix("ftjob-")).settings
+    assert stored == {
+        "epochs": 3, "batch_size": 8, "learning_rate": 2e-3, "projections": "attention", "lora": 4,
+    }  # fmt: skip
+
+
+def test_a_setting_of_the_other_kind_of_root_is_refused(
+    client: Caller, root: Version, tmp_path: Path
+) -> None:
+    tree_factory.ready_decoder(tmp_path)
+    file = client.sends(jsonl(texts(60))).json()["id"]
+    for model, setting in (("smol", {"pooling": "cls"}), ("bert", {"projections": "all"})):
+        answer = client.asks("fine_tuning/jobs", model=model, training_file=file, hmi={"settings": setting})
+        assert answer.json()["error"]["param"] == f"hmi.settings.{next(iter(setting))}"
 
 
 def test_it_is_at_work_until_its_last_job_is_done_and_says_when_that_may_be(

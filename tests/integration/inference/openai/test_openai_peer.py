@@ -10,6 +10,7 @@ import pytest
 
 from tenants.accounts.services.api_keys import api_key_create
 from tests.integration.hmi_client.conftest import Product, key_of
+from tests.integration.jobs.generative_world import home_of, ready_writer
 from tests.integration.jobs.world import SMALL_FINE_TUNE, mood_rows
 from tests.peers import peer_python
 from tests.processes import CeleryWorker
@@ -95,9 +96,10 @@ def test_it_sends_data_follows_a_fine_tuning_to_the_end_and_hears_of_errors_as_i
     assert got["deleted"] == [True, True]
     assert got["strange"] == []
 
-    made, *lines = run(tmp_path, product.key, "-", sent=examples(product)).strip().splitlines()
-    assert made == "acme/tickets:1"
-    answers = [json.loads(line) for line in lines]
+    ready_writer(home_of(product.world), tmp_path)
+    said = run(tmp_path, product.key, "-", sent=examples(product))
+    assert said.startswith("acme/tickets:1\n")
+    answers = [json.loads(line) for line in said.split("\n") if line.startswith('{"id":"batch_req')]
     assert [answer["custom_id"] for answer in answers] == ["text 0", "text 1"]
     assert all(len(answer["response"]["body"]["data"][0]["embedding"]) == 32 for answer in answers)
 

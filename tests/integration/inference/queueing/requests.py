@@ -1,14 +1,25 @@
 """Requests, replies and workers as the queue's tests need them."""
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
 from redis import Redis
 from redis.exceptions import RedisError
 
+from inference.generation.requests import FinishReason, SamplingParams
 from inference.queueing import keys
 from inference.queueing.consumer import Entry, RequestConsumer
-from inference.queueing.messages import InferReply, InferRequest, SequenceOutput, TokenSequence
+from inference.queueing.messages import (
+    CompletionEnd,
+    GeneratedToken,
+    InferReply,
+    InferRequest,
+    SequenceOutput,
+    TokenSequence,
+)
+from inference.queueing.token_stream import Continuation
 from inference.queueing.transport import RequestQueue
 
 STREAM = keys.replies("test")
@@ -80,3 +91,31 @@ def replies_in(redis: Redis) -> list[InferReply]:
     """Everything that was ever sent to ``STREAM``."""
     entries: Any = redis.xrange(STREAM)
     return [InferReply.decode(fields[b"message"]) for _, fields in entries]
+
+
+def a_completion_request(
+    request_id: str, tenant: str = "acme", *, max_tokens: int = 100, root: str = ROOT
+) -> InferRequest:
+    """A prompt to be continued; its tokens go to the stream beside ``STREAM``."""
+    request = a_request(request_id, tenant, root=root)
+    return replace(request, generate=SamplingParams(max_tokens=max_tokens), reply_to=keys.generated(STREAM))
+
+
+def tokens_from(first: int, *ids: int) -> list[GeneratedToken]:
+    """The tokens with these ids, the first of this index."""
+    return [GeneratedToken(index=first + at, token=token) for at, token in enumerate(ids)]
+
+
+def end_of(request: InferRequest, tokens: int, reason: FinishReason = FinishReason.STOP) -> InferReply:
+    """The reply to a completion of so many tokens."""
+    return InferReply(id=request.id, ok=True, model=request.model, completion=CompletionEnd(reason, tokens))
+
+
+def appended(
+    worker: RequestConsumer, entry: Entry, tokens: Sequence[GeneratedToken], reply: InferReply | None = None
+) -> bool:
+    """Append to one completion: whether the worker held its request. Raises what kept it from that."""
+    [said] = worker.append_all([Continuation(entry.address, entry.request, tokens, reply)])
+    if isinstance(said, RedisError):
+        raise said
+    return said

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import msgpack
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
 from inference.cascade.dispatcher import OUTPUT_KINDS, PRUNED_KINDS, Dispatcher, Level
 from inference.cascade.platt_scaling import PlattScaling
+from inference.generation.requests import MAX_SEED, FinishReason, SamplingParams
 from inference.queueing.messages import (
     BatchInfo,
+    CompletionEnd,
+    GeneratedToken,
     InferReply,
     InferRequest,
     MessageError,
@@ -23,7 +26,7 @@ from inference.queueing.messages import (
     TimingsMs,
     TokenSequence,
 )
-from tests.integration.inference.queueing.requests import a_request
+from tests.integration.inference.queueing.requests import a_completion_request, a_request
 
 REQUIRED = [field.name for field in fields(InferRequest) if field.required]
 
@@ -103,6 +106,65 @@ replies = st.builds(
     batch=st.builds(BatchInfo, counts, counts),
     error=st.none(),
 )
+
+
+samplings = st.builds(
+    SamplingParams,
+    max_tokens=st.integers(1, 10**6),
+    temperature=st.floats(0, 2),
+    top_k=st.integers(0, 100),
+    top_p=st.floats(0.01, 1),
+    presence_penalty=st.floats(-2, 2),
+    seed=st.integers(0, MAX_SEED),
+    stop_tokens=st.frozensets(st.integers(0, 10**6), max_size=4),
+    logprobs=st.none() | st.integers(0, 20),
+)
+generated = st.builds(
+    GeneratedToken,
+    index=counts,
+    token=counts,
+    logprob=st.none() | st.floats(max_value=0),
+    alternatives=st.lists(st.tuples(counts, st.floats(max_value=0)), max_size=3).map(tuple),
+)
+
+
+@given(samplings)
+def test_a_request_for_a_completion_survives_the_trip(sampling: SamplingParams) -> None:
+    request = replace(a_completion_request("r1"), generate=sampling)
+    assert InferRequest.decode(request.encode()) == request
+
+
+@given(generated)
+def test_a_token_survives_the_trip(token: GeneratedToken) -> None:
+    assert GeneratedToken.decode(token.encode()) == token
+
+
+@given(st.binary(max_size=50))
+def test_other_bytes_are_no_token(payload: bytes) -> None:
+    with pytest.raises(MessageError):
+        GeneratedToken.decode(payload)
+
+
+def test_the_end_of_a_completion_survives_the_trip() -> None:
+    end = CompletionEnd(FinishReason.LENGTH, 7)
+    reply = InferReply(id="r1", ok=True, model=a_request("r1").model, completion=end)
+    assert InferReply.decode(reply.encode()) == reply
+
+
+@pytest.mark.parametrize(
+    "sampling", [{}, {"max_tokens": 0}, {"max_tokens": 1, "temperature": math.nan}, [1], 7]
+)
+def test_a_sampling_that_is_not_valid_is_refused(sampling: object) -> None:
+    data = {**fields_of(a_request("r1")), "generate": sampling}
+    with pytest.raises(MessageError) as refusal:
+        InferRequest.decode(msgpack.encode(data))
+    assert refusal.value.request_id == "r1"
+
+
+def test_a_completion_has_one_prompt() -> None:
+    data = fields_of(a_completion_request("r1"))
+    with pytest.raises(MessageError, match="one prompt"):
+        InferRequest.decode(msgpack.encode({**data, "sequences": data["sequences"] * 2}))
 
 
 @given(requests)

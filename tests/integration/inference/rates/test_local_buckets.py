@@ -125,6 +125,15 @@ def test_more_than_a_minutes_worth_is_let_through_by_an_untouched_limit_alone(
     assert not may(there, tokens)
 
 
+def test_what_is_charged_beyond_a_limit_is_owed_in_all_processes(process: Callable[[], LocalBuckets]) -> None:
+    first, second = process(), process()
+    first.charge([limit(100)], 150)
+    assert not may(first, limit(100))
+    assert not may(second, limit(100))
+    first.charge([limit(100, "key")], 40)
+    assert may(second, limit(100, "key"), amount=60)
+
+
 def test_a_limit_that_is_changed_holds_at_once(process: Callable[[], LocalBuckets]) -> None:
     buckets = process()
     assert [may(buckets, limit(2)) for _ in range(3)] == [True, True, False]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from inference.hplm.artifact_check import run_request
+from inference.artifact_check import run_request
 from tests.integration.versiontree.transfer.site import Models, Site, forget_tree, make_models, make_site
 from versiontree.transfer.archive import sandboxed_check
 from versiontree.transfer.services.version_export import version_export

@@ -16,9 +16,9 @@ from django.core.management import CommandError, call_command
 from pytest_django import Settings
 from safetensors.torch import load_file, save_file
 
+from inference.artifact_check import run_request
 from inference.cascade.dispatcher import OutputKind
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
-from inference.hplm.artifact_check import run_request
 from tenants.base.errors import ErrorCode, HmiError
 from tests.integration.versiontree.transfer.site import (
     Models,

@@ -64,15 +64,15 @@ class Shelf:
         self.taken.append(number)
         return packed(number)
 
-    def pool(self, budget_bytes: int) -> PetPool:
+    def pool(self, budget_bytes: int) -> PetPool[PackedHplm]:
         return PetPool(self.load, budget_bytes)
 
 
-def use(pool: PetPool, *numbers: int) -> None:
+def use(pool: PetPool[PackedHplm], *numbers: int) -> None:
     """Lease these at once, look at them, and give them back."""
     leases = [pool.acquire(identity(number)) for number in numbers]
     for number, lease in zip(numbers, leases, strict=True):
-        assert is_number(lease.hplm(), number)
+        assert is_number(lease.model(), number)
         assert lease.identity(identity(number)) == identity(number)
     for lease in leases:
         pool.release(lease)

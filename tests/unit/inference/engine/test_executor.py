@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import torch
 
-from inference.engine.in_flight import DeviceLostError
 from inference.engine.packed import PackedHplm
 from inference.engine.rows import Answered, Failed, ModelIdentity, StageSeconds
-from inference.errors import HplmError
+from inference.errors import DeviceLostError, HplmError
 from tests.unit.inference.engine.worlds import EngineWorld, damaged
 from tests.unit.tiny import tiny_hplm, tiny_root
 

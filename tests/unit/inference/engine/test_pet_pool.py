@@ -44,11 +44,11 @@ def test_what_is_leased_stays_and_what_had_no_place_goes_afterwards() -> None:
     pool = Shelf().pool(room_for(2))
     numbers = [len(KINDS) * number for number in range(5)]
     leases = [pool.acquire(identity(number)) for number in numbers]
-    assert all(is_number(lease.hplm(), number) for lease, number in zip(leases, numbers, strict=True))
+    assert all(is_number(lease.model(), number) for lease, number in zip(leases, numbers, strict=True))
     again = pool.acquire(identity(numbers[4]))
     for lease in leases:
         pool.release(lease)
-    assert is_number(again.hplm(), numbers[4])
+    assert is_number(again.model(), numbers[4])
     pool.release(again)
     assert len(pool) == 2
     pool.check_integrity()
@@ -79,17 +79,17 @@ def test_a_lease_of_a_slot_that_was_filled_again_is_refused() -> None:
     pool.release(old)
     use(pool, SECOND)
     with pytest.raises(SlotMismatchError):
-        old.hplm()
+        old.model()
     use(pool, FIRST)
     with pytest.raises(SlotMismatchError):
-        old.hplm()
+        old.model()
 
 
 def test_a_slot_of_another_digest_is_refused_though_its_generation_is_right() -> None:
     lease = Shelf().pool(room_for(1)).acquire(identity(1))
     lease.slot.digest = identity(2).digest
     with pytest.raises(SlotMismatchError):
-        lease.hplm()
+        lease.model()
 
 
 def test_a_lease_answers_only_for_its_own_digest() -> None:
@@ -124,7 +124,7 @@ def test_a_retired_hplm_that_is_leased_is_there_to_the_end_and_goes_first() -> N
     use(pool, FIRST)
     lease = pool.acquire(identity(SECOND))
     pool.keep({identity(FIRST).digest})
-    assert is_number(lease.hplm(), SECOND)
+    assert is_number(lease.model(), SECOND)
     pool.release(lease)
     use(pool, THIRD)
     use(pool, FIRST)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
+from inference.engine.packed import PackedHplm
 from inference.engine.pet_pool import Lease
 from inference.engine.pipeline import Pipeline
 from inference.engine.pipelining import Pipelining, Swapping
@@ -102,7 +103,7 @@ def test_giving_a_batch_up_begins_nothing_and_waits_for_nothing(
     executor, loading, go_on = world.executor(pipeline=pipeline), threading.Event(), threading.Event()
     acquire, asked = executor.pool.acquire, list[str]()
 
-    def slowly(model: ModelIdentity) -> Lease:
+    def slowly(model: ModelIdentity) -> Lease[PackedHplm]:
         asked.append(model.hplm)
         loading.set()
         go_on.wait(10)

@@ -38,6 +38,8 @@ def test_a_product_in_pieces_is_the_product(rows: int, dtype: torch.dtype) -> No
     exact = functional.linear(hidden.float(), weight.float(), bias.float())
     with torch.no_grad():
         torch.testing.assert_close(linear(hidden, weight, bias).float(), exact, rtol=0.01, atol=0.05)
+        without = linear(hidden, weight, None).float()
+        torch.testing.assert_close(without, exact - bias.float(), rtol=0.01, atol=0.05)
         beside = torch.randn(rows, 32).to(dtype)
         found = addmm(beside, hidden, weight.t()).float()
     torch.testing.assert_close(found, exact - bias.float() + beside.float(), rtol=0.01, atol=0.05)

@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inference.cascade.dispatcher import Coverage, Level
 from inference.engine.rows import ModelIdentity, Outcome, StageSeconds
+from inference.generation.counts import GenerationCounts
 from inference.manifest import Manifest, ServedRoot
 from inference.queueing.messages import InferReply, InferRequest, TimingsMs, TokenSequence
 from inference.serving.busiest import REVIEW_S
@@ -91,6 +92,33 @@ def test_the_last_batch_is_the_last_one_with_an_answer(figures: Figures) -> None
     figures.batch(a_failure(a_row()), ended=70.0)
     assert figures(last) == 60.0
     assert figures("hmi_worker_stage_seconds_count", stage="compute") == 1
+
+
+def test_what_a_decoder_does_is_told_by_its_root(figures: Figures) -> None:
+    counts = GenerationCounts(
+        running=3,
+        waiting=2,
+        blocks=100,
+        block_size=16,
+        used_blocks=40,
+        cached_blocks=25,
+        computed_tokens=900,
+        found_tokens=80,
+        generated_tokens=500,
+        preemptions=1,
+    )
+    assert not figures.labels("hmi_worker_kv_blocks", "root")
+    figures.standing = replace(STANDING, decoders={"smol": counts})
+    figures.metrics.step_computed(seconds=0.03)
+    for state, count in (("running", 3), ("waiting", 2)):
+        assert figures("hmi_worker_generation_sequences", root="smol", state=state) == count
+    for state, count in (("used", 40), ("cached", 25), ("free", 35)):
+        assert figures("hmi_worker_kv_blocks", root="smol", state=state) == count
+    assert figures("hmi_worker_generated_tokens_total", root="smol") == 500
+    assert figures("hmi_worker_generation_computed_tokens_total", root="smol") == 900
+    assert figures("hmi_worker_kv_found_tokens_total", root="smol") == 80
+    assert figures("hmi_worker_preemptions_total", root="smol") == 1
+    assert figures("hmi_worker_generation_step_seconds_sum") == pytest.approx(0.03)
 
 
 def test_fragments_are_counted_by_level_root_and_domain(figures: Figures) -> None:

@@ -18,7 +18,7 @@ from django.urls import reverse
 from pytest_django import Settings
 from redis import Redis
 
-from inference.hplm.artifact_check import run_request
+from inference.artifact_check import run_request
 from tenants.audit.models import AuditEvent
 from tests.integration.versiontree.callers import V1, error, with_key
 from tests.integration.versiontree.transfer.site import Models, Site, make_site, store
@@ -38,7 +38,7 @@ with at.open("a") as log:
     log.write("started\\n")
 while not at.with_name("go").exists():
     time.sleep(0.01)
-from inference.hplm.artifact_check import main
+from inference.artifact_check import main
 main()
 """
 

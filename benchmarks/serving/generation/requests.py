@@ -1,0 +1,45 @@
+"""What the engine is asked: models by popularity, lengths of an Azure trace."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.accuracy.data import data_dir
+from benchmarks.serving.generation.engine import Asked
+from benchmarks.serving.placement.load import Lengths, trace_lengths
+from benchmarks.serving.popularity import SKEW
+
+TRACE = "azure-llm-2023-conv.csv"
+LONGEST = 4096
+
+
+def models(popularity: str, tenants: int, requests: int, seed: int) -> list[int]:
+    """The model of each of so many requests of so many tenants (Punica, section 7). Those of "distinct"
+    are others for each seed, as far as there are others."""
+    draw = np.random.default_rng(seed)
+    if popularity == "distinct":
+        return [(seed * requests + number) % tenants for number in range(requests)]
+    if popularity == "uniform":
+        uniform: list[int] = draw.integers(math.ceil(math.sqrt(tenants)), size=requests).tolist()
+        return uniform
+    if popularity == "skewed":
+        falling = SKEW ** -np.arange(min(tenants, 64.0))
+        skewed: list[int] = draw.choice(len(falling), requests, p=falling / falling.sum()).tolist()
+        return skewed
+    return [0] * requests
+
+
+def lengths(trace: Path | None, scale: int) -> Lengths:
+    """Tokens of prompts and answers [N, 2] of a trace (None: that of HMI_DATA_DIR), divided by `scale`."""
+    found = trace_lengths(trace or data_dir() / "traces" / TRACE, longest=LONGEST)
+    return np.maximum(found // scale, 1)
+
+
+def draw(choice: Lengths, popularity: str, tenants: int, requests: int, seed: int) -> list[Asked]:
+    """Requests, each as long as a random one of `choice`; the same lengths for every popularity."""
+    picked = choice[np.random.default_rng(seed + 1000).integers(len(choice), size=requests)].tolist()
+    return [
+        Asked(model, prompt, answer)
+        for model, (prompt, answer) in zip(models(popularity, tenants, requests, seed), picked, strict=True)
+    ]

@@ -1,0 +1,142 @@
+"""The hyperparameters of a decoder, with the same names for all model families."""
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from inference.decoder.activations import ACTIVATIONS
+from inference.decoder.rotary import Rotary
+from inference.errors import HplmError
+
+PROJECTIONS: Final = ("query", "key", "value", "output", "gate", "up", "down")
+"""The linear maps of a layer. A feed-forward block that is not gated has no "gate"."""
+
+MAX_LAYERS: Final = 1024
+MAX_POSITIONS: Final = 1 << 21
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecoderArchitecture:
+    """A decoder of pre-norm blocks with causal attention.
+
+    vocab: size of the vocabulary. hidden: hidden size. inner: size of the feed-forward block. kv_heads: heads
+    of keys and values, each shared by heads / kv_heads query heads. head_size: numbers of a head. positions:
+    the longest context in tokens. norm: "rms" or "layer". gated: whether the feed-forward block has a gate.
+    tied: whether the head is the embedding. biases: the projections that have one. rotary: None if positions
+    are learned embeddings, which then begin at row `position_offset`. query_key_norm: whether the queries and
+    keys of each head are normed.
+    """
+
+    family: str
+    vocab: int
+    hidden: int
+    inner: int
+    layers: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    positions: int
+    activation: str
+    eps: float
+    norm: str
+    gated: bool
+    tied: bool
+    biases: tuple[str, ...] = ()
+    rotary: Rotary | None = None
+    position_offset: int = 0
+    query_key_norm: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("vocab", "hidden", "inner", "layers", "heads", "kv_heads", "head_size", "positions"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise HplmError("unsupported_checkpoint", f"config.json: {name} must be a positive number")
+        if self.layers > MAX_LAYERS or self.positions > MAX_POSITIONS:
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"config.json: {self.layers} layers and a context of {self.positions} tokens; "
+                f"{MAX_LAYERS} and {MAX_POSITIONS} are the most",
+            )
+        if self.heads % self.kv_heads:
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"config.json: {self.heads} heads cannot share {self.kv_heads} heads of keys and values",
+            )
+        if self.rotary is not None and self.head_size % 2:
+            raise HplmError(
+                "unsupported_checkpoint", f"config.json: heads of {self.head_size} numbers cannot be rotated"
+            )
+        if self.rotary is not None and len(self.rotary.factors) not in (0, self.head_size // 2):
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"{len(self.rotary.factors)} rotary factors do not fit heads of {self.head_size} numbers",
+            )
+        if self.activation not in ACTIVATIONS:
+            raise HplmError(
+                "unsupported_checkpoint",
+                f"config.json: activation {self.activation!r} is not supported; {', '.join(ACTIVATIONS)} are",
+            )
+
+    @property
+    def projections(self) -> tuple[str, ...]:
+        """The projections of each layer, in the order of PROJECTIONS."""
+        return tuple(name for name in PROJECTIONS if name != "gate" or self.gated)
+
+    def projection_shape(self, projection: str) -> tuple[int, int]:
+        """(in, out) of a projection of any layer."""
+        queries, keys = self.heads * self.head_size, self.kv_heads * self.head_size
+        return {
+            "query": (self.hidden, queries),
+            "key": (self.hidden, keys),
+            "value": (self.hidden, keys),
+            "output": (queries, self.hidden),
+            "gate": (self.hidden, self.inner),
+            "up": (self.hidden, self.inner),
+            "down": (self.inner, self.hidden),
+        }[projection]
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight of a decoder by its name. Weights of projections are [out, in]."""
+        shapes: dict[str, tuple[int, ...]] = {"embed.weight": (self.vocab, self.hidden)}
+        if self.rotary is None:
+            shapes["positions.weight"] = (self.positions + self.position_offset, self.hidden)
+        for layer in range(self.layers):
+            shapes |= {f"layers.{layer}.{name}": shape for name, shape in self._layer_shapes().items()}
+        shapes |= self._norm_shapes("norm")
+        if not self.tied:
+            shapes["head.weight"] = (self.vocab, self.hidden)
+        return shapes
+
+    def _layer_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = self._norm_shapes("attention_norm") | self._norm_shapes("mlp_norm")
+        for projection in self.projections:
+            inputs, outputs = self.projection_shape(projection)
+            shapes[f"{projection}.weight"] = (outputs, inputs)
+            if projection in self.biases:
+                shapes[f"{projection}.bias"] = (outputs,)
+        if self.query_key_norm:
+            shapes |= {f"{name}.weight": (self.head_size,) for name in ("query_norm", "key_norm")}
+        return shapes
+
+    def _norm_shapes(self, name: str) -> dict[str, tuple[int, ...]]:
+        parts = ("weight", "bias") if self.norm == "layer" else ("weight",)
+        return {f"{name}.{part}": (self.hidden,) for part in parts}
+
+    def to_json(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> "DecoderArchitecture":
+        """The inverse of `to_json`. Raises HplmError(corrupt_artifact) for missing or unknown fields."""
+        try:
+            rotary = raw.get("rotary")
+            return cls(
+                **{
+                    **raw,
+                    "biases": tuple(raw.get("biases", ())),
+                    "rotary": None if rotary is None else Rotary.from_json(rotary),
+                }
+            )
+        except TypeError as error:
+            raise HplmError("corrupt_artifact", f"architecture: {error}") from error

@@ -1,0 +1,211 @@
+"""The decoder: embeddings, pre-norm transformer blocks and the language model head, for all families."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from inference.decoder.activations import ACTIVATIONS
+from inference.decoder.architecture import DecoderArchitecture
+from inference.decoder.rotary import Rotation, rotate
+from inference.decoder.row_products import linear
+from inference.errors import HplmError
+from inference.hplm.artifact_files import read_weights, write_weights
+
+
+class Attention(Protocol):
+    """Causal attention of packed tokens, which may write keys and values to a cache and read it."""
+
+    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Mixed values [T, heads, d] of query [T, heads, d], and key and value [T, kv_heads, d] of the same
+        tokens. Rotary embeddings are already applied."""
+        ...
+
+
+class ProjectionDeltas(Protocol):
+    """What tenants' PETs add to the frozen projections."""
+
+    def __call__(self, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
+        """`outputs` [T, out] of the frozen projection for `inputs` [T, in], plus the PETs' part. It may write
+        into `outputs`."""
+        ...
+
+
+class Decoder:
+    """The weights of a decoder, frozen, and its forward pass over packed tokens.
+
+    Packed: the T tokens of all sequences lie one after another, without padding; `attention` knows where each
+    begins. Gradients flow through to `states` and into `deltas` where they are enabled. The numbers of a
+    token do not depend on the other sequences, bit by bit, if those of `attention` and `deltas` do not.
+    """
+
+    def __init__(self, architecture: DecoderArchitecture, weights: Mapping[str, Tensor]) -> None:
+        """`weights` are named and shaped as `architecture.weight_shapes()` says, all on one device and of one
+        floating-point type."""
+        self.architecture = architecture
+        self.weights = dict(weights)
+        self._activation = ACTIVATIONS[architecture.activation]
+        self._head = self.weights["embed.weight" if architecture.tied else "head.weight"]
+        self._rotary: Tensor | None = None
+        if architecture.rotary is not None:
+            table = architecture.rotary.table(architecture.head_size, architecture.positions)
+            self._rotary = table.to(self.device, self.dtype)
+
+    @property
+    def device(self) -> torch.device:
+        return self.weights["embed.weight"].device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.weights["embed.weight"].dtype
+
+    def forward(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        attention: Attention,
+        deltas: ProjectionDeltas | None = None,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Logits float32 [R, vocab] of the tokens number `rows` [R] int64 (None: of all T tokens).
+
+        token_ids, positions: [T] int64; positions count from 0 in each sequence.
+        """
+        states = self.run_layers(self.embed(token_ids, positions), positions, attention, deltas)
+        return self.logits(states if rows is None else states[rows])
+
+    def embed(self, token_ids: Tensor, positions: Tensor) -> Tensor:
+        """States [T, hidden] below the first layer, of token ids and positions [T] int64."""
+        states = functional.embedding(token_ids, self.weights["embed.weight"])
+        if self._rotary is None:
+            rows = positions + self.architecture.position_offset
+            states = states + functional.embedding(rows, self.weights["positions.weight"])
+        return states
+
+    def run_layers(
+        self,
+        states: Tensor,
+        positions: Tensor,
+        attention: Attention,
+        deltas: ProjectionDeltas | None = None,
+        layers: range | None = None,
+    ) -> Tensor:
+        """States [T, hidden] above the last of `layers` (None: all) of `states` [T, hidden] below the first;
+        positions: [T] int64."""
+        rotation = self._rotation(positions)
+        for layer in range(self.architecture.layers) if layers is None else layers:
+            states = self._attend(layer, states, rotation, attention, deltas)
+            states = self._feed_forward(layer, states, deltas)
+        return states
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Logits float32 [R, vocab] of states [R, hidden] above the last layer: final norm and head."""
+        return linear(self._norm("norm", states), self._head, None).float()
+
+    def _rotation(self, positions: Tensor) -> Rotation | None:
+        if self._rotary is None:
+            return None
+        cosine, sine = self._rotary[:, positions]
+        return cosine, sine
+
+    def _attend(
+        self,
+        layer: int,
+        states: Tensor,
+        rotation: Rotation | None,
+        attention: Attention,
+        deltas: ProjectionDeltas | None,
+    ) -> Tensor:
+        inputs, head_size = self._norm(f"layers.{layer}.attention_norm", states), self.architecture.head_size
+        query, key, value = (
+            self._project(layer, projection, inputs, deltas).view(len(inputs), -1, head_size)
+            for projection in ("query", "key", "value")
+        )
+        if self.architecture.query_key_norm:
+            query = self._norm(f"layers.{layer}.query_norm", query)
+            key = self._norm(f"layers.{layer}.key_norm", key)
+        if rotation is not None:
+            query, key = rotate(query, rotation), rotate(key, rotation)
+        mixed = attention(layer, query, key, value).flatten(1)
+        return states + self._project(layer, "output", mixed, deltas)
+
+    def _feed_forward(self, layer: int, states: Tensor, deltas: ProjectionDeltas | None) -> Tensor:
+        inputs = self._norm(f"layers.{layer}.mlp_norm", states)
+        inner = self._project(layer, "up", inputs, deltas)
+        if self.architecture.gated:
+            inner = self._activation(self._project(layer, "gate", inputs, deltas)) * inner
+        else:
+            inner = self._activation(inner)
+        return states + self._project(layer, "down", inner, deltas)
+
+    def _project(
+        self, layer: int, projection: str, inputs: Tensor, deltas: ProjectionDeltas | None
+    ) -> Tensor:
+        name = f"layers.{layer}.{projection}"
+        outputs = linear(inputs, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
+        return outputs if deltas is None else deltas(layer, projection, inputs, outputs)
+
+    def _norm(self, name: str, states: Tensor) -> Tensor:
+        """Norm over the last dimension."""
+        weight, eps = self.weights[f"{name}.weight"], self.architecture.eps
+        if self.architecture.norm == "rms":
+            return functional.rms_norm(states, weight.shape, weight, eps)
+        return functional.layer_norm(states, weight.shape, weight, self.weights[f"{name}.bias"], eps)
+
+    @classmethod
+    def from_weights(
+        cls,
+        architecture: DecoderArchitecture,
+        weights: Mapping[str, Tensor],
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+        code: str = "unsupported_checkpoint",
+    ) -> "Decoder":
+        """A decoder with these weights, cast and moved.
+
+        Raises HplmError with `code` if a weight is missing, not known or of another shape than the
+        architecture says.
+        """
+        check_weights(architecture, weights, code)
+        return cls(
+            architecture,
+            {
+                name: value.detach().to(device=device, dtype=dtype).contiguous()
+                for name, value in weights.items()
+            },
+        )
+
+    def save(self, path: Path) -> None:
+        """Write the weights to a safetensors file."""
+        write_weights(path, self.weights)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path,
+        architecture: DecoderArchitecture,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> "Decoder":
+        """Read what `save` wrote. Raises HplmError(corrupt_artifact)."""
+        return cls.from_weights(architecture, read_weights(path), device, dtype, "corrupt_artifact")
+
+
+def check_weights(
+    architecture: DecoderArchitecture, weights: Mapping[str, Tensor], code: str = "unsupported_checkpoint"
+) -> None:
+    """Raise HplmError with `code` unless the weights are those of the architecture."""
+    shapes = architecture.weight_shapes()
+    if missing := shapes.keys() - weights.keys():
+        raise HplmError(code, f"weights are missing: {', '.join(sorted(missing)[:3])}")
+    if unknown := weights.keys() - shapes.keys():
+        raise HplmError(code, f"weights do not belong to the model: {', '.join(sorted(unknown)[:3])}")
+    for name, shape in shapes.items():
+        if tuple(weights[name].shape) != shape:
+            found = list(weights[name].shape)
+            raise HplmError(code, f"{name} has the shape {found}, not {list(shape)}")
+        if not weights[name].is_floating_point():
+            raise HplmError(code, f"{name} is stored as {weights[name].dtype}")

@@ -1,0 +1,24 @@
+"""Products whose rows do not depend on their company: on a CPU the number of rows is a multiple of four.
+
+Matrix libraries choose a kernel by the number of rows that a thread gets, and kernels for fewer than four
+rows add up in another order. In float32 the rows of a product have the same bits in any company if their
+number is a multiple of four, and the width of the inputs a multiple of 16, as it is in usual models.
+"""
+
+from typing import Final
+
+from torch import Tensor
+from torch.nn import functional
+
+from inference.hplm import bucketed_linear
+
+ROW_MULTIPLE: Final = 4
+
+
+def linear(inputs: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Outputs [T, out] of inputs [T, in], weight [out, in] and bias [out], as `functional.linear`."""
+    rows = len(inputs)
+    missing = -rows % ROW_MULTIPLE
+    if missing == 0 or inputs.device.type != "cpu":
+        return bucketed_linear.linear(inputs, weight, bias)
+    return bucketed_linear.linear(functional.pad(inputs, (0, 0, 0, missing)), weight, bias)[:rows]

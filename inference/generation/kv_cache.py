@@ -1,0 +1,84 @@
+"""The paged key-value cache: keys and values of past tokens, in blocks of equally many tokens."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from inference.errors import HplmError
+
+
+class KvCache:
+    """Blocks of the keys and values of the layers that compute.
+
+    blocks [layers, 2, blocks, block_size, kv_heads, head_dim]: keys first, then values. The block manager
+    decides which sequence owns which block. The memory is not cleared: whoever begins a block clears it.
+    """
+
+    def __init__(
+        self,
+        layers: range,
+        blocks: int,
+        block_size: int,
+        kv_heads: int,
+        head_dim: int,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        shape = (len(layers), 2, blocks, block_size, kv_heads, head_dim)
+        self.layers = layers
+        self.block_size = block_size
+        self.blocks = torch.empty(shape, dtype=dtype, device=device)
+
+    @classmethod
+    def within(
+        cls,
+        budget_bytes: int,
+        layers: range,
+        block_size: int,
+        kv_heads: int,
+        head_dim: int,
+        *,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> "KvCache":
+        """As many blocks as budget_bytes hold. Raises HplmError(invalid_field) if they hold none."""
+        block_bytes = 2 * len(layers) * block_size * kv_heads * head_dim * dtype.itemsize
+        if budget_bytes < block_bytes:
+            message = f"the key-value cache has {budget_bytes} bytes, one block takes {block_bytes}"
+            raise HplmError("invalid_field", message)
+        blocks = budget_bytes // block_bytes
+        return cls(layers, blocks, block_size, kv_heads, head_dim, dtype=dtype, device=device)
+
+    def __len__(self) -> int:
+        """The number of blocks."""
+        return self.blocks.shape[2]
+
+    @property
+    def bytes(self) -> int:
+        """The size of all blocks."""
+        return self.blocks.nbytes
+
+    def layer(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values [blocks, block_size, kv_heads, head_dim] of that layer of the decoder: views."""
+        keys, values = self.blocks[self.layers.index(layer)]
+        return keys, values
+
+    def clear(self, blocks: Sequence[int]) -> None:
+        """Set these blocks to zero in all layers.
+
+        Attention gives the weight zero to what lies behind the end of a sequence. If the block's last owner
+        left a number there that is not finite, the product with zero is not finite either.
+        """
+        if blocks:
+            self.blocks[:, :, torch.as_tensor(blocks, device=self.blocks.device)] = 0
+
+    def slots(self, block_table: Sequence[int], start: int, count: int) -> NDArray[np.int64]:
+        """The slots [count] of the positions from start to start + count: slot s of a layer is token
+        s % block_size of block s // block_size."""
+        blocks, offsets = np.divmod(np.arange(start, start + count), self.block_size)
+        slots: NDArray[np.int64] = np.asarray(block_table, np.int64)[blocks] * self.block_size + offsets
+        return slots

@@ -1,0 +1,77 @@
+"""Computes the steps of the generation engine with a decoder."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from inference.decoder.decoder import Decoder
+from inference.decoder.lora import DecoderLora
+from inference.decoder.lora_deltas import LoraDeltas
+from inference.decoder.sgmv.stacks import LoraStacks
+from inference.engine.rows import ModelIdentity
+from inference.errors import DeviceLostError
+from inference.generation.kv_cache import KvCache
+from inference.generation.paged_attention import PagedAttention
+from inference.generation.requests import GenerationError
+from inference.generation.sampler import Choice, sample
+from inference.generation.step import Chunk, Outcome, SampledToken, SequenceFailed, Step
+
+NOT_FINITE = GenerationError("inference_failed", "the model gave numbers that are not finite")
+
+
+class Loras(Protocol):
+    """Gives the LoRA of each model that is computed."""
+
+    def lora(self, model: ModelIdentity) -> DecoderLora | None:
+        """The LoRA of a model; None where it is the root itself. Raises SlotMismatchError if the model must
+        not be computed."""
+
+
+class DecoderRunner:
+    """The `Runner` of one decoder: the tokens of all chunks in one forward pass, each with the LoRA of its
+    model."""
+
+    def __init__(self, decoder: Decoder, cache: KvCache, loras: Loras) -> None:
+        """cache: of all layers of the decoder, on its device and in its dtype."""
+        self._decoder = decoder
+        self._cache = cache
+        self._loras = loras
+        self._stacks = LoraStacks()
+
+    def run(self, step: Step) -> list[Outcome]:
+        """See `Runner`. Raises SlotMismatchError if a chunk's model is not leased, and DeviceLostError."""
+        try:
+            return self._run(step.chunks)
+        except torch.AcceleratorError as error:
+            raise DeviceLostError(str(error)) from error
+
+    @torch.inference_mode()
+    def _run(self, chunks: Sequence[Chunk]) -> list[Outcome]:
+        parts = [(self._loras.lora(chunk.model), chunk.count) for chunk in chunks]
+        due = [chunk for chunk in chunks if chunk.sampling is not None]
+        logits = self._decoder.forward(
+            self._tensor([token for chunk in chunks for token in chunk.tokens]),
+            self._tensor([chunk.start + place for chunk in chunks for place in range(chunk.count)]),
+            PagedAttention(self._cache, chunks),
+            LoraDeltas(parts, self._stacks),
+            rows=self._tensor(_last_rows(chunks)),
+        )
+        return [_outcome(chunk, choice) for chunk, choice in zip(due, sample(logits, due), strict=True)]
+
+    def _tensor(self, numbers: Sequence[int]) -> Tensor:
+        return torch.tensor(numbers, dtype=torch.int64, device=self._decoder.device)
+
+
+def _last_rows(chunks: Sequence[Chunk]) -> list[int]:
+    """The last row of each chunk that is due a token."""
+    ends = np.cumsum([chunk.count for chunk in chunks]).tolist()
+    return [end - 1 for chunk, end in zip(chunks, ends, strict=True) if chunk.sampling is not None]
+
+
+def _outcome(chunk: Chunk, choice: Choice | None) -> Outcome:
+    if choice is None:
+        return SequenceFailed(chunk.request_id, NOT_FINITE)
+    return SampledToken(chunk.request_id, chunk.model.digest, *choice)

@@ -1,0 +1,67 @@
+"""Sequences that wait to be computed, in the order in which they are due."""
+
+import sys
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from inference.engine.fairness import FairShares
+from inference.generation.sequence import Sequence
+
+MOST_OVERTAKING: Final = 64
+"""So many sequences may start before one that is due first and whose adapter finds no room."""
+
+
+class WaitingQueue:
+    """A queue for each tenant in order of arrival; ``shares`` says which tenant is due.
+
+    The sequence that was due first and could not start keeps its turn, whoever comes.
+    """
+
+    def __init__(self, shares: FairShares) -> None:
+        self._shares = shares
+        self._queues: dict[str, list[Sequence]] = {}
+        self._turn: Sequence | None = None
+        self._overtaken = 0  # by so many was the one whose turn it is
+
+    def add(self, sequence: Sequence) -> None:
+        """A new sequence, or one that was preempted, waits where its arrival puts it."""
+        insort(self._queues.setdefault(sequence.tenant, []), sequence, key=_arrival)
+
+    def start(self, sequence: Sequence) -> None:
+        """The sequence starts: it waits no more."""
+        self.remove(sequence)
+        self._overtaken += 1
+
+    def remove(self, sequence: Sequence) -> None:
+        """The sequence waits no more."""
+        queue = self._queues[sequence.tenant]
+        del queue[bisect_left(queue, sequence.arrival, key=_arrival)]
+        if not queue:
+            del self._queues[sequence.tenant]
+        if sequence is self._turn:
+            self._turn = None
+
+    def keep_turn(self, sequence: Sequence) -> None:
+        """The sequence could not start. If no other has the turn, it keeps it."""
+        if self._turn is None:
+            self._turn, self._overtaken = sequence, 0
+
+    def may_be_overtaken(self, sequence: Sequence) -> bool:
+        """Whether others may start before it although its adapter finds no room."""
+        return sequence is not self._turn or self._overtaken < MOST_OVERTAKING
+
+    def first(self, count: int) -> list[Sequence]:
+        """So many sequences at most, in the order in which they are due."""
+        return [*islice(self._in_order(), count)]
+
+    def _in_order(self) -> Iterator[Sequence]:
+        if self._turn is not None:
+            yield self._turn
+        due = self._shares.due(self._queues, tokens=lambda s: s.new_tokens, ahead_tokens=sys.maxsize)
+        yield from (sequence for sequence in due if sequence is not self._turn)
+
+
+def _arrival(sequence: Sequence) -> int:
+    return sequence.arrival

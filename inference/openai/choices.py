@@ -1,0 +1,127 @@
+"""One completion at the edge: from token events to text, log probabilities and the reason why it ended."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from inference.generation.requests import FinishReason, TokenEvent
+from inference.text.detokenizer import Detokenizer
+from inference.text.stop_strings import StopStrings
+from tenants.base.errors import ErrorCode, HmiError
+
+STOP, LENGTH = "stop", "length"
+_KNOWN_CODES: Final = frozenset(code.value for code in ErrorCode)
+REASONS: Final = {FinishReason.STOP: STOP, FinishReason.LENGTH: LENGTH}
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprob:
+    """A token as text and bytes, its log probability, and the alternatives to it, likeliest first."""
+
+    token: bytes
+    logprob: float
+    alternatives: tuple[tuple[bytes, float], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The token; U+FFFD for bytes that are only part of a character."""
+        return text_of(self.token)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """What events add to a choice. finish_reason: of the delta that is the last."""
+
+    index: int
+    text: str = ""
+    logprobs: tuple[TokenLogprob, ...] = ()
+    finish_reason: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.text or self.logprobs or self.finish_reason)
+
+
+class Choice:
+    """A completion in the making. ``index``: of the choice in the response; ``after``: the ids of a prompt
+    that the text continues, none for a message of its own; ``stop_tokens``: ids that end the completion and
+    are no text."""
+
+    def __init__(
+        self,
+        index: int,
+        detokenizer: Detokenizer,
+        *,
+        after: Sequence[int] = (),
+        stop_strings: Sequence[str] = (),
+        stop_tokens: frozenset[int] = frozenset(),
+    ) -> None:
+        self.index = index
+        self.tokens = 0
+        """So many were generated."""
+        self.finish_reason: str | None = None
+        self._detokenizer = detokenizer
+        self._stream = detokenizer.stream(after)
+        self._stop_strings = StopStrings(stop_strings)
+        self._stop_tokens = stop_tokens
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last delta was given. If no event had a finish reason yet, the rest of the completion
+        is to be cancelled: a stop string ended the choice."""
+        return self.finish_reason is not None
+
+    def accept(self, events: Iterable[TokenEvent]) -> Delta:
+        """What the events add; nothing once the choice has ended. Raises HmiError where the completion ended
+        with an error or was cancelled."""
+        text, logprobs = "", []
+        for event in events:
+            if self.ended:
+                break
+            if event.token is not None:
+                text += self._push(event.token)
+                logprobs += self._logprobs_of(event)
+            if event.finish_reason is not None and not self.ended:
+                text += self._finish(event)
+        return Delta(self.index, text, tuple(logprobs), self.finish_reason)
+
+    def _push(self, token: int) -> str:
+        self.tokens += 1
+        if token in self._stop_tokens:
+            return ""
+        return self._cut(self._stream.push([token]))
+
+    def _finish(self, event: TokenEvent) -> str:
+        """The text that was held back. Raises HmiError."""
+        if event.finish_reason not in REASONS:
+            raise _error_of(event)
+        text = self._cut(self._stream.finish())
+        if not self.ended:
+            text += self._stop_strings.finish()
+            self.finish_reason = REASONS[event.finish_reason]
+        return text
+
+    def _cut(self, text: str) -> str:
+        before = self._stop_strings.push(text)
+        if self._stop_strings.found is not None:
+            self.finish_reason = STOP
+        return before
+
+    def _logprobs_of(self, event: TokenEvent) -> list[TokenLogprob]:
+        if event.logprob is None or event.token is None:
+            return []
+        bytes_of = self._detokenizer.token_bytes
+        alternatives = tuple((bytes_of(token), logprob) for token, logprob in event.alternatives)
+        return [TokenLogprob(bytes_of(event.token), event.logprob, alternatives)]
+
+
+def text_of(token: bytes) -> str:
+    """The text of a token's bytes, as far as they are text."""
+    return token.decode(errors="replace")
+
+
+def _error_of(event: TokenEvent) -> HmiError:
+    if event.finish_reason is FinishReason.CANCELLED:
+        return HmiError(ErrorCode.CANCELLED, "The request was cancelled.")
+    if event.error is None or event.error.code not in _KNOWN_CODES:
+        return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not answer.")
+    return HmiError(ErrorCode(event.error.code), event.error.message)

@@ -1,0 +1,151 @@
+"""`/v1/chat/completions` and `/v1/completions`: text that models write, whole or as it is written."""
+
+import time
+from typing import Any, ClassVar, Final
+
+from django.conf import settings
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from inference.api.idempotency import answered_once
+from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL
+from inference.api.infer_base_view import InferAPIView
+from inference.api.rates.throttles import key_of
+from inference.openai.chat_messages import unsupported
+from inference.openai.completion_run import CompletionRun, complete
+from inference.openai.completion_stream import stream_response
+from inference.openai.completions import CHAT, TEXT, ChoiceFormat, Heading, response_json
+from inference.openai.errors import PermissiveNegotiation, error_responses
+from inference.openai.generation_requests import ChatCall, CompletionCall, GenerationCall
+from inference.openai.generation_serializers import (
+    ChatCompletionRequestSerializer,
+    ChatCompletionSerializer,
+    CompletionRequestSerializer,
+    CompletionSerializer,
+)
+from inference.openai.prepared_completion import PreparedCompletion, prepare_completion
+from tenants.accounts.api import idempotency
+from tenants.accounts.api.idempotency import check_key
+from tenants.accounts.models import Tenant
+
+EVENTS: Final = "text/event-stream"
+ERRORS: Final = error_responses(400, 408, 409, 413, 504)
+PARAMETERS: Final = [
+    OpenApiParameter(
+        idempotency.HEADER,
+        location=OpenApiParameter.HEADER,
+        description="The same key and body again have the same answer, for ten minutes. Not for streams.",
+    ),
+    *(
+        OpenApiParameter(
+            name, location=OpenApiParameter.HEADER, description=HEADER_DESCRIPTIONS[name], response=[200]
+        )
+        for name in (MODEL, DIGEST)
+    ),
+]
+QUESTION: Final = {
+    "model": "acme/writer",
+    "messages": [{"role": "user", "content": "Describe the function."}],
+    "max_tokens": 64,
+}
+PROMPT: Final = {"model": "acme/writer", "prompt": "Once upon a time", "max_tokens": 64, "stream": True}
+
+
+class GenerationView(InferAPIView):
+    """Base of the views that generate text."""
+
+    content_negotiation_class: Any = PermissiveNegotiation
+    style: ClassVar[ChoiceFormat]
+
+    def answer(self, request: Request, call: GenerationCall) -> HttpResponseBase:
+        """The completions of the call, or a stream of them. Raises HmiError."""
+        idempotency_key = check_key(request.headers.get(idempotency.HEADER))
+        tenant = self.enter_tenant_of(request, call.model)
+        if call.stream:
+            if idempotency_key is not None:
+                raise unsupported(idempotency.HEADER, "Streams are not kept: send no idempotency key.")
+            return self._stream(self._prepare(request, call, tenant), call)
+
+        def ask() -> dict[str, Any]:
+            return self._complete(request, self._prepare(request, call, tenant))
+
+        seconds = float(settings.HMI_GENERATION_DEADLINE_S)
+        answer = answered_once(
+            ask, tenant=tenant.slug, key=idempotency_key, body=request.data, seconds=seconds
+        )
+        return Response(answer["body"], headers=answer["headers"])
+
+    def _prepare(self, request: Request, call: GenerationCall, tenant: Tenant) -> PreparedCompletion:
+        return prepare_completion(call, tenant=tenant, key=key_of(request), request_id=self.request_id)
+
+    def _complete(self, request: Request, prepared: PreparedCompletion) -> dict[str, Any]:
+        """The body and the headers of the answer."""
+        heading = heading_of(prepared)
+        deltas, usage = complete(prepared, environ=request.META)
+        body = response_json(self.style, heading, deltas, usage)
+        return {"body": body, "headers": headers_of(heading)}
+
+    def _stream(self, prepared: PreparedCompletion, call: GenerationCall) -> HttpResponseBase:
+        run, heading = CompletionRun(prepared), heading_of(prepared)
+        run.submit()
+        response = stream_response(run, self.style, heading, call)
+        for name, value in headers_of(heading).items():
+            response.headers[name] = value
+        return response
+
+
+class ChatCompletionsView(GenerationView):
+    """`POST /v1/chat/completions`."""
+
+    style = CHAT
+
+    @extend_schema(
+        operation_id="openai_chat_completions",
+        request={"application/json": ChatCompletionRequestSerializer},
+        responses={
+            (200, "application/json"): ChatCompletionSerializer,
+            (200, EVENTS): OpenApiTypes.ANY,
+            **ERRORS,
+        },
+        parameters=PARAMETERS,
+        examples=[OpenApiExample("A question", QUESTION, request_only=True)],
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        """Write the next message of a chat."""
+        return self.answer(request, ChatCall.parse(request.data))
+
+
+class CompletionsView(GenerationView):
+    """`POST /v1/completions`."""
+
+    style = TEXT
+
+    @extend_schema(
+        operation_id="openai_completions",
+        request={"application/json": CompletionRequestSerializer},
+        responses={
+            (200, "application/json"): CompletionSerializer,
+            (200, EVENTS): OpenApiTypes.ANY,
+            **ERRORS,
+        },
+        parameters=PARAMETERS,
+        examples=[OpenApiExample("A prompt", PROMPT, request_only=True)],
+    )
+    def post(self, request: Request) -> HttpResponseBase:
+        """Continue texts."""
+        return self.answer(request, CompletionCall.parse(request.data))
+
+
+def heading_of(prepared: PreparedCompletion) -> Heading:
+    """What all objects of the answer begin with."""
+    model = prepared.model
+    name = f"{model.tenant}/{model.hplm}:{model.version}"
+    return Heading(prepared.request_id, int(time.time()), name, model.digest)
+
+
+def headers_of(heading: Heading) -> dict[str, str]:
+    """The headers of the answer."""
+    return {MODEL: heading.model, DIGEST: heading.digest}

@@ -1,0 +1,127 @@
+"""Requests and answers of `/v1/chat/completions` and `/v1/completions`, for the OpenAPI schema only:
+`generation_requests` validates, and `completions` renders."""
+
+from typing import Any, Final
+
+from rest_framework import serializers
+
+from inference.generation.requests import MAX_LOGPROBS, MAX_SEED
+from inference.openai.choices import LENGTH, STOP
+from inference.openai.generation_requests import MAX_CHOICES, MAX_COMPLETION_LOGPROBS
+from inference.text.chat_template import ROLES
+
+FINISH_REASONS: Final = (STOP, LENGTH)
+
+
+class StreamOptionsSerializer(serializers.Serializer[Any]):
+    """Options of a stream."""
+
+    include_usage = serializers.BooleanField(
+        required=False, help_text="A last chunk without choices has the usage."
+    )
+    continuous_usage_stats = serializers.BooleanField(
+        required=False, help_text="With `include_usage`: each chunk has the usage until then."
+    )
+
+
+class GenerationRequestSerializer(serializers.Serializer[Any]):
+    """What both kinds of requests have in common."""
+
+    model = serializers.CharField(help_text="A generative model.")
+    max_tokens = serializers.IntegerField(required=False, min_value=1, help_text="Of each choice.")
+    temperature = serializers.FloatField(required=False, min_value=0, max_value=2, default=1)
+    top_p = serializers.FloatField(required=False, max_value=1, default=1)
+    top_k = serializers.IntegerField(required=False, min_value=0, default=0, help_text="0: no bound.")
+    min_p = serializers.FloatField(required=False, min_value=0, max_value=1, default=0)
+    repetition_penalty = serializers.FloatField(required=False, default=1)
+    presence_penalty = serializers.FloatField(required=False, min_value=-2, max_value=2, default=0)
+    frequency_penalty = serializers.FloatField(required=False, min_value=-2, max_value=2, default=0)
+    seed = serializers.IntegerField(required=False, min_value=0, max_value=MAX_SEED)
+    stop = serializers.JSONField(required=False, help_text="A string, or a list of up to four.")
+    n = serializers.IntegerField(required=False, min_value=1, max_value=MAX_CHOICES, default=1)
+    stream = serializers.BooleanField(required=False, default=False)
+    stream_options = StreamOptionsSerializer(required=False)
+
+
+class ChatMessageSerializer(serializers.Serializer[Any]):
+    """A message of a chat."""
+
+    role = serializers.ChoiceField([*ROLES, "developer"])
+    content = serializers.JSONField(help_text="A text, or a list of parts of the type `text`.")
+    name = serializers.CharField(required=False)
+
+
+class ChatCompletionRequestSerializer(GenerationRequestSerializer):
+    """A chat and a model."""
+
+    messages = ChatMessageSerializer(many=True)
+    max_completion_tokens = serializers.IntegerField(
+        required=False, min_value=1, help_text="The same as `max_tokens`."
+    )
+    logprobs = serializers.BooleanField(required=False, default=False)
+    top_logprobs = serializers.IntegerField(required=False, min_value=0, max_value=MAX_LOGPROBS)
+
+
+class CompletionRequestSerializer(GenerationRequestSerializer):
+    """Texts to continue and a model."""
+
+    prompt = serializers.JSONField(help_text="A text, or a list of texts.")
+    logprobs = serializers.IntegerField(required=False, min_value=0, max_value=MAX_COMPLETION_LOGPROBS)
+
+
+class CompletionUsageSerializer(serializers.Serializer[Any]):
+    """The tokens of all prompts and of all choices."""
+
+    prompt_tokens = serializers.IntegerField()
+    completion_tokens = serializers.IntegerField()
+    total_tokens = serializers.IntegerField()
+
+
+class CompletionBaseSerializer(serializers.Serializer[Any]):
+    """What both kinds of answers have in common."""
+
+    id = serializers.CharField()
+    created = serializers.IntegerField()
+    model = serializers.CharField(help_text="The version that answered: `tenant/model:version`.")
+    system_fingerprint = serializers.CharField(help_text="Differs for versions that differ.")
+    usage = CompletionUsageSerializer()
+
+
+class AssistantMessageSerializer(serializers.Serializer[Any]):
+    """What the model wrote."""
+
+    role = serializers.CharField(help_text="`assistant`.")
+    content = serializers.CharField()
+    refusal = serializers.CharField(allow_null=True)
+
+
+class ChatChoiceSerializer(serializers.Serializer[Any]):
+    """One message."""
+
+    index = serializers.IntegerField()
+    message = AssistantMessageSerializer()
+    logprobs = serializers.DictField(allow_null=True)
+    finish_reason = serializers.ChoiceField(FINISH_REASONS)
+
+
+class ChatCompletionSerializer(CompletionBaseSerializer):
+    """The next message of a chat, in `n` choices. A stream has chunks of it."""
+
+    object = serializers.CharField(help_text="`chat.completion`.")
+    choices = ChatChoiceSerializer(many=True)
+
+
+class TextChoiceSerializer(serializers.Serializer[Any]):
+    """One continuation."""
+
+    index = serializers.IntegerField()
+    text = serializers.CharField()
+    logprobs = serializers.DictField(allow_null=True)
+    finish_reason = serializers.ChoiceField(FINISH_REASONS)
+
+
+class CompletionSerializer(CompletionBaseSerializer):
+    """Continuations of texts, `n` of each. A stream has chunks of it."""
+
+    object = serializers.CharField(help_text="`text_completion`.")
+    choices = TextChoiceSerializer(many=True)

@@ -1,0 +1,204 @@
+"""A request for completions, once its prompts are token ids; and the codec of each decoder root."""
+
+import logging
+import math
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from django.conf import settings
+from structlog.contextvars import bind_contextvars
+
+from inference.api.admission import AdmissionRequest
+from inference.api.canary import version_for
+from inference.api.rates.limits import Limits, limits_of
+from inference.api.validation import invalid
+from inference.errors import HplmError
+from inference.generation.requests import MAX_SEED, SamplingParams
+from inference.openai.chat_messages import located
+from inference.openai.choices import Choice
+from inference.openai.generation_requests import ChatCall, CompletionCall, GenerationCall
+from inference.queueing.log_fields import request_fields
+from inference.queueing.messages import ModelRef, TokenSequence
+from inference.text.encodings import InferInput
+from inference.text.generative_codec import GenerativeCodec
+from tenants.accounts.models import ApiKey, Tenant
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.ttl_cache import cached
+from tenants.usage.services.quotas import quota_check_requests
+from versiontree.artifact_store import ArtifactStore
+from versiontree.tree.resolution import require_generative, resolve_model_cached
+
+log = logging.getLogger(__name__)
+
+KEPT_S: Final = math.inf
+"""Artifacts never change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedCompletion:
+    """A request for completions as token ids.
+
+    prompts: each has ``sampling``'s choices one after another, prompt by prompt. stop_strings: what ends a
+    choice. is_continuation: whether a choice's text goes on where the prompt ends, as a message does not.
+    """
+
+    codec: GenerativeCodec
+    prompts: tuple[tuple[int, ...], ...]
+    sampling: tuple[SamplingParams, ...]
+    stop_strings: tuple[str, ...]
+    is_continuation: bool
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Of all prompts; each counts once, however many choices it has."""
+        return sum(map(len, self.prompts))
+
+    def prompt_of(self, index: int) -> tuple[int, ...]:
+        """The prompt of the choice of this number."""
+        return self.prompts[index * len(self.prompts) // len(self.sampling)]
+
+    def sequence_of(self, index: int) -> TokenSequence:
+        """The same, as the engine gets it."""
+        return TokenSequence(ids=np.asarray(self.prompt_of(index), "<i4").tobytes())
+
+    def choice(self, index: int) -> Choice:
+        """The choice of this number, of which there are no tokens yet."""
+        return Choice(
+            index,
+            self.codec.detokenizer,
+            after=self.prompt_of(index) if self.is_continuation else (),
+            stop_strings=self.stop_strings,
+            stop_tokens=self.codec.stop_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedCompletion(EncodedCompletion):
+    """A request for completions that nothing speaks against but the engine's own load.
+
+    key: the one it came with, if any. limits: those it counts against.
+    """
+
+    request_id: str
+    tenant: Tenant
+    key: ApiKey | None
+    model: ModelRef
+    admission: AdmissionRequest
+    limits: Limits
+
+
+def prepare_completion(
+    call: GenerationCall, *, tenant: Tenant, key: ApiKey | None, request_id: str
+) -> PreparedCompletion:
+    """Resolve the model of the call for `tenant`, choose between an alias's version and its canary, and
+    tokenise the prompts.
+
+    The caller has checked that whoever asks may act for the tenant. Raises HmiError: `invalid_field` (a model
+    that writes no text, a prompt that does not fit, messages that the chat template refuses), `not_found`,
+    `model_not_ready`, `quota_exceeded`, `inference_failed`.
+    """
+    named = require_generative(resolve_model_cached(tenant, call.model))
+    quota_check_requests(tenant=tenant)
+    resolved = version_for(named, [InferInput(text) for text in _texts(call)])
+    encoded = encode_completion(call, root=resolved.root_digest)
+    prepared = PreparedCompletion(
+        request_id=request_id,
+        tenant=tenant,
+        key=key,
+        model=ModelRef(resolved.tenant_slug, resolved.model_name, resolved.version_number, resolved.digest),
+        admission=AdmissionRequest(
+            resolved.tenant_slug,
+            resolved.root_digest,
+            resolved.root,
+            float(settings.HMI_GENERATION_DEADLINE_S),
+            tenant.weight,
+        ),
+        limits=limits_of(tenant, key),
+        **{field.name: getattr(encoded, field.name) for field in fields(encoded)},
+    )
+    told = request_fields(prepared.model, inputs=len(prepared.prompts), tokens=prepared.prompt_tokens)
+    bind_contextvars(tenant=tenant.slug, **told)
+    return prepared
+
+
+def encode_completion(call: GenerationCall, *, root: str) -> EncodedCompletion:
+    """Tokenise the prompts of the call for a model of the decoder root with this digest. Raises HmiError:
+    `invalid_field` (a prompt that does not fit, messages that the chat template refuses),
+    `inference_failed`."""
+    codec = generative_codec(root)
+    prompts = _encode(codec, call)
+    return EncodedCompletion(
+        codec=codec,
+        prompts=prompts,
+        sampling=_sampling(call, codec, prompts),
+        stop_strings=call.stop_strings,
+        is_continuation=isinstance(call, CompletionCall),
+    )
+
+
+def generative_codec(root: str) -> GenerativeCodec:
+    """The codec of the decoder root with this digest. Raises HmiError(inference_failed) if the artifact
+    cannot be read."""
+    return cached(f"generative-codec:{root}", lambda: _read_codec(root), KEPT_S)
+
+
+def _read_codec(root: str) -> GenerativeCodec:
+    try:
+        return GenerativeCodec.of_root(ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root))
+    except HplmError as error:
+        raise HmiError(ErrorCode.INFERENCE_FAILED, error.message) from error
+
+
+def _texts(call: GenerationCall) -> Sequence[str]:
+    if isinstance(call, ChatCall):
+        return [message.content for message in call.messages]
+    assert isinstance(call, CompletionCall)
+    return call.prompt
+
+
+def _encode(codec: GenerativeCodec, call: GenerationCall) -> tuple[tuple[int, ...], ...]:
+    try:
+        if isinstance(call, ChatCall):
+            return (tuple(codec.prompts.encode_chat(call.messages, now=datetime.now(UTC))),)
+        return tuple(tuple(codec.prompts.encode_text(text)) for text in _texts(call))
+    except HplmError as error:
+        raise located(error) from error
+    except Exception as error:
+        log.exception("Prompts cannot be tokenised")
+        raise HmiError(ErrorCode.INFERENCE_FAILED, "The prompt cannot be tokenised.") from error
+
+
+def _sampling(
+    call: GenerationCall, codec: GenerativeCodec, prompts: Sequence[Sequence[int]]
+) -> tuple[SamplingParams, ...]:
+    seed = secrets.randbelow(MAX_SEED)
+    asked: dict[str, Any] = {"seed": seed, "stop_tokens": codec.stop_tokens}
+    per_prompt = call.choices // len(prompts)
+    return tuple(
+        call.sampling(max_tokens, choice=choice, **asked)
+        for max_tokens in [_max_tokens(call, codec, prompt) for prompt in prompts]
+        for choice in range(per_prompt)
+    )
+
+
+def _max_tokens(call: GenerationCall, codec: GenerativeCodec, prompt: Sequence[int]) -> int:
+    """How many tokens are generated at most. Raises HmiError(invalid_field) if they do not fit."""
+    param = "messages" if isinstance(call, ChatCall) else "prompt"
+    details = {"prompt_tokens": len(prompt), "max_context": codec.max_tokens}
+    context = f"the context of this model has {codec.max_tokens:,}"
+    if not prompt:
+        raise invalid(param, "The prompt has no tokens.")
+    if (room := codec.max_tokens - len(prompt)) < 1:
+        message = f"The prompt has {len(prompt):,} tokens; {context}, and an answer needs one."
+        raise invalid(param, message, **details)
+    if call.max_tokens is not None and call.max_tokens > room:
+        message = (
+            f"The prompt has {len(prompt):,} tokens, and the answer up to {call.max_tokens:,}; {context}."
+        )
+        raise invalid("max_tokens", message, **details)
+    return room if call.max_tokens is None else call.max_tokens

@@ -1,0 +1,207 @@
+"""The decoder roots that this worker serves, each with a generation engine."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import torch
+
+from inference.decoder.generative_hplm import GenerativeHplm
+from inference.decoder.root import DecoderRoot, DecoderRootConfig
+from inference.engine.fairness import FairShares
+from inference.engine.pet_pool import PetPool
+from inference.engine.rows import ModelIdentity
+from inference.errors import HplmError
+from inference.generation.counts import GenerationCounts
+from inference.generation.engine import GenerationEngine
+from inference.generation.kv_cache import KvCache
+from inference.generation.limits import GenerationLimits
+from inference.generation.lora_pool import LoadedModel, LoraPool
+from inference.generation.runner import DecoderRunner
+from inference.generation.warm_up import warm_up
+from inference.manifest import Manifest, ManifestWatcher
+from inference.serving.background_task import BackgroundTask
+from inference.serving.catalogue import NotServedError
+from inference.serving.loading import Checksums, Refusals, follow, verify
+from inference.serving.memory import machine_bytes
+
+log = logging.getLogger(__name__)
+
+BLOCK_SIZE: Final = 16
+POOL_SHARE: Final = 16
+CACHE_SHARE: Final = 16
+"""The LoRAs of a root, and its key-value cache, each take up to a sixteenth of the machine's memory."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedRoot:
+    """A decoder root in memory: its configuration, and the engine that continues prompts with it."""
+
+    config: DecoderRootConfig
+    engine: GenerationEngine
+    loras: LoraPool
+
+
+@dataclass(frozen=True, slots=True)
+class _Revision:
+    manifest: Manifest
+    roots: Mapping[str, ServedRoot]
+    error: str
+
+
+class DecoderCatalogue:
+    """Follows the decoders of the manifest, as `Catalogue` follows its encoders: a thread prepares the next
+    revision, and whoever serves swaps it in. A root that is no longer served keeps the requests it has."""
+
+    def __init__(
+        self,
+        watcher: ManifestWatcher,
+        *,
+        device: torch.device,
+        dtype: torch.dtype,
+        cache_bytes: int | None = None,
+        pool_bytes: int | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """``cache_bytes`` of keys and values, ``pool_bytes`` of LoRAs, of each root; None: a sixteenth of the
+        memory. ``clock`` is that of deadlines."""
+        self._watcher = watcher
+        self._device, self._dtype = device, dtype
+        self._cache_bytes = cache_bytes or machine_bytes() // CACHE_SHARE
+        self._pool_bytes = pool_bytes or machine_bytes() // POOL_SHARE
+        self._clock = clock
+        self._checksums, self._refusals = Checksums(), Refusals()
+        self._loading = ThreadPoolExecutor(1, "loras")
+        self._now = _Revision(Manifest(artifact_root=watcher.artifact_root), {}, "")
+        self._leaving: list[ServedRoot] = []
+        self._next: BackgroundTask[_Revision | None] = BackgroundTask("next decoders")
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is served, as far as it could be loaded."""
+        return self._now.manifest
+
+    @property
+    def roots(self) -> Mapping[str, ServedRoot]:
+        """Those that take requests, by digest."""
+        return self._now.roots
+
+    @property
+    def last_error(self) -> str:
+        """What could not be loaded last, "" when all is well."""
+        return self._now.error
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is a newer manifest than the one that is served."""
+        return self._next.under_way or self._watcher.has_changed()
+
+    def counts(self) -> dict[str, GenerationCounts]:
+        """How the engines of the roots that take requests stand, by the name of the root. Any thread may
+        ask."""
+        now = self._now
+        return {now.manifest.decoders[digest].name: root.engine.counts for digest, root in now.roots.items()}
+
+    def working(self) -> list[ServedRoot]:
+        """All that may have requests: those that are served, and those that have some left."""
+        self._leaving = [root for root in self._leaving if not root.engine.is_idle]
+        return [*self._now.roots.values(), *self._leaving]
+
+    def reread(self) -> None:
+        """Take the manifest for new, and try again what could not be loaded. Any thread may ask for it."""
+        self._refusals.forget()
+        self._watcher.invalidate()
+
+    def refresh(self) -> None:
+        """Follow the manifest to its current revision, however long that takes."""
+        while self.is_behind:
+            self.keep_up(wait=True)
+
+    def keep_up(self, *, wait: bool = False) -> None:
+        """Serve the next revision if it is prepared, and begin to prepare a newer one."""
+        try:
+            revision = self._next.take(wait=wait)
+        except Exception:
+            log.exception("the next revision cannot be prepared")
+            revision = None
+        if revision is not None:
+            kept = {id(root) for root in revision.roots.values()}
+            self._leaving += [root for root in self._now.roots.values() if id(root) not in kept]
+            self._now = revision
+        if not self._next.under_way and self._watcher.has_changed():
+            self._next.begin(self._prepare)
+
+    def root_of(self, model: ModelIdentity, root: str) -> ServedRoot:
+        """The root that continues prompts for a model. Raises NotServedError if the model is unknown, was
+        removed, cannot be served, or has another root than the one that the prompt was read for."""
+        served = self.manifest.find_generative(model.tenant, model.hplm, model.version)
+        if served is None:
+            raise NotServedError("not_found", f"{model} is not served")
+        if served.digest != model.digest:
+            message = f"{model} is served with another digest than was asked for"
+            raise NotServedError("inference_failed", message)
+        if served.root != root:
+            message = f"{model} has another root than the one its tokens were read for"
+            raise NotServedError("model_not_ready", message)
+        if root not in self._now.roots:
+            raise NotServedError("inference_failed", f"the root of {model} cannot be loaded")
+        return self._now.roots[root]
+
+    def _prepare(self) -> _Revision | None:
+        manifest, now = self._watcher.current(), self._now
+        if manifest is now.manifest or not manifest.revision:
+            return None
+        roots, error = follow(now.roots, manifest.decoders, partial(self._load_root, manifest))
+        folders = {manifest.folder("root", digest) for digest in manifest.decoders}
+        models = manifest.generative_hplms.values()
+        self._checksums.keep(folders | {manifest.folder("hplm", model.digest) for model in models})
+        return _Revision(manifest, roots, error)
+
+    def _load_root(self, manifest: Manifest, digest: str) -> ServedRoot:
+        folder = manifest.folder("root", digest)
+        verify(folder, manifest.decoders[digest].files, self._checksums.of)
+        root = DecoderRoot.load(folder)
+        decoder, architecture = root.decoder(self._device, self._dtype), root.config.architecture
+        cache = KvCache.within(
+            self._cache_bytes,
+            range(architecture.layers),
+            BLOCK_SIZE,
+            architecture.kv_heads,
+            architecture.head_size,
+            dtype=self._dtype,
+            device=self._device,
+        )
+        limits = GenerationLimits(
+            context=root.config.max_tokens,
+            vocabulary=architecture.vocab,
+            blocks=len(cache),
+            block_size=BLOCK_SIZE,
+        )
+        read = partial(self._load_model, root.config)
+        loras = LoraPool(PetPool(read, self._pool_bytes), self._loading, limits.sequences)
+        shares = FairShares(lambda tenant: self.manifest.weight(tenant))
+        warm_up(decoder, cache, limits)
+        tokens = len(cache) * BLOCK_SIZE
+        log.info("%s: keys and values of %d tokens in %d bytes", root.config.name, tokens, cache.bytes)
+        engine = GenerationEngine(limits, DecoderRunner(decoder, cache, loras), loras, self._clock, shares)
+        return ServedRoot(root.config, engine, loras)
+
+    def _load_model(self, config: DecoderRootConfig, model: ModelIdentity) -> LoadedModel:
+        served = self.manifest.find_generative(model.tenant, model.hplm, model.version)
+        if served is None or served.digest != model.digest:
+            raise NotServedError("not_found", f"{model} is not served")
+        folder = self.manifest.folder("hplm", model.digest)
+
+        def load() -> LoadedModel:
+            verify(folder, served.files, self._checksums.of)
+            loaded = GenerativeHplm.load(folder, config.architecture)
+            if loaded.task != served.task:
+                message = f"published for {served.task}, made for {loaded.task}"
+                raise HplmError("corrupt_artifact", message)
+            return LoadedModel(loaded.lora.to(self._device, self._dtype))
+
+        return self._refusals.attempt(model.digest, [folder / name for name in served.files], load)

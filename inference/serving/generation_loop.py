@@ -1,0 +1,295 @@
+"""The worker's loop for generative models: receive prompts, compute a step, send its tokens."""
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from redis import Redis
+from redis.exceptions import RedisError, ResponseError
+
+from inference.engine.rows import ModelIdentity
+from inference.errors import HplmError
+from inference.generation.engine import GenerationEngine
+from inference.generation.requests import FinishReason, GenerationRequest, TokenEvent
+from inference.queueing.consumer import Entry, RequestConsumer
+from inference.queueing.log_fields import whose
+from inference.queueing.messages import CompletionEnd, GeneratedToken, InferReply, TimingsMs
+from inference.queueing.token_stream import Continuation, tokens_sent
+from inference.serving.answer_log import log_answer
+from inference.serving.catalogue import NotServedError
+from inference.serving.decoders import DecoderCatalogue
+from inference.serving.intake import cancellation, expiry
+from inference.serving.loop_timing import Clock, LoopTiming
+from inference.serving.metrics import WorkerMetrics
+
+log = logging.getLogger(__name__)
+
+BACKGROUND_COMPLETIONS: Final = 8
+"""So many completions of the background are under way at most."""
+
+
+@dataclass(slots=True, eq=False)
+class _Completion:
+    """A request under way: tokens that are not sent yet, and the reply once there is one. compute_s: its
+    share of the steps."""
+
+    entry: Entry
+    engine: GenerationEngine
+    tokens: list[GeneratedToken] = field(default_factory=list)
+    reply: InferReply | None = None
+    first_step_at: float | None = None
+    compute_s: float = 0.0
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self.tokens) or self.reply is not None
+
+    def timings(self, now: float) -> TimingsMs:
+        """As of an `InferReply` that is given now."""
+        enqueued, started = self.entry.request.enqueued_at, self.first_step_at or now
+        return TimingsMs(
+            queue=round(max(0.0, started - enqueued) * 1000, 3),
+            compute=round(self.compute_s * 1000, 3),
+            total=round(max(0.0, now - enqueued) * 1000, 3),
+        )
+
+
+class GenerationLoop:
+    """Continues prompts until told to stop; begins those of the background when no others are under way. One
+    thread; others may read ``iterations``, ``last_error`` and ``is_drained``, and set ``paused``: then it
+    takes in no more."""
+
+    def __init__(
+        self,
+        consumer: RequestConsumer,
+        redis: Redis,
+        catalogue: DecoderCatalogue,
+        *,
+        timing: LoopTiming,
+        metrics: WorkerMetrics | None = None,
+        clock: Clock = Clock(),  # noqa: B008 - it has no state
+    ) -> None:
+        """``redis`` reads the tokens of completions that another worker began."""
+        self.iterations = 0
+        self.last_error = ""
+        self.paused = threading.Event()
+        self._consumer, self._redis, self._catalogue = consumer, redis, catalogue
+        self._timing, self._metrics, self._clock = timing, metrics, clock
+        self._open: dict[str, _Completion] = {}
+        self._unpublished: list[Entry] = []
+        self._refused: list[tuple[Entry, InferReply]] = []
+        self._next_claim = {False: 0.0, True: 0.0}  # of the background: True
+        self._next_drop = 0.0
+        self._taking = True
+
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether requests wait for their end."""
+        return bool(self._open or self._unpublished or self._refused)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether it takes in no more, and all that it had is answered; any thread may ask."""
+        return not (self._taking or self.has_unanswered)
+
+    def run(self, stop: threading.Event) -> None:
+        """Serve until ``stop``, then end what was taken in."""
+        while not stop.is_set() or self.has_unanswered:
+            try:
+                taking = not (stop.is_set() or self.paused.is_set())
+                if not self.step(taking=taking) and not taking:
+                    time.sleep(self._timing.idle_wait_s)
+                self.last_error = ""
+            except RedisError as error:
+                log.warning("the queue cannot be reached: %s", error)
+                self.last_error = str(error)
+                time.sleep(self._timing.lost_wait_s)
+
+    def step(self, *, taking: bool = True) -> bool:
+        """Receive, compute one step of each root, send its tokens. False when there was nothing to do. Raises
+        redis errors with nothing forgotten."""
+        self.iterations += 1
+        self._taking = taking
+        self._catalogue.keep_up()
+        self._send()
+        entries, self._unpublished = self._unpublished, []
+        if taking:
+            self._consumer.follow(self._catalogue.roots)
+            entries += self._claimed() + self._received()
+            entries += [] if entries else self._received_background()
+        for entry in entries:
+            self._admit(entry)
+        self._drop_cancelled()
+        for root in self._catalogue.working():
+            if not root.engine.is_idle:
+                self._compute(root.engine)
+            else:
+                root.engine.check_integrity()
+        self._send()
+        return bool(self._open)
+
+    def _claimed(self, *, background: bool = False) -> list[Entry]:
+        """A request that another worker left behind, of the background or the others."""
+        if self._clock.monotonic() < self._next_claim[background]:
+            return []
+        entries = self._consumer.claim_abandoned(1, background=background)
+        if not entries:
+            self._next_claim[background] = self._clock.monotonic() + self._timing.claim_every_s
+        return entries
+
+    def _received(self) -> list[Entry]:
+        """New requests; waits for the first one if there is nothing to compute."""
+        room = self._timing.backlog_rows - len(self._open)
+        wait_s = 0.0 if self._open else self._timing.idle_wait_s
+        return self._consumer.read(room, int(wait_s * 1000)) if room > 0 else []
+
+    def _received_background(self) -> list[Entry]:
+        """A request of each root's background, or one that another worker left behind. Those that were begun
+        go on beside others that come later."""
+        under_way = [completion.entry for completion in self._open.values()]
+        if len(under_way) >= BACKGROUND_COMPLETIONS or not all(entry.is_background for entry in under_way):
+            return []
+        return self._claimed(background=True) or self._consumer.read_background()
+
+    def _admit(self, entry: Entry) -> None:
+        """Hand the request to its engine, or refuse it."""
+        request = entry.request
+        if self._clock.time() >= request.deadline:
+            self._refuse(entry, expiry(entry))
+            return
+        try:
+            self._add(entry)
+        except HplmError as error:
+            if isinstance(error, NotServedError) and self._catalogue.is_behind:
+                self._unpublished.append(entry)
+                return
+            self._refuse(entry, InferReply.failure(request.id, request.model, error.code, error.message))
+
+    def _add(self, entry: Entry) -> None:
+        request = entry.request
+        model = ModelIdentity(request.tenant, request.hplm, request.version, request.digest)
+        engine = self._catalogue.root_of(model, request.root).engine
+        if request.generate is None:
+            raise HplmError("inference_failed", f"{model} generates: it has no other outputs")
+        prompt = tuple(np.frombuffer(request.sequences[0].ids, "<i4").tolist())
+        # Another worker may have died after some tokens.
+        sent = tokens_sent(self._redis, request.id) if entry.deliveries > 1 else ()
+        engine.add(
+            GenerationRequest(
+                id=request.id,
+                model=model,
+                prompt=prompt,
+                sampling=request.generate,
+                completion=sent,
+                deadline=request.deadline,
+            )
+        )
+        self._open[request.id] = _Completion(entry, engine)
+
+    def _refuse(self, entry: Entry, reply: InferReply) -> None:
+        self._note(entry, reply)
+        self._refused.append((entry, reply))
+
+    def _drop_cancelled(self) -> None:
+        """Compute no more of what has its answer in the queue already."""
+        if self._clock.monotonic() < self._next_drop:
+            return
+        self._next_drop = self._clock.monotonic() + self._timing.drop_every_s
+        answered = self._consumer.answered()
+        for completion in self._open.values():
+            if completion.entry.address in answered:
+                completion.engine.cancel(completion.entry.request.id)
+
+    def _compute(self, engine: GenerationEngine) -> None:
+        """One step, shared equally by the requests that it has tokens of."""
+        begun, started = self._clock.time(), self._clock.monotonic()
+        events = engine.step()
+        took = self._clock.monotonic() - started
+        if self._metrics is not None:
+            self._metrics.step_computed(seconds=took)
+        share = took / max(1, len(events))
+        for event in events:
+            completion = self._open.get(event.request_id)
+            if completion is None:
+                continue  # claimed by another worker meanwhile
+            completion.compute_s += share
+            completion.first_step_at = completion.first_step_at or begun
+            self._take(completion, event)
+
+    def _take(self, completion: _Completion, event: TokenEvent) -> None:
+        if event.token is not None:
+            completion.tokens.append(
+                GeneratedToken(
+                    index=event.index,
+                    token=event.token,
+                    logprob=event.logprob,
+                    alternatives=event.alternatives,
+                )
+            )
+        if event.finish_reason is not None:
+            completion.reply = self._reply(completion, event)
+            self._note(completion.entry, completion.reply)
+
+    def _reply(self, completion: _Completion, event: TokenEvent) -> InferReply:
+        request = completion.entry.request
+        if event.error is not None:
+            return InferReply.failure(request.id, request.model, event.error.code, event.error.message)
+        assert event.finish_reason is not None
+        if event.finish_reason is FinishReason.CANCELLED:
+            return cancellation(completion.entry)
+        tokens = event.index + (event.token is not None)
+        return InferReply(
+            id=request.id,
+            ok=True,
+            model=request.model,
+            timings_ms=completion.timings(self._clock.time()),
+            completion=CompletionEnd(event.finish_reason, tokens),
+        )
+
+    def _note(self, entry: Entry, reply: InferReply) -> None:
+        # How long the background waits says nothing of how requests are served.
+        if self._metrics is not None and not entry.is_background:
+            self._metrics.requests_answered([(entry.request, reply)], now=self._clock.time())
+        log_answer(entry.request, reply)
+
+    def _send(self) -> None:
+        """Send tokens and replies; what cannot be sent stays for the next turn. Raises redis errors."""
+        if self._refused:
+            self._consumer.answer_all(self._refused)
+            self._refused = []
+        news = [completion for completion in self._open.values() if completion.has_news]
+        if not news:
+            return
+        said = self._consumer.append_all(
+            [Continuation(one.entry.address, one.entry.request, tuple(one.tokens), one.reply) for one in news]
+        )
+        errors = [self._sent(one, each) for one, each in zip(news, said, strict=True)]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    def _sent(self, completion: _Completion, said: bool | RedisError) -> RedisError | None:
+        """Take note of what became of a completion's news; the error that is worth another try."""
+        request = completion.entry.request
+        if isinstance(said, ResponseError) and str(said).startswith("GAP"):
+            log.error("tokens of a completion were lost: %s", said, extra=whose(request))
+            message = "tokens that were generated are lost: the queue has dropped them"
+            self._forget(completion)
+            self._refuse(
+                completion.entry,
+                InferReply.failure(request.id, request.model, "inference_failed", message),
+            )
+        elif isinstance(said, RedisError):
+            return said
+        elif not said or completion.reply is not None:
+            self._forget(completion)
+        else:
+            completion.tokens.clear()
+        return None
+
+    def _forget(self, completion: _Completion) -> None:
+        completion.engine.cancel(completion.entry.request.id)
+        del self._open[completion.entry.request.id]

@@ -1,0 +1,209 @@
+"""Chat messages as the text that a model continues, by the chat template of its root.
+
+A template comes with a checkpoint, so nobody vouches for it: it runs in `TemplateSandbox`, which has neither
+files nor Python objects, within a bounded amount of work. A root without a template has DEFAULT_TEMPLATE.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import pass_context
+from jinja2.runtime import Context
+
+from inference.errors import HplmError
+from inference.text.template_sandbox import Refused, TemplateSandbox
+from inference.text.template_work import WorkExceeded, limited_work
+
+TEMPLATE_FILE: Final = "chat_template.jinja"
+CONFIG_FILE: Final = "tokenizer_config.json"
+DEFAULT_TEMPLATE: Final = (
+    "{% for message in messages %}"
+    "{{ message.role | capitalize }}: {{ message.content }}"
+    "{% if message.role == 'assistant' %}{{ eos_token }}{% endif %}{{ '\\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}Assistant:{% endif %}"
+)
+"""A line for each message: `User: Hello`, with the token that ends a text behind those of the assistant."""
+NO_TEMPLATE: Final = (
+    "This root has no chat template. Messages are written as lines such as 'User: …'; "
+    "for a base model, /v1/completions may serve better."
+)
+NOW: Final = "now"
+ROLES: Final = ("system", "user", "assistant")
+_ROLE_NAMES: Final = {"developer": "system"}
+"""Other names of roles. Templates do not know them."""
+SPECIAL_TOKENS: Final = ("bos_token", "eos_token", "unk_token", "pad_token")
+MAX_SOURCE: Final = 1 << 17
+"""Characters of a template."""
+MAX_MESSAGES: Final = 2048
+MAX_CHARACTERS: Final = 1 << 21
+"""Of all messages together."""
+MAX_REFUSAL: Final = 200
+"""Characters of what a template says that users are shown."""
+MAX_PATTERN: Final = 64
+"""Characters of a pattern for the date."""
+BASE_WORK: Final = 1 << 23
+WORK_PER_CHARACTER: Final = 16
+WORK_PER_MESSAGE: Final = 1 << 12
+"""What a rendering may do, in the units of `limited_work`: well above what published templates do."""
+
+
+def chat_role(name: str) -> str:
+    """The role as templates know it: a developer's messages are those of the system."""
+    return _ROLE_NAMES.get(name, name)
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """What one side said. name: of who said it, for templates that write it."""
+
+    role: str
+    content: str
+    name: str | None = None
+
+
+class ChatTemplate:
+    """The template of one root. Thread-safe."""
+
+    def __init__(self, source: str | None = None, special_tokens: Mapping[str, str] | None = None) -> None:
+        """``special_tokens``: the texts of `bos_token`, `eos_token` and so on. Without a source it is the
+        default template. Raises HplmError(unsupported_checkpoint) for a source that cannot be used."""
+        self.is_default = source is None
+        source = DEFAULT_TEMPLATE if source is None else source
+        self._special_tokens = dict.fromkeys(SPECIAL_TOKENS, "") | dict(special_tokens or {})
+        if len(source) > MAX_SOURCE:
+            message = (
+                f"the chat template has {len(source):,} characters; at most {MAX_SOURCE:,} are supported"
+            )
+            raise HplmError("unsupported_checkpoint", message)
+        try:
+            self._template = TemplateSandbox({"strftime_now": _format_now}).compile_metered(source)
+        except Exception as error:  # whatever the parser, and Python's compiler behind it, make of a source
+            message = f"the chat template cannot be used: {_shown(error)}"
+            raise HplmError("unsupported_checkpoint", message) from error
+
+    @classmethod
+    def of_root(cls, folder: Path) -> "ChatTemplate":
+        """The template in a checkpoint's or a root's folder, by its chat_template.jinja or its
+        tokenizer_config.json; the default one where neither has any. Raises
+        HplmError(unsupported_checkpoint)."""
+        config = _read_config(folder / CONFIG_FILE)
+        special_tokens = {name: text for name in SPECIAL_TOKENS if (text := _token_text(config.get(name)))}
+        file = folder / TEMPLATE_FILE
+        source = file.read_text(encoding="utf-8") if file.is_file() else _source_in(config)
+        return cls(source, special_tokens)
+
+    @property
+    def notice(self) -> str | None:
+        """What users should know of it."""
+        return NO_TEMPLATE if self.is_default else None
+
+    def render(self, messages: Sequence[ChatMessage], *, now: datetime, open_turn: bool = True) -> str:
+        """The messages as text, with its special tokens spelt out; with ``open_turn`` up to where the
+        assistant's next message begins. ``now``: the date for templates that write it.
+
+        Raises HplmError: ``missing_field``, ``invalid_field``, ``invalid_encoding`` or ``body_too_large`` for
+        messages that are not valid or that the template refuses; ``inference_failed`` if the template fails.
+        """
+        check_messages(messages)
+        characters = sum(len(message.content) for message in messages)
+        work = BASE_WORK + WORK_PER_CHARACTER * characters + WORK_PER_MESSAGE * len(messages)
+        given = {
+            **self._special_tokens,
+            "messages": [_as_mapping(message) for message in messages],
+            "add_generation_prompt": open_turn,
+            "tools": None,
+            "documents": None,
+            NOW: now,
+        }
+        try:
+            with limited_work(work):
+                return self._template.render(given)
+        except Refused as error:
+            raise HplmError("invalid_field", f"the chat template says: {_shown(error)}") from error
+        except WorkExceeded as error:
+            message = "the chat template of this model does more work than is allowed"
+            raise HplmError("inference_failed", message) from error
+        except Exception as error:  # a template fails in as many ways as any program
+            message = f"the chat template of this model failed: {_shown(error)}"
+            raise HplmError("inference_failed", message) from error
+
+
+def check_messages(messages: Sequence[ChatMessage]) -> None:
+    """Raises HplmError unless there are messages, not too many, with known roles and Unicode text; the
+    message names the place."""
+    if not messages:
+        raise HplmError("missing_field", "messages must hold at least one message")
+    if len(messages) > MAX_MESSAGES:
+        message = f"{len(messages):,} messages were given; at most {MAX_MESSAGES:,} are allowed"
+        raise HplmError("invalid_field", message)
+    for index, each in enumerate(messages):
+        if each.role not in ROLES:
+            message = f"messages[{index}].role must be one of {', '.join(ROLES)}, not {each.role[:64]!a}"
+            raise HplmError("invalid_field", message)
+        _check_text(f"messages[{index}].content", each.content)
+        _check_text(f"messages[{index}].name", each.name or "")
+    if (characters := sum(len(each.content) for each in messages)) > MAX_CHARACTERS:
+        message = f"the messages have {characters:,} characters; at most {MAX_CHARACTERS:,} are allowed"
+        raise HplmError("body_too_large", message)
+
+
+def _check_text(where: str, text: str) -> None:
+    if "\0" in text:
+        raise HplmError("invalid_encoding", f"{where} holds a NUL character (position {text.index(chr(0))})")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        message = f"{where} holds half a surrogate pair (position {error.start})"
+        raise HplmError("invalid_encoding", message) from None
+
+
+def _as_mapping(message: ChatMessage) -> dict[str, str]:
+    name = {} if message.name is None else {"name": message.name}
+    return {"role": message.role, "content": message.content, **name}
+
+
+@pass_context
+def _format_now(context: Context, pattern: str) -> str:
+    """The date, as templates ask for it."""
+    now: datetime = context.parent[NOW]
+    return now.strftime(pattern[:MAX_PATTERN])
+
+
+def _read_config(path: Path) -> Mapping[str, Any]:
+    """The JSON object in the file; empty without one."""
+    if not path.is_file():
+        return {}
+    try:
+        config = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise HplmError("unsupported_checkpoint", f"{path.name} cannot be read: {error}") from error
+    if not isinstance(config, dict):
+        raise HplmError("unsupported_checkpoint", f"{path.name} holds no JSON object")
+    return config
+
+
+def _source_in(config: Mapping[str, Any]) -> str | None:
+    """The template in a tokenizer_config.json; of several, the one named "default"."""
+    found = config.get("chat_template")
+    if isinstance(found, list):
+        named = {each.get("name"): each.get("template") for each in found if isinstance(each, dict)}
+        found = named.get("default")
+    if found is not None and not isinstance(found, str):
+        raise HplmError("unsupported_checkpoint", f"the chat template in {CONFIG_FILE} is not text")
+    return found
+
+
+def _token_text(token: object) -> str | None:
+    """The text of a special token, which is stored as such or with its properties."""
+    text = token.get("content") if isinstance(token, dict) else token
+    return text if isinstance(text, str) else None
+
+
+def _shown(error: Exception) -> str:
+    """The beginning of what an error says, on one line."""
+    return " ".join(str(error).split())[:MAX_REFUSAL] or type(error).__name__

@@ -1,0 +1,355 @@
+"""Decoder roots and the generative models below them: what they are made of and what they refuse."""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.test import Client
+from django.urls import reverse
+from rest_framework.test import APIClient
+
+from inference.api.prepared_request import prepare_request
+from inference.api.validation import InferCall
+from inference.manifest import Manifest
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.datasets.models import FilePurpose
+from tenants.datasets.services.files import file_create
+from tests.integration.tenants.content import stream
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.callers import V1, error, with_key
+from tests.integration.versiontree.refusals import refused
+from tests.integration.versiontree.tree_factory import TenantFixture
+from versiontree.tree.models import Domain, Hplm, Root, RootKind, Version
+from versiontree.tree.resolution import require_encoder, require_generative, resolve_model
+from versiontree.tree.selectors.callable_hplms import InputKind, callable_hplm, callable_hplms
+from versiontree.tree.selectors.coverage import coverage_targets
+from versiontree.tree.selectors.recommended_root import root_recommended
+from versiontree.tree.services.domains import domain_create
+from versiontree.tree.services.fine_tunings import fine_tuning_create, fine_tuning_start
+from versiontree.tree.services.hplms import hplm_update, version_set_policy
+from versiontree.tree.services.roots import root_register
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_platform_scope")]
+
+
+@pytest.fixture
+def decoder(db: None, tmp_path: Path) -> Version:
+    return tree_factory.ready_decoder(tmp_path)
+
+
+@pytest.fixture
+def writer(decoder: Version, acme: TenantFixture) -> Version:
+    return tree_factory.do_jobs(tree_factory.new_writer(decoder, acme))
+
+
+def register(tmp_path: Path, **changes: Any) -> Version:
+    asked: dict[str, Any] = {
+        "name": "smol",
+        "kind": RootKind.DECODER,
+        "source": tree_factory.checkpoint(tmp_path / "ckpt", "llama"),
+        "actor": None,
+    }
+    return root_register(**(asked | changes))
+
+
+def roles_of(version: Version) -> set[str]:
+    return set(version.artifact_links.values_list("role", flat=True))
+
+
+def test_a_decoder_is_ready_with_its_root_alone(tmp_path: Path, db: None) -> None:
+    version = register(tmp_path, lower_layers=10)
+    (convert,) = tree_factory.jobs_in_order(version)
+    assert convert.kind == "convert"
+    assert convert.params == {
+        "source": str(tmp_path / "ckpt"),
+        "name": "smol",
+        "settings": {"lower_layers": 10},
+    }
+    ready = tree_factory.do_jobs(version)
+    assert (ready.state, ready.root.kind, roles_of(ready)) == ("ready", "decoder", {"root"})
+
+
+@pytest.mark.parametrize("source", ["HuggingFaceTB/SmolLM2-135M-Instruct", "model.gguf"])
+def test_a_decoder_comes_from_the_hub_or_a_gguf_file_too(source: str, tmp_path: Path, db: None) -> None:
+    if source.endswith(".gguf"):
+        (tmp_path / source).write_bytes(b"GGUF")
+        source = str(tmp_path / source)
+    assert register(tmp_path, source=source).config["source"] == source
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "param"),
+    [
+        ({"kind": "mixer"}, ErrorCode.INVALID_FIELD, "kind"),
+        ({"kind": "encoder"}, ErrorCode.UNSUPPORTED_CHECKPOINT, "source"),
+        ({"settings": {"n": 3}}, ErrorCode.INVALID_FIELD, "settings.n"),
+        ({"lower_layers": -1}, ErrorCode.INVALID_FIELD, "settings.lower_layers"),
+    ],
+)
+def test_what_does_not_fit_a_decoder_is_refused(
+    changes: dict[str, Any], code: ErrorCode, param: str, tmp_path: Path, db: None
+) -> None:
+    refused(lambda: register(tmp_path, **changes), code, param)
+
+
+def test_a_decoder_takes_no_corpus_and_an_encoder_needs_one(tmp_path: Path, db: None) -> None:
+    text = tree_factory.corpus(None, "prose")
+    refused(lambda: register(tmp_path, corpus=text), ErrorCode.INVALID_FIELD, "corpus")
+    bert = tree_factory.checkpoint(tmp_path / "bert")
+    refused(lambda: register(tmp_path, kind="encoder", source=bert), ErrorCode.MISSING_FIELD, "corpus")
+
+
+def test_the_api_registers_a_decoder(staff: APIClient, tmp_path: Path) -> None:
+    source = tree_factory.checkpoint(tmp_path / "ckpt", "qwen2")
+    body = {"name": "smol", "kind": "decoder", "source": source, "lower_layers": 2}
+    answer = staff.post(f"{V1}/platform/roots", body, format="json")
+    assert answer.status_code == 201, answer.json()
+    assert [job["kind"] for job in answer.json()["jobs"]] == ["convert"]
+    assert staff.get(f"{V1}/platform/roots").json()["results"][0]["kind"] == "decoder"
+
+
+def test_the_api_says_that_an_encoder_needs_a_corpus(staff: APIClient, tmp_path: Path) -> None:
+    source = tree_factory.checkpoint(tmp_path / "ckpt")
+    answer = staff.post(f"{V1}/platform/roots", {"name": "bert", "source": source}, format="json")
+    assert error(answer) == (422, "missing_field", "corpus")
+
+
+def test_the_administration_registers_a_decoder(admin_client: Client, tmp_path: Path) -> None:
+    source = tree_factory.checkpoint(tmp_path / "ckpt", "gpt2")
+    form = {"name": "smol", "kind": "decoder", "source": source, "lower_layers": "1", "alpha": "50"}
+    assert admin_client.post(reverse("admin:tree_root_add"), form).status_code == 302
+    version = Version.unscoped.get(root__name="smol")
+    assert version.config["settings"] == {"lower_layers": 1}
+    (convert,) = tree_factory.jobs_in_order(version)
+    address = reverse("admin:tree_root_change", args=[version.root_id])
+    assert "Not known before it is copied" in admin_client.get(address).content.decode()
+    copied = {"family": "gpt2", "layers": 12, "max_tokens": 1024, "vocab": 50_257, "chat_template": False}
+    tree_factory.do_job(convert, **copied)
+    page = admin_client.get(address).content.decode()
+    for fact in ("Architecture: gpt2", "Layers: 12", "Vocabulary: 50,257", "Chat template: none"):
+        assert fact in page
+    assert "Context in tokens: 1,024" in page
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes", "reason"),
+    [
+        ("bert", {}, "is an encoder: register it as an encoder"),
+        ("gpt2", {"n": "3"}, "Unknown setting"),
+        ("gpt2", {"source": "model.gguf"}, "model.gguf is no GGUF file"),
+        ("gpt2", {"source": "/nowhere"}, "There is no folder /nowhere"),
+        ("gpt2", {"lower_layers": "300"}, "lower_layers"),
+    ],
+)
+def test_the_administration_says_at_the_field_why_a_decoder_is_refused(
+    model_type: str, changes: dict[str, str], reason: str, admin_client: Client, tmp_path: Path
+) -> None:
+    source = tree_factory.checkpoint(tmp_path / "ckpt", model_type)
+    (tmp_path / "model.gguf").write_bytes(b"else")
+    changed = {**changes, "source": str(tmp_path / changes["source"])} if "gguf" in str(changes) else changes
+    form = {"name": "smol", "kind": "decoder", "source": source, "alpha": "50", **changed}
+    answer = admin_client.post(reverse("admin:tree_root_add"), form)
+    assert answer.status_code == 200
+    errors = answer.context["adminform"].form.errors
+    assert reason in errors.as_json()
+    assert not Root.objects.exists()
+
+
+@pytest.mark.parametrize("task", ["generation", "chat"])
+def test_a_generative_model_is_fine_tuned_and_evaluated_below_a_decoder(
+    task: str, decoder: Version, acme: TenantFixture
+) -> None:
+    version = tree_factory.new_writer(decoder, acme, task=task)
+    assert [job.kind for job in tree_factory.jobs_in_order(version)] == ["fine_tune", "evaluate"]
+    ready = tree_factory.do_jobs(version)
+    assert (ready.state, roles_of(ready), ready.policy) == ("ready", {"hplm"}, "")
+    assert resolve_model(acme.tenant, "writer").task == task
+
+
+def test_a_generative_model_has_further_versions(writer: Version, acme: TenantFixture) -> None:
+    hplm = tree_factory.hplm_of(writer)
+    more = tree_factory.dataset(acme.tenant, "more", task="generation")
+    second = tree_factory.do_jobs(hplm_update(hplm=hplm, dataset=more, actor=None))
+    assert (second.number, second.state, second.parent) == (2, "ready", writer)
+
+
+def test_models_stand_on_the_kind_of_root_that_their_task_needs(
+    decoder: Version, root: Version, acme: TenantFixture
+) -> None:
+    writes = tree_factory.dataset(acme.tenant, "texts", task="generation")
+    reads = tree_factory.dataset(acme.tenant, "labels")
+    for data, parent, wanted in ((writes, root, "needs a decoder"), (reads, decoder, "needs an encoder")):
+        found = refused(
+            partial(tree_factory.new_hplm, parent, "odd", acme, data),
+            ErrorCode.INVALID_FIELD,
+            "parent",
+        )
+        assert wanted in found.message
+
+
+@pytest.mark.parametrize("task", ["classification", "generation"])
+def test_postgresql_refuses_a_model_on_the_other_kind_of_root(
+    task: str, decoder: Version, root: Version, acme: TenantFixture
+) -> None:
+    parent = root if task == "generation" else decoder
+    hplm = Hplm.unscoped.create(tenant=acme.tenant, name="odd", task=task)
+    with pytest.raises(IntegrityError, match="stand on"), transaction.atomic():
+        Version.unscoped.create(
+            kind="model", parent=parent, root=parent.root, hplm=hplm, tenant=acme.tenant, number=1
+        )
+
+
+def test_postgresql_refuses_another_kind_of_a_root_and_a_policy_below_a_decoder(writer: Version) -> None:
+    with pytest.raises(IntegrityError, match="kind of a root never changes"), transaction.atomic():
+        Root.objects.filter(pk=writer.root_id).update(kind="encoder")
+    with pytest.raises(IntegrityError, match="has no policy"), transaction.atomic():
+        Version.unscoped.filter(pk=writer.pk).update(policy="cascade")
+
+
+def test_no_domain_stands_on_a_decoder(decoder: Version) -> None:
+    text = tree_factory.corpus(None, "medicine")
+    refused(
+        lambda: domain_create(tenant=None, parent=decoder, name="medicine", corpus=text, actor=None),
+        ErrorCode.INVALID_FIELD,
+        "parent",
+    )
+    domain = Domain.unscoped.create(root=decoder.root, name="medicine")
+    with pytest.raises(IntegrityError, match="a decoder has no domains"), transaction.atomic():
+        Version.unscoped.create(
+            kind="domain", parent=decoder, root=decoder.root, domain=domain, tenant=None, number=1
+        )
+
+
+def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
+    writer: Version, decoder: Version, acme: TenantFixture
+) -> None:
+    for policy in ("table", "cascade"):
+        found = refused(
+            partial(version_set_policy, version=writer, policy=policy, actor=None),
+            ErrorCode.INVALID_FIELD,
+            "policy",
+        )
+        assert "writes text" in found.message
+    hplm, more = tree_factory.hplm_of(writer), tree_factory.dataset(acme.tenant, "more", task="generation")
+    settings = {"full_context_share": 0.5}
+    refused(
+        lambda: hplm_update(hplm=hplm, dataset=more, actor=None, settings=settings),
+        ErrorCode.INVALID_FIELD,
+        "settings.full_context_share",
+    )
+
+
+def test_a_generative_model_neither_classifies_nor_embeds(writer: Version, acme: TenantFixture) -> None:
+    for embed in (False, True):
+        with pytest.raises(HmiError, match="writer writes text") as caught:
+            prepare_request(InferCall(model="writer", inputs=["A text"]), tenant=acme.tenant, embed=embed)
+        assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_FIELD, "model")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/v1/infer", {"model": "writer", "inputs": ["A text"]}),
+        ("/v1/embeddings", {"model": "writer", "input": "A text"}),
+        ("/v2/models/writer/infer", {"inputs": []}),
+        ("/v2/models/writer", None),
+    ],
+)
+def test_every_address_of_encoders_says_where_generative_models_are_called(
+    path: str, body: dict[str, Any] | None, writer: Version, acme: TenantFixture
+) -> None:
+    client = with_key(acme, "infer")
+    answer = client.get(path) if body is None else client.post(path, body, format="json")
+    assert answer.status_code in (400, 422)
+    assert "/v1/chat/completions" in answer.content.decode()
+
+
+def test_each_kind_of_model_is_required_by_name(writer: Version, root: Version, acme: TenantFixture) -> None:
+    tree_factory.ready_hplm(root, "spam", acme)
+    spam, found = resolve_model(acme.tenant, "spam"), resolve_model(acme.tenant, "writer")
+    assert (require_encoder(spam), require_generative(found)) == (spam, found)
+    with pytest.raises(HmiError, match="spam writes no text") as caught:
+        require_generative(spam)
+    assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_FIELD, "model")
+
+
+@pytest.mark.parametrize(
+    ("row", "task"),
+    [
+        ({"prompt": "Name {}: ", "completion": "It is {}."}, "generation"),
+        (
+            {
+                "messages": [
+                    {"role": "user", "content": "Name {}."},
+                    {"role": "assistant", "content": "It is {}."},
+                ]
+            },
+            "chat",
+        ),
+    ],
+)
+def test_a_fine_tuning_of_the_openai_api_keeps_conversations_below_a_decoder(
+    row: dict[str, Any], task: str, decoder: Version, acme: TenantFixture, upload_root: Path
+) -> None:
+    lines = [json.dumps(row).replace("{}", str(number)) for number in range(60)]
+    file = file_create(
+        tenant=acme.tenant,
+        purpose=FilePurpose.FINE_TUNE,
+        filename="rows.jsonl",
+        stream=stream("\n".join(lines)),
+        actor=acme.developer,
+    )
+    made = fine_tuning_create(
+        tenant=acme.tenant, model="smol", training_file=file.pk, actor=acme.developer, name="writer"
+    )
+    fine_tuning_start(fine_tuning_id=made.pk)
+    made.refresh_from_db()
+    assert made.error is None
+    assert made.version is not None
+    assert made.version.hplm is not None
+    assert (made.version.hplm.task, made.version.root) == (task, decoder.root)
+
+
+def test_the_playground_compares_generative_models_with_their_like(
+    writer: Version, acme: TenantFixture
+) -> None:
+    assert callable_hplm(acme.tenant, "writer").input_kind == InputKind.PROMPT
+    offered = {
+        kind: [one.reference for one in callable_hplms(acme.tenant, input_kind=kind)] for kind in InputKind
+    }
+    assert offered.pop(InputKind.PROMPT) == ["writer@default"]
+    assert not any(offered.values())
+
+
+def test_nothing_is_measured_against_the_tables_of_a_decoder(decoder: Version, acme: TenantFixture) -> None:
+    assert coverage_targets(acme.tenant) == []
+    assert root_recommended(acme.tenant) is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_manifest_keeps_both_kinds_of_models_apart(
+    decoder: Version, root: Version, acme: TenantFixture
+) -> None:
+    spam = tree_factory.ready_hplm(root, "spam", acme)
+    writer = tree_factory.do_jobs(tree_factory.new_writer(decoder, acme))
+    path = Path(settings.HMI_ARTIFACT_ROOT) / "manifest.json"
+    published = json.loads(path.read_text())
+    assert [*published["hplms"]] == ["acme/spam:1"]
+    assert [*published["generative"]] == ["acme/writer:1"]
+    manifest = Manifest.load(path)
+    assert ([*manifest.roots], [*manifest.decoders]) == ([root.digest], [decoder.digest])
+    assert manifest.decoders[decoder.digest].name == "smol"
+    assert manifest.decoders[decoder.digest].files.keys() == {"root.json", "root.safetensors"}
+    found = manifest.find_generative("acme", "writer", 1)
+    assert found is not None
+    assert (found.digest, found.root, found.task) == (writer.digest, decoder.digest, "generation")
+    assert manifest.find("acme", "writer", 1) is None
+    assert manifest.find("acme", "spam", 1) is not None
+    below = manifest.below(["smol"])
+    assert ([*below.decoders], [*below.roots]) == ([decoder.digest], [])
+    assert ([*below.generative_hplms], [*below.hplms]) == ([("acme", "writer", 1)], [])
+    assert manifest.below([spam.root.name]).decoders == {}

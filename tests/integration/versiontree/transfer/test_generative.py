@@ -1,0 +1,204 @@
+"""Archives of decoder roots and generative models: they answer elsewhere as here, and forged ones are
+refused."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load, save
+
+from tenants.accounts.services.tenant_deletion import tenant_delete
+from tenants.base.errors import ErrorCode, HmiError
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.transfer.conftest import zipped
+from tests.integration.versiontree.transfer.generative_site import (
+    NUMBER,
+    PROMPT,
+    TOKENS,
+    GenerativeSite,
+    completion,
+    make_generative_site,
+)
+from tests.integration.versiontree.transfer.site import artifacts_of, branch_of, forget_tree, store
+from tests.unit.inference.generation.decoder_world import generated
+from tests.unit.versiontree.forging import Members, beside, members_of, told, with_part, zip_of
+from versiontree.transfer.services.tenant_deletion import tenant_delete_step
+from versiontree.transfer.services.version_import import version_import
+from versiontree.transfer.takeout.tree_parts import tree_parts
+from versiontree.tree.models import Artifact, Version
+from versiontree.tree.services.garbage_collection import artifacts_collect
+from versiontree.tree.services.hplms import hplm_delete
+from versiontree.tree.serving_manifest import manifest_content
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
+Move = Callable[[], None]
+Change = Callable[[Members], Members]
+
+
+@pytest.fixture
+def site(db: None, artifact_root: Path, tmp_path: Path) -> GenerativeSite:
+    return make_generative_site(tmp_path)
+
+
+@pytest.fixture
+def move(site: GenerativeSite, tmp_path: Path, settings: Any) -> Move:
+    """Call it to be at a site with the same tenants and nothing in its tree."""
+
+    def go() -> None:
+        forget_tree()
+        settings.HMI_ARTIFACT_ROOT = tmp_path / "elsewhere"
+        settings.HMI_ARTIFACT_ROOT.mkdir()
+
+    return go
+
+
+def brought(content: bytes, site: GenerativeSite, **more: Any) -> Version:
+    asked = {"tenant": site.globex.tenant, "actor": site.staff, **more}
+    return version_import(archive=io.BytesIO(content), **asked)
+
+
+def test_a_branch_answers_elsewhere_with_the_same_tokens(site: GenerativeSite, move: Move) -> None:
+    expected = generated("llama", str(NUMBER), PROMPT, TOKENS)
+    assert completion(site.hplm) == expected
+    archive, held = zipped(site.hplm, branch=True), artifacts_of(site.hplm)
+    move()
+    version = brought(archive, site)
+    assert artifacts_of(version) == held
+    assert completion(version) == expected
+    (hplm, root) = branch_of(version)
+    assert (hplm.hplm and hplm.hplm.task, root.root.kind, root.name) == ("generation", "decoder", "smol")
+    assert (hplm.metrics, root.metrics) == (site.hplm.metrics, site.root.metrics)
+    assert root.root.source_url == "https://huggingface.co/acme/smol"
+
+
+def test_a_model_moves_to_a_tenant_of_a_site_that_has_its_decoder(site: GenerativeSite) -> None:
+    version = brought(zipped(site.hplm), site, name="theirs")
+    assert (version.parent, version.digest, version.name) == (site.root, site.hplm.digest, "theirs")
+    assert completion(version) == completion(site.hplm)
+
+
+def test_a_model_without_its_decoder_names_what_is_missing(site: GenerativeSite, move: Move) -> None:
+    archive = zipped(site.hplm)
+    move()
+    with pytest.raises(HmiError, match="needs the root smol v1") as caught:
+        brought(archive, site)
+    assert caught.value.code == ErrorCode.MISSING_BRANCH
+
+
+def test_only_administrators_bring_a_decoder(site: GenerativeSite, move: Move) -> None:
+    archive = zipped(site.hplm, branch=True)
+    move()
+    with pytest.raises(HmiError, match="only its administrators") as caught:
+        brought(archive, site, actor=site.globex.owner)
+    assert caught.value.code == ErrorCode.FORBIDDEN
+
+
+def test_a_decoder_alone_is_exported_and_imported_for_the_platform(site: GenerativeSite, move: Move) -> None:
+    archive = zipped(site.root)
+    move()
+    version = brought(archive, site, tenant=None)
+    assert (version.root.kind, version.digest) == ("decoder", site.root.digest)
+    store().verify("root", version.digest)
+
+
+def weights(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Change:
+    """Other tensors in the LoRA's file."""
+    ending = "lora.safetensors"
+
+    def forge(members: Members) -> Members:
+        (name,) = (name for name in members if name.endswith(ending))
+        return with_part(members, ending, save(change(load(members[name]))))
+
+    return forge
+
+
+def of_decoder(**changes: Any) -> Change:
+    """Another decoder.json."""
+
+    def forge(members: Members) -> Members:
+        (name,) = (name for name in members if name.endswith("decoder.json"))
+        return with_part(members, "decoder.json", json.dumps(json.loads(members[name]) | changes).encode())
+
+    return forge
+
+
+FORGERIES: dict[str, tuple[Change, str]] = {
+    "a pickle": (lambda m: beside(m, "lora.safetensors", "lora.bin", b"x"), "'lora.bin' is no part"),
+    "files of an encoder": (
+        lambda m: beside(m, "decoder.json", "root.json", b"{}"),
+        "'root.json' is no part",
+    ),
+    "NaN": (weights(lambda t: t | {"row": t["row"] * float("nan")}), "NaN"),
+    "a short row": (weights(lambda t: t | {"row": t["row"][:-1]}), "row has shape"),
+    "a rank beyond all": (weights(lambda t: t | {"ranks": t["ranks"] + 10**6}), "are served"),
+    "ranks of another decoder": (weights(lambda t: t | {"ranks": t["ranks"][:1]}), "ranks has shape"),
+    "one tensor more": (weights(lambda t: t | {"x": torch.zeros(1)}), "'x' is missing or not expected"),
+    "another task": (lambda m: told(m, lambda c: c.update(task="chat")), "not trained for what"),
+    "labels": (lambda m: told(m, lambda c: c.update(task="tagging")), "no model for tagging stands on"),
+    "a domain": (
+        lambda m: told(m, lambda c: c["lineage"].insert(0, {**c["lineage"][0], "kind": "domain"})),
+        "different lineages",
+    ),
+    "a table": (
+        lambda m: told(m, lambda c: c["lineage"][0]["digests"].update(plot="0" * 64)),
+        "The root is an encoder, which no model for generation stands on",
+    ),
+    "a cascade": (
+        lambda m: told(m, lambda c: c["digests"].update(cascade="0" * 64)),
+        "does not have the artifacts",
+    ),
+    "a context longer than the decoder's": (of_decoder(max_tokens=10**6), "context of 1000000 tokens"),
+    "stop tokens of no vocabulary": (of_decoder(stop_ids=[10**6]), "outside the vocabulary"),
+    "samples that are no texts": (
+        lambda m: told(m, lambda c: c["metrics"]["evaluate"].update(samples=[3]), "config.json"),
+        "samples in the metrics",
+    ),
+    "a chat template that is no template": (
+        lambda m: with_part(m, "chat_template.jinja", b"{% for"),
+        "chat template",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_archive_is_refused_and_leaves_nothing(name: str, site: GenerativeSite, move: Move) -> None:
+    change, reason = FORGERIES[name]
+    forged = zip_of(change(members_of(zipped(site.hplm, branch=True))))
+    move()
+    with pytest.raises(HmiError) as caught:
+        brought(forged, site)
+    assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_ARCHIVE, "archive")
+    assert reason in caught.value.message
+    assert not Version.unscoped.exists()
+    assert not Artifact.objects.exists()
+
+
+def test_a_takeout_holds_an_archive_of_a_generative_model(site: GenerativeSite) -> None:
+    archives = [part for part in tree_parts(site.acme.tenant) if part.name.endswith(".zip")]
+    assert [part.name for part in archives] == ["models/writer/v1.zip"]
+    version = brought(b"".join(archives[0].chunks), site)
+    assert completion(version) == completion(site.hplm)
+
+
+def test_a_deleted_tenants_models_go_and_the_decoder_stays(
+    site: GenerativeSite, upload_root: Path, tmp_path: Path, settings: Any
+) -> None:
+    settings.HMI_EXPORT_ROOT = tmp_path / "exports"
+    settings.HMI_EXPORT_ROOT.mkdir()
+    assert manifest_content()["generative"].keys() == {"acme/writer:1"}
+    tenant_delete(tenant=site.acme.tenant, typed="acme", actor=site.staff)
+    assert tenant_delete_step(tenant=site.acme.tenant)
+    assert (manifest_content()["generative"], manifest_content()["decoders"]) == ({}, {})
+    assert not store().path("hplm", site.hplm.digest).exists()
+    store().verify("root", site.root.digest)
+
+
+def test_the_collector_takes_a_deleted_model_and_leaves_the_decoder(site: GenerativeSite) -> None:
+    assert artifacts_collect(grace_s=0).artifacts == []
+    hplm_delete(hplm=tree_factory.hplm_of(site.hplm), actor=None)
+    assert artifacts_collect(grace_s=0).artifacts == [f"hplm/{site.hplm.digest[:12]}"]
+    store().verify("root", site.root.digest)

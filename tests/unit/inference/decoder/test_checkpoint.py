@@ -1,0 +1,305 @@
+"""Decoders are read from folders as published, and what is damaged or not supported is refused."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from huggingface_hub import constants
+from safetensors.torch import load_file, save_file
+
+from inference.decoder.checkpoint import open_decoder_checkpoint
+from inference.decoder.decoder import Decoder
+from inference.errors import HplmError
+from tests.unit.inference.decoder.packing import logits_of, random_sequences
+from tests.unit.tiny_decoder import (
+    BOS,
+    CHAT_TEMPLATE,
+    EOS,
+    FAMILIES,
+    tiny_decoder,
+    tiny_decoder_folder,
+    tiny_decoder_model,
+)
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A folder of each family."""
+    parent = tmp_path_factory.mktemp("decoders")
+    return {family: tiny_decoder_folder(parent / f"tiny-{family}", family) for family in FAMILIES}
+
+
+@pytest.fixture
+def folder(published: dict[str, Path], tmp_path: Path) -> Path:
+    """A copy of a LLaMA that a test may damage."""
+    return shutil.copytree(published["llama"], tmp_path / "copy")
+
+
+def set_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, **changes}))
+
+
+def refused(source: str | Path) -> HplmError:
+    with pytest.raises(HplmError) as caught:
+        open_decoder_checkpoint(source)
+    return caught.value
+
+
+def test_a_folder_is_read_with_its_tokenizer_and_chat_template(folder: Path) -> None:
+    checkpoint = open_decoder_checkpoint(folder)
+    assert checkpoint.name == "copy"
+    assert checkpoint.chat_template == CHAT_TEMPLATE
+    assert json.loads(checkpoint.tokenizer)["model"]["type"] == "BPE"
+    assert (checkpoint.bos_id, checkpoint.stop_ids) == (BOS, (EOS,))
+    assert len(checkpoint.sha256) == 64
+
+
+def test_tokens_that_end_an_answer_are_those_of_the_generation_config(folder: Path) -> None:
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [EOS, 7]}))
+    assert open_decoder_checkpoint(folder).stop_ids == (EOS, 7)
+
+
+def test_a_chat_template_in_the_tokenizer_config_is_read_too(folder: Path) -> None:
+    (folder / "chat_template.jinja").unlink()
+    (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
+    assert open_decoder_checkpoint(folder).chat_template == "{{ messages }}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_weights_in_several_files_are_one_checkpoint(
+    published: dict[str, Path], tmp_path: Path, family: str
+) -> None:
+    folder = shutil.copytree(published[family], tmp_path / family)
+    (folder / "model.safetensors").unlink()
+    tiny_decoder_model(family).save_pretrained(folder, max_shard_size="50KB")
+    assert len(list(folder.glob("*.safetensors"))) > 1
+    expected, found = (open_decoder_checkpoint(path).weights for path in (published[family], folder))
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_names_without_the_prefix_of_a_model_with_a_head_are_understood(
+    published: dict[str, Path], tmp_path: Path, family: str
+) -> None:
+    folder = shutil.copytree(published[family], tmp_path / family)
+    file = folder / "model.safetensors"
+    prefix = {"gpt2": "transformer."}.get(family, "model.")
+    save_file({name.removeprefix(prefix): value for name, value in load_file(file).items()}, file)
+    found, expected = (open_decoder_checkpoint(path).weights for path in (folder, published[family]))
+    assert found.keys() == expected.keys()
+
+
+def test_weights_keep_their_dtype_until_a_decoder_is_made_of_them(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    save_file({name: value.bfloat16() for name, value in load_file(file).items()}, file)
+    checkpoint = open_decoder_checkpoint(folder)
+    assert {value.dtype for value in checkpoint.weights.values()} == {torch.bfloat16}
+    decoder = Decoder.from_weights(checkpoint.architecture, checkpoint.weights)
+    assert {value.dtype for value in decoder.weights.values()} == {torch.float32}
+
+
+def test_an_older_config_says_rotary_scaling_in_other_fields(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    del config["rope_parameters"]
+    old = {"rope_theta": 123.0, "rope_scaling": {"type": "linear", "factor": 2.0}}
+    (folder / "config.json").write_text(json.dumps({**config, **old}))
+    rotary = open_decoder_checkpoint(folder).architecture.rotary
+    assert rotary is not None
+    assert (rotary.theta, rotary.kind, rotary.factor) == (123.0, "linear", 2.0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_saved_decoder_is_the_same_once_loaded(tmp_path: Path, family: str) -> None:
+    decoder = tiny_decoder(family)
+    decoder.save(tmp_path / "decoder.safetensors")
+    loaded = Decoder.load(tmp_path / "decoder.safetensors", decoder.architecture)
+    sequences = random_sequences((3, 6))
+    with torch.no_grad():
+        pairs = zip(logits_of(decoder, sequences), logits_of(loaded, sequences), strict=True)
+        assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_a_saved_decoder_of_another_shape_is_corrupt(tmp_path: Path) -> None:
+    tiny_decoder(intermediate_size=40).save(tmp_path / "decoder.safetensors")
+    with pytest.raises(HplmError, match="has the shape") as caught:
+        Decoder.load(tmp_path / "decoder.safetensors", tiny_decoder().architecture)
+    assert caught.value.code == "corrupt_artifact"
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "word"),
+    [
+        ("llama", {"model_type": "bert"}, "bert"),
+        ("llama", {"model_type": ["llama"]}, "llama"),
+        ("llama", {"hidden_size": "wide"}, "hidden_size"),
+        ("llama", {"hidden_size": 0}, "hidden"),
+        ("llama", {"num_key_value_heads": 3}, "heads"),
+        ("llama", {"num_attention_heads": 0}, "heads"),
+        ("llama", {"num_hidden_layers": -1}, "layers"),
+        ("llama", {"num_hidden_layers": 10**12}, "layers"),
+        ("llama", {"max_position_embeddings": 10**12}, "context"),
+        ("llama", {"head_dim": 15}, "15"),
+        ("llama", {"rms_norm_eps": "small"}, "rms_norm_eps"),
+        ("llama", {"tie_word_embeddings": "no"}, "tie_word_embeddings"),
+        ("llama", {"hidden_act": "mish"}, "mish"),
+        ("llama", {"rope_parameters": {"rope_type": "yarn", "factor": 4.0}}, "yarn"),
+        ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 0}}, "positive"),
+        ("llama", {"rope_parameters": {"rope_type": "linear", "factor": "x"}}, "rotary"),
+        ("llama", {"rope_parameters": {"rope_type": "llama3", "factor": 8.0}}, "llama3"),
+        ("llama", {"rope_parameters": {"full_attention": {"rope_type": "default"}}}, "layer"),
+        ("llama", {"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial"),
+        ("llama", {"bos_token_id": 999}, "999"),
+        ("qwen2", {"layer_types": ["sliding_attention"] * 3}, "sliding"),
+        ("qwen3", {"layer_types": None, "use_sliding_window": True, "sliding_window": 8}, "sliding"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scaled by layer"),
+        ("gpt2", {"scale_attn_weights": False}, "scaling"),
+        ("gpt2", {"add_cross_attention": True}, "cross-attention"),
+        ("gpt2", {"n_head": 5}, "heads"),
+        ("opt", {"do_layer_norm_before": False}, "layer norm after"),
+        ("opt", {"word_embed_proj_dim": 32}, "projected"),
+        ("opt", {"_remove_final_layer_norm": True}, "final layer norm"),
+        ("opt", {"layer_norm_elementwise_affine": False}, "without weights"),
+    ],
+)
+def test_another_kind_of_model_is_unsupported(
+    published: dict[str, Path], tmp_path: Path, family: str, changes: dict[str, Any], word: str
+) -> None:
+    folder = shutil.copytree(published[family], tmp_path / "copy")
+    set_config(folder, **changes)
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert word in error.message
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "word"),
+    [
+        ("llama", {"intermediate_size": 40}, "gate"),
+        ("llama", {"num_hidden_layers": 4}, "layers.3"),
+        ("llama", {"num_hidden_layers": 2}, "layers.2"),
+        ("llama", {"tie_word_embeddings": False}, "head.weight"),
+        ("llama", {"attention_bias": True}, "bias"),
+        ("qwen2", {"model_type": "llama"}, "bias"),
+        ("qwen3", {"model_type": "llama"}, "norm"),
+        ("gpt2", {"n_embd": 32}, "c_attn"),
+        ("opt", {"max_position_embeddings": 64}, "positions"),
+    ],
+)
+def test_weights_that_differ_from_the_configuration_are_unsupported(
+    published: dict[str, Path], tmp_path: Path, family: str, changes: dict[str, Any], word: str
+) -> None:
+    folder = shutil.copytree(published[family], tmp_path / "copy")
+    set_config(folder, **changes)
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert word in error.message
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_missing_tensor_is_named(published: dict[str, Path], tmp_path: Path, family: str) -> None:
+    folder = shutil.copytree(published[family], tmp_path / "copy")
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    gone = next(name for name in weights if ".1." in name and name.endswith("weight") and "norm" not in name)
+    save_file({name: value for name, value in weights.items() if name != gone}, file)
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert "layers.1." in error.message
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_unsupported(folder: Path, poison: float) -> None:
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    name = next(name for name in weights if "layers.1" in name)
+    weights[name].view(-1)[-1] = poison
+    save_file(weights, file)
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert name in error.message
+
+
+def test_weights_that_are_whole_numbers_are_unsupported(folder: Path) -> None:
+    file = folder / "model.safetensors"
+    save_file({name: value.to(torch.int8) for name, value in load_file(file).items()}, file)
+    assert refused(folder).code == "unsupported_checkpoint"
+
+
+@pytest.mark.parametrize("share", [0.0, 0.0001, 0.5, 0.999])
+def test_cut_weights_are_unsupported(folder: Path, share: float) -> None:
+    file = folder / "model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[: int(len(content) * share)])
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert "model.safetensors" in error.message
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl", "model.ckpt"])
+def test_pickled_weights_are_refused_unread(folder: Path, name: str) -> None:
+    (folder / "model.safetensors").rename(folder / name)
+    error = refused(folder)
+    assert error.code == "pickled_checkpoint"
+    assert name in error.message
+
+
+def test_a_missing_shard_is_unsupported(folder: Path) -> None:
+    index = {"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert refused(folder).code == "unsupported_checkpoint"
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
+def test_a_checkpoint_that_lacks_a_file_is_unsupported(folder: Path, file: str) -> None:
+    (folder / file).unlink()
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert file in error.message
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("tokenizer.json", b"{"),
+        ("tokenizer.json", b"{}"),
+        ("chat_template.jinja", b"\xff\xfe"),
+        ("generation_config.json", b"[]"),
+    ],
+)
+def test_a_damaged_file_beside_the_weights_is_unsupported(folder: Path, file: str, content: bytes) -> None:
+    (folder / file).write_bytes(content)
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert file in error.message
+
+
+def test_a_tokenizer_of_another_model_is_unsupported(folder: Path) -> None:
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"]["zygote"] = 5000
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    error = refused(folder)
+    assert error.code == "unsupported_checkpoint"
+    assert "5000" in error.message
+
+
+@pytest.mark.parametrize("source", ["nowhere", "nowhere.gguf"])
+def test_what_is_not_there_is_not_found(tmp_path: Path, source: str) -> None:
+    assert refused(tmp_path / source).code == "checkpoint_not_found"
+
+
+def test_a_hub_id_that_was_fetched_before_needs_no_network(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    repository = tmp_path / "hub" / "models--acme--tiny"
+    shutil.copytree(folder, repository / "snapshots" / "0123456789abcdef0123456789abcdef01234567")
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0123456789abcdef0123456789abcdef01234567")
+    assert open_decoder_checkpoint("acme/tiny").name == "acme/tiny"
+    assert refused("acme/other").code == "checkpoint_not_found"

@@ -1,0 +1,230 @@
+"""The LoRAs of a step on a CPU: against a loop in float64, and the same in any company."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from inference.decoder.lora import DecoderLora
+from inference.decoder.lora_deltas import LoraDeltas
+from inference.decoder.sgmv.cpu import batched_rows
+from inference.decoder.sgmv.stacks import LoraStacks
+from tests.unit.inference.decoder.loras import (
+    Parts,
+    SmallDecoder,
+    full_lora,
+    looped,
+    random_lora,
+    random_states,
+)
+
+SHAPE = SmallDecoder()
+USUAL = SmallDecoder(hidden=48, keys=32, inner=80)
+"""With sizes that are multiples of 16, as in real models: there, numbers are the same bit by bit."""
+PLACES = [(layer, projection) for layer in range(SHAPE.layers) for projection in SHAPE.projections]
+ROWS = 32
+POPULARITIES = {
+    "distinct": [1] * ROWS,
+    "uniform": [6, 6, 5, 5, 5, 5],
+    "skewed": [11, 7, 5, 3, 2, 1, 1, 1, 1],
+    "identical": [ROWS],
+}
+
+
+def added(
+    parts: Parts, inputs: Tensor, outputs: Tensor, place: tuple[int, str], stacks: LoraStacks | None
+) -> Tensor:
+    """The outputs with what a step's LoRAs add."""
+    return LoraDeltas(parts, stacks)(*place, inputs, outputs.clone())
+
+
+def assert_as_looped(
+    parts: Parts, stacks: LoraStacks | None, places: Sequence[tuple[int, str]] = PLACES
+) -> None:
+    tokens = sum(count for _, count in parts)
+    for place in places:
+        inputs, outputs = random_states(SHAPE, place[1], tokens)
+        expected = looped(parts, *place, inputs, outputs)
+        torch.testing.assert_close(
+            added(parts, inputs, outputs, place, stacks).double(), expected, rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("stacks", [None, LoraStacks()], ids=["products", "stacks"])
+@pytest.mark.parametrize("rank", [4, 8, 17, 64, 128])
+@pytest.mark.parametrize("popularity", POPULARITIES)
+def test_the_update_is_that_of_a_loop(popularity: str, rank: int, stacks: LoraStacks | None) -> None:
+    counts = POPULARITIES[popularity]
+    parts = [(full_lora(SHAPE, rank, seed), count) for seed, count in enumerate(counts)]
+    assert_as_looped(parts, stacks, [(1, "query"), (1, "value"), (2, "up"), (0, "down")])
+
+
+def loras_of(shape: SmallDecoder) -> list[DecoderLora | None]:
+    """Some that could share products, and some on other projections or of other ranks."""
+    return [
+        None,
+        full_lora(shape, 4, 1),
+        full_lora(shape, 4, 2),
+        full_lora(shape, 4, 3),
+        full_lora(shape, 9, 4),
+        random_lora(shape, {(0, "key"): 1}, 5),
+        random_lora(shape, {(0, "key"): 1}, 6),
+        random_lora(shape, {(0, "query"): 3, (0, "value"): 40, (2, "gate"): 2}, 7),
+        random_lora(shape, {(1, "down"): 1, (1, "output"): 128}, 8),
+    ]
+
+
+def steps_of(loras: list[DecoderLora | None]) -> st.SearchStrategy[Any]:
+    """The parts of a step."""
+    counts = st.sampled_from([0, 1, 1, 1, 2, 5, 17, 70])
+    return st.lists(st.tuples(st.sampled_from(loras), counts), max_size=12)
+
+
+LORAS, USUAL_LORAS = loras_of(SHAPE), loras_of(USUAL)
+
+
+@settings(max_examples=25)
+@given(parts=steps_of(LORAS), place=st.sampled_from(PLACES))
+def test_any_mix_of_ranks_projections_and_lengths_is_that_of_a_loop(
+    parts: Parts, place: tuple[int, str]
+) -> None:
+    assert_as_looped(parts, None, [place])
+    assert_as_looped(parts, LoraStacks(), [place])
+
+
+@settings(max_examples=25)
+@given(steps=st.lists(steps_of(USUAL_LORAS), min_size=2, max_size=5), place=st.sampled_from(PLACES))
+def test_stacks_that_requests_join_and_leave_give_the_same_numbers_as_new_ones(
+    steps: list[Parts], place: tuple[int, str]
+) -> None:
+    stacks = LoraStacks()
+    for parts in steps:
+        inputs, outputs = random_states(USUAL, place[1], sum(count for _, count in parts))
+        used, alone = (added(parts, inputs, outputs, place, given) for given in (stacks, LoraStacks()))
+        assert torch.equal(used, alone)
+
+
+def test_loras_that_stay_keep_their_places_in_a_stack() -> None:
+    first, second, third, fourth = (full_lora(SHAPE, 4, seed) for seed in range(4))
+    stacks = LoraStacks()
+    before, _ = stacks.arrange([first, second, third])
+    before = [*before]
+    after, rows = stacks.arrange([fourth, third, first])
+    assert {lora: after.index(lora) for lora in (first, third)} == {
+        lora: before.index(lora) for lora in (first, third)
+    }
+    assert after[before.index(second)] is fourth
+    assert all(torch.equal(row, lora.row) for lora, row in zip(after, rows, strict=True))
+    last, rows = stacks.arrange([third])
+    assert last == [third]
+    assert torch.equal(rows, third.row[None])
+
+
+@pytest.mark.parametrize(
+    ("counts", "rows"),
+    [([1] * 32, 4), ([5, 6, 7, 8], 8), ([16] * 8, 16), ([1, 1, 1, 1, 16], 4), ([300, 1, 2], 4)],
+)
+def test_a_long_segment_does_not_lengthen_the_product_of_many_short_ones(
+    counts: list[int], rows: int
+) -> None:
+    assert batched_rows(counts) == rows
+
+
+@settings(max_examples=25)
+@given(
+    lora=st.sampled_from(USUAL_LORAS),
+    count=st.integers(1, 70),
+    before=steps_of(USUAL_LORAS),
+    after=steps_of(USUAL_LORAS),
+    place=st.sampled_from(PLACES),
+)
+def test_the_numbers_of_a_token_do_not_depend_on_its_company(
+    lora: DecoderLora | None, count: int, before: Any, after: Any, place: tuple[int, str]
+) -> None:
+    begin = sum(tokens for _, tokens in before)
+    parts = [*before, (lora, count), *after]
+    inputs, outputs = random_states(USUAL, place[1], sum(tokens for _, tokens in parts))
+    together = added(parts, inputs, outputs, place, LoraStacks())
+    for row in {begin, begin + count // 2, begin + count - 1}:
+        alone = added([(lora, 1)], inputs[row : row + 1], outputs[row : row + 1], place, None)
+        assert torch.equal(together[row : row + 1], alone)
+
+
+@pytest.mark.parametrize("rank", [1, 5, 8, 11, 16, 64])
+@pytest.mark.parametrize(("inputs_size", "outputs_size"), [(576, 1536), (1536, 576), (576, 192)])
+def test_a_decoded_token_has_the_same_numbers_in_batches_of_1_and_64_and_in_a_prompt(
+    rank: int, inputs_size: int, outputs_size: int
+) -> None:
+    shape, projection = SmallDecoder(layers=1, hidden=inputs_size, keys=outputs_size), "key"
+    place = (0, projection)
+    loras = [random_lora(shape, {place: rank}, seed) for seed in range(8)]
+    inputs, outputs = random_states(shape, projection, 64)
+    distinct = added([(loras[row % 8], 1) for row in range(64)], inputs, outputs, place, LoraStacks())
+    prompts = [added([(lora, 64)], inputs, outputs, place, None) for lora in loras]
+    for row in range(64):
+        lora, own = loras[row % 8], slice(row, row + 1)
+        alone = added([(lora, 1)], inputs[own], outputs[own], place, LoraStacks())
+        assert torch.equal(distinct[own], alone)
+        assert torch.equal(prompts[row % 8][own], alone)
+
+
+def test_a_step_of_prompts_and_decoded_tokens_is_computed_together() -> None:
+    loras = [full_lora(SHAPE, 8, seed) for seed in range(6)]
+    decoded = [(lora, 1) for lora in loras]
+    assert_as_looped([(loras[0], 90), (None, 33), *decoded, (None, 1), (loras[5], 21)], LoraStacks())
+
+
+def test_the_same_step_gives_the_same_numbers_each_time() -> None:
+    parts = [(full_lora(USUAL, 8, seed), count) for seed, count in enumerate([1, 1, 40, 3, 1])]
+    inputs, outputs = random_states(USUAL, "up", 46)
+    first, *others = (added(parts, inputs, outputs, (0, "up"), LoraStacks()) for _ in range(5))
+    assert all(torch.equal(first, other) for other in others)
+
+
+@pytest.mark.parametrize("parts", [[], [(None, 5)], [(None, 4), (full_lora(SHAPE, 4), 0), (None, 1)]])
+def test_nothing_is_added_where_no_token_has_a_lora(parts: Parts) -> None:
+    inputs, outputs = random_states(SHAPE, "query", sum(count for _, count in parts))
+    assert torch.equal(added(parts, inputs, outputs, (0, "query"), LoraStacks()), outputs)
+
+
+def test_tokens_without_a_lora_keep_their_numbers_beside_others() -> None:
+    parts = [(None, 3), (full_lora(SHAPE, 4, 1), 1), (None, 1), (full_lora(SHAPE, 4, 2), 1)]
+    inputs, outputs = random_states(SHAPE, "query", 6)
+    results = added(parts, inputs, outputs, (0, "query"), LoraStacks())
+    assert [torch.equal(result, output) for result, output in zip(results, outputs, strict=True)] == [
+        True, True, True, False, True, False,
+    ]  # fmt: skip
+
+
+def test_a_whole_forward_pass_uses_one_plan() -> None:
+    parts = [(full_lora(SHAPE, 4, 1), 1), (full_lora(SHAPE, 4, 2), 2), (LORAS[7], 1), (None, 1)]
+    deltas = LoraDeltas(parts, LoraStacks())
+    for layer in range(SHAPE.layers):
+        for readers in (("query", "key", "value"), ("output",), ("up", "gate"), ("down",)):
+            inputs, _ = random_states(SHAPE, readers[0], 5, seed=layer)
+            for projection in readers:
+                _, outputs = random_states(SHAPE, projection, 5)
+                expected = looped(parts, layer, projection, inputs, outputs)
+                result = deltas(layer, projection, inputs, outputs)
+                torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_token_that_is_not_finite_stays_alone_with_it() -> None:
+    parts = [(full_lora(SHAPE, 4, seed), count) for seed, count in enumerate([1, 2, 1, 20])]
+    inputs, outputs = random_states(SHAPE, "query", 24)
+    inputs[1] = math.nan
+    results = added(parts, inputs, outputs, (0, "query"), LoraStacks())
+    assert results.isnan().any(1).tolist() == [row == 1 for row in range(24)]
+
+
+def test_half_precision_is_as_exact_as_its_numbers() -> None:
+    parts = [(full_lora(SHAPE, 16, seed, torch.bfloat16), count) for seed, count in enumerate([1, 1, 40])]
+    inputs, outputs = random_states(SHAPE, "up", 42, dtype=torch.bfloat16)
+    expected = looped(parts, 0, "up", inputs, outputs)
+    results = added(parts, inputs, outputs, (0, "up"), LoraStacks())
+    torch.testing.assert_close(results.double(), expected, rtol=2e-2, atol=2e-2)

@@ -1,0 +1,161 @@
+"""The Triton kernels, in Triton's interpreter: against a loop in float64, and the same in any company."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from inference.decoder.sgmv.segments import Segments
+from tests.unit.inference.decoder.loras import (
+    Parts,
+    SmallDecoder,
+    full_lora,
+    looped,
+    random_lora,
+    random_states,
+)
+
+triton_sgmv: Any = pytest.importorskip("inference.decoder.sgmv.triton_sgmv", reason="Triton is not installed")
+
+SHAPE = SmallDecoder()
+POPULARITIES = {
+    "distinct": [1] * 6,
+    "uniform": [3, 3, 2],
+    "skewed": [18, 4, 2, 1],
+    "identical": [21],
+}
+
+
+def added(parts: Parts, inputs: Tensor, outputs: Tensor, place: tuple[int, str]) -> Tensor:
+    """The outputs with what a step's LoRAs add."""
+    result: Tensor = triton_sgmv.TritonSgmv(Segments.of(parts))(*place, inputs, outputs.clone())
+    return result
+
+
+def assert_as_looped(parts: Parts, place: tuple[int, str], shape: SmallDecoder = SHAPE) -> None:
+    inputs, outputs = random_states(shape, place[1], sum(count for _, count in parts))
+    expected = looped(parts, *place, inputs, outputs)
+    torch.testing.assert_close(added(parts, inputs, outputs, place).double(), expected, rtol=1e-5, atol=1e-5)
+
+
+FAST = {("distinct", 4), ("skewed", 17)}
+"""An even and an odd rank, short and long segments; the others take minutes in the interpreter."""
+CASES = [
+    pytest.param(popularity, rank, marks=() if (popularity, rank) in FAST else pytest.mark.slow)
+    for popularity in POPULARITIES
+    for rank in (4, 17, 128)
+]
+
+
+@pytest.mark.parametrize(("popularity", "rank"), CASES)
+def test_the_update_is_that_of_a_loop(popularity: str, rank: int) -> None:
+    place = (0, "up")
+    parts = [
+        (random_lora(SHAPE, {place: rank}, seed), count)
+        for seed, count in enumerate(POPULARITIES[popularity])
+    ]
+    assert_as_looped(parts, place)
+
+
+@pytest.mark.parametrize(
+    "projection",
+    ["value", "down", *(pytest.param(name, marks=pytest.mark.slow) for name in ("query", "gate"))],
+)
+def test_ranks_and_projections_differ_in_one_step(projection: str) -> None:
+    parts = [
+        (full_lora(SHAPE, 4), 2),
+        (None, 3),
+        (random_lora(SHAPE, {(0, "query"): 1, (0, "value"): 33}), 1),
+        (random_lora(SHAPE, {(0, "down"): 70, (1, "up"): 2}), 0),
+        (random_lora(SHAPE, {(0, "down"): 70, (1, "up"): 2}), 17),
+        (full_lora(SHAPE, 4, seed=1), 1),
+    ]
+    assert_as_looped(parts, (0, projection))
+
+
+@pytest.mark.parametrize("inputs", [255, 600, pytest.param(2100, marks=pytest.mark.slow)])
+def test_the_parts_of_a_split_input_are_added_up(inputs: int) -> None:
+    shape = SmallDecoder(layers=1, hidden=inputs, keys=5)
+    place = (0, "key")
+    assert_as_looped([(random_lora(shape, {place: 8}, seed), 1) for seed in range(2)], place, shape)
+
+
+def test_projections_that_read_the_same_inputs_follow_each_other() -> None:
+    parts = [(full_lora(SHAPE, 4), 2), (random_lora(SHAPE, {(0, "key"): 2}), 1)]
+    sgmv = triton_sgmv.TritonSgmv(Segments.of(parts))
+    inputs, _ = random_states(SHAPE, "query", 3)
+    for projection in ("query", "key", "value"):
+        _, outputs = random_states(SHAPE, projection, 3)
+        expected = looped(parts, 0, projection, inputs, outputs)
+        result = sgmv(0, projection, inputs, outputs)
+        torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_numbers_of_a_token_do_not_depend_on_its_company() -> None:
+    shape, place = SmallDecoder(layers=1, hidden=300, keys=65), (0, "key")
+    loras = [random_lora(shape, {place: rank}, rank) for rank in (4, 9, 64)]
+    inputs, outputs = random_states(shape, "key", 24)
+    together = added([(loras[0], 1), (loras[1], 20), (loras[2], 2), (loras[0], 1)], inputs, outputs, place)
+    # The first rows of tiles: NumPy, which the interpreter multiplies with, treats the others differently.
+    for row, lora in ((0, loras[0]), (1, loras[1]), (17, loras[1]), (21, loras[2])):
+        own = slice(row, row + 1)
+        assert torch.equal(together[own], added([(lora, 1)], inputs[own], outputs[own], place))
+
+
+def test_the_same_step_gives_the_same_numbers_each_time() -> None:
+    shape, place = SmallDecoder(layers=1, hidden=600, keys=65), (0, "key")
+    parts = [(random_lora(shape, {place: 8}, seed), 2) for seed in range(3)]
+    inputs, outputs = random_states(shape, "key", 6)
+    assert torch.equal(added(parts, inputs, outputs, place), added(parts, inputs, outputs, place))
+
+
+def test_tokens_without_a_lora_keep_their_numbers() -> None:
+    inputs, outputs = random_states(SHAPE, "query", 4)
+    result = added([(None, 2), (full_lora(SHAPE, 4), 1), (None, 1)], inputs, outputs, (0, "query"))
+    assert torch.equal(result[[0, 1, 3]], outputs[[0, 1, 3]])
+    assert not torch.equal(result[2], outputs[2])
+
+
+def distinct_tokens(count: int) -> Parts:
+    """A step as large as one of `count` decoded tokens can be."""
+    return [(full_lora(SHAPE, 9, seed), 1) for seed in range(count)]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [(None, 4)],
+        [(full_lora(SHAPE, 4, 7), 4)],
+        [(random_lora(SHAPE, {(0, "key"): 9, (2, "up"): 1}), 1), (None, 1), (full_lora(SHAPE, 9, 8), 2)],
+    ],
+)
+def test_metadata_that_is_replaced_in_place_gives_the_same_numbers_as_new(parts: Parts) -> None:
+    sgmv = triton_sgmv.TritonSgmv(Segments.of(distinct_tokens(4)))
+    for step in (parts, distinct_tokens(4), parts):
+        sgmv.refresh(Segments.of(step))
+        for projection in ("query", "key"):
+            inputs, outputs = random_states(SHAPE, projection, 4)
+            expected = looped(step, 0, projection, inputs, outputs)
+            result = sgmv(0, projection, inputs, outputs)
+            torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("first", "step"),
+    [
+        (distinct_tokens(3), distinct_tokens(4)),
+        (distinct_tokens(3), [(full_lora(SHAPE, 10), 1)]),
+        ([(random_lora(SHAPE, {(0, "key"): 64}), 1)], [(random_lora(SHAPE, {(1, "up"): 4}), 1)]),
+    ],
+)
+def test_a_step_that_is_larger_than_the_first_does_not_replace_it(first: Parts, step: Parts) -> None:
+    sgmv = triton_sgmv.TritonSgmv(Segments.of(first))
+    with pytest.raises(AssertionError, match="first"):
+        sgmv.refresh(Segments.of(step))
+
+
+def test_a_lora_of_another_dtype_is_an_error() -> None:
+    inputs, outputs = random_states(SHAPE, "query", 1, dtype=torch.bfloat16)
+    with pytest.raises(AssertionError, match="another dtype"):
+        added([(full_lora(SHAPE, 4), 1)], inputs, outputs, (0, "query"))

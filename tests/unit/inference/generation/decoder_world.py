@@ -1,0 +1,186 @@
+"""The generation engine over a tiny random decoder with tenants' LoRAs, and the same models in transformers,
+with the LoRAs merged into their weights."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inference.decoder.decoder import Decoder
+from inference.decoder.families import DECODER_FAMILIES
+from inference.decoder.lora import DecoderLora
+from inference.engine.pet_pool import PetPool
+from inference.engine.rows import ModelIdentity
+from inference.errors import HplmError
+from inference.generation.engine import GenerationEngine
+from inference.generation.kv_cache import KvCache
+from inference.generation.limits import GenerationLimits
+from inference.generation.lora_pool import LoadedModel, LoraPool
+from inference.generation.requests import GenerationRequest, SamplingParams, TokenEvent
+from inference.generation.runner import DecoderRunner
+from inference.generation.step import Outcome, Step
+from tests.unit.inference.generation.later_executor import LaterExecutor
+from tests.unit.tiny_decoder import EOS, POSITIONS, VOCAB, tiny_decoder, tiny_decoder_model
+
+ROOT, DAMAGED, OVERFLOWING = "root", "damaged", "overflowing"
+"""Digests of the model without a LoRA, of one that cannot be loaded, and of one whose numbers overflow."""
+
+decoder_of = cache(tiny_decoder)
+
+
+def random_lora(decoder: Decoder, number: int, scale: float = 0.5) -> DecoderLora:
+    """A LoRA whose rank, layers and projections depend on its number."""
+    generator = torch.Generator().manual_seed(number)
+    shape, rank = decoder.architecture, 1 + 3 * (number % 4)
+    tensors: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
+    for layer in range(number % 2, shape.layers):
+        for projection in shape.projections[number % 3 :]:
+            inputs, outputs = shape.projection_shape(projection)
+            a = torch.randn(inputs, rank, generator=generator) / inputs**0.5
+            b = torch.randn(rank, outputs, generator=generator) * scale / rank**0.5
+            tensors[layer, projection] = (a, b)
+    return DecoderLora.of(tensors, shape).to("cpu", decoder.dtype)
+
+
+@cache
+def merged(family: str, digest: str) -> Any:
+    """The model of transformers with that LoRA in its weights. Its types do not know of `generate`."""
+    model = tiny_decoder_model(family)
+    if digest != ROOT:
+        decoder = decoder_of(family)
+        weights = DECODER_FAMILIES[family].canonical(dict(model.state_dict()), decoder.architecture)
+        for (layer, projection), (a, b) in random_lora(decoder, int(digest)).tensors.items():
+            weights[f"layers.{layer}.{projection}.weight"] += (a @ b).t()
+    return model
+
+
+@cache
+def generated(family: str, digest: str, prompt: tuple[int, ...], max_tokens: int) -> tuple[int, ...]:
+    """The greedy completion by transformers, with the token that ends it."""
+    ids = torch.tensor([prompt])
+    result = merged(family, digest).generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=max_tokens,
+        do_sample=False,
+        pad_token_id=0,
+    )
+    return tuple(result[0, len(prompt) :].tolist())
+
+
+def prompts(count: int, longest: int = 30, seed: int = 0) -> list[tuple[int, ...]]:
+    """Random prompts of all lengths from 1 to longest."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
+    return [tuple(torch.randint(0, 256, (length,), generator=generator).tolist()) for length in lengths]
+
+
+def a_request(
+    name: str, digest: str, prompt: Sequence[int], max_tokens: int, **fields: Any
+) -> GenerationRequest:
+    """Greedy unless fields of its sampling say otherwise. completion: see `GenerationRequest`."""
+    completion = tuple(fields.pop("completion", ()))
+    sampling = {"temperature": 0.0, "stop_tokens": frozenset({EOS}), **fields}
+    return GenerationRequest(
+        id=name,
+        model=ModelIdentity(f"tenant {digest}", "writer", 1, digest),
+        prompt=tuple(prompt),
+        sampling=SamplingParams(max_tokens=max_tokens, **sampling),
+        completion=completion,
+    )
+
+
+@dataclass
+class CountingRunner:
+    """Counts the tokens that a runner computes, and keeps the sizes of its steps."""
+
+    runner: DecoderRunner
+    sizes: list[int] = field(default_factory=list)
+
+    def run(self, step: Step) -> list[Outcome]:
+        self.sizes.append(step.tokens)
+        return self.runner.run(step)
+
+
+class DecoderWorld:
+    """An engine over one tiny decoder. The digest of a model with a LoRA is the LoRA's number. Loads finish
+    after the step that began them."""
+
+    def __init__(
+        self,
+        family: str = "llama",
+        *,
+        dtype: torch.dtype = torch.float32,
+        blocks: int = 400,
+        block_size: int = 4,
+        sequences: int = 8,
+        step_tokens: int = 64,
+        lora_bytes: int = 10**8,
+    ) -> None:
+        decoder = decoder_of(family)
+        weights = {name: value.to(dtype) for name, value in decoder.weights.items()}
+        self.decoder = Decoder(decoder.architecture, weights)
+        self.limits = GenerationLimits(
+            context=POSITIONS,
+            vocabulary=VOCAB,
+            blocks=blocks,
+            block_size=block_size,
+            sequences=sequences,
+            step_tokens=step_tokens,
+        )
+        shape = decoder.architecture
+        self.cache = KvCache(
+            range(shape.layers),
+            blocks,
+            block_size,
+            shape.kv_heads,
+            shape.head_size,
+            dtype=dtype,
+            device=decoder.device,
+        )
+        self.executor = LaterExecutor()
+        self.pets = PetPool(self._load, lora_bytes)
+        self.loras = LoraPool(self.pets, self.executor, sequences)
+        self.runner = CountingRunner(DecoderRunner(self.decoder, self.cache, self.loras))
+        self.engine = GenerationEngine(self.limits, self.runner, self.loras, lambda: 0.0)
+        self.events: dict[str, list[TokenEvent]] = {}
+
+    def _load(self, model: ModelIdentity) -> LoadedModel:
+        if model.digest == ROOT:
+            return LoadedModel(None)
+        if model.digest == DAMAGED:
+            raise HplmError("corrupt_artifact", "the LoRA is damaged")
+        if model.digest == OVERFLOWING:
+            return LoadedModel(random_lora(self.decoder, 1, scale=1e30))
+        return LoadedModel(random_lora(self.decoder, int(model.digest)))
+
+    def step(self) -> list[TokenEvent]:
+        events = self.engine.step()
+        for event in events:
+            self.events.setdefault(event.request_id, []).append(event)
+        self.engine.check_integrity()
+        return events
+
+    def steps(self) -> Iterator[list[TokenEvent]]:
+        """Step until the engine is idle."""
+        for _ in range(2000):
+            if self.engine.is_idle:
+                break
+            yield self.step()
+            self.executor.run_all()
+        assert self.engine.is_idle
+        self.loras.check_integrity()
+
+    def run(self, requests: Sequence[GenerationRequest]) -> list[tuple[int, ...]]:
+        """The completions of these requests, side by side."""
+        for request in requests:
+            self.engine.add(request)
+        for _ in self.steps():
+            pass
+        return [self.tokens(request.id) for request in requests]
+
+    def tokens(self, name: str) -> tuple[int, ...]:
+        return tuple(event.token for event in self.events[name] if event.token is not None)

@@ -1,0 +1,460 @@
+"""A request gets its tokens whatever happens beside it, and everything it held is free when it ends."""
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from inference.engine.fairness import FairShares
+from inference.engine.rows import ModelIdentity
+from inference.errors import DeviceLostError, HplmError
+from inference.generation.requests import FinishReason
+from inference.generation.step import Outcome, SampledToken, Step
+from inference.generation.waiting_queue import MOST_OVERTAKING
+from tests.unit.inference.generation.worlds import (
+    VOCABULARY,
+    HashRunner,
+    World,
+    a_model,
+    a_request,
+    completion_of,
+)
+
+LONG = tuple(range(40))
+SHARED = ModelIdentity("acme", "writer", 1, "shared digest")
+
+
+def last_reason(world: World, name: str) -> FinishReason | None:
+    return world.events[name][-1].finish_reason
+
+
+def error_code(world: World, name: str) -> str:
+    """Of a request that failed with its only last event."""
+    reasons = [event.finish_reason for event in world.events[name] if event.finish_reason]
+    assert reasons == [FinishReason.ERROR]
+    error = world.events[name][-1].error
+    assert error is not None
+    return error.code
+
+
+def test_each_token_is_an_event_and_the_last_one_says_why() -> None:
+    world = World()
+    request = a_request("r", max_tokens=3)
+    world.add(request)
+    world.drain()
+    events = world.events["r"]
+    assert tuple(event.token for event in events) == completion_of(request)
+    assert [event.index for event in events] == [0, 1, 2]
+    assert [event.finish_reason for event in events] == [None, None, FinishReason.LENGTH]
+
+
+def test_a_stop_token_is_the_last() -> None:
+    tokens = completion_of(a_request("r", max_tokens=8))
+    world = World()
+    request = a_request("r", max_tokens=8, stop_tokens=frozenset({tokens[2]}))
+    world.add(request)
+    world.drain()
+    assert world.tokens("r") == tokens[:3]
+    assert last_reason(world, "r") is FinishReason.STOP
+
+
+def test_a_request_that_moves_here_goes_on_where_it_was() -> None:
+    tokens = completion_of(a_request("r", max_tokens=8))
+    world = World()
+    world.add(a_request("r", max_tokens=8, completion=tokens[:5]))
+    world.drain()
+    assert [(event.index, event.token) for event in world.events["r"]] == [*enumerate(tokens)][5:]
+
+
+def test_decodes_and_a_prompt_share_a_step() -> None:
+    world = World(step_tokens=10, context=64)
+    world.add(a_request("decoding", max_tokens=8))
+    world.step()
+    world.step()
+    world.add(a_request("long", LONG, 1))
+    for _ in range(5):
+        world.step()
+        assert len(world.runner.steps[-1]) == 2
+    assert [len(step["long"]) for step in world.runner.steps[1:]] == [9, 9, 9, 9, 4]
+    assert len(world.tokens("decoding")) == 6
+    world.drain()
+
+
+def test_a_long_prompt_delays_no_decode_not_even_a_newer_one() -> None:
+    world = World(step_tokens=10)
+    world.add(a_request("long", LONG, 1, model=a_model("globex")))
+    world.add(a_request("decoding", max_tokens=12))
+    world.step(loads_finish=False)
+    world.adapters.finish(a_model().digest)
+    world.step(loads_finish=False)
+    world.adapters.finish(a_model("globex").digest)
+    for _ in range(5):
+        world.step()
+        assert {*world.runner.steps[-1]} == {"long", "decoding"}
+    world.drain()
+
+
+def test_a_step_has_no_more_sequences_than_allowed() -> None:
+    world = World(sequences=2)
+    world.add(a_request("first", max_tokens=8))
+    world.step()
+    world.step()
+    for number in range(3):
+        world.add(a_request(str(number), max_tokens=2))
+    world.step()
+    assert [*world.runner.steps[-1]] == ["first", "0"]
+    world.drain()
+
+
+def test_a_sequence_starts_when_those_that_run_keep_blocks_to_grow() -> None:
+    """Else it would be preempted with the next token of another, and its prompt recomputed."""
+    world = World(blocks=5, block_size=4, step_tokens=32)
+    world.add(a_request("older", (1,) * 4, 8))
+    world.add(a_request("newer", (2,) * 16, 4))
+    world.drain()
+    assert sum(len(step.get("newer", ())) for step in world.runner.steps) == 16 + 3
+
+
+def test_a_fully_cached_prompt_still_computes_its_last_tokens() -> None:
+    """nano-vllm #144: a prefill of length zero has no logits."""
+    world = World(block_size=4)
+    prompt = (1, 2, 3, 4, 5, 6, 7, 8)
+    for name in ("first", "again"):
+        world.add(a_request(name, prompt, 2))
+        world.drain()
+    assert [step["again"] for step in world.runner.steps if "again" in step] == [range(4, 8), range(8, 9)]
+    assert world.tokens("again") == completion_of(a_request("again", prompt, 2))
+
+
+def test_a_prefix_hit_after_preemption_does_not_overflow_the_block_table() -> None:
+    """nano-vllm #211, #233. The runner asserts that each table has exactly the blocks of the known tokens."""
+    world = World(blocks=9, block_size=4, step_tokens=32)
+    requests = [a_request("older", (1,) * 8, 24), a_request("newer", (2,) * 8, 24)]
+    for request in requests:
+        world.add(request)
+    world.drain()
+    for request in requests:
+        assert world.tokens(request.id) == completion_of(request)
+    recomputed = [step["newer"] for step in world.runner.steps if len(step.get("newer", ())) > 1][1:]
+    assert recomputed, "the newer one was not preempted"
+    assert any(positions.start > 0 for positions in recomputed), "it did not find its own blocks again"
+
+
+def test_the_newest_is_preempted_and_the_oldest_never_waits() -> None:
+    world = World(blocks=10, block_size=4, step_tokens=32)
+    requests = [a_request(str(number), (number,) * 4, 24) for number in range(4)]
+    for request in requests:
+        world.add(request)
+    world.drain()
+    assert all("0" in step for step in world.runner.steps[:24])
+    for request in requests:
+        assert world.tokens(request.id) == completion_of(request)
+    prefills = {name: sum(len(step.get(name, ())) > 1 for step in world.runner.steps) for name in "0123"}
+    assert prefills["0"] == 1
+    assert prefills["3"] > 1
+
+
+def test_cancelling_frees_blocks_with_the_next_step() -> None:
+    world = World()
+    world.add(a_request("r", LONG, 20))
+    world.add(a_request("waiting", LONG, 20, model=a_model("globex")))
+    world.step()
+    world.step()
+    assert world.engine.available_blocks < world.limits.blocks
+    assert world.engine.cancel("r")
+    assert world.engine.cancel("waiting")
+    steps = len(world.runner.steps)
+    events = world.step()
+    assert [event.finish_reason for event in events] == [FinishReason.CANCELLED] * 2
+    assert world.engine.available_blocks == world.limits.blocks
+    assert len(world.runner.steps) == steps
+    assert not world.engine.cancel("r")
+    world.drain()
+
+
+def test_a_deadline_frees_blocks_with_the_next_step() -> None:
+    world = World()
+    world.add(a_request("r", LONG, 20, deadline=5.0))
+    for _ in range(6):
+        world.step()
+    world.now = 4.9
+    world.step()
+    assert not any(event.finish_reason for event in world.events["r"])
+    world.now = 5.0
+    world.step()
+    assert error_code(world, "r") == "deadline_exceeded"
+    assert world.engine.available_blocks == world.limits.blocks
+    world.drain()
+
+
+def test_what_can_never_fit_is_not_accepted() -> None:
+    world = World(context=16, blocks=64)
+    for request in (a_request("r", (1,) * 16, 1), a_request("r", (1,) * 10, 7), a_request("r", (1, 50))):
+        with pytest.raises(HplmError, match="invalid_field"):
+            world.engine.add(request)
+    assert world.engine.is_idle
+
+
+@pytest.mark.parametrize(("context", "blocks"), [(16, 64), (64, 4)])
+def test_what_just_fits_is_generated_to_its_end(context: int, blocks: int) -> None:
+    world = World(context=context, blocks=blocks, block_size=4)
+    request = a_request("r", (1,) * 10, 6)
+    world.add(request)
+    world.drain()
+    assert world.tokens("r") == completion_of(request)
+
+
+def test_an_id_stands_for_one_request_at_a_time() -> None:
+    world = World()
+    world.add(a_request("r"))
+    with pytest.raises(HplmError, match="in_flight"):
+        world.engine.add(a_request("r"))
+    assert world.engine.cancel("r")
+    world.drain()
+    world.add(a_request("r"))
+    world.drain()
+    assert last_reason(world, "r") is FinishReason.LENGTH
+
+
+@pytest.mark.parametrize("whole_step", [False, True])
+def test_numbers_that_are_not_finite_fail_their_request_alone(whole_step: bool) -> None:
+    world = World(sequences=8)
+    requests = [a_request(str(number), (number, 1, 2)) for number in range(5)]
+    for request in requests:
+        world.add(request)
+    (world.runner.raising if whole_step else world.runner.failing).add("3")
+    world.drain()
+    assert error_code(world, "3") == "inference_failed"
+    for request in requests:
+        expected = () if request.id == "3" else completion_of(request)
+        assert world.tokens(request.id) == expected
+
+
+def test_blocks_of_a_failed_request_are_not_shared() -> None:
+    world = World(step_tokens=8)
+    world.add(a_request("bad", LONG, 2))
+    for _ in range(3):
+        world.step()
+    world.runner.failing.add("bad")
+    world.drain()
+    world.add(a_request("good", LONG, 2))
+    world.drain()
+    assert sum(len(step.get("good", ())) for step in world.runner.steps) == len(LONG) + 1
+
+
+def test_a_damaged_adapter_fails_its_requests_alone() -> None:
+    world = World()
+    damaged = a_model("globex")
+    world.adapters.damaged.add(damaged.digest)
+    world.add(a_request("bad", model=damaged))
+    world.add(a_request("good"))
+    world.drain()
+    assert error_code(world, "bad") == "corrupt_artifact"
+    assert last_reason(world, "good") is FinishReason.LENGTH
+
+
+class MistakenRunner(HashRunner):
+    """Computes every second sequence with another model, and loses the token of every third."""
+
+    def run(self, step: Step) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for number, outcome in enumerate(super().run(step)):
+            assert isinstance(outcome, SampledToken)
+            if number == 1:
+                outcomes.append(SampledToken(outcome.request_id, "another digest", outcome.token))
+            elif number != 2:
+                outcomes.append(outcome)
+        return outcomes
+
+
+def test_a_token_of_another_model_or_none_at_all_is_an_error() -> None:
+    world = World(runner=MistakenRunner)
+    for name in ("right", "wrong", "lost"):
+        world.add(a_request(name, max_tokens=1))
+    world.drain()
+    assert last_reason(world, "right") is FinishReason.LENGTH
+    assert error_code(world, "wrong") == error_code(world, "lost") == "inference_failed"
+
+
+class LostRunner(HashRunner):
+    def run(self, step: Step) -> list[Outcome]:
+        raise DeviceLostError
+
+
+def test_a_lost_device_is_for_the_process_to_handle() -> None:
+    world = World(runner=LostRunner)
+    world.add(a_request("r"))
+    with pytest.raises(DeviceLostError):
+        world.drain()
+
+
+def test_an_adapter_is_loaded_beside_running_decodes_and_joins_them() -> None:
+    world = World()
+    world.add(a_request("warm", max_tokens=12))
+    world.step()
+    world.step()
+    world.add(a_request("cold", model=a_model("globex")))
+    for _ in range(3):
+        world.step(loads_finish=False)
+        assert [*world.runner.steps[-1]] == ["warm"]
+    world.adapters.finish_all()
+    world.step()
+    assert [*world.runner.steps[-1]] == ["warm", "cold"]
+    world.drain()
+
+
+def test_a_load_that_takes_for_ever_delays_nobody_else() -> None:
+    world = World()
+    world.add(a_request("warm"))
+    world.step()
+    world.add(a_request("cold", model=a_model("globex"), deadline=1.0))
+    for number in range(100):
+        world.add(a_request(str(number)))
+    for _ in range(100):
+        world.step(loads_finish=False)
+    assert all(last_reason(world, str(number)) is FinishReason.LENGTH for number in range(100))
+    world.now = 1.0
+    world.drain()
+    assert error_code(world, "cold") == "deadline_exceeded"
+
+
+def steps_until_computed(world: World, name: str, max_tokens: int) -> int:
+    """Steps until the request is computed, while in each step a new tenant has a request for a model that all
+    of them share."""
+    for steps in range(500):
+        model = replace(SHARED, tenant=f"a{steps}")
+        world.add(a_request(f"{name}: newcomer {steps}", max_tokens=max_tokens, model=model))
+        world.step()
+        if world.runner.steps and name in world.runner.steps[-1]:
+            return steps
+    raise AssertionError(f"{name} is starved")
+
+
+def test_a_long_prompt_is_not_starved_by_those_that_need_fewer_blocks() -> None:
+    world = World(blocks=16, block_size=4, sequences=8)
+    world.add(a_request("warm", model=SHARED))
+    steps_until_computed(world, "warm", max_tokens=6)
+    world.add(a_request("long", LONG, 8, model=a_model("z")))
+    assert steps_until_computed(world, "long", max_tokens=6) < 20
+    world.drain()
+
+
+def test_a_cold_adapter_is_not_starved_by_requests_for_a_warm_one() -> None:
+    world = World(slots=1, sequences=4)
+    world.add(a_request("warm", model=SHARED))
+    steps_until_computed(world, "warm", max_tokens=3)
+    world.add(a_request("cold", model=a_model("z")))
+    assert steps_until_computed(world, "cold", max_tokens=3) < MOST_OVERTAKING + 20
+    world.drain()
+
+
+def test_a_warm_adapter_does_not_wait_for_a_cold_one_without_room() -> None:
+    world = World(slots=1)
+    world.add(a_request("first", max_tokens=20))
+    world.step()
+    world.step()
+    world.add(a_request("cold", model=a_model("globex")))
+    world.add(a_request("warm"))
+    world.step()
+    assert [*world.runner.steps[-1]] == ["first", "warm"]
+    world.drain()
+
+
+def test_a_newcomer_does_not_wait_for_all_of_a_flood() -> None:
+    world = World(sequences=2)
+    for number in range(20):
+        world.add(a_request(f"flood {number}"))
+    for _ in range(3):
+        world.step()
+    world.add(a_request("newcomer", model=a_model("globex")))
+    for _ in range(8):
+        world.step()
+    assert world.events["newcomer"]
+    assert not world.events["flood 10"]
+    world.drain()
+
+
+@pytest.mark.parametrize("weight", [1, 3])
+def test_tenants_get_tokens_by_weight_whatever_the_lengths_of_their_requests(weight: int) -> None:
+    world = World(sequences=1, shares=FairShares(lambda tenant: weight if tenant == "acme" else 1))
+    for number in range(40):
+        world.add(a_request(f"short {number}", (number, 1), 2, model=a_model("acme")))
+        world.add(a_request(f"long {number}", (number,) * 10, 10, model=a_model("globex")))
+    for _ in range(60):
+        world.step()
+    tokens = Counter[str]()
+    for step in world.runner.steps:
+        for name, positions in step.items():
+            tokens[name.split()[0]] += len(positions)
+    assert abs(tokens["short"] - weight * tokens["long"]) <= 20 * weight
+    assert min(tokens.values()) > 20
+
+
+def flooded(weight: float = 1.0, **sizes: Any) -> World:
+    """A world in which acme's hundred long completions are under way."""
+    world = World(shares=FairShares(lambda tenant: weight if tenant == "acme" else 1.0), **sizes)
+    for number in range(100):
+        world.add(a_request(f"flood {number}", (number % VOCABULARY, 1), 40))
+    for _ in range(6):
+        world.step()
+    return world
+
+
+@pytest.mark.parametrize("blocks", [64, 24])
+def test_a_hundred_long_completions_do_not_hold_up_another_tenants_short_one(blocks: int) -> None:
+    """Neither their places nor, with few blocks, their blocks."""
+    world = flooded(blocks=blocks)
+    short = a_request("short", max_tokens=3, model=a_model("globex"))
+    world.add(short)
+    for _ in range(1 + 3):
+        world.step()
+    assert world.tokens("short") == completion_of(short)
+    assert world.engine.counts.preemptions > 0
+    world.drain(20_000)
+    for number in range(100):
+        request = a_request(f"flood {number}", (number % VOCABULARY, 1), 40)
+        assert world.tokens(request.id) == completion_of(request)
+
+
+def test_places_are_shared_by_weight() -> None:
+    world = flooded(weight=3.0)
+    for number in range(10):
+        world.add(a_request(f"other {number}", (number, 1), 40, model=a_model("globex")))
+    for _ in range(6):
+        world.step()
+    running = Counter(name.split()[0] for name in world.runner.steps[-1])
+    assert running == {"flood": 6, "other": 2}
+    world.drain(20_000)
+
+
+def test_who_runs_out_of_blocks_costs_no_other_tenant_its_only_place() -> None:
+    world = World(blocks=12, block_size=4, step_tokens=32)
+    for number in range(3):
+        world.add(a_request(f"old {number}", (number,) * 4, 24))
+    world.step()
+    world.step()
+    world.add(a_request("lone", (9,) * 4, 12, model=a_model("globex")))
+    world.drain()
+    prefills = [step["lone"] for step in world.runner.steps if len(step.get("lone", ())) > 1]
+    assert len(prefills) == 1, "it was preempted"
+    assert world.engine.counts.preemptions > 0
+
+
+def test_the_counts_say_what_runs_waits_and_was_done() -> None:
+    world = World(blocks=16, block_size=4, sequences=2)
+    for number in range(3):
+        world.add(a_request(str(number), (1,) * 8, 4))
+    world.step()
+    world.step()
+    counts = world.engine.counts
+    assert (counts.running, counts.waiting) == (2, 1)
+    assert counts.used_blocks + counts.cached_blocks + counts.free_blocks == counts.blocks == 16
+    assert counts.used_blocks == 16 - world.engine.available_blocks > 0
+    world.drain()
+    counts = world.engine.counts
+    assert (counts.running, counts.waiting, counts.used_blocks) == (0, 0, 0)
+    assert counts.generated_tokens == 3 * 4
+    assert counts.computed_tokens == sum(len(each) for step in world.runner.steps for each in step.values())
+    assert counts.found_tokens == 3 * (8 + 3) - counts.computed_tokens > 0
+    assert counts.cached_blocks > 0

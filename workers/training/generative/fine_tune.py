@@ -1,0 +1,213 @@
+"""Fine-tune a generative model: train a LoRA of a decoder on completions; everything else stays frozen."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from inference.decoder.decoder import Decoder
+from inference.decoder.lora import LORA_FILE, DecoderLora
+from inference.errors import HplmError
+from inference.hplm.artifact_files import write_json
+from workers.training.checkpoints import CheckpointStore, seeded_generator
+from workers.training.datasets import DatasetFiles
+from workers.training.disk import atomic_folders
+from workers.training.generative.frozen_states import FrozenStates
+from workers.training.generative.generation import generate_answers, prompts_of_test
+from workers.training.generative.lora_parameters import LoraParameters, LoraSpec
+from workers.training.generative.metrics import generation_metrics
+from workers.training.generative.packing import TrainingSequence
+from workers.training.generative.rows import Row, read_rows
+from workers.training.generative.tokenization import GenerativeTokenizer
+from workers.training.generative.training import GenerativeSplit, LoraTraining, Schedule, split_loss
+from workers.training.progress import Reporter
+
+REPORT_FILE: Final = "report.json"
+MAX_LOSS: Final = 700.0
+"""The exponential of a larger one is no float."""
+ROWS_PER_CHECK: Final = 64
+"""Rows between two checks of whether the job was cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerativeSettings:
+    """lora: the rank. alpha: updates are scaled by alpha / rank; None: twice the rank. projections: the maps
+    that learn; None: all. lower_layers: how many of the lowest layers do not learn and are computed once.
+
+    batch_tokens: most tokens of a batch. batch_size: most rows of a batch of training; None: no limit.
+    max_tokens: of a row; longer ones lose their end. epochs: at most. patience: epochs without a lower dev
+    loss after which training stops. test_prompts: of the test split so many distinct prompts are answered for
+    the metrics. new_tokens: of an answer. samples: answers in the report.
+    """
+
+    seed: int = 0
+    lora: int = 16
+    alpha: float | None = None
+    projections: tuple[str, ...] | None = None
+    lower_layers: int = 0
+    learning_rate: float = 1e-3
+    dropout: float = 0.0
+    batch_tokens: int = 1024
+    batch_size: int | None = None
+    max_tokens: int = 1024
+    epochs: int = 5
+    patience: int = 2
+    test_prompts: int = 200
+    new_tokens: int = 128
+    samples: int = 5
+
+    def __post_init__(self) -> None:
+        """Raises HplmError(invalid_field) for a number that is too small."""
+        for name in ("batch_tokens", "max_tokens", "epochs", "patience", "test_prompts", "new_tokens"):
+            if getattr(self, name) < 1:
+                raise HplmError("invalid_field", f"{name} must be 1 or more, not {getattr(self, name)}")
+
+    @property
+    def schedule(self) -> Schedule:
+        """How long and how fast the training goes."""
+        return Schedule(
+            self.learning_rate,
+            self.epochs,
+            self.patience,
+            batch_tokens=self.batch_tokens,
+            batch_size=self.batch_size,
+            seed=self.seed,
+        )
+
+
+def fine_tune_generative(
+    *,
+    decoder: Decoder,
+    tokenizer: GenerativeTokenizer,
+    dataset: DatasetFiles,
+    task: str,
+    out: Path,
+    settings: GenerativeSettings,
+    reporter: Reporter,
+    start_from: Path | None = None,
+    checkpoints: CheckpointStore | None = None,
+) -> dict[str, Any]:
+    """Train on dataset.train, choose the epoch on dataset.dev, write the LoRA to `out`, report test metrics.
+
+    task: "generation" (prompts with completions) or "chat" (conversations). start_from: folder of the version
+    that this one updates. Raises HplmError: invalid_field, malformed_row, too_few_rows, training_diverged,
+    inference_failed, out_of_memory, out_of_disk.
+    """
+    architecture, context = decoder.architecture, min(tokenizer.max_tokens, decoder.architecture.positions)
+    tokenizer = replace(tokenizer, max_tokens=min(settings.max_tokens, context))
+    rows = {name: read_rows(path, task) for name, path in asdict(dataset).items()}
+    sequences = {name: _sequences(name, split, tokenizer, reporter) for name, split in rows.items()}
+    prompts = prompts_of_test(rows["test"], tokenizer, settings.test_prompts, reporter)
+    lora = LoraParameters.initial(architecture, _spec(decoder, settings), seeded_generator(settings.seed))
+    lora.to(decoder.device)
+    report: dict[str, Any] = {}
+    if start_from is not None:
+        report["warm_start"] = lora.warm_start(DecoderLora.load(start_from / LORA_FILE, architecture))
+    splits = {
+        name: GenerativeSplit(
+            split, FrozenStates(decoder, split, settings.lower_layers, reporter, out.parent)
+        )
+        for name, split in sequences.items()
+    }
+    report |= LoraTraining(
+        decoder, lora, splits, settings.schedule, reporter, checkpoints or CheckpointStore()
+    ).run()
+    stored = lora.trained(architecture)
+    answers = generate_answers(
+        prompts,
+        tokenizer,
+        decoder,
+        stored,
+        context=context,
+        max_tokens=settings.new_tokens,
+        reporter=reporter,
+    )
+    report["test"] = {
+        **generation_metrics(
+            [answer.references for answer in answers],
+            [answer.text for answer in answers],
+            train=[row.reference for row in rows["train"]],
+        ),
+        **_test_losses(decoder, stored, splits["test"], settings, reporter),
+        "answers": len(answers),
+        "rows": len(rows["test"]),
+        "truncated_share": _truncated(rows["test"], sequences["test"]),
+    }
+    report |= _training_report(rows["train"], sequences["train"], settings)
+    report["samples"] = [answer.to_json() for answer in answers[: settings.samples]]
+    with atomic_folders(out):
+        out.mkdir(parents=True, exist_ok=True)
+        stored.save(out / LORA_FILE, architecture)
+        write_json(out / REPORT_FILE, report)
+    return report | {"bytes": stored.bytes}
+
+
+def _spec(decoder: Decoder, settings: GenerativeSettings) -> LoraSpec:
+    return LoraSpec(
+        rank=settings.lora,
+        alpha=2.0 * settings.lora if settings.alpha is None else settings.alpha,
+        layers=range(settings.lower_layers, decoder.architecture.layers),
+        projections=settings.projections,
+        dropout=settings.dropout,
+    )
+
+
+def _sequences(
+    name: str, rows: Sequence[Row], tokenizer: GenerativeTokenizer, reporter: Reporter
+) -> list[TrainingSequence]:
+    """The rows that have something to learn. Raises HplmError: "malformed_row" with the number of the row,
+    "too_few_rows" if there is none."""
+    found = []
+    for number, row in enumerate(rows, start=1):
+        if number % ROWS_PER_CHECK == 0:
+            reporter.raise_if_cancelled()
+        try:
+            sequence = tokenizer.sequence(row)
+        except HplmError as error:
+            raise HplmError(error.code, f"Row {number} of {name}: {error.message}") from error
+        if sequence is not None:
+            found.append(sequence)
+    if not found:
+        raise HplmError(
+            "too_few_rows",
+            f"No row of {name} has anything to learn within {tokenizer.max_tokens} tokens.",
+        )
+    return found
+
+
+def _truncated(rows: Sequence[Row], sequences: Sequence[TrainingSequence]) -> float:
+    """The share of the rows that lost tokens to learn, or all of them."""
+    return (len(rows) - len(sequences) + sum(one.truncated for one in sequences)) / len(rows)
+
+
+def _test_losses(
+    decoder: Decoder,
+    stored: DecoderLora,
+    split: GenerativeSplit,
+    settings: GenerativeSettings,
+    reporter: Reporter,
+) -> dict[str, float]:
+    """The loss and the perplexity of the stored LoRA, and the perplexity of the root without it."""
+    lora = LoraParameters(stored.tensors).to(decoder.device)
+    loss, of_root = (split_loss(decoder, one, split, settings.batch_tokens, reporter) for one in (lora, None))
+    return {"loss": loss, "perplexity": _perplexity(loss), "root_perplexity": _perplexity(of_root)}
+
+
+def _perplexity(loss: float) -> float:
+    return math.exp(min(loss, MAX_LOSS))
+
+
+def _training_report(
+    rows: Sequence[Row],
+    sequences: Sequence[TrainingSequence],
+    settings: GenerativeSettings,
+) -> dict[str, Any]:
+    return {
+        "seed": settings.seed,
+        "settings": asdict(settings),
+        "train_rows": len(rows),
+        "train_tokens": sum(map(len, sequences)),
+        "learned_tokens": sum(one.targets for one in sequences),
+        "truncated_share": _truncated(rows, sequences),
+    }

@@ -1,0 +1,66 @@
+"""Metrics of generated texts, beside those of a trivial baseline."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import sacrebleu
+from rouge_score.rouge_scorer import RougeScorer
+
+from workers.training.metrics import most_frequent
+
+WORD: Final = re.compile(r"[^\W_]+")
+
+
+class _Words:
+    """ROUGE's tokenizer for texts of any script; its own drops all but ASCII."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return WORD.findall(text.lower())
+
+
+def generation_metrics(
+    references: Sequence[Sequence[str]], predicted: Sequence[str], *, train: Sequence[str]
+) -> dict[str, Any]:
+    """ROUGE-L (mean F1 of the longest common subsequence of words, Lin 2004), BLEU of the whole corpus
+    (Papineni et al. 2002, as sacreBLEU tokenises) and the share of texts that equal a reference apart from
+    white space around them; all from 0 to 1.
+
+    references: one or more for each text; the best counts. train: the completions of the training split.
+    `majority_baseline` is the ROUGE-L of always writing the most frequent of them.
+    """
+    usual = most_frequent(train)
+    return {
+        "metric": "rouge_l",
+        "value": rouge_l(references, predicted),
+        "bleu": bleu(references, predicted),
+        "exact_match": exact_match(references, predicted),
+        "majority_baseline": rouge_l(references, [usual] * len(predicted)),
+    }
+
+
+def rouge_l(references: Sequence[Sequence[str]], predicted: Sequence[str]) -> float:
+    """The mean over the texts of the F1 with the closest reference."""
+    scorer = RougeScorer(["rougeL"], tokenizer=_Words())
+    scores = [
+        scorer.score_multi(list(wanted), text)["rougeL"].fmeasure
+        for wanted, text in zip(references, predicted, strict=True)
+    ]
+    return float(sum(scores) / len(scores))
+
+
+def bleu(references: Sequence[Sequence[str]], predicted: Sequence[str]) -> float:
+    """BLEU with up to four words, smoothed as sacreBLEU does by default."""
+    most = max(map(len, references))
+    # A reference that is repeated changes nothing.
+    streams = [[wanted[at % len(wanted)] for wanted in references] for at in range(most)]
+    return float(sacrebleu.corpus_bleu(list(predicted), streams).score / 100)
+
+
+def exact_match(references: Sequence[Sequence[str]], predicted: Sequence[str]) -> float:
+    """The share of texts that equal one of their references, apart from white space around them."""
+    right = [
+        text.strip() in {reference.strip() for reference in wanted}
+        for wanted, text in zip(references, predicted, strict=True)
+    ]
+    return sum(right) / len(right)
