@@ -14,6 +14,7 @@ from rest_framework.serializers import Serializer
 from inference.openai.errors import OpenAiView, error_responses
 from inference.openai.fine_tuning_requests import (
     FineTuningRequestSerializer,
+    check_setting_names,
     hyperparameters_of,
     training_settings,
 )
@@ -87,6 +88,7 @@ class FineTuningJobsView(FineTuningView):
     def post(self, request: Request, **_: Any) -> Response:
         """Fine-tune a model on a file: a new model, or a new version of one."""
         data = validated_body(FineTuningRequestSerializer, request)
+        check_setting_names(data)
         validation = data.get("validation_file")
         extra = data.get("hmi", {})
         job = fine_tuning_create(

@@ -102,6 +102,15 @@ def hyperparameters_of(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values.get(name, AUTO) for name in HYPERPARAMETERS}
 
 
+def check_setting_names(data: Mapping[str, Any]) -> None:
+    """Raise `invalid_field` for a setting that no kind of model has, whatever the request's model is."""
+    known = {name for root in RootKind for name in setting_specs(JobKind.FINE_TUNE, root)}
+    for name in data.get("hmi", {}).get("settings") or {}:
+        if name not in known:
+            message = f"Unknown setting {name!r} (known: {', '.join(sorted(known))})."
+            raise HmiError(ErrorCode.INVALID_FIELD, message, param=f"hmi.settings.{name}")
+
+
 def training_settings(data: Mapping[str, Any], root: RootKind) -> dict[str, Any]:
     """The training settings that the request stands for, below such a root. Raises `invalid_field`."""
     specs, chosen = setting_specs(JobKind.FINE_TUNE, root), hyperparameters_of(data)
