@@ -309,8 +309,9 @@ def test_refusals_are_those_of_the_view(
             return client.post("/api/v1/infer", json=BODY, headers=key | headers)
 
         late = [ask(), ask(**NOT_DIRECT)]
-        while depth(queue) < WEB_CAPACITY // 2:  # one that stalls gives up a request before it submits it
-            ask()
+        # One that stalls gives up a request before it submits it, and refuses what would wait too long.
+        while depth(queue) < WEB_CAPACITY // 2:
+            ask(**{"X-Timeout-S": "3"})
         full = [ask(), ask(**NOT_DIRECT)]
     for direct, view in (late, full):
         assert _told(direct) == _told(view)
