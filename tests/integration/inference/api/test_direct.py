@@ -18,10 +18,11 @@ from hmi_site.http import request_body
 from inference.api import infer, prepared_request
 from inference.api.admission import close_gateway
 from inference.api.submitter import Submission, close_submitter
+from inference.queueing.transport import RequestQueue
 from tenants.base.ttl_cache import process_cache
 from tenants.usage.services.usage import usage_flush
-from tests.integration.inference.api.conftest import WEB_CAPACITY, Served
-from tests.integration.inference.queueing.requests import depth
+from tests.integration.inference.api.conftest import WEB_CAPACITY, Served, root_of
+from tests.integration.inference.queueing.requests import a_request, depth
 from tests.processes import InferenceWorker
 
 TEXT = "a good stone"
@@ -302,17 +303,19 @@ def test_answers_are_those_of_the_view(web: str, worker: InferenceWorker, served
 def test_refusals_are_those_of_the_view(
     web: str, busy: InferenceWorker, served: Served, queue: Redis
 ) -> None:
-    with httpx.Client(base_url=web, trust_env=False, timeout=20) as client:
+    waiting = RequestQueue(queue, capacity=WEB_CAPACITY)
+    with httpx.Client(base_url=web, trust_env=False, timeout=30) as client:
 
-        def ask(**headers: str) -> httpx.Response:
-            key = {"Authorization": f"Bearer {served.key}", "X-Timeout-S": "0.2"}
-            return client.post("/api/v1/infer", json=BODY, headers=key | headers)
+        def ask(seconds: float, **headers: str) -> httpx.Response:
+            own = {"Authorization": f"Bearer {served.key}", "X-Timeout-S": str(seconds), "X-Request-Id": "own"}
+            answer = client.post("/api/v1/infer", json=BODY, headers=own | headers)
+            waiting.cancel("acme", "own")  # or the next would be told that it waits for this one
+            return answer
 
-        late = [ask(), ask(**NOT_DIRECT)]
-        # One that stalls gives up a request before it submits it, and refuses what would wait too long.
-        while depth(queue) < WEB_CAPACITY // 2:
-            ask(**{"X-Timeout-S": "3"})
-        full = [ask(), ask(**NOT_DIRECT)]
+        late = [ask(0.2), ask(0.2, **NOT_DIRECT)]
+        for serial in range(WEB_CAPACITY // 2):
+            waiting.submit(a_request(f"r{serial}", root=root_of(served)))
+        full = [ask(20), ask(20, **NOT_DIRECT)]
     for direct, view in (late, full):
         assert _told(direct) == _told(view)
         assert direct.json().keys() == view.json().keys()
