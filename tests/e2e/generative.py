@@ -1,8 +1,11 @@
 """Generative models of the world, with tiny random weights that an inference worker serves."""
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
+
+from playwright.sync_api import Page, expect
 
 from inference.decoder.checkpoint import open_decoder_checkpoint
 from inference.decoder.generative_hplm import GenerativeHplm
@@ -67,6 +70,35 @@ def furnish_generative(world: World, files: ArtifactFiles) -> None:
         )
         made = hplm_create(tenant=world.tenant, name=name, parent=decoder, dataset=dataset, actor=world.owner)
         versions_finish(made, files=files)
+
+
+def generative_pages(world: World) -> dict[str, Callable[[Page], object]]:
+    """Each page of a generative model by its name, with the way to it."""
+    tenant = f"/t/{world.tenant.slug}"
+    addresses = {
+        "generative-hplm": "models/writer/",
+        "generative-version": "models/writer/versions/1/",
+        "decoder-version": "roots/smol/versions/1/",
+        "chat-empty": "playground/?model=writer@default",
+    }
+    return {
+        **{name: partial(_open, f"{tenant}/{address}") for name, address in addresses.items()},
+        "chat": partial(_chat, f"{tenant}/playground/?model=writer@default&model=poet@default"),
+    }
+
+
+def _open(address: str, page: Page) -> None:
+    page.goto(address)
+
+
+def _chat(address: str, page: Page) -> None:
+    """Ask two models, and wait for both answers."""
+    page.goto(address)
+    page.locator("#ask summary", has_text="Settings").click()
+    page.get_by_label("Max tokens").fill("40")
+    page.get_by_label("Message").fill("What is 7?")
+    page.get_by_role("button", name="Send", exact=True).click()
+    expect(page.get_by_text("max tokens reached")).to_have_count(2)
 
 
 def _row(task: str, number: int) -> dict[str, Any]:

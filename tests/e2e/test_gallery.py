@@ -5,18 +5,20 @@ policy forbids (`Watch`). Pages of the administration are in test_gallery_admin.
 """
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
 from tests.e2e.conftest import Enter
 from tests.e2e.gallery import furnish, pages_of
+from tests.e2e.generative import DecoderFiles, furnish_generative, generative_pages
 from tests.e2e.looking import Looker
 from tests.e2e.states import accounts, fresh, long, many, refusals
 from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 from tests.integration.routes.table import DECLARED
-from tests.processes import InferenceWorker
+from tests.processes import InferenceWorker, wait_until
 
 Walk = Callable[[Page, Enter, World], Iterator[str]]
 WALKS: dict[str, Walk] = {
@@ -79,6 +81,18 @@ def test_the_pages_of_a_tenant_at_work(
     looker.found_nothing()
 
 
+def test_the_pages_of_generative_models(
+    looker: Looker, enter: Enter, world: World, tmp_path: Path, inference_worker: InferenceWorker
+) -> None:
+    furnish_generative(world, DecoderFiles(tmp_path))
+    wait_until(lambda: "smol" in inference_worker.told().roots, inference_worker)
+    enter(world.owner)
+    for name, prepare in generative_pages(world).items():
+        prepare(looker.page)
+        looker.look(name)
+    looker.found_nothing()
+
+
 @pytest.mark.parametrize("walk", WALKS)
 def test_the_pages_in_other_states(looker: Looker, enter: Enter, world: World, walk: str) -> None:
     for name in WALKS[walk](looker.page, enter, world):
@@ -89,7 +103,7 @@ def test_the_pages_in_other_states(looker: Looker, enter: Enter, world: World, w
 def test_no_page_was_left_out(request: pytest.FixtureRequest, seen: set[str]) -> None:
     """The last of this file, of what the others saw."""
     others = [item for item in request.session.items if item.path == request.path]
-    if len(others) < len(WALKS) + 2:
+    if len(others) < len(WALKS) + 3:
         pytest.skip("Only some of the pages were asked for.")
     looked_at = {
         route for route, methods in DECLARED.items() if "GET" in methods and not route.startswith(OF_PROGRAMS)
