@@ -40,6 +40,9 @@ class Decoder:
     Packed: the T tokens of all sequences lie one after another, without padding; `attention` knows where each
     begins. Gradients flow through to `states` and into `deltas` where they are enabled. The numbers of a
     token do not depend on the other sequences, bit by bit, if those of `attention` and `deltas` do not.
+
+    States between layers are float32 whatever the weights' dtype, so that each layer's rounding is not added
+    to that of all layers below; inputs and outputs of the projections have the weights' dtype.
     """
 
     def __init__(self, architecture: DecoderArchitecture, weights: Mapping[str, Tensor]) -> None:
@@ -78,8 +81,8 @@ class Decoder:
         return self.logits(states if rows is None else states[rows])
 
     def embed(self, token_ids: Tensor, positions: Tensor) -> Tensor:
-        """States [T, hidden] below the first layer, of token ids and positions [T] int64."""
-        states = functional.embedding(token_ids, self.weights["embed.weight"])
+        """States [T, hidden] float32 below the first layer, of token ids and positions [T] int64."""
+        states = functional.embedding(token_ids, self.weights["embed.weight"]).float()
         if self._rotary is None:
             rows = positions + self.architecture.position_offset
             states = states + functional.embedding(rows, self.weights["positions.weight"])
@@ -93,8 +96,8 @@ class Decoder:
         deltas: ProjectionDeltas | None = None,
         layers: range | None = None,
     ) -> Tensor:
-        """States [T, hidden] above the last of `layers` (None: all) of `states` [T, hidden] below the first;
-        positions: [T] int64."""
+        """States [T, hidden] float32 above the last of `layers` (None: all) of `states` [T, hidden] float32
+        below the first; positions: [T] int64."""
         rotation = self._rotation(positions)
         for layer in range(self.architecture.layers) if layers is None else layers:
             states = self._attend(layer, states, rotation, attention, deltas)
@@ -102,7 +105,8 @@ class Decoder:
         return states
 
     def logits(self, states: Tensor) -> Tensor:
-        """Logits float32 [R, vocab] of states [R, hidden] above the last layer: final norm and head."""
+        """Logits float32 [R, vocab] of states [R, hidden] float32 above the last layer: final norm and
+        head."""
         return linear(self._norm("norm", states), self._head, None).float()
 
     def _rotation(self, positions: Tensor) -> Rotation | None:
@@ -149,11 +153,14 @@ class Decoder:
         return outputs if deltas is None else deltas(layer, projection, inputs, outputs)
 
     def _norm(self, name: str, states: Tensor) -> Tensor:
-        """Norm over the last dimension."""
-        weight, eps = self.weights[f"{name}.weight"], self.architecture.eps
+        """Norm over the last dimension, computed in float32, in the weights' dtype."""
+        weight, eps = self.weights[f"{name}.weight"].float(), self.architecture.eps
         if self.architecture.norm == "rms":
-            return functional.rms_norm(states, weight.shape, weight, eps)
-        return functional.layer_norm(states, weight.shape, weight, self.weights[f"{name}.bias"], eps)
+            normed = functional.rms_norm(states.float(), weight.shape, weight, eps)
+        else:
+            bias = self.weights[f"{name}.bias"].float()
+            normed = functional.layer_norm(states.float(), weight.shape, weight, bias, eps)
+        return normed.to(self.dtype)
 
     @classmethod
     def from_weights(

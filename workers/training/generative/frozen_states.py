@@ -1,6 +1,6 @@
 """The states below the layers that learn: the same in every epoch, so they are computed once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -17,18 +17,12 @@ from workers.training.progress import Reporter
 
 STAGE: Final = "compute in full"
 TOKENS_PER_BATCH: Final = 4096
-NUMPY_TYPES: Final[Mapping[torch.dtype, type[np.generic]]] = {
-    torch.float32: np.float32,
-    torch.float16: np.float16,
-    torch.bfloat16: np.int16,
-}
-"""NumPy has no bfloat16: its bits lie in the file as whole numbers."""
 
 
 class FrozenStates:
-    """States [T, hidden] below layer `first` of the tokens of each sequence.
+    """States [T, hidden] float32 below layer `first` of the tokens of each sequence.
 
-    They lie in a temporary file, in the decoder's dtype. With `first` 0 they are embeddings, which cost
+    They lie in a temporary file. With `first` 0 they are embeddings, which cost
     nothing, and there is no file.
     """
 
@@ -49,10 +43,8 @@ class FrozenStates:
         self._starts: npt.NDArray[np.int64] = np.concatenate(([0], ends))
         self._flat: Tensor | None = None
         if first:
-            file = map_temporary_file(
-                (int(ends[-1]), decoder.architecture.hidden), NUMPY_TYPES[decoder.dtype], folder
-            )
-            self._flat = torch.from_numpy(file).view(decoder.dtype)
+            shape = int(ends[-1]), decoder.architecture.hidden
+            self._flat = torch.from_numpy(map_temporary_file(shape, np.float32, folder))
             self._compute(sequences, self._flat, reporter)
 
     def of(self, indices: Sequence[int], batch: PackedBatch) -> Tensor:
