@@ -1,6 +1,6 @@
-"""Read, filter and compare the stored answers of evaluations, which ``workers.training.evaluate`` writes.
+"""Read, filter and compare the stored answers of evaluations.
 
-The files never change, so reading them is cached.
+``workers.training.evaluation_answers`` writes them. The files never change, so reading them is cached.
 """
 
 import json

@@ -19,7 +19,7 @@ from versiontree.tree.evaluation_answers import (
     answers_read,
     mcnemar,
 )
-from workers.training.evaluate import write_answers
+from workers.training.evaluation_answers import write_answers
 from workers.training.tasks.base import EvaluatedRow
 
 
