@@ -7,8 +7,8 @@ from typing import Any
 from inference.decoder.decoder import Decoder
 from inference.decoder.lora import DecoderLora
 from workers.training.datasets import DatasetFiles
-from workers.training.generative.fine_tune import GenerativeSettings
 from workers.training.evaluation_answers import write_answers
+from workers.training.generative.fine_tune import GenerativeSettings
 from workers.training.generative.generation import generate_answers, prompts_of_test
 from workers.training.generative.metrics import generation_metrics, text_scores
 from workers.training.generative.rows import read_rows

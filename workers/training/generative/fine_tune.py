@@ -15,7 +15,7 @@ from workers.training.checkpoints import CheckpointStore, seeded_generator
 from workers.training.datasets import DatasetFiles
 from workers.training.disk import atomic_folders
 from workers.training.generative.frozen_states import FrozenStates
-from workers.training.generative.generation import generate_answers, prompts_of_test, split_prompts
+from workers.training.generative.generation import Answer, generate_answers, prompts_of_test, split_prompts
 from workers.training.generative.lora_parameters import LoraParameters, LoraSpec
 from workers.training.generative.metrics import generation_metrics
 from workers.training.generative.packing import TrainingSequence
@@ -118,17 +118,17 @@ def fine_tune_generative(
     report |= LoraTraining(decoder, lora, splits, settings.schedule, reporter, kept).run()
     stored = lora.trained(architecture)
     answer = partial(
-        generate_answers, tokenizer=tokenizer, decoder=decoder, lora=stored, context=context, reporter=reporter
+        generate_answers,
+        tokenizer=tokenizer,
+        decoder=decoder,
+        lora=stored,
+        context=context,
+        reporter=reporter,
     )
     answers = answer(prompts, max_tokens=settings.new_tokens)
     report["test"] = {
-        **generation_metrics(
-            [one.references for one in answers],
-            [one.text for one in answers],
-            train=[row.reference for row in rows["train"]],
-        ),
+        **_answer_metrics(answers, rows["train"]),
         **_test_losses(decoder, stored, splits["test"], settings, reporter),
-        "answers": len(answers),
         "rows": len(rows["test"]),
         "truncated_share": _truncated(rows["test"], sequences["test"]),
     }
@@ -182,6 +182,15 @@ def _sequences(
 def _truncated(rows: Sequence[Row], sequences: Sequence[TrainingSequence]) -> float:
     """The share of the rows that lost tokens to learn, or all of them."""
     return (len(rows) - len(sequences) + sum(one.truncated for one in sequences)) / len(rows)
+
+
+def _answer_metrics(answers: Sequence[Answer], train: Sequence[Row]) -> dict[str, Any]:
+    metrics = generation_metrics(
+        [one.references for one in answers],
+        [one.text for one in answers],
+        train=[row.reference for row in train],
+    )
+    return metrics | {"answers": len(answers)}
 
 
 def _test_losses(
