@@ -233,7 +233,7 @@ def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
     labels = [row["label"]] if "label" in row else row.get("labels", [])
     return PreviewRow(
         split=split,
-        texts=[*(row[name] for name in _TEXTS if name in row), *map(_message, row.get("messages", []))],
+        texts=[*(row[name] for name in _TEXTS if name in row), *map(message_text, row.get("messages", []))],
         labels=[f"{row['value']:g}"] if "value" in row else labels,
         words=_words(row),
         pieces=_answer_pieces(row["context"], row["answers"]) if "context" in row else [],
@@ -244,7 +244,8 @@ def _preview(split: str, row: Mapping[str, Any]) -> PreviewRow:
 _TEXTS: Final = ("text", "text_pair", "question", "prompt", "completion")
 
 
-def _message(message: Mapping[str, str]) -> str:
+def message_text(message: Mapping[str, str]) -> str:
+    """Return a message of a conversation with its role."""
     return f"{message['role']}: {message['content']}"
 
 

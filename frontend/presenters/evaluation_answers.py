@@ -1,25 +1,28 @@
-"""The answers of evaluations, as rows of pages and CSV files."""
+"""The answers of evaluations, as rows of pages."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from frontend.presenters.data import message_text
 from frontend.presenters.text_spans import TextSpan, text_spans
-from tenants.datasets.models import Task
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.tree.evaluation_answers import AnswerChange, ChangeKind, RowAnswer, mcnemar
 
 Row = Mapping[str, Any]
-TEXTS: Final = ("text", "text_pair", "question", "context")
-COLUMNS: Final = ("row", *TEXTS, "expected", "answered", "confidence", "right")
-CHANGED_COLUMNS: Final = (
-    *("row", *TEXTS, "expected", "before", "after"),
-    *("change", "confidence before", "confidence after"),
-)
+TEXTS: Final = ("text", "text_pair", "question", "context", "prompt")
 FOLDED_FROM: Final = 280
 HEAD: Final = 220
 MAX_TEXT_LENGTH: Final = 5_000
 """Pages cut texts after this number of characters. CSV files contain the whole text."""
-NOTHING: Final = {Task.MULTILABEL: "no label", Task.QUESTION_ANSWERING: "no answer", Task.TAGGING: "no span"}
+MAX_SAMPLES: Final = 5
+NOTHING: Final = {
+    Task.MULTILABEL: "no label",
+    Task.QUESTION_ANSWERING: "no answer",
+    Task.TAGGING: "no span",
+    Task.GENERATION: "no text",
+    Task.CHAT: "no text",
+}
 CHANGES: Final = {
     ChangeKind.FIXED: ("Fixed", "success"),
     ChangeKind.BROKEN: ("Broken", "danger"),
@@ -29,6 +32,46 @@ NUMBER_CHANGES: Final = {
     ChangeKind.FIXED: ("Closer", "success"),
     ChangeKind.BROKEN: ("Further off", "danger"),
     ChangeKind.CHANGED: ("Same error", "neutral"),
+}
+TEXT_CHANGES: Final = {
+    ChangeKind.FIXED: ("Higher ROUGE-L", "success"),
+    ChangeKind.BROKEN: ("Lower ROUGE-L", "danger"),
+    ChangeKind.CHANGED: ("Same ROUGE-L", "neutral"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerNames:
+    """What pages call the answers of a task. `mistakes` is the title of the worst answers, `order` says which
+    come first, `chosen` names them in a form.
+
+    `stacked` rows have the answers below the text; `generated` ones are texts that a model wrote.
+    """
+
+    mistakes: str = "Mistakes"
+    order: str = "highest confidence first"
+    chosen: str = "wrong answers"
+    texts: str = "Text"
+    score: str = "Confidence"
+    stacked: bool = False
+    generated: bool = False
+
+
+_NUMBERS: Final = "largest errors first"
+_GENERATED: Final = AnswerNames(
+    mistakes="Lowest ROUGE-L",
+    order="lowest ROUGE-L first",
+    chosen="lowest ROUGE-L first",
+    texts="Prompt",
+    score="ROUGE-L",
+    stacked=True,
+    generated=True,
+)
+_NAMES: Final = {
+    Task.REGRESSION: AnswerNames(mistakes="Largest errors", order=_NUMBERS, chosen=_NUMBERS),
+    Task.TAGGING: AnswerNames(texts="Text with its spans", stacked=True),
+    Task.GENERATION: _GENERATED,
+    Task.CHAT: _GENERATED,
 }
 
 
@@ -42,10 +85,11 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An expected or given answer: labels as words, or the text with marked spans."""
+    """An expected or given answer: labels as words, the text with marked spans, or generated text."""
 
-    words: list[str]
-    pieces: list[TextSpan]
+    words: list[str] = field(default_factory=list)
+    pieces: list[TextSpan] = field(default_factory=list)
+    texts: list[Text] = field(default_factory=list)
     right: bool | None = None
     score: float | None = None
 
@@ -65,6 +109,15 @@ class AnsweredRow:
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """A prompt with the expected and the generated text."""
+
+    texts: list[Text]
+    gold: Answer
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """The number of rows with a kind of change."""
 
@@ -74,9 +127,20 @@ class Tally:
     count: int
 
 
-def mistakes_title(task: str) -> str:
-    """Return the title of the panel with wrong answers."""
-    return "Largest errors" if task == Task.REGRESSION else "Mistakes"
+def answer_names(task: str) -> AnswerNames:
+    """Return what pages call the answers of a task."""
+    return _NAMES.get(Task(task), AnswerNames())
+
+
+def samples_of(report: Mapping[str, Any]) -> list[Sample]:
+    """Return the samples of a fine-tuning, at most MAX_SAMPLES."""
+    return [
+        Sample(
+            [_folded(sample.get("prompt", ""))],
+            *(Answer(texts=_generated(sample.get(name, ""))) for name in ("reference", "answer")),
+        )
+        for sample in (report.get("samples") or [])[:MAX_SAMPLES]
+    ]
 
 
 def answered_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row | None]) -> list[AnsweredRow]:
@@ -124,41 +188,23 @@ def significance_text(changed: Sequence[AnswerChange]) -> str:
     )
 
 
-def csv_rows(task: str, answered: Iterable[RowAnswer], rows: Iterable[Row | None]) -> Iterator[list[object]]:
-    """Yield the CSV rows of one version, with the columns COLUMNS."""
-    for one, row in zip(answered, rows, strict=True):
-        yield [
-            one.row,
-            *_cells(row),
-            *(_csv_value(task, side) for side in (one.gold, one.answer)),
-            one.score,
-            one.right,
-        ]
-
-
-def changed_csv_rows(
-    task: str, changed: Iterable[AnswerChange], rows: Iterable[Row | None]
-) -> Iterator[list[object]]:
-    """Yield the CSV rows of two versions, with the columns CHANGED_COLUMNS."""
-    for one, row in zip(changed, rows, strict=True):
-        sides = (one.after.gold, one.before.answer, one.after.answer)
-        yield [
-            one.after.row,
-            *_cells(row),
-            *(_csv_value(task, side) for side in sides),
-            one.change.value,
-            one.before.score,
-            one.after.score,
-        ]
-
-
 def _change_labels(task: str) -> dict[ChangeKind, tuple[str, str]]:
+    if task in GENERATIVE_TASKS:
+        return TEXT_CHANGES
     return NUMBER_CHANGES if task == Task.REGRESSION else CHANGES
 
 
 def _texts(row: Row | None) -> list[Text]:
     """Return the texts of a row. Rows of a tagging dataset have none: their spans are shown instead."""
-    return [_folded(str(row[name])) for name in TEXTS if row and row.get(name) is not None]
+    if not row:
+        return []
+    texts = [str(row[name]) for name in TEXTS if row.get(name) is not None]
+    return [_folded(text) for text in (*texts, *conversation(row))]
+
+
+def conversation(row: Row) -> list[str]:
+    """Return the messages that the last one answers."""
+    return [message_text(message) for message in row.get("messages", ())[:-1]]
 
 
 def _folded(text: str) -> Text:
@@ -166,25 +212,25 @@ def _folded(text: str) -> Text:
     return Text(shown, f"{text[:HEAD].rstrip()}…" if len(text) > FOLDED_FROM else "")
 
 
-def _cells(row: Row | None) -> list[str]:
-    found = dict(row or {})
-    found.setdefault("text", " ".join(found.get("tokens", [])))
-    return [str(found.get(name) or "") for name in TEXTS]
-
-
 def _gold(task: str, one: RowAnswer, row: Row | None) -> Answer:
-    return Answer(*_shown(task, one.gold, row))
+    return _shown(task, one.gold, row)
 
 
 def _answer(task: str, one: RowAnswer, row: Row | None) -> Answer:
-    return Answer(*_shown(task, one.answer, row), right=one.right, score=one.score)
+    return replace(_shown(task, one.answer, row), right=one.right, score=one.score)
 
 
-def _shown(task: str, answer: Any, row: Row | None) -> tuple[list[str], list[TextSpan]]:
-    """Return the answer as words, or as text with marked spans if the row is available."""
+def _shown(task: str, answer: Any, row: Row | None) -> Answer:
+    """Return the answer as words, or as text: generated, or with marked spans if the row is available."""
+    if task in GENERATIVE_TASKS:
+        return Answer(texts=_generated(answer))
     if task == Task.TAGGING and row is not None:
-        return [], list(_marked(row["tokens"], answer))
-    return _in_words(task, answer), []
+        return Answer(pieces=list(_marked(row["tokens"], answer)))
+    return Answer(in_words(task, answer))
+
+
+def _generated(text: str) -> list[Text]:
+    return [_folded(text if text.strip() else NOTHING[Task.GENERATION])]
 
 
 def _marked(tokens: Sequence[str], spans: Sequence[Sequence[Any]]) -> Iterator[TextSpan]:
@@ -199,15 +245,11 @@ def _marked(tokens: Sequence[str], spans: Sequence[Sequence[Any]]) -> Iterator[T
     return text_spans(" ".join(tokens), marks)
 
 
-def _in_words(task: str, answer: Any) -> list[str]:
+def in_words(task: str, answer: Any) -> list[str]:
+    """Return a number, labels or texts as words; a word for an answer without any."""
     if isinstance(answer, int | float):
         return [f"{answer:.4g}"]
     if task == Task.TAGGING:
         answer = [f"{label} (words {first + 1} to {end})" for label, first, end in answer]
     labels = [answer] if isinstance(answer, str) else list(answer)
     return [label for label in labels if label] or [NOTHING.get(Task(task), "nothing")]
-
-
-def _csv_value(task: str, answer: Any) -> object:
-    """Return the answer as the value of a CSV cell."""
-    return answer if isinstance(answer, int | float) else " | ".join(_in_words(task, answer))

@@ -148,9 +148,12 @@ def hit_parts(hits: Mapping[str, Any]) -> list[ChartPart]:
 
 
 def learning_curves(report: Mapping[str, Any]) -> list[Curve]:
-    """Return loss and dev metric by epoch of a fine-tuning."""
+    """Return loss, dev loss and dev metric by epoch of a fine-tuning. Epoch 0 is before training."""
     epochs = [epoch for epoch in report.get("epochs") or [] if isinstance(epoch, Mapping)]
-    named = (("loss", "Loss by epoch"), ("dev", "Dev metric by epoch"))
+    dev_loss = "Dev loss by epoch" + (
+        ", from before training" if epochs and epochs[0].get("epoch") == 0 else ""
+    )
+    named = (("loss", "Loss by epoch"), ("dev_loss", dev_loss), ("dev", "Dev metric by epoch"))
     series = [(name, [epoch[key] for epoch in epochs if is_number(epoch.get(key))]) for key, name in named]
     return [curve_of(name, values) for name, values in series if len(values) > 1]
 

@@ -8,6 +8,7 @@ from django.urls import reverse
 
 from frontend.presenters.cascade import CascadeSummary, cascade_profile, cascade_summary
 from frontend.presenters.decoder import decoder_facts
+from frontend.presenters.evaluation_answers import samples_of
 from frontend.presenters.formatting import key_label, setting_value
 from frontend.presenters.metrics import LEVEL_NAMES, learning_curves, level_order, measured_of, trials_of
 from frontend.presenters.pretraining import TableRow, perplexity_rows, stage_tables
@@ -98,6 +99,7 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "decoder": decoder_facts(steps),
         "curves": learning_curves(tuned),
         "trials": trials_of(tuned),
+        "samples": samples_of(tuned),
         "stages": stage_tables(converted) or stage_tables(pretrained),
         "perplexities": perplexity_rows(pretrained),
         "tables": table_rows(steps),

@@ -8,15 +8,13 @@ from django.views.decorators.http import require_GET, require_POST
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import csv_stream_response
 from frontend.presenters.evaluation_answers import (
-    CHANGED_COLUMNS,
-    COLUMNS,
+    answer_names,
     answered_rows,
-    changed_csv_rows,
     changed_rows,
-    csv_rows,
     significance_text,
     tallies,
 )
+from frontend.presenters.evaluation_csv import changed_csv_columns, changed_csv_rows, csv_columns, csv_rows
 from frontend.presenters.versions import promotable
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page
 from tenants.accounts.models import Role
@@ -56,12 +54,13 @@ def index(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
     chosen = answers_filter(found, **filters)
     if "csv" in request.GET:
         lines = csv_rows(found.task, chosen, rows_read(source, chosen))
-        return csv_stream_response(f"{name}-v{number}.csv", COLUMNS, lines)
+        return csv_stream_response(f"{name}-v{number}.csv", csv_columns(found.task), lines)
     page = paginate(request, chosen)
     shown: list[RowAnswer] = list(page.object_list)
     context: dict[str, Any] = {
         "evaluation": evaluation,
         "answers": found,
+        "names": answer_names(found.task),
         "source": source,
         "filters": filters,
         "labels": answer_labels(found),
@@ -98,12 +97,14 @@ def compare(request: TenantRequest, name: str, number: int, other: int) -> HttpR
     rows = rows_read(source, (one.after for one in chosen))
     if "csv" in request.GET:
         lines = changed_csv_rows(after.task, chosen, rows)
-        return csv_stream_response(f"{name}-v{other}-v{number}.csv", CHANGED_COLUMNS, lines)
+        columns = changed_csv_columns(after.task)
+        return csv_stream_response(f"{name}-v{other}-v{number}.csv", columns, lines)
     page = paginate(request, chosen)
     texts = rows_read(source, (one.after for one in page))
     context |= {
         "evaluation": pair[1],
         "answers": after,
+        "names": answer_names(after.task),
         "source": source,
         "kind": kind,
         "tallies": tallies(after.task, every),

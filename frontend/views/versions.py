@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tree import VersionPolicyForm
-from frontend.presenters.evaluation_answers import answered_rows, mistakes_title
+from frontend.presenters.evaluation_answers import answer_names, answered_rows
 from frontend.presenters.jobs import jobs_of_version
 from frontend.presenters.served_answers import ServedAnswers, served_answers
 from frontend.presenters.version_page import version_context
@@ -154,6 +154,6 @@ def _answers(tenant: Tenant, version: Version) -> dict[str, Any]:
         "answers": answers,
         "source": source,
         "rows": rows,
-        "mistakes_title": mistakes_title(answers.task),
+        "names": answer_names(answers.task),
         "mistakes_more": f"All {len(wrong):,}",
     }

@@ -1,6 +1,6 @@
-"""Read, filter and compare the stored answers of evaluations, which ``workers.training.evaluate`` writes.
+"""Read, filter and compare the stored answers of evaluations.
 
-The files never change, so reading them is cached.
+``workers.training.evaluation_answers`` writes them. The files never change, so reading them is cached.
 """
 
 import json
@@ -11,12 +11,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from tenants.datasets.models import Task
+from tenants.datasets.models import GENERATIVE_TASKS, Task
 from versiontree.artifact_store import ArtifactDamaged
 
 FILE_NAME: Final = "answers.json"
 FORMAT: Final = 1
 CACHE_SIZE: Final = 8
+WITHOUT_LABELS: Final = GENERATIVE_TASKS | {Task.QUESTION_ANSWERING, Task.REGRESSION}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,9 @@ class RowAnswer:
     ``gold`` and ``answer`` are a label, a list of labels, a number, or spans as [label, first word, word
     after the last]. For question answering ``gold`` is a list of texts and ``answer`` one. ``score`` is the
     confidence, 0 to 1.
+
+    A generated ``answer`` has the closest reference as ``gold`` and its ROUGE-L as ``score``; ``right`` is
+    None, as for a number.
     """
 
     row: int
@@ -51,7 +55,8 @@ class EvaluationAnswers:
 
 
 class ChangeKind(StrEnum):
-    """How the answer to a row changed between two versions. For numbers: whether the error is smaller."""
+    """How the answer to a row changed between two versions. For numbers: whether the error is smaller; for
+    generated texts: whether ROUGE-L is higher."""
 
     FIXED = "fixed"
     BROKEN = "broken"
@@ -86,7 +91,8 @@ def answers_filter(
 ) -> list[RowAnswer]:
     """The answers with this expected and this predicted label, in order of their rows.
 
-    ``wrong`` selects wrong answers, the most confident first; for numbers all, the largest error first.
+    ``wrong`` selects wrong answers, the most confident first; for numbers all, the largest error first; for
+    generated texts all, the lowest ROUGE-L first.
     """
     found = [
         one
@@ -109,7 +115,7 @@ def labels_in(answer: Any) -> set[str]:
 
 def answer_labels(answers: EvaluationAnswers) -> list[str]:
     """All expected or predicted labels, sorted. Empty for tasks without labels."""
-    if answers.task in (Task.QUESTION_ANSWERING, Task.REGRESSION):
+    if answers.task in WITHOUT_LABELS:
         return []
     return sorted(
         {label for one in answers.answered for side in (one.gold, one.answer) for label in labels_in(side)}
@@ -152,7 +158,10 @@ def _correctness(one: RowAnswer) -> float:
 
 
 def _distance(one: RowAnswer) -> float:
-    return float(abs(one.gold - one.answer)) if isinstance(one.answer, int | float) else 0.0
+    """The error of a number, or what a generated text lacks of a ROUGE-L of 1; 0 for other answers."""
+    if isinstance(one.answer, int | float):
+        return float(abs(one.gold - one.answer))
+    return 0.0 if one.right is not None else 1.0 - (one.score or 0.0)
 
 
 def _error_key(one: RowAnswer) -> tuple[float, float, int]:

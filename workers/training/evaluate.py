@@ -1,12 +1,8 @@
 """Evaluate a stored hPLM on a labelled file as serving answers it, and keep its answer to each row."""
 
-import json
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from inference.cascade.answer_plan import answer_plan
 from inference.cascade.dispatcher import AnswerPolicy
@@ -18,13 +14,13 @@ from workers.training.cascade.outputs import OutputsByLevel, read_both_levels
 from workers.training.cascade.selection import fit_profile, level_metrics, summary
 from workers.training.cascade.simulation import Simulation, escalated_under
 from workers.training.datasets import read_examples
+from workers.training.evaluation_answers import write_answers
 from workers.training.lower_states import LOWER_MODES
 from workers.training.precision import configure_torch
 from workers.training.prepared_split import Backbone, PreparedSplit, prepare_split, split_metrics
 from workers.training.progress import Reporter
 from workers.training.task_model import TaskModel
 from workers.training.tasks import task_kind
-from workers.training.tasks.base import EvaluatedRow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,53 +110,3 @@ def _quantize(root: Root) -> None:
     if scales is None:
         raise HplmError("corrupt_artifact", f"the root {root.config.name} has no int8 scales")
     root.quantize(scales)
-
-
-FORMAT: Final = 1
-FILE: Final = "answers.json"
-MAX_ROWS: Final = 20_000
-"""A larger file is sampled down to this many rows."""
-SEED: Final = 0
-"""Constant, so that all versions keep the same rows of a file."""
-_DIGITS: Final = 4
-
-
-def write_answers(
-    folder: Path, *, task: str, file: Path, evaluated: Sequence[EvaluatedRow], max_rows: int = MAX_ROWS
-) -> None:
-    """Write `answers.json` into a new folder. evaluated: one for each row of `file`, in order."""
-    starts = list(_row_starts(file))
-    # `read_examples` skips the same empty lines; a difference is a bug.
-    assert len(starts) == len(evaluated), f"{len(evaluated)} answers to {len(starts)} rows"
-    sample = _sample(len(evaluated), max_rows)
-    rows = [evaluated[index] for index in sample]
-    document = {
-        "format": FORMAT,
-        "task": task,
-        "rows": len(evaluated),
-        "row": [index + 1 for index in sample],
-        "at": [starts[index] for index in sample],
-        "gold": [one.gold for one in rows],
-        "answer": [one.answer for one in rows],
-        "right": [one.right for one in rows],
-        "score": [None if one.score is None else round(one.score, _DIGITS) for one in rows],
-    }
-    folder.mkdir(parents=True)
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    (folder / FILE).write_text(text, encoding="utf-8")
-
-
-def _sample(count: int, max_rows: int) -> list[int]:
-    if count <= max_rows:
-        return list(range(count))
-    drawn = np.random.default_rng(SEED).choice(count, size=max_rows, replace=False)
-    return sorted(int(index) for index in drawn)
-
-
-def _row_starts(file: Path) -> Iterator[int]:
-    offset = 0
-    with file.open("rb") as lines:
-        for line in lines:
-            if line.strip():
-                yield offset
-            offset += len(line)

@@ -32,7 +32,7 @@ from versiontree.tree.models import Artifact, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.evaluations import evaluation_record
 from versiontree.tree.services.versions import dataset_check
-from workers.training.evaluate import write_answers
+from workers.training.evaluation_answers import write_answers
 from workers.training.tasks.base import EvaluatedRow
 
 PET = "adapter-64"

@@ -1,10 +1,13 @@
 """The pages of decoder roots, generative models and their data."""
 
+import csv
+import io
 from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
+from django.utils.html import escape
 
 from inference.batches.models import Batch
 from tenants.datasets.models import Dataset
@@ -12,15 +15,19 @@ from tenants.datasets.services.datasets import dataset_upload
 from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.frontend.reading import Page
 from tests.integration.tenants.content import stream
+from tests.integration.versiontree.answered import answers_keep
 from tests.unit.tenants.files import jsonl
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind, Version
-from versiontree.tree.services.hplms import hplm_create
+from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_settings import DECODER_SETTING_SPECS
+from workers.training.tasks.base import EvaluatedRow
 
 NEW = "/t/acme/models/new/"
 BATCHES = "/t/acme/batches/"
+VERSION = "/t/acme/models/writer/versions/1/"
+API = "/api/v1/tenants/acme/models/writer/versions/"
 COPIED = {"family": "llama", "layers": 30, "lower_layers": 10, "parameters": 134_515_008}
 MEASURED = {"metric": "rouge_l", "value": 0.61, "bleu": 0.2, "exact_match": 0.1, "majority_baseline": 0.05}
 
@@ -56,6 +63,13 @@ def chats(world: World) -> Dataset:
     return upload(world, "chats", "chat", rows)
 
 
+def writer(world: World, decoder: Version, data: Dataset, metrics: dict[str, Any] | None = None) -> Version:
+    """The first version of a generative model, which is ready."""
+    version = hplm_create(tenant=world.tenant, name="writer", parent=decoder, dataset=data, actor=world.owner)
+    versions_finish(version, metrics or {"evaluate": MEASURED}, files=nothing_of_use)
+    return version
+
+
 def text_of(browser: Client, address: str, **query: Any) -> str:
     answer = browser.get(address, query)
     assert answer.status_code == 200, address
@@ -66,11 +80,8 @@ def text_of(browser: Client, address: str, **query: Any) -> str:
 def test_the_pages_of_a_generative_model_have_no_policy_and_a_request_for_completions(
     owner: Client, world: World, decoder: Version
 ) -> None:
-    version = hplm_create(
-        tenant=world.tenant, name="writer", parent=decoder, dataset=prompts(world), actor=world.owner
-    )
-    versions_finish(version, {"evaluate": MEASURED}, files=nothing_of_use)
-    page = text_of(owner, "/t/acme/models/writer/versions/1/")
+    version = writer(world, decoder, prompts(world))
+    page = text_of(owner, VERSION)
     assert "ROUGE-L" in page
     assert "61.0%" in page
     assert "choose no quality" not in page
@@ -79,6 +90,128 @@ def test_the_pages_of_a_generative_model_have_no_policy_and_a_request_for_comple
     assert "Decoder" in text_of(owner, "/t/acme/roots/smol/versions/1/")
     for job in version.jobs.all():
         assert "LoRA" in text_of(owner, f"/t/acme/jobs/{job.pk}/") or job.kind == "evaluate"
+
+
+def asked(world: World, tests: int = 60) -> Dataset:
+    """Prompts with completions, and so many of them to test with."""
+    files = {
+        split: (
+            f"{split}.jsonl",
+            stream(
+                jsonl(
+                    {"prompt": f"<b>{split} {number}</b>", "completion": f"It is <i>{number}</i>."}
+                    for number in range(count)
+                )
+            ),
+        )
+        for split, count in (("train", 40), ("dev", 20), ("test", tests))
+    }
+    return dataset_upload(
+        tenant=world.tenant, name="asked", task="generation", files=files, actor=world.owner
+    )
+
+
+def worse(row: dict[str, Any], number: int) -> EvaluatedRow | None:
+    """The later a row, the less of it is right; each third is not answered."""
+    if number % 3 == 2:
+        return None
+    return EvaluatedRow(row["completion"], f"<script>{number}</script>", None, 1 - number / 100)
+
+
+def test_the_answers_of_a_generative_model_are_shown_lowest_rouge_l_first(
+    owner: Client, world: World, decoder: Version
+) -> None:
+    version = writer(world, decoder, asked(world, 90))
+    answers_keep(version, worse)
+    page = text_of(owner, VERSION)
+    assert "Lowest ROUGE-L" in page
+    assert "All 60" in page
+    shown = owner.get(f"{VERSION}answers/")
+    scores = [row.answer.score for row in shown.context["rows"]]
+    assert scores == sorted(scores)
+    assert shown.context["page"].paginator.num_pages == 3
+    first = shown.context["rows"][0]
+    assert (first.row, first.answer.score) == (89, 0.12)
+    text = shown.content.decode()
+    assert "12.0%" in text
+    assert "60 of 90 test rows were answered" in text
+    for written in ("<b>test 88</b>", "It is <i>88</i>.", "<script>88</script>"):
+        assert escape(written) in text
+        assert written not in text
+        assert escape(written) in page
+        assert written not in page
+    last = owner.get(f"{VERSION}answers/", {"page": 3}).context["rows"][-1]
+    assert (last.row, last.answer.score) == (1, 1.0)
+    in_order = owner.get(f"{VERSION}answers/", {"wrong": 0}).context["rows"]
+    assert [row.row for row in in_order[:3]] == [1, 2, 4]
+
+
+def test_answers_of_generative_models_are_downloaded_and_in_the_api(
+    owner: Client, world: World, decoder: Version
+) -> None:
+    answers_keep(writer(world, decoder, asked(world)), worse)
+    sent = owner.get(f"{VERSION}answers/", {"csv": 1})
+    lines = b"".join(sent.streaming_content).decode("utf-8-sig")  # type: ignore[attr-defined]
+    first = next(csv.DictReader(io.StringIO(lines)))
+    assert first | {"row": "59", "prompt": "<b>test 58</b>", "ROUGE-L": "0.42"} == first
+    assert (first["expected"], first["answered"]) == ("It is <i>58</i>.", "<script>58</script>")
+    (found,) = owner.get(f"{API}1/predictions", {"wrong": 1, "limit": 1}).json()["results"]
+    assert found == {
+        "row": 59,
+        "input": {"prompt": "<b>test 58</b>", "completion": "It is <i>58</i>."},
+        "gold": "It is <i>58</i>.",
+        "predicted": "<script>58</script>",
+        "right": None,
+        "score": 0.42,
+    }
+
+
+def test_two_versions_of_a_generative_model_are_compared_by_rouge_l(
+    owner: Client, world: World, decoder: Version
+) -> None:
+    data = asked(world)
+    first = writer(world, decoder, data)
+    assert first.hplm is not None
+    second = hplm_update(hplm=first.hplm, dataset=data, actor=world.owner)
+    versions_finish(second, {"evaluate": MEASURED}, files=nothing_of_use)
+    answers_keep(first, worse)
+    answers_keep(second, lambda row, number: EvaluatedRow(row["completion"], "new", None, 0.9))
+    page = owner.get("/t/acme/models/writer/versions/2/compare/1/")
+    assert {one.name: one.count for one in page.context["tallies"]} == {
+        "Higher ROUGE-L": 32,
+        "Lower ROUGE-L": 7,
+        "Same ROUGE-L": 1,
+    }
+    text = page.content.decode()
+    assert escape("<script>3</script>") in text
+    assert "<script>3</script>" not in text
+
+
+def test_the_answers_of_a_chat_are_shown_below_what_the_user_said(
+    owner: Client, world: World, decoder: Version
+) -> None:
+    version = writer(world, decoder, chats(world))
+    answers_keep(version, lambda row, number: EvaluatedRow("A number.", "", None, 0.0))
+    page = text_of(owner, f"{VERSION}answers/")
+    assert "user: What is" in page
+    assert "assistant: " not in page
+    assert "no text" in page
+
+
+def test_the_samples_of_a_fine_tuning_are_on_the_page_and_in_the_api(
+    owner: Client, world: World, decoder: Version
+) -> None:
+    sample = {"prompt": "<u>Say</u>", "answer": "<s>five</s>", "reference": "<q>It is five.</q>"}
+    epochs = [{"epoch": 0, "dev_loss": 4.125}, {"epoch": 1, "loss": 2.0, "dev_loss": 1.5}]
+    tuned = {"samples": [sample], "epochs": epochs, "best_epoch": 1}
+    writer(world, decoder, prompts(world), {"fine_tune": tuned, "evaluate": MEASURED})
+    page = text_of(owner, VERSION)
+    assert "Samples" in page
+    for text in sample.values():
+        assert escape(text) in page
+        assert text not in page
+    assert "started at 4.125" in page
+    assert owner.get(f"{API}1").json()["metrics"]["fine_tune"] == tuned
 
 
 def test_the_wizard_offers_the_decoders_and_their_settings(
@@ -118,10 +251,7 @@ def test_data_shows_prompts_with_completions_and_conversations(owner: Client, wo
 def test_a_batch_of_a_generative_model_is_started_on_the_page_that_says_what_a_line_is(
     owner: Client, world: World, decoder: Version
 ) -> None:
-    version = hplm_create(
-        tenant=world.tenant, name="writer", parent=decoder, dataset=prompts(world), actor=world.owner
-    )
-    versions_finish(version, {"evaluate": MEASURED}, files=nothing_of_use)
+    writer(world, decoder, prompts(world))
     page = text_of(owner, BATCHES)
     assert "For a generative model, each line is a prompt" in page
     assert "an object with prompt or messages" in page

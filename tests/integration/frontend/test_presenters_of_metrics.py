@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from frontend.presenters.charts import LEVELS, histogram_bars, line_chart
+from frontend.presenters.evaluation_answers import HEAD, MAX_SAMPLES, samples_of
 from frontend.presenters.job_charts import by_level, series_of
 from frontend.presenters.metrics import (
     FIGURES,
@@ -190,6 +191,28 @@ def test_hits_stand_from_the_whole_fragment_down() -> None:
         ("Shorter part", "25%", "bigram"),
         ("One token", "25%", "unigram"),
     ]
+
+
+def test_the_dev_loss_is_drawn_from_before_training_and_the_loss_from_the_first_epoch() -> None:
+    trained = [{"epoch": 1, "loss": 2.0, "dev_loss": 2.5}, {"epoch": 2, "loss": 1.0, "dev_loss": 1.5}]
+    found = learning_curves({"epochs": [{"epoch": 0, "dev_loss": 4.0}, *trained]})
+    assert [(one.name, one.first, one.last) for one in found] == [
+        ("Loss by epoch", "2", "1"),
+        ("Dev loss by epoch, from before training", "4", "1.5"),
+    ]
+    assert [one.name for one in learning_curves({"epochs": trained})] == [
+        "Loss by epoch",
+        "Dev loss by epoch",
+    ]
+
+
+def test_samples_are_the_texts_of_the_report_and_an_empty_one_is_told() -> None:
+    samples = [{"prompt": "p" * 400, "reference": "yes", "answer": " "}] * 9
+    shown = samples_of({"samples": samples})
+    assert len(shown) == MAX_SAMPLES
+    assert (len(shown[0].texts[0].text), len(shown[0].texts[0].head)) == (400, HEAD + 1)
+    assert [side.texts[0].text for side in (shown[0].gold, shown[0].answer)] == ["yes", "no text"]
+    assert samples_of({}) == []
 
 
 def test_the_search_shows_the_best_try_first() -> None:

@@ -19,6 +19,7 @@ from versiontree.jobs.models import Job
 from versiontree.transfer.archive.layout import ALLOWED_DECODER_FILES
 from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import RootKind, Version
+from versiontree.tree.selectors.evaluations import answers_of, evaluation_of, row_source, rows_read
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from versiontree.tree.services.roots import root_register
 from workers.runner import run_job
@@ -73,7 +74,7 @@ def test_a_generative_model_is_trained_evaluated_and_trained_further(
     assert {projection for _, projection in hplm.lora.tensors} == {"query", "value"}
     assert version.metrics["evaluate"]["metric"] == "rouge_l"
     assert version.metrics["evaluate"]["value"] == version.metrics["fine_tune"]["test"]["value"]
-    assert len(version.metrics["evaluate"]["samples"]) == 2
+    check_what_users_see(world, version, task)
     for kind, digest in (("root", decoder.digest), ("hplm", version.digest)):
         made = {path.name for path in store().path(kind, digest).iterdir()}
         assert made == ALLOWED_DECODER_FILES[kind]
@@ -83,6 +84,28 @@ def test_a_generative_model_is_trained_evaluated_and_trained_further(
     assert further.metrics["warm_start"] is True
     moved = version_import(archive=io.BytesIO(zipped(version)), tenant=world.tenant, actor=None, name="moved")
     assert (moved.digest, moved.metrics) == (version.digest, version.metrics)
+
+
+def check_what_users_see(world: World, version: Version, task: str) -> None:
+    """The stored answers, the samples, and the curve of the dev loss of a version that was just made."""
+    evaluation = evaluation_of(world.tenant, version)
+    assert evaluation is not None
+    answers = answers_of(evaluation)
+    assert (answers.task, len(answers.answered)) == (task, SMALL["test_prompts"])
+    scores = [one.score for one in answers.answered if one.score is not None]
+    assert sum(scores) / len(answers.answered) == pytest.approx(
+        version.metrics["evaluate"]["value"], abs=1e-4
+    )
+    rows = list(rows_read(row_source(world.tenant, evaluation.test_sha256), answers.answered))
+    assert all(row and "yes" in str(row) for row in rows)
+    assert {one.gold for one in answers.answered} == {"yes"}
+    tuned = version.metrics["fine_tune"]
+    assert [sample["reference"] for sample in tuned["samples"]] == ["yes"] * 5
+    assert tuned["epochs"][0].keys() == {"epoch", "dev_loss"}
+    (fine_tune, _) = jobs_in_order(version)
+    told = fine_tune.events.filter(kind="metrics", data__stage="fine-tune").order_by("pk").first()
+    assert told is not None
+    assert told.data["dev_loss"] == pytest.approx(tuned["epochs"][0]["dev_loss"], abs=1e-4)
 
 
 def run_all(version: Version) -> list[Job]:

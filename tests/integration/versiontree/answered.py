@@ -13,11 +13,11 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.tree.models import Artifact, Version
 from versiontree.tree.services.evaluations import evaluation_record
 from versiontree.tree.services.versions import dataset_check
-from workers.training.evaluate import write_answers
+from workers.training.evaluation_answers import write_answers
 from workers.training.tasks.base import EvaluatedRow
 
-Judge = Callable[[dict[str, Any], int], EvaluatedRow]
-"""What is answered to a row of that number, from 0."""
+Judge = Callable[[dict[str, Any], int], EvaluatedRow | None]
+"""What is answered to a row of that number, from 0; None for a row that is not answered."""
 
 
 def answers_keep(

@@ -19,7 +19,7 @@ from versiontree.tree.evaluation_answers import (
     answers_read,
     mcnemar,
 )
-from workers.training.evaluate import write_answers
+from workers.training.evaluation_answers import write_answers
 from workers.training.tasks.base import EvaluatedRow
 
 
@@ -67,6 +67,30 @@ def test_numbers_farthest_off_come_first_and_nearer_ones_are_better() -> None:
     }
 
 
+def written(row: int, answer: str, rouge_l: float) -> RowAnswer:
+    return RowAnswer(row, 0, "It is five.", answer, None, rouge_l)
+
+
+@pytest.mark.parametrize("task", ["generation", "chat"])
+def test_of_written_answers_the_lowest_rouge_l_comes_first_and_a_higher_one_is_better(task: str) -> None:
+    before = of(
+        written(1, "It.", 0.4), written(2, "Five.", 0.4), written(3, "Six.", 0.0), written(4, "No", 0.0)
+    )
+    after = of(
+        *(written(1, "It is five.", 1.0), written(2, "So.", 0.0)),
+        *(written(3, "Seven.", 0.0), written(4, "No", 0.0)),
+        task=task,
+    )
+    assert [one.row for one in answers_filter(after, wrong=True)] == [2, 3, 4, 1]
+    assert [one.row for one in answers_filter(after)] == [1, 2, 3, 4]
+    assert {one.after.row: one.change for one in answers_compare(before, after)} == {
+        1: ChangeKind.FIXED,
+        2: ChangeKind.BROKEN,
+        3: ChangeKind.CHANGED,
+    }
+    assert answer_labels(after) == []
+
+
 labels = st.sampled_from("abc")
 
 
@@ -102,6 +126,18 @@ def test_of_a_large_file_every_version_keeps_the_same_rows_and_finds_them_again(
     for row in one.answered:
         line = content[row.at :].split(b"\n", 1)[0]
         assert json.loads(line)["text"] == texts[row.row - 1]
+
+
+def test_rows_that_were_not_answered_are_counted_and_not_stored(tmp_path: Path) -> None:
+    file = tmp_path / "test.jsonl"
+    file.write_text("".join(json.dumps({"prompt": f"{number}"}) + "\n" for number in range(6)))
+    judged = [None if number % 2 else EvaluatedRow("a", "b", None, 0.5) for number in range(6)]
+    write_answers(tmp_path / "one", task="generation", file=file, evaluated=judged)
+    found = answers_read(tmp_path / "one")
+    assert (found.rows, [one.row for one in found.answered], found.sampled) == (6, [1, 3, 5], True)
+    assert [json.loads(file.read_bytes()[one.at :].split(b"\n")[0])["prompt"] for one in found.answered] == [
+        *("0", "2", "4")
+    ]
 
 
 def test_what_is_no_file_of_answers_is_refused(tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def _build_plot_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
 
 
 def _lora_work(sizes: DataSizes, settings: Mapping[str, Any]) -> float:
-    """The layers below the cut read each split once: at most as much work as one pass above the cut."""
+    """The layers below the cut read each split once: at most as much work as one pass above the cut. Before
+    training the dev loss is computed once."""
     full = settings_with_defaults(JobKind.FINE_TUNE, settings, RootKind.DECODER)
     train, dev, test = (_read(sizes[split], full) for split in Split)
     epoch_work = TRAIN_COST * train + dev

@@ -12,8 +12,8 @@ from workers.training.progress import Reporter
 STAGES = (("generate", 1.0),)
 
 
-def run(job: Job, store: ArtifactStore, _workspace: Path, reporter: Reporter) -> JobOutcome:
-    """Compute the metrics of answers to the prompts of the test split."""
+def run(job: Job, store: ArtifactStore, workspace: Path, reporter: Reporter) -> JobOutcome:
+    """Compute the metrics of answers to the prompts of the test split; keep the `answers` too."""
     from inference.decoder.generative_hplm import GenerativeHplm
     from workers.jobs.generative.inputs import generative_inputs
     from workers.training.generative.evaluate import evaluate_generative
@@ -21,14 +21,15 @@ def run(job: Job, store: ArtifactStore, _workspace: Path, reporter: Reporter) ->
     artifacts = build_inputs(job.version)
     inputs = generative_inputs(job, store, artifacts.root)
     hplm = GenerativeHplm.load(artifact_folder(store, artifacts.hplm), inputs.decoder.architecture)
-    return JobOutcome(
-        evaluate_generative(
-            decoder=inputs.decoder,
-            tokenizer=inputs.tokenizer,
-            lora=hplm.lora,
-            dataset=inputs.dataset,
-            task=inputs.task,
-            settings=inputs.settings,
-            reporter=reporter,
-        )
+    answers = workspace / "answers"
+    metrics = evaluate_generative(
+        decoder=inputs.decoder,
+        tokenizer=inputs.tokenizer,
+        lora=hplm.lora,
+        dataset=inputs.dataset,
+        task=inputs.task,
+        settings=inputs.settings,
+        reporter=reporter,
+        out=answers,
     )
+    return JobOutcome(metrics, {"answers": answers})

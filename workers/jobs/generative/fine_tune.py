@@ -10,13 +10,14 @@ from workers.jobs.outcome import JobOutcome
 from workers.training.progress import Reporter
 from workers.workspace import job_staging
 
-# The layers below the cut, of the training, dev and test split.
+# The layers below the cut, of the training, dev and test split; answers to test prompts, and samples.
 STAGES = (
     ("compute in full", 0.12),
     ("compute in full", 0.02),
     ("compute in full", 0.02),
     ("fine-tune", 0.64),
-    ("generate", 0.2),
+    ("generate", 0.19),
+    ("generate", 0.01),
 )
 
 

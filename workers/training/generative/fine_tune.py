@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ from workers.training.checkpoints import CheckpointStore, seeded_generator
 from workers.training.datasets import DatasetFiles
 from workers.training.disk import atomic_folders
 from workers.training.generative.frozen_states import FrozenStates
-from workers.training.generative.generation import generate_answers, prompts_of_test
+from workers.training.generative.generation import Answer, generate_answers, prompts_of_test, split_prompts
 from workers.training.generative.lora_parameters import LoraParameters, LoraSpec
 from workers.training.generative.metrics import generation_metrics
 from workers.training.generative.packing import TrainingSequence
@@ -28,6 +29,8 @@ MAX_LOSS: Final = 700.0
 """The exponential of a larger one is no float."""
 ROWS_PER_CHECK: Final = 64
 """Rows between two checks of whether the job was cancelled."""
+SAMPLE_TOKENS: Final = 64
+"""Most tokens of a sample."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +41,7 @@ class GenerativeSettings:
     batch_tokens: most tokens of a batch. batch_size: most rows of a batch of training; None: no limit.
     max_tokens: of a row; longer ones lose their end. epochs: at most. patience: epochs without a lower dev
     loss after which training stops. test_prompts: of the test split so many distinct prompts are answered for
-    the metrics. new_tokens: of an answer. samples: answers in the report.
+    the metrics. new_tokens: of an answer. samples: how many prompts of dev are answered for the report.
     """
 
     seed: int = 0
@@ -88,7 +91,8 @@ def fine_tune_generative(
     start_from: Path | None = None,
     checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
-    """Train on dataset.train, choose the epoch on dataset.dev, write the LoRA to `out`, report test metrics.
+    """Train on dataset.train, choose the epoch on dataset.dev, write the LoRA to `out`, report test metrics
+    and samples: short answers to prompts of dataset.dev.
 
     task: "generation" (prompts with completions) or "chat" (conversations). start_from: folder of the version
     that this one updates. Raises HplmError: invalid_field, malformed_row, too_few_rows, training_diverged,
@@ -100,6 +104,7 @@ def fine_tune_generative(
     rows = {name: read_rows(path, task) for name, path in asdict(dataset).items()}
     sequences = {name: _sequences(name, split, tokenizer, reporter) for name, split in rows.items()}
     prompts = prompts_of_test(rows["test"], tokenizer, settings.test_prompts, reporter)
+    of_dev = split_prompts(rows["dev"], tokenizer, settings.samples, reporter)
     lora = LoraParameters.initial(architecture, _spec(decoder, settings), seeded_generator(settings.seed))
     lora.to(decoder.device)
     report: dict[str, Any] = {}
@@ -112,28 +117,24 @@ def fine_tune_generative(
     kept = checkpoints or CheckpointStore()
     report |= LoraTraining(decoder, lora, splits, settings.schedule, reporter, kept).run()
     stored = lora.trained(architecture)
-    answers = generate_answers(
-        prompts,
-        tokenizer,
-        decoder,
-        stored,
+    answer = partial(
+        generate_answers,
+        tokenizer=tokenizer,
+        decoder=decoder,
+        lora=stored,
         context=context,
-        max_tokens=settings.new_tokens,
         reporter=reporter,
     )
+    answers = answer(prompts, max_tokens=settings.new_tokens)
     report["test"] = {
-        **generation_metrics(
-            [answer.references for answer in answers],
-            [answer.text for answer in answers],
-            train=[row.reference for row in rows["train"]],
-        ),
+        **_answer_metrics(answers, rows["train"]),
         **_test_losses(decoder, stored, splits["test"], settings, reporter),
-        "answers": len(answers),
         "rows": len(rows["test"]),
         "truncated_share": _truncated(rows["test"], sequences["test"]),
     }
     report |= _training_report(rows["train"], sequences["train"], settings)
-    report["samples"] = [answer.to_json() for answer in answers[: settings.samples]]
+    samples = answer(of_dev, max_tokens=min(settings.new_tokens, SAMPLE_TOKENS))
+    report["samples"] = [one.to_json() for one in samples]
     _save(stored, decoder, report, out)
     return report | {"bytes": stored.bytes}
 
@@ -181,6 +182,15 @@ def _sequences(
 def _truncated(rows: Sequence[Row], sequences: Sequence[TrainingSequence]) -> float:
     """The share of the rows that lost tokens to learn, or all of them."""
     return (len(rows) - len(sequences) + sum(one.truncated for one in sequences)) / len(rows)
+
+
+def _answer_metrics(answers: Sequence[Answer], train: Sequence[Row]) -> dict[str, Any]:
+    metrics = generation_metrics(
+        [one.references for one in answers],
+        [one.text for one in answers],
+        train=[row.reference for row in train],
+    )
+    return metrics | {"answers": len(answers)}
 
 
 def _test_losses(

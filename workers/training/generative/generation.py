@@ -1,4 +1,4 @@
-"""Answers to the prompts of a split: what the report shows, and what the metrics compare."""
+"""Answers to the prompts of a split: what pages show, and what the metrics compare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,14 +11,16 @@ from inference.decoder.lora import DecoderLora
 from inference.errors import HplmError
 from inference.generation.offline import complete
 from inference.generation.requests import SamplingParams
+from workers.training.generative.metrics import TextScore
 from workers.training.generative.rows import Row
 from workers.training.generative.tokenization import GenerativeTokenizer
 from workers.training.progress import Reporter
+from workers.training.tasks.base import EvaluatedRow
 
 STAGE: Final = "generate"
 ROWS_PER_CHECK: Final = 16
 MAX_SHOWN: Final = 2_000
-"""Characters of each text of a sample in a report."""
+"""Characters of each text of a stored answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +48,30 @@ class Answer:
         texts = {"prompt": self.prompt, "answer": self.text, "reference": self.references[0]}
         return {name: text[:MAX_SHOWN] for name, text in texts.items()}
 
+    def evaluated(self, score: TextScore) -> EvaluatedRow:
+        """The answer as evaluations store it, with the closest reference; long texts are truncated."""
+        return EvaluatedRow(score.reference[:MAX_SHOWN], self.text[:MAX_SHOWN], None, score.rouge_l)
+
 
 def prompts_of_test(
+    rows: Sequence[Row], tokenizer: GenerativeTokenizer, limit: int, reporter: Reporter
+) -> list[Prompt]:
+    """The prompts of `split_prompts`. Raises HplmError("too_few_rows") if there is none."""
+    prompts = split_prompts(rows, tokenizer, limit, reporter)
+    if not prompts:
+        raise HplmError(
+            "too_few_rows", f"No prompt of test leaves room for an answer in {tokenizer.max_tokens} tokens."
+        )
+    return prompts
+
+
+def split_prompts(
     rows: Sequence[Row], tokenizer: GenerativeTokenizer, limit: int, reporter: Reporter
 ) -> list[Prompt]:
     """The distinct prompts of the rows that leave room for an answer, or `limit` of them from the whole
     split.
 
-    Rows with the same prompt are references of one answer. Raises HplmError("too_few_rows") if none fits.
+    Rows with the same prompt are references of one answer.
     """
     found: dict[tuple[int, ...], Prompt] = {}
     for number, row in enumerate(rows):
@@ -62,10 +80,6 @@ def prompts_of_test(
         ids = tuple(tokenizer.prompt(row))
         if 0 < len(ids) < tokenizer.max_tokens:
             found.setdefault(ids, Prompt(ids, number, [])).references.append(row.reference)
-    if not found:
-        raise HplmError(
-            "too_few_rows", f"No prompt of test leaves room for an answer in {tokenizer.max_tokens} tokens."
-        )
     prompts = list(found.values())
     count = min(limit, len(prompts))
     chosen = np.linspace(0, len(prompts), count, endpoint=False).astype(int).tolist()

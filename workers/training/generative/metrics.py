@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sacrebleu
@@ -19,20 +20,34 @@ class _Words:
         return WORD.findall(text.lower())
 
 
+@dataclass(frozen=True, slots=True)
+class TextScore:
+    """The ROUGE-L of a text, 0 to 1, and the reference that it is closest to."""
+
+    rouge_l: float
+    reference: str
+
+
 def generation_metrics(
-    references: Sequence[Sequence[str]], predicted: Sequence[str], *, train: Sequence[str]
+    references: Sequence[Sequence[str]],
+    predicted: Sequence[str],
+    *,
+    train: Sequence[str],
+    scores: Sequence[TextScore] | None = None,
 ) -> dict[str, Any]:
     """ROUGE-L (mean F1 of the longest common subsequence of words, Lin 2004), BLEU of the whole corpus
     (Papineni et al. 2002, as sacreBLEU tokenises) and the share of texts that equal a reference apart from
     white space around them; all from 0 to 1.
 
     references: one or more for each text; the best counts. train: the completions of the training split.
-    `majority_baseline` is the ROUGE-L of always writing the most frequent of them.
+    `majority_baseline` is the ROUGE-L of always writing the most frequent of them. scores: those of
+    `text_scores`, if they are known.
     """
+    scores = text_scores(references, predicted) if scores is None else scores
     usual = most_frequent(train)
     return {
         "metric": "rouge_l",
-        "value": rouge_l(references, predicted),
+        "value": _mean(scores),
         "bleu": bleu(references, predicted),
         "exact_match": exact_match(references, predicted),
         "majority_baseline": rouge_l(references, [usual] * len(predicted)),
@@ -41,12 +56,24 @@ def generation_metrics(
 
 def rouge_l(references: Sequence[Sequence[str]], predicted: Sequence[str]) -> float:
     """The mean over the texts of the F1 with the closest reference."""
+    return _mean(text_scores(references, predicted))
+
+
+def text_scores(references: Sequence[Sequence[str]], predicted: Sequence[str]) -> list[TextScore]:
+    """The F1 of each text with its closest reference; of equally close ones with the first."""
     scorer = RougeScorer(["rougeL"], tokenizer=_Words())
-    scores = [
-        scorer.score_multi(list(wanted), text)["rougeL"].fmeasure
+
+    def score(wanted: str, text: str) -> TextScore:
+        return TextScore(float(scorer.score(wanted, text)["rougeL"].fmeasure), wanted)
+
+    return [
+        max((score(one, text) for one in dict.fromkeys(wanted)), key=lambda found: found.rouge_l)
         for wanted, text in zip(references, predicted, strict=True)
     ]
-    return float(sum(scores) / len(scores))
+
+
+def _mean(scores: Sequence[TextScore]) -> float:
+    return sum(one.rouge_l for one in scores) / len(scores)
 
 
 def bleu(references: Sequence[Sequence[str]], predicted: Sequence[str]) -> float:

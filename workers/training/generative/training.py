@@ -73,7 +73,7 @@ def split_loss(
 @dataclass
 class _State:
     """The complete epochs, the best of them with its weights, and the current one so far: its steps, its
-    sequences, and the sum of its losses by token."""
+    sequences, and the sum of its losses by token. untrained: the dev loss before the first step."""
 
     best: float = math.inf
     best_epoch: int = 0
@@ -82,9 +82,14 @@ class _State:
     steps: int = 0
     all_steps: int = 0
     loss: float = 0.0
+    untrained: float | None = None
 
     def is_finished(self, epochs: int, patience: int) -> bool:
         return len(self.epochs) >= epochs or len(self.epochs) - self.best_epoch >= patience
+
+    def epoch_zero(self) -> list[dict[str, float]]:
+        """The entry before those of the epochs, none if the loss before training is not known."""
+        return [] if self.untrained is None else [{"epoch": 0, "dev_loss": round(self.untrained, 4)}]
 
     def to_json(self) -> dict[str, Any]:
         best = self.best if math.isfinite(self.best) else None
@@ -95,6 +100,7 @@ class _State:
             "steps": self.steps,
             "all_steps": self.all_steps,
             "loss": self.loss,
+            "untrained": self.untrained,
         }
 
     @classmethod
@@ -146,14 +152,20 @@ class LoraTraining:
         self._state = _State()
 
     def run(self) -> dict[str, Any]:
-        """Train, from the checkpoint if there is one; report the epochs and the best of them."""
-        schedule, budget = self._schedule, self._schedule.batch_tokens
+        """Train, from the checkpoint if there is one; report the epochs and the best of them.
+
+        Epoch 0 is the dev loss before training, thus what the root, or the version before, knows already.
+        """
+        schedule = self._schedule
         self._reporter.start_stage(STAGE, schedule.epochs * len(self._lengths))
         self._resume()
         state = self._state
+        if state.untrained is None and not state.all_steps:
+            state.untrained = self._dev_loss()
+            self._reporter.report(0, dev_loss=state.untrained)
         while not state.is_finished(schedule.epochs, schedule.patience):
             loss = self._epoch()
-            dev = split_loss(self._decoder, self._lora, self._splits["dev"], budget, self._reporter)
+            dev = self._dev_loss()
             epoch = len(state.epochs) + 1
             state.epochs.append({"epoch": epoch, "loss": round(loss, 4), "dev_loss": round(dev, 4)})
             state.steps, state.loss = 0, 0.0
@@ -163,7 +175,15 @@ class LoraTraining:
                 state.weights = copy.deepcopy(self._lora.state_dict())
             self._save()
         self._lora.load_state_dict(state.weights)
-        return {"epochs": state.epochs, "best_epoch": state.best_epoch, "dev": {"loss": round(state.best, 4)}}
+        return {
+            "epochs": [*state.epoch_zero(), *state.epochs],
+            "best_epoch": state.best_epoch,
+            "dev": {"loss": round(state.best, 4)},
+        }
+
+    def _dev_loss(self) -> float:
+        budget = self._schedule.batch_tokens
+        return split_loss(self._decoder, self._lora, self._splits["dev"], budget, self._reporter)
 
     def _epoch(self) -> float:
         """Train the rest of the current epoch; return its mean loss by token."""

@@ -37,7 +37,8 @@ class ExampleOutputs:
 class EvaluatedRow:
     """The expected and the predicted answer to one example, both as JSON.
 
-    right, score (the confidence that is served, 0 to 1): None for numbers.
+    right, score (the confidence that is served, 0 to 1): None for numbers. A generated text has no `right`;
+    its score is its ROUGE-L with the expected text.
     """
 
     gold: Any

@@ -12,7 +12,14 @@ from tests.unit.inference.generation.decoder_world import generated, prompts, ra
 from tests.unit.tiny_decoder import EOS, FAMILIES, POSITIONS, tiny_decoder
 from tests.unit.workers.training.generative.world import tiny_tokenizer
 from tests.unit.workers.training.world import CancelAt, NullReporter, Recorder
-from workers.training.generative.generation import Answer, Prompt, generate_answers, prompts_of_test
+from workers.training.generative.generation import (
+    MAX_SHOWN,
+    Answer,
+    Prompt,
+    generate_answers,
+    prompts_of_test,
+)
+from workers.training.generative.metrics import TextScore
 from workers.training.generative.rows import PromptRow
 from workers.training.generative.tokenization import GenerativeTokenizer
 from workers.training.progress import Cancelled, Reporter
@@ -93,6 +100,13 @@ def test_rows_with_one_prompt_are_references_of_one_answer() -> None:
     ]
     answer = Answer("a", "3", found[0].references, 0)
     assert answer.to_json() == {"prompt": "a", "answer": "3", "reference": "1"}
+
+
+def test_a_stored_answer_has_the_closest_reference_and_no_more_text_than_a_page_shows() -> None:
+    long = "word " * 1_000
+    stored = Answer("a", long, ["1", long], 0).evaluated(TextScore(0.25, long))
+    assert (stored.right, stored.score) == (None, 0.25)
+    assert len(stored.answer) == len(stored.gold) == MAX_SHOWN
 
 
 def test_at_most_so_many_prompts_are_answered_and_they_come_from_the_whole_split() -> None:

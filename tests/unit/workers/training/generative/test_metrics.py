@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.training.generative.metrics import bleu, exact_match, generation_metrics, rouge_l
+from workers.training.generative.metrics import bleu, exact_match, generation_metrics, rouge_l, text_scores
 
 
 def test_the_reference_itself_is_perfect_and_another_text_is_not() -> None:
@@ -26,6 +26,12 @@ def test_the_closest_of_several_references_counts() -> None:
     predicted = ["the green door", "a house"]
     assert (rouge_l(wanted, predicted), exact_match(wanted, predicted)) == (1.0, 1.0)
     assert rouge_l([["a red door"], ["a house"]], predicted) < 1
+
+
+def test_each_text_has_its_score_and_the_reference_that_it_is_closest_to() -> None:
+    wanted = [["a red door", "the green door", "the green door!"], ["a house"]]
+    found = text_scores(wanted, ["the green door", "nothing"])
+    assert [(one.rouge_l, one.reference) for one in found] == [(1.0, "the green door"), (0.0, "a house")]
 
 
 def test_words_of_every_script_count() -> None:
