@@ -307,7 +307,11 @@ def test_refusals_are_those_of_the_view(
     with httpx.Client(base_url=web, trust_env=False, timeout=30) as client:
 
         def ask(seconds: float, **headers: str) -> httpx.Response:
-            own = {"Authorization": f"Bearer {served.key}", "X-Timeout-S": str(seconds), "X-Request-Id": "own"}
+            own = {
+                "Authorization": f"Bearer {served.key}",
+                "X-Timeout-S": str(seconds),
+                "X-Request-Id": "own",
+            }
             answer = client.post("/api/v1/infer", json=BODY, headers=own | headers)
             waiting.cancel("acme", "own")  # or the next would be told that it waits for this one
             return answer
