@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.serving.generation.root import BenchRoot
+from benchmarks.serving.generation.decoder_root import BenchRoot
 from benchmarks.serving.options import Machine
 from benchmarks.serving.timing import settled
 from inference.decoder.generative_hplm import GenerativeHplm
