@@ -92,20 +92,11 @@ class BenchEngine:
         """context: tokens of a row at most."""
         shape = root.decoder.architecture
         blocks = rows * (-(-context // BLOCK) + 2)
-        keys_values = KvCache(
-            range(shape.layers),
-            blocks,
-            BLOCK,
-            shape.kv_heads,
-            shape.head_size,
-            dtype=on.dtype,
-            device=on.device,
-        )
         self._limits = GenerationLimits(
             context=shape.positions, vocabulary=shape.vocab, blocks=blocks, block_size=BLOCK, sequences=rows
         )
         loras = models.loras(rows)
-        runner = DecoderRunner(root.decoder, keys_values, loras)
+        runner = DecoderRunner(root.decoder, KvCache.of(root.decoder, blocks, BLOCK), loras)
         self._engine = GenerationEngine(self._limits, runner, loras, time.monotonic)
         self._on = on
         self._draw = np.random.default_rng(0)
