@@ -194,9 +194,9 @@ def test_completions_that_do_not_fit_together_are_what_each_is_alone(
     sampling = SamplingParams(max_tokens=90, temperature=1.0)
     requests = [
         (writers.models[number % 3], prompt, replace(sampling, seed=number, temperature=float(number % 2)))
-        for number, prompt in enumerate(prompts(30, longest=30))
+        for number, prompt in enumerate(prompts(16, longest=30))
     ]
-    assert decoder.blocks * decoder.block_size < 30 * 90
+    assert decoder.blocks * decoder.block_size < 16 * 90
 
     def ask(model: ModelRef, prompt: tuple[int, ...], sampling: SamplingParams) -> InferRequest:
         return asked(client, writers, model, prompt, sampling)
