@@ -25,8 +25,8 @@ from benchmarks import harness
 from benchmarks.serving import ceiling, memory, parity, pipeline, sgmv, throughput
 from benchmarks.serving import options as shared
 from benchmarks.serving.generation import __main__ as generation
-from benchmarks.serving.generation.requests import lengths
-from benchmarks.serving.generation.root import CONFIGS
+from benchmarks.serving.generation.decoder_root import CONFIGS
+from benchmarks.serving.generation.workload import lengths
 
 FILES: Final = 256
 """Different models that are stored; the others are read from the same files, each into memory of its own."""

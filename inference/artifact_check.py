@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from inference.decoder.adapter_io import generative_adapter_export, generative_adapter_import
 from inference.decoder.artifact_check import check_generative_artifacts
+from inference.decoder.peft_conversion import generative_adapter_export, generative_adapter_import
 from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_folder import LowerLayersChangedError

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -112,6 +113,26 @@ class InferenceWorker(Program):
     def resume(self) -> None:
         """Go on."""
         self.process.send_signal(signal.SIGCONT)
+
+
+@contextmanager
+def starting_workers(
+    redis_url: str, artifact_root: Path, **usual: str
+) -> Iterator[Callable[..., InferenceWorker]]:
+    """Start inference workers with short heartbeats: ``start(HMI_BATCH_ROWS="1")``. None outlives the
+    block."""
+    started: list[InferenceWorker] = []
+
+    def start(url: str = redis_url, **env: str) -> InferenceWorker:
+        settings = {"HMI_WORKER_LIFE_S": "0.6", **usual, **env}
+        started.append(InferenceWorker(url, artifact_root, **settings))
+        return started[-1]
+
+    try:
+        yield start
+    finally:
+        for worker in started:
+            worker.kill()
 
 
 class CeleryWorker(Program):

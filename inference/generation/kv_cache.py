@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from inference.decoder.decoder import Decoder
 from inference.errors import HplmError
 
 
@@ -34,24 +35,28 @@ class KvCache:
         self.blocks = torch.empty(shape, dtype=dtype, device=device)
 
     @classmethod
-    def within(
-        cls,
-        budget_bytes: int,
-        layers: range,
-        block_size: int,
-        kv_heads: int,
-        head_dim: int,
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> "KvCache":
-        """As many blocks as budget_bytes hold. Raises HplmError(invalid_field) if they hold none."""
-        block_bytes = 2 * len(layers) * block_size * kv_heads * head_dim * dtype.itemsize
-        if budget_bytes < block_bytes:
-            message = f"the key-value cache has {budget_bytes} bytes, one block takes {block_bytes}"
+    def of(cls, decoder: Decoder, blocks: int, block_size: int) -> "KvCache":
+        """So many blocks of all layers of a decoder, on its device and in its dtype."""
+        shape = decoder.architecture
+        return cls(
+            range(shape.layers),
+            blocks,
+            block_size,
+            shape.kv_heads,
+            shape.head_size,
+            dtype=decoder.dtype,
+            device=decoder.device,
+        )
+
+    @classmethod
+    def within(cls, budget_bytes: int, decoder: Decoder, block_size: int) -> "KvCache":
+        """As many blocks as budget_bytes hold, see `of`. Raises HplmError(invalid_field) if they hold
+        none."""
+        size = block_bytes(decoder, block_size)
+        if budget_bytes < size:
+            message = f"the key-value cache has {budget_bytes} bytes, one block takes {size}"
             raise HplmError("invalid_field", message)
-        blocks = budget_bytes // block_bytes
-        return cls(layers, blocks, block_size, kv_heads, head_dim, dtype=dtype, device=device)
+        return cls.of(decoder, budget_bytes // size, block_size)
 
     def __len__(self) -> int:
         """The number of blocks."""
@@ -82,3 +87,9 @@ class KvCache:
         blocks, offsets = np.divmod(np.arange(start, start + count), self.block_size)
         slots: NDArray[np.int64] = np.asarray(block_table, np.int64)[blocks] * self.block_size + offsets
         return slots
+
+
+def block_bytes(decoder: Decoder, block_size: int) -> int:
+    """The size of a block of all layers of a decoder."""
+    shape = decoder.architecture
+    return 2 * shape.layers * block_size * shape.kv_heads * shape.head_size * decoder.dtype.itemsize

@@ -12,7 +12,7 @@ from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
 from inference.generation.engine import GenerationEngine
-from inference.generation.kv_cache import KvCache
+from inference.generation.kv_cache import KvCache, block_bytes
 from inference.generation.limits import GenerationLimits
 from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.requests import GenerationRequest, SamplingParams
@@ -72,22 +72,11 @@ def _request(number: int, prompt: Sequence[int], sampling: SamplingParams, conte
 
 def _cache(decoder: Decoder, requests: Sequence[GenerationRequest]) -> KvCache:
     """As many blocks as the longest sequences need side by side, as far as they fit."""
-    shape = decoder.architecture
     needed = sorted(
         (-(-(len(one.prompt) + one.sampling.max_tokens) // BLOCK_SIZE) for one in requests), reverse=True
     )
-    width = shape.kv_heads * shape.head_size * decoder.dtype.itemsize
-    block_bytes = 2 * shape.layers * BLOCK_SIZE * width
-    blocks = max(needed[0], min(sum(needed[:SEQUENCES]), CACHE_BYTES // block_bytes))
-    return KvCache(
-        range(shape.layers),
-        blocks,
-        BLOCK_SIZE,
-        shape.kv_heads,
-        shape.head_size,
-        dtype=decoder.dtype,
-        device=decoder.device,
-    )
+    most = max(needed[0], CACHE_BYTES // block_bytes(decoder, BLOCK_SIZE))
+    return KvCache.of(decoder, min(sum(needed[:SEQUENCES]), most), BLOCK_SIZE)
 
 
 def _run(

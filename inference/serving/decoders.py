@@ -165,19 +165,11 @@ class DecoderCatalogue:
         folder = manifest.folder("root", digest)
         verify(folder, manifest.decoders[digest].files, self._checksums.of)
         root = DecoderRoot.load(folder)
-        decoder, architecture = root.decoder(self._device, self._dtype), root.config.architecture
-        cache = KvCache.within(
-            self._cache_bytes,
-            range(architecture.layers),
-            BLOCK_SIZE,
-            architecture.kv_heads,
-            architecture.head_size,
-            dtype=self._dtype,
-            device=self._device,
-        )
+        decoder = root.decoder(self._device, self._dtype)
+        cache = KvCache.within(self._cache_bytes, decoder, BLOCK_SIZE)
         limits = GenerationLimits(
             context=root.config.max_tokens,
-            vocabulary=architecture.vocab,
+            vocabulary=root.config.architecture.vocab,
             blocks=len(cache),
             block_size=BLOCK_SIZE,
         )

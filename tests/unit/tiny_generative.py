@@ -11,7 +11,7 @@ from inference.decoder.root import DecoderRoot
 from inference.queueing.messages import ModelRef
 from tests.unit.inference.generation.decoder_world import random_lora
 from tests.unit.tiny_decoder import tiny_decoder_folder
-from tests.unit.tiny_world import artifact_files, place
+from tests.unit.tiny_world import artifact_folder, checksums, place
 
 MODELS = (("acme", "facts", 1), ("acme", "letters", 2), ("globex", "facts", 3))
 """Tenant, model, and the number of its random LoRA."""
@@ -27,12 +27,12 @@ class GenerativeWorld:
     models: tuple[ModelRef, ...]
 
     def folder(self, kind: str, digest: str) -> Path:
-        return self.artifact_root / kind / digest[:2] / digest
+        return artifact_folder(self.artifact_root, kind, digest)
 
     def manifest_parts(self) -> dict[str, Any]:
         """What the manifest says of them."""
         return {
-            "decoders": {self.root: {"name": "writer", "files": self._checksums("root", self.root)}},
+            "decoders": {self.root: {"name": "writer", "files": checksums(self.folder("root", self.root))}},
             "generative": {
                 f"{model.tenant}/{model.hplm}:{model.version}": {
                     "tenant": model.tenant,
@@ -41,14 +41,11 @@ class GenerativeWorld:
                     "digest": model.digest,
                     "task": "generation",
                     "root": self.root,
-                    "files": self._checksums("hplm", model.digest),
+                    "files": checksums(self.folder("hplm", model.digest)),
                 }
                 for model in self.models
             },
         }
-
-    def _checksums(self, kind: str, digest: str) -> dict[str, str]:
-        return {name: entry["sha256"] for name, entry in artifact_files(self.folder(kind, digest)).items()}
 
 
 def generative_world(artifact_root: Path) -> GenerativeWorld:

@@ -45,7 +45,7 @@ class TinyWorld:
     hplms: tuple[TinyHplm, ...]
 
     def folder(self, kind: str, digest: str) -> Path:
-        return self.artifact_root / kind / digest[:2] / digest
+        return artifact_folder(self.artifact_root, kind, digest)
 
     def chain(self, hplm: TinyHplm) -> PlotChain:
         return PlotChain([PlotTable.open(self.folder("plot", digest)) for digest in hplm.plots])
@@ -57,7 +57,7 @@ class TinyWorld:
         root = {
             "name": "tiny",
             "path": f"root/{self.root_digest[:2]}/{self.root_digest}",
-            "files": self._checksums("root", self.root_digest),
+            "files": checksums(self.folder("root", self.root_digest)),
             "lower": self.lower_digest,
         }
         lowers = {self.lower_digest, *(hplm.lower for hplm in served)}
@@ -65,7 +65,9 @@ class TinyWorld:
             "format": 2,
             "revision": revision,
             "roots": {self.root_digest: root},
-            "lowers": {digest: {"files": self._checksums("lower", digest)} for digest in sorted(lowers)},
+            "lowers": {
+                digest: {"files": checksums(self.folder("lower", digest))} for digest in sorted(lowers)
+            },
             "hplms": {f"{h.tenant}/{h.hplm}:{h.version}": self._served(h) for h in served},
             **more,
         }
@@ -87,11 +89,8 @@ class TinyWorld:
             "lower": hplm.lower,
             "pairs": hplm.model.pairs,
             "shares_counts": True,
-            "files": self._checksums("hplm", hplm.digest),
+            "files": checksums(self.folder("hplm", hplm.digest)),
         }
-
-    def _checksums(self, kind: str, digest: str) -> dict[str, str]:
-        return {name: entry["sha256"] for name, entry in artifact_files(self.folder(kind, digest)).items()}
 
 
 def codec_of(root: Root, model: Hplm) -> TextCodec:
@@ -167,11 +166,21 @@ def artifact_files(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
+def checksums(folder: Path) -> dict[str, str]:
+    """The sha256 of each file of an artifact, as in a manifest."""
+    return {name: entry["sha256"] for name, entry in artifact_files(folder).items()}
+
+
+def artifact_folder(artifact_root: Path, kind: str, digest: str) -> Path:
+    """Where an artifact lies."""
+    return artifact_root / kind / digest[:2] / digest
+
+
 def place(artifact_root: Path, kind: str, folder: Path) -> str:
     """Move a finished folder to where its content's digest says; returns the digest."""
     canonical = json.dumps(artifact_files(folder), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     digest = hashlib.sha256(canonical.encode()).hexdigest()
-    target = artifact_root / kind / digest[:2] / digest
+    target = artifact_folder(artifact_root, kind, digest)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         folder.rename(target)

@@ -31,9 +31,9 @@ import torch
 from benchmarks import harness
 from benchmarks.result_cache import bench_dir
 from benchmarks.serving.generation import peers
+from benchmarks.serving.generation.decoder_root import SHAPES, SMOLLM2, BenchRoot, config_of
 from benchmarks.serving.generation.engine import ROOT, BenchEngine, Spent, StoredModels
-from benchmarks.serving.generation.requests import draw, lengths
-from benchmarks.serving.generation.root import SHAPES, SMOLLM2, BenchRoot, config_of
+from benchmarks.serving.generation.workload import draw, lengths
 from benchmarks.serving.options import Machine, machine, show
 from benchmarks.serving.peers.generators import GeneratorSettings
 from benchmarks.serving.popularity import POPULARITIES

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.serving.generation.root import BenchRoot
+from benchmarks.serving.generation.decoder_root import BenchRoot
 from benchmarks.serving.options import Machine
 from benchmarks.serving.timing import settled
 from inference.decoder.generative_hplm import GenerativeHplm
@@ -92,20 +92,11 @@ class BenchEngine:
         """context: tokens of a row at most."""
         shape = root.decoder.architecture
         blocks = rows * (-(-context // BLOCK) + 2)
-        keys_values = KvCache(
-            range(shape.layers),
-            blocks,
-            BLOCK,
-            shape.kv_heads,
-            shape.head_size,
-            dtype=on.dtype,
-            device=on.device,
-        )
         self._limits = GenerationLimits(
             context=shape.positions, vocabulary=shape.vocab, blocks=blocks, block_size=BLOCK, sequences=rows
         )
         loras = models.loras(rows)
-        runner = DecoderRunner(root.decoder, keys_values, loras)
+        runner = DecoderRunner(root.decoder, KvCache.of(root.decoder, blocks, BLOCK), loras)
         self._engine = GenerationEngine(self._limits, runner, loras, time.monotonic)
         self._on = on
         self._draw = np.random.default_rng(0)

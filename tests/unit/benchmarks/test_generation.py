@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.serving.generation.__main__ import main
 from benchmarks.serving.generation.engine import Asked, lost
-from benchmarks.serving.generation.requests import lengths, models
+from benchmarks.serving.generation.workload import lengths, models
 from benchmarks.serving.popularity import POPULARITIES
 from inference.generation.requests import FinishReason, GenerationError, TokenEvent
 

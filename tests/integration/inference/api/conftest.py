@@ -6,27 +6,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.conf import settings as django_settings
-from django.core.management import call_command
-from django.test import override_settings
-from pytest_django import DjangoDbBlocker, Settings
+from pytest_django import DjangoDbBlocker
 from redis import Redis
 from rest_framework.test import APIClient
 
-from hmi_site.launcher import children
-from hmi_site.launcher.web_server import choose_port
 from inference.api.admission import close_gateway
 from inference.cascade.profile import Candidate, CascadeProfile, LevelProfile
 from inference.queueing import keys
-from tenants.accounts.models import Tenant, User
-from tenants.accounts.services.api_keys import api_key_create
+from tenants.accounts.models import User
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
-from tenants.base.scope import platform_scope
 from tests.integration.inference.queueing.requests import depth
+from tests.integration.inference.served import StandingWeb, committed, new_key, web_server
 from tests.integration.jobs.world import World, make_world
 from tests.processes import InferenceWorker, wait_until
-from tests.services import environment_of_services, running
 from tests.unit.tiny import tiny_hplm, tiny_root
 from versiontree.tree.resolution import resolve_model
 
@@ -74,19 +67,10 @@ def served(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Served]:
     """Made once and committed, so that a worker process can serve it; what tests write is rolled back."""
-    scratch = tmp_path_factory.mktemp("served")
-    kept = django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT
-    django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = scratch / "a", scratch / "u"
-    try:
-        with django_db_blocker.unblock():
-            yield _make_served(scratch)
-            call_command("flush", interactive=False, verbosity=0)
-    finally:
-        close_gateway()
-        django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = kept
+    with committed(django_db_blocker, tmp_path_factory.mktemp("served"), _make_served) as served:
+        yield served
 
 
-@platform_scope()
 def _make_served(scratch: Path) -> Served:
     world = make_world(scratch)
     root_version = world.ready_root(scratch / "root")
@@ -102,21 +86,16 @@ def _make_served(scratch: Path) -> Served:
     return Served(
         world=world,
         scratch=scratch,
-        key=_key(world.tenant, "infer"),
-        manage_key=_key(world.tenant, "manage"),
+        key=new_key(world.tenant, "infer"),
+        manage_key=new_key(world.tenant, "manage"),
         stranger=stranger,
-        strangers_key=_key(other, "infer"),
+        strangers_key=new_key(other, "infer"),
     )
 
 
 def root_of(served: Served) -> str:
     """The digest of the root that both models have."""
     return resolve_model(served.world.tenant, "mood").root_digest
-
-
-@platform_scope()
-def _key(tenant: Tenant, scope: str) -> str:
-    return api_key_create(tenant=tenant, name=scope, scopes=[scope], created_by=None)[1]
 
 
 @pytest.fixture
@@ -172,30 +151,11 @@ def empty_queue(busy: InferenceWorker, redis_client: Redis) -> Redis:
 
 
 @pytest.fixture
-def web(
-    service_env: dict[str, str],
-    served: Served,
-    settings: Settings,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-) -> Iterator[str]:
-    """The address of a web server, as the launcher starts it, with few threads and a short queue; a test may
-    give it further settings."""
-    settings.HMI_WEB_THREADS, settings.HMI_LOG_ROOT = 6, tmp_path
-    port = choose_port("127.0.0.1", 18_700)
-    child, ready = children.web(port)
-    own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4", **getattr(request, "param", {})}
-    child.env = {**child.env, **service_env, **own}
-    with port.listener, running(child, ready):
-        yield f"http://{port.address}:{port.number}"
-
-
-@dataclass(frozen=True)
-class StandingWeb:
-    """A web server, its address and what it has written."""
-
-    url: str
-    log: Path
+def web(served: Served, redis_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The address of a web server with a short queue; a test may give it further settings."""
+    own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), **getattr(request, "param", {})}
+    with web_server(redis_url, tmp_path, **own) as standing:
+        yield standing.url
 
 
 @pytest.fixture(scope="module")
@@ -203,14 +163,10 @@ def standing_web(
     served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StandingWeb]:
     """A web server as ``web``, one for all tests of a module."""
-    logs = tmp_path_factory.mktemp("logs")
-    with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=logs):
-        port = choose_port("127.0.0.1", 18_720)
-        child, ready = children.web(port)
-        own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), "HMI_DB_POOL": "4"}
-        child.env = {**child.env, **environment_of_services(redis_url), **own}
-        with port.listener, running(child, ready):
-            yield StandingWeb(f"http://{port.address}:{port.number}", child.log)
+    with web_server(
+        redis_url, tmp_path_factory.mktemp("logs"), HMI_INFER_CAPACITY=str(WEB_CAPACITY)
+    ) as standing:
+        yield standing
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ import pytest
 from redis import Redis
 
 from inference.queueing import keys
-from tests.integration.inference.api.conftest import Served, StandingWeb
+from tests.integration.inference.api.conftest import Served
 from tests.integration.inference.api.waiting import wait_for_queued
+from tests.integration.inference.served import StandingWeb
 from tests.processes import InferenceWorker, wait_until
 
 pytestmark = pytest.mark.django_db

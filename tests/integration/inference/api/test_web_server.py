@@ -6,8 +6,9 @@ import httpx
 import pytest
 import redis
 
-from tests.integration.inference.api.conftest import WEB_CAPACITY, Served, StandingWeb
+from tests.integration.inference.api.conftest import WEB_CAPACITY, Served
 from tests.integration.inference.queueing.requests import depth
+from tests.integration.inference.served import StandingWeb
 from tests.processes import InferenceWorker, wait_until
 
 pytestmark = pytest.mark.django_db

@@ -7,26 +7,16 @@ from typing import Any
 
 import httpx
 import pytest
-from django.conf import settings as django_settings
-from django.core.management import call_command
-from django.test import override_settings
 from pytest_django import DjangoDbBlocker
 from rest_framework.test import APIClient
 
-from hmi_site.launcher import children
-from hmi_site.launcher.web_server import choose_port
-from inference.api.admission import close_gateway
-from tenants.accounts.models import Tenant
-from tenants.accounts.services.api_keys import api_key_create
-from tenants.base.scope import platform_scope
-from tests.integration.inference.api.conftest import StandingWeb
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
+from tests.integration.inference.served import StandingWeb, committed, new_key, web_server
 from tests.integration.jobs.generative_world import home_of, ready_writer
 from tests.integration.jobs.world import make_world
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.processes import InferenceWorker
-from tests.services import environment_of_services, running
 from tests.unit.tiny import tiny_hplm, tiny_root
 from tests.unit.tiny_decoder import byte_tokenizer
 from versiontree.tree.resolution import resolve_model
@@ -63,19 +53,10 @@ def served(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Served]:
     """Made once and committed, so that a web server can serve it."""
-    scratch = tmp_path_factory.mktemp("served")
-    kept = django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT
-    django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = scratch / "a", scratch / "u"
-    try:
-        with django_db_blocker.unblock():
-            yield _make_served(scratch)
-            call_command("flush", interactive=False, verbosity=0)
-    finally:
-        close_gateway()
-        django_settings.HMI_ARTIFACT_ROOT, django_settings.HMI_UPLOAD_ROOT = kept
+    with committed(django_db_blocker, tmp_path_factory.mktemp("served"), _make_served) as served:
+        yield served
 
 
-@platform_scope()
 def _make_served(scratch: Path) -> Served:
     world, globex = make_world(scratch / "world"), tree_factory.create_tenant("globex")
     ready_writer(home_of(world), scratch)
@@ -85,16 +66,12 @@ def _make_served(scratch: Path) -> Served:
         home_of(world),
         scratch / "a",
         resolve_model(world.tenant, "writer").root_digest,
-        _key(world.tenant, "infer"),
-        _key(world.tenant, "manage"),
-        _key(world.tenant, "infer", tokens_per_minute=NARROW),
-        _key(world.tenant, "infer", "manage"),
-        _key(globex.tenant, "infer"),
+        new_key(world.tenant, "infer"),
+        new_key(world.tenant, "manage"),
+        new_key(world.tenant, "infer", tokens_per_minute=NARROW),
+        new_key(world.tenant, "infer", "manage"),
+        new_key(globex.tenant, "infer"),
     )
-
-
-def _key(tenant: Tenant, *scopes: str, **limits: Any) -> str:
-    return api_key_create(tenant=tenant, name="key", scopes=list(scopes), created_by=None, **limits)[1]
 
 
 @pytest.fixture
@@ -128,14 +105,9 @@ def tokens_of(text: str) -> list[int]:
 def standing_web(
     served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[StandingWeb]:
-    """A web server as the launcher starts it, with few threads, one for all tests of a module."""
-    with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=tmp_path_factory.mktemp("logs")):
-        port = choose_port("127.0.0.1", 18_740)
-        child, ready = children.web(port)
-        own = {"HMI_INFER_CAPACITY": "40", "HMI_DB_POOL": "4"}
-        child.env = {**child.env, **environment_of_services(redis_url), **own}
-        with port.listener, running(child, ready):
-            yield StandingWeb(f"http://{port.address}:{port.number}", child.log)
+    """A web server, one for all tests of a module."""
+    with web_server(redis_url, tmp_path_factory.mktemp("logs"), HMI_INFER_CAPACITY="40") as standing:
+        yield standing
 
 
 @pytest.fixture

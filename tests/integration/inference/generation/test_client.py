@@ -14,9 +14,9 @@ from tests.integration.hmi_client.conftest import config as config
 from tests.integration.hmi_client.conftest import hmi as hmi
 from tests.integration.hmi_client.documented import blocks
 from tests.integration.hmi_client.terminal import hmi_in_terminal
-from tests.integration.inference.api.conftest import StandingWeb
 from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
+from tests.integration.inference.served import StandingWeb
 from tests.processes import wait_until
 from tests.unit.tiny_decoder import EOS, byte_tokenizer
 

@@ -13,9 +13,9 @@ from rest_framework.test import APIClient
 from inference.queueing.messages import ReplyError
 from inference.queueing.transport import RequestQueue
 from tenants.usage.models import UsageDay
-from tests.integration.inference.api.conftest import StandingWeb
 from tests.integration.inference.generation.conftest import NARROW, QUESTION, Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
+from tests.integration.inference.served import StandingWeb
 from tests.processes import wait_until
 from tests.unit.tiny_decoder import EOS, POSITIONS
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.inference.api.conftest import StandingWeb
 from tests.integration.inference.generation.conftest import Served
 from tests.integration.inference.openai.test_openai_peer import HERE, run
+from tests.integration.inference.served import StandingWeb
 from tests.processes import CeleryWorker
 from tests.services import environment_of_services
 from tests.unit.tenants.files import jsonl

@@ -10,7 +10,7 @@ from redis import Redis
 
 from inference.text.tasks import TASKS
 from tests.integration.inference.worker.desk import Desk
-from tests.processes import InferenceWorker
+from tests.processes import InferenceWorker, starting_workers
 from tests.unit.tiny_world import TinyWorld, tiny_world
 
 
@@ -37,14 +37,7 @@ def desk(redis: Redis, redis_url: str, world: TinyWorld) -> Iterator[Desk]:
 
 @pytest.fixture
 def start_worker(redis_url: str, world: TinyWorld) -> Iterator[Callable[..., InferenceWorker]]:
-    """Start workers with short heartbeats: ``start_worker(HMI_BATCH_ROWS="1")``. None outlives the test."""
-    started: list[InferenceWorker] = []
-
-    def start(url: str = redis_url, **env: str) -> InferenceWorker:
-        usual = {"HMI_WORKER_LIFE_S": "0.6", "HMI_HOME": str(world.artifact_root.parent)}
-        started.append(InferenceWorker(url, world.artifact_root, **(usual | env)))
-        return started[-1]
-
-    yield start
-    for worker in started:
-        worker.kill()
+    """See `starting_workers`."""
+    home = str(world.artifact_root.parent)
+    with starting_workers(redis_url, world.artifact_root, HMI_HOME=home) as start:
+        yield start

@@ -2,18 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from inference.decoder.lora import LORA_FILE
 from inference.generation.requests import FinishReason, SamplingParams, TokenEvent
 from inference.queueing.messages import InferRequest, ModelRef, TokenSequence
 from inference.queueing.replies import InferClient
 from inference.queueing.token_stream import TokenFeed
 from tests.integration.inference.queueing.requests import depth
 from tests.processes import InferenceWorker, wait_until
-from tests.unit.inference.generation.decoder_world import generated
+from tests.unit.inference.generation.decoder_world import generated, prompts
 from tests.unit.tiny_decoder import EOS
 from tests.unit.tiny_generative import MODELS, GenerativeWorld, generative_world
 from tests.unit.tiny_world import TinyWorld
@@ -125,6 +127,88 @@ def test_another_worker_goes_on_where_a_killed_one_stopped(
     assert [event.index for event in events if event.token is not None] == [*range(len(tokens_of(events)))]
     assert events[-1].finish_reason is not None
     assert events[-1].error is None
+
+
+def half(content: bytes) -> bytes:
+    """The file as far as it was written when the disk was full."""
+    return content[: len(content) // 2]
+
+
+def flipped(content: bytes) -> bytes:
+    """The file with other bits in its last byte, which is of a number."""
+    return content[:-1] + bytes([content[-1] ^ 0xFF])
+
+
+def assert_corrupt(last: TokenEvent, message: str) -> None:
+    assert last.finish_reason is FinishReason.ERROR
+    assert last.error is not None
+    assert last.error.code == "corrupt_artifact"
+    assert message in last.error.message
+
+
+@pytest.mark.slow
+def test_a_damaged_lora_ends_its_own_tenants_requests_and_no_others(
+    client: InferClient, worker: InferenceWorker, writers: GenerativeWorld, world: TinyWorld
+) -> None:
+    ours, _, theirs = writers.models
+    file = writers.folder("hplm", ours.digest) / LORA_FILE
+    whole = file.read_bytes()
+
+    def ended_beside_theirs() -> TokenEvent:
+        """The one event of our request, which the worker takes in together with one of the other tenant."""
+        worker.pause()
+        with (
+            client.completing(
+                asked(client, writers, theirs, sampling=replace(GREEDY, max_tokens=90))
+            ) as other,
+            client.completing(asked(client, writers, ours)) as feed,
+        ):
+            worker.resume()
+            (last,) = events_of(feed)
+            assert tokens_of(events_of(other)) == generated("llama", str(MODELS[2][2]), PROMPT, 90)
+        return last
+
+    def publish(revision: int) -> None:
+        world.publish(revision=revision, **writers.manifest_parts())
+        wait_until(lambda: worker.told().revision == revision, worker)
+
+    file.write_bytes(half(whole))
+    assert_corrupt(ended_beside_theirs(), "its checksum is not the published one")
+    file.write_bytes(flipped(whole))
+    assert_corrupt(ended_beside_theirs(), "its checksum is not the published one")
+    file.write_bytes(half(whole))
+    publish(3)  # with the checksum of the damaged file
+    assert_corrupt(ended_beside_theirs(), "cannot be read")
+    file.write_bytes(whole)
+    publish(4)
+    with client.completing(asked(client, writers, ours)) as feed:
+        assert tokens_of(events_of(feed)) == generated("llama", str(MODELS[0][2]), PROMPT, GREEDY.max_tokens)
+
+
+@pytest.mark.slow
+def test_completions_that_do_not_fit_together_are_what_each_is_alone(
+    client: InferClient, writers: GenerativeWorld, start_worker: Callable[..., InferenceWorker]
+) -> None:
+    worker = start_worker(HMI_KV_CACHE_MB="1").wait_until_ready()
+    (decoder,) = worker.told().decoders
+    sampling = SamplingParams(max_tokens=90, temperature=1.0)
+    requests = [
+        (writers.models[number % 3], prompt, replace(sampling, seed=number, temperature=float(number % 2)))
+        for number, prompt in enumerate(prompts(16, longest=30))
+    ]
+    assert decoder.blocks * decoder.block_size < 16 * 90
+
+    def ask(model: ModelRef, prompt: tuple[int, ...], sampling: SamplingParams) -> InferRequest:
+        return asked(client, writers, model, prompt, sampling)
+
+    with ExitStack() as stack:
+        feeds = [stack.enter_context(client.completing(ask(*each))) for each in requests]
+        together = [tokens_of(events_of(feed)) for feed in feeds]
+    wait_until(lambda: worker.told().decoders[0].preemptions > 0, worker)
+    assert {len(tokens) for tokens in together} == {90}
+    for each, tokens in zip(requests, together, strict=True):
+        with client.completing(ask(*each)) as feed:
+            assert tokens_of(events_of(feed)) == tokens
 
 
 def test_the_background_begins_when_no_other_completion_is_under_way(

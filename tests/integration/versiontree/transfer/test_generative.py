@@ -23,7 +23,7 @@ from tests.integration.versiontree.transfer.generative_site import (
     completion,
     make_generative_site,
 )
-from tests.integration.versiontree.transfer.site import artifacts_of, branch_of, forget_tree, store
+from tests.integration.versiontree.transfer.site import artifacts_of, branch_of, store
 from tests.unit.inference.generation.decoder_world import generated
 from tests.unit.versiontree.forging import Members, beside, members_of, told, with_part, zip_of
 from versiontree.transfer.services.tenant_deletion import tenant_delete_step
@@ -44,28 +44,16 @@ def site(db: None, artifact_root: Path, tmp_path: Path) -> GenerativeSite:
     return make_generative_site(tmp_path)
 
 
-@pytest.fixture
-def move(site: GenerativeSite, tmp_path: Path, settings: Any) -> Move:
-    """Call it to be at a site with the same tenants and nothing in its tree."""
-
-    def go() -> None:
-        forget_tree()
-        settings.HMI_ARTIFACT_ROOT = tmp_path / "elsewhere"
-        settings.HMI_ARTIFACT_ROOT.mkdir()
-
-    return go
-
-
 def brought(content: bytes, site: GenerativeSite, **more: Any) -> Version:
     asked = {"tenant": site.globex.tenant, "actor": site.staff, **more}
     return version_import(archive=io.BytesIO(content), **asked)
 
 
-def test_a_branch_answers_elsewhere_with_the_same_tokens(site: GenerativeSite, move: Move) -> None:
+def test_a_branch_answers_elsewhere_with_the_same_tokens(site: GenerativeSite, another_site: Move) -> None:
     expected = generated("llama", str(NUMBER), PROMPT, TOKENS)
     assert completion(site.hplm) == expected
     archive, held = zipped(site.hplm, branch=True), artifacts_of(site.hplm)
-    move()
+    another_site()
     version = brought(archive, site)
     assert artifacts_of(version) == held
     assert completion(version) == expected
@@ -81,25 +69,27 @@ def test_a_model_moves_to_a_tenant_of_a_site_that_has_its_decoder(site: Generati
     assert completion(version) == completion(site.hplm)
 
 
-def test_a_model_without_its_decoder_names_what_is_missing(site: GenerativeSite, move: Move) -> None:
+def test_a_model_without_its_decoder_names_what_is_missing(site: GenerativeSite, another_site: Move) -> None:
     archive = zipped(site.hplm)
-    move()
+    another_site()
     with pytest.raises(HmiError, match="needs the root smol v1") as caught:
         brought(archive, site)
     assert caught.value.code == ErrorCode.MISSING_BRANCH
 
 
-def test_only_administrators_bring_a_decoder(site: GenerativeSite, move: Move) -> None:
+def test_only_administrators_bring_a_decoder(site: GenerativeSite, another_site: Move) -> None:
     archive = zipped(site.hplm, branch=True)
-    move()
+    another_site()
     with pytest.raises(HmiError, match="only its administrators") as caught:
         brought(archive, site, actor=site.globex.owner)
     assert caught.value.code == ErrorCode.FORBIDDEN
 
 
-def test_a_decoder_alone_is_exported_and_imported_for_the_platform(site: GenerativeSite, move: Move) -> None:
+def test_a_decoder_alone_is_exported_and_imported_for_the_platform(
+    site: GenerativeSite, another_site: Move
+) -> None:
     archive = zipped(site.root)
-    move()
+    another_site()
     version = brought(archive, site, tenant=None)
     assert (version.root.kind, version.digest) == ("decoder", site.root.digest)
     store().verify("root", version.digest)
@@ -165,10 +155,12 @@ FORGERIES: dict[str, tuple[Change, str]] = {
 
 
 @pytest.mark.parametrize("name", FORGERIES)
-def test_a_forged_archive_is_refused_and_leaves_nothing(name: str, site: GenerativeSite, move: Move) -> None:
+def test_a_forged_archive_is_refused_and_leaves_nothing(
+    name: str, site: GenerativeSite, another_site: Move
+) -> None:
     change, reason = FORGERIES[name]
     forged = zip_of(change(members_of(zipped(site.hplm, branch=True))))
-    move()
+    another_site()
     with pytest.raises(HmiError) as caught:
         brought(forged, site)
     assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_ARCHIVE, "archive")

@@ -131,16 +131,7 @@ class DecoderWorld:
             sequences=sequences,
             step_tokens=step_tokens,
         )
-        shape = decoder.architecture
-        self.cache = KvCache(
-            range(shape.layers),
-            blocks,
-            block_size,
-            shape.kv_heads,
-            shape.head_size,
-            dtype=dtype,
-            device=decoder.device,
-        )
+        self.cache = KvCache.of(self.decoder, blocks, block_size)
         self.executor = LaterExecutor()
         self.pets = PetPool(self._load, lora_bytes)
         self.loras = LoraPool(self.pets, self.executor, sequences)

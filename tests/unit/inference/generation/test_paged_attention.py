@@ -14,6 +14,7 @@ from inference.generation.kv_cache import KvCache
 from inference.generation.paged_attention import PagedAttention
 from inference.generation.step import Chunk
 from tests.unit.inference.generation.chunks import chunk
+from tests.unit.tiny_decoder import tiny_decoder
 
 LAYER = 3
 HEAD_DIM = 16
@@ -167,12 +168,10 @@ def test_a_sequence_that_is_not_finite_leaves_its_neighbours_as_they_are() -> No
 
 
 def test_the_cache_takes_the_blocks_that_its_budget_holds() -> None:
-    cache = KvCache.within(
-        10_000, range(2, 5), 4, 2, HEAD_DIM, dtype=torch.bfloat16, device=torch.device("cpu")
-    )
-    assert (len(cache), cache.blocks.nbytes) == (6, 6 * 1536)
+    cache = KvCache.within(20_000, tiny_decoder(), 4)
+    assert (len(cache), cache.bytes) == (6, 6 * 3072)
 
 
 def test_a_budget_without_room_for_a_block_is_refused() -> None:
-    with pytest.raises(HplmError, match="one block takes 2048"):
-        KvCache.within(1000, range(2), 4, 2, HEAD_DIM, dtype=torch.float32, device=torch.device("cpu"))
+    with pytest.raises(HplmError, match="one block takes 3072"):
+        KvCache.within(3000, tiny_decoder(), 4)

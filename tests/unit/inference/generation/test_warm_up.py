@@ -1,7 +1,5 @@
 """What is computed before a decoder takes requests."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -28,16 +26,7 @@ def test_the_largest_prompt_and_the_most_decodes_are_computed(
 
     monkeypatch.setattr(DecoderRunner, "run", noted)
     decoder = decoder_of("llama")
-    shape: Any = decoder.architecture
-    cache = KvCache(
-        range(shape.layers),
-        blocks,
-        4,
-        shape.kv_heads,
-        shape.head_size,
-        dtype=decoder.dtype,
-        device=decoder.device,
-    )
+    cache = KvCache.of(decoder, blocks, 4)
     limits = GenerationLimits(
         context=POSITIONS, vocabulary=VOCAB, blocks=blocks, block_size=4, sequences=8, step_tokens=64
     )

@@ -96,14 +96,6 @@ def test_a_folder_without_configuration_is_not_found(folder: Path) -> None:
     assert "config.json" in error.message
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "model.pt", "weights.pkl", "model.ckpt"])
-def test_pickled_weights_are_refused_unread(folder: Path, name: str) -> None:
-    (folder / "model.safetensors").rename(folder / name)
-    error = refused(folder)
-    assert error.code == "pickled_checkpoint"
-    assert name in error.message
-
-
 def test_the_path_of_a_pickle_is_refused_too(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(b"")
     assert refused(folder / "pytorch_model.bin").code == "pickled_checkpoint"
@@ -131,36 +123,6 @@ def test_another_kind_of_model_is_unsupported(folder: Path, changes: dict[str, A
     error = refused(folder)
     assert error.code == "unsupported_checkpoint"
     assert word in error.message
-
-
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
-def test_a_checkpoint_that_lacks_a_file_is_unsupported(folder: Path, file: str) -> None:
-    (folder / file).unlink()
-    error = refused(folder)
-    assert error.code == "unsupported_checkpoint"
-    assert file in error.message
-
-
-@pytest.mark.parametrize("share", [0.0, 0.0001, 0.5, 0.999])
-def test_cut_weights_are_unsupported(folder: Path, share: float) -> None:
-    file = folder / "model.safetensors"
-    content = file.read_bytes()
-    file.write_bytes(content[: int(len(content) * share)])
-    error = refused(folder)
-    assert error.code == "unsupported_checkpoint"
-    assert "model.safetensors" in error.message
-
-
-@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
-def test_weights_that_are_no_numbers_are_unsupported(folder: Path, poison: float) -> None:
-    file = folder / "model.safetensors"
-    weights = load_file(file)
-    name = next(name for name in weights if "layer.1" in name)
-    weights[name].view(-1)[-1] = poison
-    save_file(weights, file)
-    error = refused(folder)
-    assert error.code == "unsupported_checkpoint"
-    assert name in error.message
 
 
 def test_weights_of_other_shapes_than_the_configuration_says_are_unsupported(folder: Path) -> None:
