@@ -98,7 +98,8 @@ def _chat(address: str, page: Page) -> None:
     page.get_by_label("Max tokens").fill("40")
     page.get_by_label("Message").fill("What is 7?")
     page.get_by_role("button", name="Send", exact=True).click()
-    expect(page.get_by_text("max tokens reached")).to_have_count(2)
+    expect(page.get_by_text("tokens/s")).to_have_count(2)
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
 
 def _row(task: str, number: int) -> dict[str, Any]:
