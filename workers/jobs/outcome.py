@@ -26,12 +26,15 @@ class JobOutcome:
 
 
 def to_json(value: Any) -> Any:
-    """The value as JSON that PostgreSQL accepts: no NumPy numbers, None for numbers that are not finite."""
+    """The value as JSON that PostgreSQL accepts: no NumPy numbers, None for numbers that are not finite, the
+    replacement character for null characters, which a model may write."""
     if isinstance(value, Mapping):
         return {str(key): to_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json(item) for item in value]
-    if isinstance(value, bool | str) or value is None:
+    if isinstance(value, str):
+        return value.replace("\x00", "\ufffd")
+    if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, Integral):
         return int(value)

@@ -125,6 +125,7 @@ def test_figures_become_plain_json() -> None:
 
     figures = {"a": np.float32(0.5), "b": [np.int64(3), math.nan], 4: (True, None), "path": Path("x")}
     assert to_json(figures) == {"a": 0.5, "b": [3, None], "4": [True, None], "path": "x"}
+    assert to_json(["a\x00b"]) == ["a\ufffdb"]
 
 
 def test_losing_the_job_counts_before_a_cancel() -> None:
