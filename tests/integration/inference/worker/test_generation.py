@@ -156,11 +156,10 @@ def test_a_damaged_lora_ends_its_own_tenants_requests_and_no_others(
 
     def ended_beside_theirs() -> TokenEvent:
         """The one event of our request, which the worker takes in together with one of the other tenant."""
+        long = replace(GREEDY, max_tokens=90)
         worker.pause()
         with (
-            client.completing(
-                asked(client, writers, theirs, sampling=replace(GREEDY, max_tokens=90))
-            ) as other,
+            client.completing(asked(client, writers, theirs, sampling=long)) as other,
             client.completing(asked(client, writers, ours)) as feed,
         ):
             worker.resume()

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from inference.decoder.lora import DecoderLora
+from inference.decoder.lora_layout import DecoderShape
 
 Parts = Sequence[tuple[DecoderLora | None, int]]
 
@@ -33,18 +34,19 @@ class SmallDecoder:
 
 
 def random_lora(
-    shape: SmallDecoder,
+    shape: DecoderShape,
     ranks: Mapping[tuple[int, str], int],
     seed: int = 0,
     dtype: torch.dtype = torch.float32,
+    scale: float = 1.0,
 ) -> DecoderLora:
-    """A LoRA with factors of these ranks."""
+    """A LoRA with factors of these ranks, whose updates are so large."""
     generator = torch.Generator().manual_seed(seed)
     tensors = {}
     for (layer, projection), rank in ranks.items():
         inputs, outputs = shape.projection_shape(projection)
         a = torch.randn(inputs, rank, generator=generator) / inputs**0.5
-        b = torch.randn(rank, outputs, generator=generator) / rank**0.5
+        b = torch.randn(rank, outputs, generator=generator) * scale / rank**0.5
         tensors[layer, projection] = (a.to(dtype), b.to(dtype))
     return DecoderLora.of(tensors, shape)
 

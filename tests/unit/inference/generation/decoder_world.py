@@ -7,7 +7,6 @@ from functools import cache
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from inference.decoder.decoder import Decoder
 from inference.decoder.families import DECODER_FAMILIES
@@ -22,6 +21,7 @@ from inference.generation.lora_pool import LoadedModel, LoraPool
 from inference.generation.requests import GenerationRequest, SamplingParams, TokenEvent
 from inference.generation.runner import DecoderRunner
 from inference.generation.step import Outcome, Step
+from tests.unit.inference.decoder import loras
 from tests.unit.inference.generation.later_executor import LaterExecutor
 from tests.unit.tiny_decoder import EOS, POSITIONS, VOCAB, tiny_decoder, tiny_decoder_model
 
@@ -33,16 +33,10 @@ decoder_of = cache(tiny_decoder)
 
 def random_lora(decoder: Decoder, number: int, scale: float = 0.5) -> DecoderLora:
     """A LoRA whose rank, layers and projections depend on its number."""
-    generator = torch.Generator().manual_seed(number)
-    shape, rank = decoder.architecture, 1 + 3 * (number % 4)
-    tensors: dict[tuple[int, str], tuple[Tensor, Tensor]] = {}
-    for layer in range(number % 2, shape.layers):
-        for projection in shape.projections[number % 3 :]:
-            inputs, outputs = shape.projection_shape(projection)
-            a = torch.randn(inputs, rank, generator=generator) / inputs**0.5
-            b = torch.randn(rank, outputs, generator=generator) * scale / rank**0.5
-            tensors[layer, projection] = (a, b)
-    return DecoderLora.of(tensors, shape).to("cpu", decoder.dtype)
+    shape = decoder.architecture
+    layers, projections = range(number % 2, shape.layers), shape.projections[number % 3 :]
+    ranks = {(layer, name): 1 + 3 * (number % 4) for layer in layers for name in projections}
+    return loras.random_lora(shape, ranks, number, scale=scale).to("cpu", decoder.dtype)
 
 
 @cache
