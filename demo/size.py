@@ -54,6 +54,7 @@ class DemoSize:
         """Settings of the fine-tune job of a generative model."""
         return {
             "epochs": GENERATIVE_EPOCHS,
+            "learning_rate": 2e-3,
             "batch_tokens": 256,
             "test_prompts": self.scaled(TEST_PROMPTS, minimum=4),
             "new_tokens": 40,
