@@ -1,0 +1,156 @@
+"""Conversions of a decoder's lower layers to fragments: a closed form, and distillation from there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import Parameter, functional
+
+from benchmarks.accuracy.hgpt.fragments import Ids
+from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts, full_states, incomplete
+from inference.decoder.decoder import Decoder
+from inference.decoder.dense_attention import DenseAttention
+from workers.training.checkpoints import seeded_rng
+from workers.training.optimizer import Optimizer
+from workers.training.progress import Reporter
+from workers.training.ridge_regression import NormalEquations
+
+PENALTY_SHARE: Final = 0.03
+"""Of the mean variance of a number of the states."""
+WARMUP_SHARE: Final = 0.06
+
+
+@torch.no_grad()
+def fit_closed_form(
+    local: LocalLower, teacher: Decoder, texts: Texts, lengths: Sequence[int] | None = None
+) -> LocalLower:
+    """`local` with the maps of fragments of these lengths (None: n) fitted by ridge regression.
+
+    The targets are the teacher's states with full context. The penalty draws what is added to zero. Adding
+    what the states further left tell does not lower the error on held-out text: that needs more to fit on.
+    """
+    targets = torch.cat([full_states(teacher, batch, local.layers) for batch in texts.batches()])
+    maps, bias = local.maps.clone(), local.bias.clone()
+    for length in lengths or (local.n,):
+        wanted = local.lengths(texts, np.full(len(targets), length))
+        rows = incomplete(texts, wanted, length)
+        if not len(rows):
+            continue
+        states = torch.cat([local.plain(*part) for part in _parts(texts, wanted)])[rows]
+        equations = NormalEquations(states.shape[1], states.shape[1])
+        equations.add(states, targets[rows] - states)
+        penalty = PENALTY_SHARE * float(states.var(dim=0, correction=0).mean()) * len(rows)
+        maps[length - 1], bias[length - 1] = equations.solve(max(penalty, 1e-6))
+    return replace(local, maps=maps, bias=bias)
+
+
+def _parts(texts: Texts, lengths: Ids) -> list[tuple[Texts, Ids]]:
+    """The batches of the texts with their part of the lengths."""
+    batches = list(texts.batches())
+    cuts = np.cumsum([batch.layout.tokens for batch in batches])[:-1]
+    return list(zip(batches, np.split(lengths, cuts), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Distillation:
+    """How long and how fast lower layers learn. texts: of a step. learning_rate: the peak, of the layers and
+    of the maps."""
+
+    steps: int
+    texts: int
+    learning_rate: float
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Lesson:
+    """One text with the teacher's states [T, hidden] at the cut and above the last layer."""
+
+    ids: Ids
+    cut: Tensor
+    last: Tensor
+
+
+def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Reporter) -> LocalLower:
+    """`local` with its layers, maps and bias trained on complete fragments.
+
+    The loss is the squared error at the cut as a share of the variance there, plus the divergence (KL, nats) of
+    the next token's distribution from the full model's. The upper layers are the teacher's and stay.
+    """
+    teacher = local.decoder
+    lessons = _lessons(local, texts)
+    own = {name: Parameter(weight.clone()) for name, weight in local.layer_weights().items()}
+    maps, bias = Parameter(local.maps.clone()), Parameter(local.bias.clone())
+    student = replace(
+        local, decoder=Decoder(teacher.architecture, {**teacher.weights, **own}), maps=maps, bias=bias
+    )
+    rate = settings.learning_rate
+    optimizer = Optimizer(
+        [{"params": [*own.values(), maps, bias], "lr": rate}],
+        steps=settings.steps,
+        warmup=round(WARMUP_SHARE * settings.steps),
+    )
+    variance = _variance(lessons)
+    reporter.start_stage("distil", settings.steps)
+    for step in range(settings.steps):
+        reporter.raise_if_cancelled()
+        loss = optimizer.train_step(
+            _drawn(lessons, settings, step),
+            lambda batch: _loss(student, batch, variance),
+            weight_of=lambda lesson: len(lesson.ids),
+        )
+        reporter.report(step + 1, loss=loss)
+    trained = {**teacher.weights, **{name: weight.detach() for name, weight in own.items()}}
+    return replace(
+        local, decoder=Decoder(teacher.architecture, trained), maps=maps.detach(), bias=bias.detach()
+    )
+
+
+def _drawn(lessons: Sequence[_Lesson], settings: Distillation, step: int) -> list[_Lesson]:
+    """Those of a step: all of them in a new order, again and again."""
+    numbers = [settings.texts * step + at for at in range(settings.texts)]
+    orders = {
+        cycle: seeded_rng(settings.seed, 1, cycle).permutation(len(lessons))
+        for cycle in {number // len(lessons) for number in numbers}
+    }
+    return [lessons[orders[number // len(lessons)][number % len(lessons)]] for number in numbers]
+
+
+@torch.no_grad()
+def _lessons(local: LocalLower, texts: Texts) -> list[_Lesson]:
+    found = []
+    for batch in texts.batches():
+        cut = full_states(local.decoder, batch, local.layers)
+        last = upper_states(local.decoder, batch, cut, local.layers)
+        parts = zip(batch.ids, batch.layout.split(cut), batch.layout.split(last), strict=True)
+        found += [_Lesson(*part) for part in parts]
+    return found
+
+
+def upper_states(decoder: Decoder, texts: Texts, states: Tensor, lower: int) -> Tensor:
+    """The states [T, hidden] above the last layer of those [T, hidden] above the lowest `lower` layers."""
+    layers = range(lower, decoder.architecture.layers)
+    return decoder.run_layers(states, texts.positions, DenseAttention(texts.layout), layers=layers)
+
+
+def _variance(lessons: Sequence[_Lesson]) -> Tensor:
+    """Of the states at the cut, summed over their numbers; without the first of each text, which are exact."""
+    return torch.cat([lesson.cut[1:] for lesson in lessons]).var(dim=0, correction=0).sum().clamp(min=1e-6)
+
+
+def _loss(student: LocalLower, batch: Sequence[_Lesson], variance: Tensor) -> Tensor:
+    texts = Texts(tuple(lesson.ids for lesson in batch))
+    states = student.states(texts)
+    cut, last = (torch.cat([getattr(one, name) for one in batch]) for name in ("cut", "last"))
+    error = (states - cut).square().sum(dim=1).mean() / variance
+    decoder = student.decoder
+    predicted = decoder.logits(upper_states(decoder, texts, states, student.layers))
+    with torch.no_grad():
+        wanted = functional.log_softmax(decoder.logits(last), dim=-1)
+    divergence = functional.kl_div(
+        functional.log_softmax(predicted, dim=-1), wanted, reduction="batchmean", log_target=True
+    )
+    return error + divergence
