@@ -23,8 +23,9 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.data import BIOMEDICAL, GENERAL
+from benchmarks.accuracy.data import BIOMEDICAL
 from benchmarks.accuracy.hgpt.conversion import Distillation
+from benchmarks.accuracy.hgpt.e2e import E2eSettings
 from benchmarks.accuracy.hgpt.experiment import CONVERSIONS, Conversion, Experiment, HgptSettings
 
 LAYERS, N = MAIN = 4, 3
@@ -40,6 +41,7 @@ QUICK: Final = HgptSettings(
     written_tokens=2_000,
     held_out_tokens=1_500,
     distillation=Distillation(steps=120, texts=2, learning_rate=2e-4),
+    e2e=E2eSettings(train=128, dev=16, test=24, epochs=1, learning_rate=1e-3),
     prefill_repeats=3,
 )
 WHOLE: Final = HgptSettings(
@@ -48,6 +50,7 @@ WHOLE: Final = HgptSettings(
     written_tokens=25_000,
     held_out_tokens=15_000,
     distillation=Distillation(steps=600, texts=4, learning_rate=2e-4),
+    e2e=E2eSettings(train=2_000, dev=46, test=200, epochs=2, learning_rate=1e-3),
     prefill_repeats=7,
 )
 
@@ -102,9 +105,15 @@ class Hgpt:
         self._print(f"Perplexity on held-out text; the root's is {root:.1f}.", rows)
         self._print(f"The same from tables, for {LAYERS} lower layers.", tables)
         best = min(row["perplexity"] for row in tables if row["coverage %"] == 100 * COVERAGES[0])
-        figures = {"ppl_root": root, "ppl_table_vs_full": best / root}
+        written = self._written()
+        self._print("Texts from facts (e2e), by a LoRA above the cut.", written)
+        figures = {
+            "ppl_root": root,
+            "ppl_table_vs_full": best / root,
+            "rouge_l_drop": written[0]["ROUGE-L"] - written[-1]["ROUGE-L"],
+        }
         self._console.print({name: round(value, 3) for name, value in figures.items()})
-        return harness.Report("hgpt", asdict(experiment.settings), rows + tables, figures)
+        return harness.Report("hgpt", asdict(experiment.settings), rows + tables + written, figures)
 
     def _shape(self, layers: int, n: int) -> harness.Row:
         found = {name: self._local(name, (layers, n)) for name in CONVERSIONS[:2]}
@@ -132,6 +141,17 @@ class Hgpt:
                 }
             )
         return rows
+
+    def _written(self) -> list[harness.Row]:
+        """ROUGE-L in points, above computed and above looked-up lower layers."""
+        found = {
+            "computed": self._experiment.rouge_l(*MAIN, None),
+            "distilled": self._experiment.rouge_l(*MAIN, "distilled"),
+        }
+        return [
+            {"lower layers": name, "ROUGE-L": 100 * cell["rouge_l"], "dev loss": cell["dev"]["loss"]}
+            for name, cell in found.items()
+        ]
 
     def _print(self, title: str, rows: Sequence[harness.Row]) -> None:
         self._console.print(f"\n{title}\n", markup=False, highlight=False)

@@ -77,8 +77,8 @@ class _Lesson:
 def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Reporter) -> LocalLower:
     """`local` with its layers, maps and bias trained on complete fragments.
 
-    The loss is the squared error at the cut as a share of the variance there, plus the divergence (KL, nats) of
-    the next token's distribution from the full model's. The upper layers are the teacher's and stay.
+    The loss is the squared error at the cut as a share of the variance there, plus the divergence (KL, nats)
+    of the next token's distribution from the full model's. The upper layers are the teacher's and stay.
     """
     teacher = local.decoder
     lessons = _lessons(local, texts)
@@ -137,7 +137,8 @@ def upper_states(decoder: Decoder, texts: Texts, states: Tensor, lower: int) -> 
 
 
 def _variance(lessons: Sequence[_Lesson]) -> Tensor:
-    """Of the states at the cut, summed over their numbers; without the first of each text, which are exact."""
+    """Of the states at the cut, summed over their numbers; without the first of each text, which is exact and
+    many times as large."""
     return torch.cat([lesson.cut[1:] for lesson in lessons]).var(dim=0, correction=0).sum().clamp(min=1e-6)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 from rich.console import Console
 
 from benchmarks.accuracy.hgpt.conversion import Distillation, distil, fit_closed_form
+from benchmarks.accuracy.hgpt.e2e import E2e, E2eSettings
 from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts
 from benchmarks.accuracy.hgpt.measures import perplexity, prefill_seconds
 from benchmarks.accuracy.hgpt.table import FragmentTable, shares
@@ -25,14 +26,15 @@ RECIPE: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class HgptSettings:
-    """corpus: whose text is read. fit_tokens: that conversions learn from. written_tokens: of text by the root,
-    which distillation reads beside these. held_out_tokens: that perplexity is measured on."""
+    """corpus: whose text is read. fit_tokens: that conversions learn from. written_tokens: of text by the
+    root, which distillation reads beside these. held_out_tokens: that perplexity is measured on."""
 
     corpus: str
     fit_tokens: int
     written_tokens: int
     held_out_tokens: int
     distillation: Distillation
+    e2e: E2eSettings
     prefill_repeats: int
     seed: int = 0
 
@@ -146,6 +148,21 @@ class Experiment:
             {"what": "prefill", "lowers": list(lowers), "repeats": self.settings.prefill_repeats}, measure
         )["saved"]
         return saved
+
+    def rouge_l(self, layers: int, n: int, conversion: Conversion | None) -> dict[str, Any]:
+        """Of a LoRA that learned to write from facts, above the lowest `layers` layers. These are computed with
+        full context (conversion None), or on fragments of n tokens."""
+        settings = self.settings.e2e
+        what: dict[str, Any] = {"what": "e2e", "layers": layers, "e2e": asdict(settings)}
+        if conversion is not None:
+            what |= self.of_conversion(conversion, layers, n)
+
+        def measure() -> dict[str, Any]:
+            local = None if conversion is None else self.converted(conversion, layers, n)
+            folder = cache_folder("hgpt-training", what)
+            return E2e(self.root, settings, self.reporter).rouge_l(layers, local, folder)
+
+        return self.cell(what, measure)
 
     def converted(self, conversion: Conversion, layers: int, n: int) -> LocalLower:
         """The converted lower layers; those that were distilled before are read from their file."""

@@ -1,8 +1,8 @@
 """Causal fragments of texts, and the lower layers of a decoder computed on these alone.
 
-The fragment of a token is the token with up to n - 1 tokens before it. The first tokens of a text have shorter
-ones. A fragment's tokens are at positions 0, 1, … whatever their place in the text: rotary embeddings only
-tell distances, so the context of a text's own positions enters in the upper layers.
+The fragment of a token is the token with up to n - 1 tokens before it. The first tokens of a text have
+shorter fragments. The tokens of a fragment are at positions 0, 1, … whatever their place in the text: rotary
+embeddings only tell distances. The upper layers read the positions in the text.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def fragments_of(ids: Ids, n: int) -> Ids:
 
 
 def shorten(fragments: Ids, lengths: Ids, begin: int) -> Ids:
-    """The last `lengths` [F] tokens of each fragment [F, n], n at least 2, as a table has them to fall back on.
+    """The last `lengths` [F] tokens of each fragment [F, n], n at least 2: what a table falls back on.
 
     A single token lies behind the token `begin`: a decoder takes whatever is at position 0 for the beginning
     of a text, and gives it a state of its own kind. Fragments that are not cut stay as they are.
@@ -44,10 +44,10 @@ def shorten(fragments: Ids, lengths: Ids, begin: int) -> Ids:
 
 @dataclass(frozen=True, eq=False)
 class PrefixTree:
-    """The distinct prefixes of fragments. Attention is causal, so a prefix has the same states in all of them.
+    """The distinct prefixes of fragments. Attention is causal: a prefix has the same states in all of them.
 
-    token_ids, positions: [N] of each prefix's last token. paths: for each length d the prefixes [N_d, d] whose
-    last tokens are those of each prefix of d tokens, itself the last. ends: [F] which prefix each fragment is.
+    token_ids, positions: [N] of each prefix's last token. paths: for each length d, the numbers [N_d, d] of
+    the prefixes of 1 to d tokens of each prefix of d tokens. ends: [F] which prefix each fragment is.
     """
 
     token_ids: Ids

@@ -41,8 +41,10 @@ def perplexity(
 def prefill_seconds(
     decoder: Decoder, texts: Texts, lowers: Sequence[int], repeats: int
 ) -> dict[int, Sequence[float]]:
-    """Processor seconds of each repeat of a prefill of four texts up to their next tokens' logits, with the
-    lowest `lower` layers looked up: their states are gathered from a table in memory, by rows that are known."""
+    """Processor seconds of each repeat of a prefill of four texts, up to the logits of their next tokens.
+
+    The states of the lowest `lower` layers are gathered from a table in memory, by rows that are known.
+    """
     few = Texts(texts.ids[:PREFILL_TEXTS])
     ends = torch.from_numpy(few.layout.ends) - 1
     rows = torch.randperm(len(few.token_ids), generator=torch.Generator().manual_seed(0))

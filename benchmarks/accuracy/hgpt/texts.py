@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -81,7 +80,8 @@ class Domain:
 
     def _read(self, texts: list[str]) -> Ids:
         """The tokens of these lines, with a space between them."""
-        batches = iter(lambda lines=iter(texts): list(islice(lines, LINES_PER_BATCH)), [])
+        starts = range(0, len(texts), LINES_PER_BATCH)
+        batches = (texts[start : start + LINES_PER_BATCH] for start in starts)
         return np.concatenate([ids for batch in batches for ids in self._encoded(batch)])
 
     def _encoded(self, texts: list[str]) -> Iterator[Ids]:
@@ -97,7 +97,8 @@ def _windows(stream: Ids, tokens: int, seed: int) -> Texts:
 
 
 def written_texts(root: HgptRoot, domain: Domain, tokens: int, reporter: Reporter) -> Texts:
-    """About so many tokens that the root writes at temperature 1 behind the beginnings of training windows."""
+    """About so many tokens: beginnings of training windows, and what the root writes behind them at
+    temperature 1."""
     texts = domain.fit_texts(tokens).ids
     prompts = [ids[:PROMPT].tolist() for ids in texts]
     reporter.start_stage("write", len(prompts))

@@ -1,0 +1,194 @@
+"""Fragments of a decoder: what they see, what a conversion makes of them, and what tables hold."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.accuracy.hgpt.conversion import Distillation, distil, fit_closed_form, upper_states
+from benchmarks.accuracy.hgpt.fragments import MISSING, fragment_states, fragments_of, shorten
+from benchmarks.accuracy.hgpt.generation import complete_locally
+from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts, full_states
+from benchmarks.accuracy.hgpt.measures import perplexity
+from benchmarks.accuracy.hgpt.table import FragmentTable, shares
+from inference.decoder.decoder import Decoder
+from inference.generation.offline import complete
+from inference.generation.requests import SamplingParams
+from tests.unit.tiny_decoder import BOS, VOCAB, tiny_decoder
+from tests.unit.workers.training.world import NullReporter
+
+LAYERS = 2
+
+
+@pytest.fixture(scope="module")
+def decoder() -> Decoder:
+    return tiny_decoder()
+
+
+def texts(count: int = 3, tokens: int = 12, seed: int = 0) -> Texts:
+    draw = np.random.default_rng(seed)
+    return Texts(tuple(draw.integers(0, 40, tokens) for _ in range(count)))
+
+
+def unconverted(decoder: Decoder, n: int = 3) -> LocalLower:
+    return LocalLower.unconverted(decoder, LAYERS, n, BOS)
+
+
+def changed(text: Texts, place: int) -> Texts:
+    ids = text.ids[0].copy()
+    ids[place] = 200
+    return Texts((ids,))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_a_state_sees_its_fragment_and_nothing_else(decoder: Decoder, n: int) -> None:
+    local, text, place = unconverted(decoder, n), texts(1), 6
+    before, after = local.states(text), local.states(changed(text, place))
+    is_same = [torch.equal(one, other) for one, other in zip(before, after, strict=True)]
+    sees = range(place, place + n)
+    assert is_same == [at not in sees for at in range(12)]
+
+
+def test_the_first_tokens_of_a_text_have_shorter_fragments() -> None:
+    fragments = fragments_of(np.array([5, 6, 7, 8]), 3)
+    assert fragments.tolist() == [[MISSING, MISSING, 5], [MISSING, 5, 6], [5, 6, 7], [6, 7, 8]]
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_fragments_as_long_as_the_text_give_the_full_model(family: str) -> None:
+    decoder, several = tiny_decoder(family), texts()
+    local = LocalLower.unconverted(decoder, LAYERS, 12, BOS)
+    torch.testing.assert_close(local.states(several), full_states(decoder, several, LAYERS))
+
+
+def test_equal_fragments_have_equal_states_wherever_they_are(decoder: Decoder) -> None:
+    states = unconverted(decoder).states(Texts((np.array([9, 1, 2, 3, 8, 1, 2, 3]),)))
+    assert torch.equal(states[3], states[7])
+    assert not torch.equal(states[1], states[5])
+
+
+def test_a_shortened_fragment_never_begins_with_its_only_token() -> None:
+    fragments = fragments_of(np.array([5, 6, 7]), 3)
+    assert shorten(fragments, np.array([1, 1, 1]), BOS).tolist() == [
+        [MISSING, MISSING, 5],
+        [MISSING, BOS, 6],
+        [MISSING, BOS, 7],
+    ]
+    assert shorten(fragments, np.array([1, 2, 2]), BOS)[2].tolist() == [MISSING, 6, 7]
+
+
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_the_closed_form_lowers_the_error_on_what_it_was_fitted_on(decoder: Decoder, length: int) -> None:
+    fit = texts(20)
+    lengths = np.full(240, length)
+    wanted = full_states(decoder, fit, LAYERS)
+    plain = unconverted(decoder)
+    fitted = fit_closed_form(plain, decoder, fit, (1, 2, 3))
+
+    def error(local: LocalLower) -> float:
+        return float((local.states(fit, lengths) - wanted).square().sum())
+
+    assert error(fitted) < 0.8 * error(plain)
+
+
+def test_a_conversion_leaves_exact_states_as_they_are(decoder: Decoder) -> None:
+    fit = texts(20)
+    fitted = fit_closed_form(unconverted(decoder), decoder, fit)
+    first = [row for start in fit.layout.starts for row in (start, start + 1, start + 2)]
+    torch.testing.assert_close(fitted.states(fit)[first], full_states(decoder, fit, LAYERS)[first])
+
+
+def test_distillation_brings_the_model_nearer_to_the_root(decoder: Decoder) -> None:
+    fit = texts(8)
+    plain = unconverted(decoder)
+    learned = distil(plain, fit, Distillation(steps=30, texts=4, learning_rate=3e-3), NullReporter())
+    wanted = full_states(decoder, fit, LAYERS)
+
+    def error(local: LocalLower) -> float:
+        return float((local.states(fit) - wanted).square().sum())
+
+    assert error(learned) < 0.8 * error(plain)
+    assert all(torch.equal(decoder.weights[name], plain.decoder.weights[name]) for name in decoder.weights)
+    upper = [name for name in decoder.weights if name not in learned.layer_weights()]
+    assert all(torch.equal(decoder.weights[name], learned.decoder.weights[name]) for name in upper)
+
+
+def test_conversions_are_deterministic(decoder: Decoder) -> None:
+    fit, settings = texts(8), Distillation(steps=3, texts=4, learning_rate=3e-3)
+
+    def converted() -> torch.Tensor:
+        fitted = fit_closed_form(unconverted(decoder), decoder, fit)
+        return distil(fitted, fit, settings, NullReporter()).states(fit)
+
+    assert torch.equal(converted(), converted())
+
+
+def test_what_was_saved_gives_the_same_states(decoder: Decoder, tmp_path: Path) -> None:
+    fit = texts(8)
+    learned = distil(
+        fit_closed_form(unconverted(decoder), decoder, fit),
+        fit,
+        Distillation(steps=2, texts=4, learning_rate=3e-3),
+        NullReporter(),
+    )
+    learned.save(tmp_path / "layers.safetensors")
+    loaded = unconverted(decoder).loaded(tmp_path / "layers.safetensors")
+    assert torch.equal(loaded.states(fit), learned.states(fit))
+
+
+CORPUS = (np.array([1, 2, 3, 1, 2, 3, 1, 2, 4, 5]),)
+
+
+def test_a_table_gives_the_longest_fragment_that_it_holds() -> None:
+    table = FragmentTable.of(CORPUS, 3, VOCAB, coverage=1.0)
+    held = Texts((np.array([1, 2, 3, 9, 1, 2, 5, 4, 5]),))
+    assert table.lengths(held).tolist() == [1, 2, 3, 1, 1, 2, 1, 1, 2]
+    assert shares(table, held) == pytest.approx({1: 4 / 7, 2: 2 / 7, 3: 1 / 7})
+
+
+def test_a_table_keeps_the_most_frequent_fragments_first() -> None:
+    table = FragmentTable.of(CORPUS, 2, VOCAB, coverage=0.5)
+    # (1, 2) three times and (2, 3) twice are five of nine pairs.
+    assert table.lengths(Texts(CORPUS)).tolist() == [1, 2, 2, 1, 2, 2, 1, 2, 1, 1]
+    assert len(table) == VOCAB + 2
+
+
+def test_what_a_table_lacks_has_the_state_of_a_shorter_fragment(decoder: Decoder) -> None:
+    table = FragmentTable.of(CORPUS, 3, VOCAB, coverage=1.0)
+    held = Texts((np.array([7, 1, 2, 3, 9, 4, 5]),))
+    found = unconverted(decoder).states(held, table.lengths(held))
+    keys = np.array([[1, 2, 3], [MISSING, 4, 5], [MISSING, BOS, 9]])
+    torch.testing.assert_close(found[[3, 6, 4]], fragment_states(decoder, keys, LAYERS))
+
+
+def test_perplexity_with_whole_fragments_is_that_of_the_root(decoder: Decoder) -> None:
+    held = texts(4)
+    whole = LocalLower.unconverted(decoder, LAYERS, 12, BOS)
+    own = perplexity(decoder, held, 0, lambda batch: decoder.embed(batch.token_ids, batch.positions))
+    assert perplexity(decoder, held, LAYERS, whole.states) == pytest.approx(own)
+    assert own["tokens"] == 4 * 11
+
+
+def test_completions_with_whole_fragments_are_those_of_the_root(decoder: Decoder) -> None:
+    prompts = [[1, 2, 3], [4, 5, 6, 7, 8]]
+    sampling = SamplingParams(max_tokens=6, temperature=0.0)
+    expected = complete(decoder, None, prompts, sampling, context=20, after_step=lambda _: None)
+    whole = LocalLower.unconverted(decoder, LAYERS, 20, BOS)
+    assert complete_locally(decoder, whole, None, prompts, sampling) == expected
+
+
+def test_completions_are_those_of_the_states_of_fragments(decoder: Decoder) -> None:
+    prompt, fit = [1, 2, 3, 4, 5], texts(20)
+    local = fit_closed_form(unconverted(decoder), decoder, fit)
+    (written,) = complete_locally(
+        decoder, local, None, [prompt], SamplingParams(max_tokens=5, temperature=0.0)
+    )
+    for at in range(len(prompt), len(prompt) + 5):
+        known = Texts((np.array([*prompt, *written])[:at],))
+        best = _last_logits(decoder, local, known).argmax()
+        assert int(best) == written[at - len(prompt)]
+
+
+def _last_logits(decoder: Decoder, local: LocalLower, known: Texts) -> torch.Tensor:
+    return decoder.logits(upper_states(decoder, known, local.states(known), LAYERS)[-1:])
