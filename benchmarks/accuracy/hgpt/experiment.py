@@ -150,8 +150,10 @@ class Experiment:
         return saved
 
     def rouge_l(self, layers: int, n: int, conversion: Conversion | None) -> dict[str, Any]:
-        """Of a LoRA that learned to write from facts, above the lowest `layers` layers. These are computed with
-        full context (conversion None), or on fragments of n tokens."""
+        """Of a LoRA that learned to write from facts, above the lowest `layers` layers.
+
+        These are computed with full context (conversion None) or on fragments of n tokens.
+        """
         settings = self.settings.e2e
         what: dict[str, Any] = {"what": "e2e", "layers": layers, "e2e": asdict(settings)}
         if conversion is not None:

@@ -105,7 +105,7 @@ def complete_locally(
     runner = LocalRunner(decoder, local, lora, cache)
     engine = GenerationEngine(limits, runner, _OneModel(), lambda: float(next(steps)))
     for number, prompt in enumerate(prompts):
-        engine.add(GenerationRequest(str(number), _MODEL, tuple(prompt), sampling))
+        engine.add(GenerationRequest(id=str(number), model=_MODEL, prompt=tuple(prompt), sampling=sampling))
     completions: list[list[int]] = [[] for _ in prompts]
     while not engine.is_idle:
         for event in engine.step():

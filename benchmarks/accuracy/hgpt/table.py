@@ -54,8 +54,10 @@ class FragmentTable:
 
 
 def _keys(ids: Ids, length: int, vocab: int) -> Ids:
-    """One number for each fragment of `length` tokens of a text: exact while vocab ** length is below 2 ** 63,
-    a hash beyond that."""
+    """One number for each fragment of `length` tokens of a text.
+
+    They are exact while vocab ** length is below 2 ** 63, and hashes beyond that.
+    """
     count = len(ids) - length + 1
     keys = np.zeros(count, dtype=np.int64)
     with np.errstate(over="ignore"):
