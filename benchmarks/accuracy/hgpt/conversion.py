@@ -56,29 +56,37 @@ def _parts(texts: Texts, lengths: Ids) -> list[tuple[Texts, Ids]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Distillation:
-    """How long and how fast lower layers learn. texts: of a step. learning_rate: the peak, of the layers and
-    of the maps."""
+    """How long and how fast lower layers learn.
+
+    texts: of a step. learning_rate: the peak, of the layers and of the maps. last_share: of the steps, those
+    that learn from the last layer, too, which cost several times as much.
+    """
 
     steps: int
     texts: int
     learning_rate: float
+    last_share: float = 0.25
     seed: int = 0
+
+    def learns_from_last(self, step: int) -> bool:
+        """Whether this step does, counted from 0."""
+        return int((step + 1) * self.last_share) > int(step * self.last_share)
 
 
 @dataclass(frozen=True, eq=False)
 class _Lesson:
-    """One text with the teacher's states [T, hidden] at the cut and above the last layer."""
+    """One text with the teacher's states [T, hidden] at the cut."""
 
     ids: Ids
     cut: Tensor
-    last: Tensor
 
 
 def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Reporter) -> LocalLower:
     """`local` with its layers, maps and bias trained on complete fragments.
 
-    The loss is the squared error at the cut as a share of the variance there, plus the divergence (KL, nats)
-    of the next token's distribution from the full model's. The upper layers are the teacher's and stay.
+    The loss is the squared error at the cut as a share of the variance there. In a share of the steps there is
+    the divergence (KL, nats) of the next token's distribution from the full model's, too. The upper layers are
+    the teacher's and stay.
     """
     teacher = local.decoder
     lessons = _lessons(local, texts)
@@ -99,7 +107,7 @@ def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Re
         reporter.raise_if_cancelled()
         loss = optimizer.train_step(
             _drawn(lessons, settings, step),
-            lambda batch: _loss(student, batch, variance),
+            _Loss(student, variance, settings.learns_from_last(step)),
             weight_of=lambda lesson: len(lesson.ids),
         )
         reporter.report(step + 1, loss=loss)
@@ -124,9 +132,7 @@ def _lessons(local: LocalLower, texts: Texts) -> list[_Lesson]:
     found = []
     for batch in texts.batches():
         cut = full_states(local.decoder, batch, local.layers)
-        last = upper_states(local.decoder, batch, cut, local.layers)
-        parts = zip(batch.ids, batch.layout.split(cut), batch.layout.split(last), strict=True)
-        found += [_Lesson(*part) for part in parts]
+        found += [_Lesson(*part) for part in zip(batch.ids, batch.layout.split(cut), strict=True)]
     return found
 
 
@@ -142,16 +148,25 @@ def _variance(lessons: Sequence[_Lesson]) -> Tensor:
     return torch.cat([lesson.cut[1:] for lesson in lessons]).var(dim=0, correction=0).sum().clamp(min=1e-6)
 
 
-def _loss(student: LocalLower, batch: Sequence[_Lesson], variance: Tensor) -> Tensor:
-    texts = Texts(tuple(lesson.ids for lesson in batch))
-    states = student.states(texts)
-    cut, last = (torch.cat([getattr(one, name) for one in batch]) for name in ("cut", "last"))
-    error = (states - cut).square().sum(dim=1).mean() / variance
-    decoder = student.decoder
-    predicted = decoder.logits(upper_states(decoder, texts, states, student.layers))
-    with torch.no_grad():
-        wanted = functional.log_softmax(decoder.logits(last), dim=-1)
-    divergence = functional.kl_div(
-        functional.log_softmax(predicted, dim=-1), wanted, reduction="batchmean", log_target=True
-    )
-    return error + divergence
+@dataclass(frozen=True, eq=False)
+class _Loss:
+    """The mean loss by token of some texts."""
+
+    student: LocalLower
+    variance: Tensor
+    learns_from_last: bool
+
+    def __call__(self, batch: Sequence[_Lesson]) -> Tensor:
+        texts = Texts(tuple(lesson.ids for lesson in batch))
+        states, wanted = self.student.states(texts), torch.cat([lesson.cut for lesson in batch])
+        error = (states - wanted).square().sum(dim=1).mean() / self.variance
+        return error + self._divergence(texts, states, wanted) if self.learns_from_last else error
+
+    def _divergence(self, texts: Texts, states: Tensor, wanted: Tensor) -> Tensor:
+        decoder, layers = self.student.decoder, self.student.layers
+        with torch.no_grad():
+            target = functional.log_softmax(
+                decoder.logits(upper_states(decoder, texts, wanted, layers)), dim=-1
+            )
+        found = functional.log_softmax(decoder.logits(upper_states(decoder, texts, states, layers)), dim=-1)
+        return functional.kl_div(found, target, reduction="batchmean", log_target=True)
