@@ -84,9 +84,9 @@ class _Lesson:
 def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Reporter) -> LocalLower:
     """`local` with its layers, maps and bias trained on complete fragments.
 
-    The loss is the squared error at the cut as a share of the variance there. In a share of the steps there is
-    the divergence (KL, nats) of the next token's distribution from the full model's, too. The upper layers are
-    the teacher's and stay.
+    The loss is the squared error at the cut as a share of the variance there. In `last_share` of the steps
+    the divergence (KL, nats) of the next token's distribution from the full model's comes to it. The upper
+    layers are the teacher's and stay.
     """
     teacher = local.decoder
     lessons = _lessons(local, texts)

@@ -121,8 +121,13 @@ def test_distillation_brings_the_model_nearer_to_the_root(decoder: Decoder) -> N
     assert all(torch.equal(decoder.weights[name], learned.decoder.weights[name]) for name in upper)
 
 
+def test_a_quarter_of_the_steps_learns_from_the_last_layer() -> None:
+    settings = Distillation(steps=8, texts=1, learning_rate=1e-3)
+    assert [step for step in range(8) if settings.learns_from_last(step)] == [3, 7]
+
+
 def test_conversions_are_deterministic(decoder: Decoder) -> None:
-    fit, settings = texts(8), Distillation(steps=3, texts=4, learning_rate=3e-3)
+    fit, settings = texts(8), Distillation(steps=4, texts=4, learning_rate=3e-3)
 
     def converted() -> torch.Tensor:
         fitted = fit_closed_form(unconverted(decoder), decoder, fit)
@@ -234,7 +239,6 @@ def write_data(folder: Path) -> None:
     lines = repeating_texts(400)
     (folder / "corpora" / "biomed.txt").write_text("\n".join(lines))
     json_lines(folder / "e2e" / "train.txt", [{"prompt": "a[b]", "completion": "b is a"}] * 8)
+    row = {"prompt": "a[c]", "completions": ["c is a", "a c"]}
     for split in ("dev", "test"):
-        json_lines(
-            folder / "e2e" / f"{split}.txt", [{"prompt": "a[c]", "completions": ["c is a", "a c"]}] * 2
-        )
+        json_lines(folder / "e2e" / f"{split}.txt", [row] * 2)
