@@ -40,9 +40,9 @@ UNMEASURED: Final = "–"
 QUICK: Final = HgptSettings(
     corpus=BIOMEDICAL,
     fit_tokens=8_000,
-    written_tokens=2_000,
+    written_tokens=1_000,
     held_out_tokens=1_500,
-    distillation=Distillation(steps=80, texts=2, learning_rate=2e-4),
+    distillation=Distillation(steps=40, texts=2, learning_rate=2e-4),
     e2e=E2eSettings(train=128, dev=16, test=24, epochs=1, learning_rate=1e-3),
     prefill_repeats=3,
 )

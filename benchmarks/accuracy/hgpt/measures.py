@@ -14,7 +14,7 @@ from benchmarks.accuracy.hgpt.local_lower import Texts
 from benchmarks.serving.timing import interleaved
 from inference.decoder.decoder import Decoder
 
-PREFILL_TEXTS: Final = 4
+PREFILL_TEXTS: Final = 2
 
 
 @torch.no_grad()
@@ -41,7 +41,7 @@ def perplexity(
 def prefill_seconds(
     decoder: Decoder, texts: Texts, lowers: Sequence[int], repeats: int
 ) -> dict[int, Sequence[float]]:
-    """Processor seconds of each repeat of a prefill of four texts, up to the logits of their next tokens.
+    """Processor seconds of each repeat of a prefill of two texts, up to the logits of their next tokens.
 
     The states of the lowest `lower` layers are gathered from a table in memory, by rows that are known.
     """
