@@ -43,7 +43,7 @@ class BenchRoot:
     def load(cls, shape: str, on: Machine) -> "BenchRoot":
         """The decoder of one of SHAPES. Exits where the package that carries SmolLM2 is not installed."""
         if shape == SMOLLM2:
-            path = _smollm2()
+            path = smollm2_path()
             found = open_decoder_checkpoint(path)
             decoder = Decoder.from_weights(found.architecture, found.weights, on.device, on.dtype)
             return cls(decoder, str(path.resolve()))
@@ -92,7 +92,8 @@ def config_of(shape: DecoderArchitecture) -> dict[str, Any]:
     }
 
 
-def _smollm2() -> Path:
+def smollm2_path() -> Path:
+    """The GGUF file of SmolLM2. Exits where the package that carries it is not installed."""
     spec = find_spec(PACKAGE)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         for path in Path(place).glob("*.gguf"):
