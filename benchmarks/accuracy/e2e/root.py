@@ -41,7 +41,7 @@ class SharedRoot:
 
     @classmethod
     def load(cls, source: Path) -> "SharedRoot":
-        """The decoder in a GGUF file or a folder of transformers; its folders are written if they are missing.
+        """The decoder in a GGUF file or a folder of transformers. Its folders are written if missing.
 
         Raises SystemExit for a family whose weights are not written here.
         """

@@ -1,4 +1,4 @@
-"""Rows of the E2E dataset as the product stores them: a meaning representation, and a sentence that says it."""
+"""Rows of the E2E dataset as the product stores them: a meaning representation, and a sentence for it."""
 
 import json
 import random

@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-import torch
 from rich.console import Console
 
 from benchmarks.accuracy.e2e.peft import PeftTrainer
@@ -29,7 +28,8 @@ from workers.training.generative.rows import GENERATION, read_rows
 from workers.training.generative.tokenization import GenerativeTokenizer
 from workers.training.generative.training import GenerativeSplit, split_loss
 
-HMI, PEFT: Final = "HMI", "PEFT"
+HMI: Final = "HMI"
+PEFT: Final = "PEFT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ class Trainings:
     @property
     def rows_of_batch(self) -> int:
         """As many as the product packs into a batch on average."""
-        return max(1, round(self._settings.batch_tokens / fmean(map(len, self._sequences(self._files.train)))))
+        tokens = fmean(map(len, self._sequences(self._files.train)))
+        return max(1, round(self._settings.batch_tokens / tokens))
 
     def _key(self, way: Way, seed: int) -> dict[str, Any]:
         texts = [file.read_text(encoding="utf-8") for file in (self._files.train, self._files.dev)]
@@ -109,7 +110,7 @@ class Trainings:
         }
 
     def _train_product(self, way: Way, seed: int, folder: Path) -> dict[str, Any]:
-        """By the job's code. It reads a row of dev where it would read the test split, which is for `test`."""
+        """By the job's code, with a row of dev for the test split, which `test` alone reads."""
         stand_in = self._files.dev.with_name("one_row.jsonl")
         stand_in.write_text(self._files.dev.read_text("utf-8").partition("\n")[0] + "\n", encoding="utf-8")
         settings = replace(
@@ -140,7 +141,7 @@ class Trainings:
         }
 
     def _train_peft(self, way: Way, seed: int, folder: Path) -> dict[str, Any]:
-        """By PEFT. Its epochs are imported as the product imports adapters, and the best one on dev is kept."""
+        """By PEFT. Its epochs are imported as adapters are, and the best one on dev is kept."""
         assert self._peft is not None
         scratch = folder.with_suffix(".peft")
         shutil.rmtree(scratch, ignore_errors=True)

@@ -2,9 +2,11 @@
 them.
 
 `python -m benchmarks.serving.peers.lora_program SETTINGS` (`LoraSettings`, as JSON) answers
-{"rows": [{"ids": [5, 9, 2], "learned": [false, true]}], "learning_rate": 2e-4, "seed": 0, "out": "folder"} by
-{"folders": ["folder/checkpoint-2"], "cpu_seconds": 61.0, "versions": {"peft": "0.21.2"}}: a folder of PEFT for
-each epoch, in their order, and the processor time of the training alone. See `json_lines`.
+
+    {"rows": [{"ids": [5, 9, 2], "learned": [false, true]}], "learning_rate": 2e-4, "seed": 0, "out": "runs"}
+    {"folders": ["runs/checkpoint-2"], "cpu_seconds": 61.0, "versions": {"peft": "0.21.2"}}
+
+folders: PEFT's own, one for each epoch, in their order. cpu_seconds: of the training alone. See `json_lines`.
 """
 
 import importlib
@@ -21,6 +23,8 @@ from benchmarks.serving.peers.json_lines import serve, versions
 
 IGNORED: Final = -100
 """The label of a token that is not learned."""
+ARGUMENTS_FILE: Final = "training_args.bin"
+"""A pickle, with which the product refuses a folder."""
 WARMUP_SHARE: Final = 0.06
 PACKAGES: Final = ("torch", "transformers", "peft", "accelerate")
 Row = Mapping[str, list[Any]]
@@ -29,8 +33,8 @@ Row = Mapping[str, list[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraSettings:
-    """checkpoint: a folder of transformers. rank, alpha: of the LoRA, on all projections of every layer. rows:
-    of a batch."""
+    """checkpoint: a folder of transformers. rank, alpha: of the LoRA, on all projections of every layer.
+    rows: of a batch."""
 
     checkpoint: str
     rank: int
@@ -87,6 +91,8 @@ class Bench:
         trainer.train()
         spent = time.process_time() - before
         folders = sorted(out.glob("checkpoint-*"), key=lambda path: int(path.name.partition("-")[2]))
+        for folder in folders:
+            (folder / ARGUMENTS_FILE).unlink()
         return {"folders": list(map(str, folders)), "cpu_seconds": spent} | self.ready()
 
     def _model(self) -> Any:
