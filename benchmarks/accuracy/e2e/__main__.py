@@ -39,7 +39,7 @@ DEMO_CUT: Final = 24
 PEFT_RATE: Final = 2e-4
 """Customary for LoRA."""
 SEEDS, QUICK_SEEDS, QUICK_EPOCHS = 3, 1, 2
-QUICK: Final = Sizes(train=400, dev=60, test=100)
+QUICK: Final = Sizes(train=256, dev=60, test=100)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

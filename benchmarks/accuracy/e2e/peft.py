@@ -73,4 +73,4 @@ class PeftTrainer:
 
 
 def _row(sequence: TrainingSequence) -> dict[str, list[Any]]:
-    return {"ids": sequence.ids.tolist(), "learned": sequence.learned.tolist()}
+    return {"input_ids": sequence.ids.tolist(), "learned": sequence.learned.tolist()}

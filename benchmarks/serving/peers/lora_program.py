@@ -3,7 +3,8 @@ them.
 
 `python -m benchmarks.serving.peers.lora_program SETTINGS` (`LoraSettings`, as JSON) answers
 
-    {"rows": [{"ids": [5, 9, 2], "learned": [false, true]}], "learning_rate": 2e-4, "seed": 0, "out": "runs"}
+    {"rows": [{"input_ids": [5, 9, 2], "learned": [false, true]}], "learning_rate": 2e-4, "seed": 0,
+     "out": "runs"}
     {"folders": ["runs/checkpoint-2"], "cpu_seconds": 61.0, "versions": {"peft": "0.21.2"}}
 
 folders: PEFT's own, one for each epoch, in their order. cpu_seconds: of the training alone. See `json_lines`.
@@ -28,7 +29,7 @@ ARGUMENTS_FILE: Final = "training_args.bin"
 WARMUP_SHARE: Final = 0.06
 PACKAGES: Final = ("torch", "transformers", "peft", "accelerate")
 Row = Mapping[str, list[Any]]
-"""ids: T + 1 tokens. learned: T truth values, whether the token after this one is learned."""
+"""input_ids: T + 1 tokens. learned: T truth values, whether the token after this one is learned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +48,19 @@ class LoraSettings:
 def labels_of(row: Row) -> list[int]:
     """The labels of a row's tokens, which transformers shifts by one."""
     learned = [False, *row["learned"]]
-    return [token if is_learned else IGNORED for token, is_learned in zip(row["ids"], learned, strict=True)]
+    return [
+        token if is_learned else IGNORED for token, is_learned in zip(row["input_ids"], learned, strict=True)
+    ]
 
 
 def padded(rows: Sequence[Row]) -> dict[str, list[list[int]]]:
     """A batch of rows as transformers takes it: all as long as the longest."""
-    longest = max(len(row["ids"]) for row in rows)
-    missing = [longest - len(row["ids"]) for row in rows]
+    longest = max(len(row["input_ids"]) for row in rows)
+    missing = [longest - len(row["input_ids"]) for row in rows]
     return {
-        "input_ids": [row["ids"] + [0] * more for row, more in zip(rows, missing, strict=True)],
+        "input_ids": [row["input_ids"] + [0] * more for row, more in zip(rows, missing, strict=True)],
         "attention_mask": [
-            [1] * len(row["ids"]) + [0] * more for row, more in zip(rows, missing, strict=True)
+            [1] * len(row["input_ids"]) + [0] * more for row, more in zip(rows, missing, strict=True)
         ],
         "labels": [labels_of(row) + [IGNORED] * more for row, more in zip(rows, missing, strict=True)],
     }
@@ -109,13 +112,14 @@ class Bench:
         return self._peft.get_peft_model(base, config)
 
     def _arguments(self, out: Path, learning_rate: float, seed: int) -> Any:
-        """Those that the Trainer does not have by default: what the product's schedule has, too."""
+        """The Trainer's defaults, with a warm-up as the product's, and with little padding."""
         return self._transformers.TrainingArguments(
             output_dir=str(out),
             per_device_train_batch_size=self._settings.rows,
             num_train_epochs=self._settings.epochs,
             learning_rate=learning_rate,
             warmup_steps=WARMUP_SHARE,
+            train_sampling_strategy="group_by_length",
             seed=seed,
             save_strategy="epoch",
             save_only_model=True,
