@@ -26,7 +26,8 @@ from benchmarks import harness
 from benchmarks.accuracy.e2e.peft import PeftTrainer
 from benchmarks.accuracy.e2e.root import SharedRoot
 from benchmarks.accuracy.e2e.rows import NAME, Sizes, write_rows
-from benchmarks.accuracy.e2e.trainings import HMI, PEFT, Tested, Trained, Trainings, Way
+from benchmarks.accuracy.e2e.scores import Answers, bleu_difference_error
+from benchmarks.accuracy.e2e.trainings import HMI, PEFT, Trained, Trainings, Way
 from benchmarks.result_cache import bench_dir, fingerprint
 from benchmarks.serving.generation.root import smollm2_path
 from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
@@ -42,11 +43,11 @@ SEEDS, QUICK_SEEDS, QUICK_EPOCHS = 3, 1, 2
 QUICK: Final = Sizes(train=256, dev=60, test=100)
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run what is missing and print the table."""
+def main(argv: Sequence[str] | None = None, *, python: Path | None = None) -> int:
+    """Run what is missing and print the table. python: that has PEFT; None: its environment is built."""
     options = _options(argv)
     console = Console()
-    report = Comparison(options, console).run()
+    report = Comparison(options, console, python).run()
     console.out(harness.markdown_table(report.rows), highlight=False)
     console.print({name: round(value, 3) for name, value in report.figures.items()})
     if options.json:
@@ -94,8 +95,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
 class Comparison:
     """The trainings of both sides, what dev chooses of them, and what that reaches on test."""
 
-    def __init__(self, options: argparse.Namespace, console: Console) -> None:
-        self._options, self._console = options, console
+    def __init__(self, options: argparse.Namespace, console: Console, python: Path | None = None) -> None:
+        self._options, self._console, self._python = options, console, python
         if options.threads:
             torch.set_num_threads(options.threads)
         self._root = SharedRoot.load(options.checkpoint or smollm2_path())
@@ -117,12 +118,12 @@ class Comparison:
         trained = {way: self._train(way) for way in self._ways}
         losses = {way: fmean(one.dev_loss for one in runs) for way, runs in trained.items()}
         chosen = choose(losses)
-        tested = {
-            way: [self._trainings.test(way, seed, one.lora) for seed, one in enumerate(trained[way])]
+        answers = {
+            way: [self._trainings.answer(way, seed, one.lora) for seed, one in enumerate(trained[way])]
             for way in dict.fromkeys([self._default, *chosen.values()])
         }
-        rows = [self._row(way, runs, tested.get(way, [])) for way, runs in trained.items()]
-        figures = figures_of(self._default, chosen, trained, tested)
+        rows = [self._row(way, runs, answers.get(way, [])) for way, runs in trained.items()]
+        figures = figures_of(self._default, chosen, trained, answers)
         return harness.Report(NAME, self._report_settings(), rows, figures)
 
     def _train(self, way: Way) -> list[Trained]:
@@ -130,21 +131,21 @@ class Comparison:
 
     def _peft(self) -> PeftTrainer | None:
         try:
-            python = peers_python(self._console, packages=HTTP_PACKAGES)
+            python = self._python or peers_python(self._console, packages=HTTP_PACKAGES)
         except PeerUnavailable as error:
             print(error, file=sys.stderr)
             return None
         return PeftTrainer(python, torch.get_num_threads())
 
-    def _row(self, way: Way, runs: Sequence[Trained], tested: Sequence[Tested]) -> harness.Row:
+    def _row(self, way: Way, runs: Sequence[Trained], answers: Sequence[Answers]) -> harness.Row:
         layers = self._root.architecture.layers
         return {
             "training": way.side + (" (default)" if way == self._default else ""),
             "layers with LoRA": layers - way.lower_layers,
             "learning rate": f"{way.learning_rate:g}",
             "dev loss": fmean(one.dev_loss for one in runs),
-            "BLEU": f"{fmean(one.bleu for one in tested):.1f}" if tested else "",
-            "ROUGE-L": f"{fmean(one.rouge_l for one in tested):.1f}" if tested else "",
+            "BLEU": f"{fmean(one.bleu for one in answers):.1f}" if answers else "",
+            "ROUGE-L": f"{fmean(one.rouge_l for one in answers):.1f}" if answers else "",
             "training, processor s": round(fmean(one.seconds for one in runs)),
         }
 
@@ -168,12 +169,15 @@ def figures_of(
     default: Way,
     chosen: Mapping[str, Way],
     trained: Mapping[Way, Sequence[Trained]],
-    tested: Mapping[Way, Sequence[Tested]],
+    answers: Mapping[Way, Sequence[Answers]],
 ) -> dict[str, float]:
-    """Of the product's default, and what it is above PEFT's choice: in points, in nats, and in processor
-    time. `_chosen`: the product's choice on dev instead of its default."""
-    bleu = {way: fmean(one.bleu for one in runs) for way, runs in tested.items()}
-    rouge_l = {way: fmean(one.rouge_l for one in runs) for way, runs in tested.items()}
+    """Of the product's default, alone and above PEFT's choice on dev.
+
+    `_error`: the standard error, of the prompts alone. `_chosen`: the product's choice on dev.
+    `training_time_vs_peft`: a ratio of processor seconds.
+    """
+    bleu = {way: fmean(one.bleu for one in runs) for way, runs in answers.items()}
+    rouge_l = {way: fmean(one.rouge_l for one in runs) for way, runs in answers.items()}
     figures = {"bleu": bleu[default], "rouge_l": rouge_l[default]}
     if PEFT in chosen:
         peft = chosen[PEFT]
@@ -183,6 +187,7 @@ def figures_of(
         )
         figures |= {
             "bleu_vs_peft": bleu[default] - bleu[peft],
+            "bleu_vs_peft_error": bleu_difference_error(answers[default], answers[peft]),
             "bleu_vs_peft_chosen": bleu[chosen[HMI]] - bleu[peft],
             "rouge_l_vs_peft": rouge_l[default] - rouge_l[peft],
             "dev_loss_vs_peft": losses[default] - losses[peft],

@@ -60,7 +60,7 @@ class PeftTrainer:
             process.receive()
             process.send(
                 {
-                    "rows": [_row(one) for one in sequences],
+                    "rows": [row_of(one) for one in sequences],
                     "learning_rate": settings.learning_rate,
                     "seed": settings.seed,
                     "out": str(out),
@@ -72,5 +72,6 @@ class PeftTrainer:
         return PeftEpochs(list(map(Path, answer["folders"])), answer["cpu_seconds"], answer["versions"])
 
 
-def _row(sequence: TrainingSequence) -> dict[str, list[Any]]:
+def row_of(sequence: TrainingSequence) -> dict[str, list[Any]]:
+    """A row as the program is sent it."""
     return {"input_ids": sequence.ids.tolist(), "learned": sequence.learned.tolist()}

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks.accuracy.e2e.peft import PeftTrainer
 from benchmarks.accuracy.e2e.root import SharedRoot
+from benchmarks.accuracy.e2e.scores import Answers
 from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.result_cache import ResultCache, cache_folder, fingerprint
 from inference.decoder.adapter_io import generative_adapter_import
@@ -20,9 +21,8 @@ from inference.decoder.lora import LORA_FILE, DecoderLora
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.fine_tune import GenerativeSettings, fine_tune_generative
 from workers.training.generative.frozen_states import FrozenStates
-from workers.training.generative.generation import generate_answers, prompts_of_test
+from workers.training.generative.generation import Prompt, generate_answers, prompts_of_test
 from workers.training.generative.lora_parameters import LoraParameters
-from workers.training.generative.metrics import bleu, rouge_l
 from workers.training.generative.packing import TrainingSequence
 from workers.training.generative.rows import GENERATION, read_rows
 from workers.training.generative.tokenization import GenerativeTokenizer
@@ -49,14 +49,6 @@ class Trained:
     dev_loss: float
     epoch: int
     seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Tested:
-    """Of the answers to the test prompts, in points."""
-
-    bleu: float
-    rouge_l: float
 
 
 class Trainings:
@@ -87,11 +79,13 @@ class Trainings:
         lora = DecoderLora.load(folder / LORA_FILE, self._root.architecture)
         return Trained(lora, found["dev_loss"], found["epoch"], found["training_seconds"])
 
-    def test(self, way: Way, seed: int, lora: DecoderLora) -> Tested:
-        """BLEU and ROUGE-L of greedy answers to the test prompts, against all references of each."""
+    def answer(self, way: Way, seed: int, lora: DecoderLora) -> Answers:
+        """Greedy answers to the test prompts, with all references of each."""
         key = self._key(way, seed) | {"test": fingerprint({"rows": self._files.test.read_text("utf-8")})}
-        found = self._runs.get_or_compute(key, lambda: self._answer(lora))
-        return Tested(100 * found["bleu"], 100 * found["rouge_l"])
+        rows = read_rows(self._files.test, GENERATION)
+        prompts = prompts_of_test(rows, self._tokenizer, len(rows), self._reporter)
+        found = self._runs.get_or_compute(key, lambda: {"answers": self._texts(prompts, lora)})
+        return Answers(found["answers"], [prompt.references for prompt in prompts])
 
     @property
     def rows_of_batch(self) -> int:
@@ -110,7 +104,7 @@ class Trainings:
         }
 
     def _train_product(self, way: Way, seed: int, folder: Path) -> dict[str, Any]:
-        """By the job's code, with a row of dev for the test split, which `test` alone reads."""
+        """By the job's code, with a row of dev for the test split, which `answer` alone reads."""
         stand_in = self._files.dev.with_name("one_row.jsonl")
         stand_in.write_text(self._files.dev.read_text("utf-8").partition("\n")[0] + "\n", encoding="utf-8")
         settings = replace(
@@ -191,9 +185,7 @@ class Trainings:
             decoder, LoraParameters(lora.tensors), split, self._settings.batch_tokens, self._reporter
         )
 
-    def _answer(self, lora: DecoderLora) -> dict[str, Any]:
-        rows = read_rows(self._files.test, GENERATION)
-        prompts = prompts_of_test(rows, self._tokenizer, len(rows), self._reporter)
+    def _texts(self, prompts: Sequence[Prompt], lora: DecoderLora) -> list[str]:
         answers = generate_answers(
             prompts,
             self._tokenizer,
@@ -203,11 +195,4 @@ class Trainings:
             max_tokens=self._settings.new_tokens,
             reporter=self._reporter,
         )
-        texts = [answer.text for answer in answers]
-        references = [answer.references for answer in answers]
-        return {
-            "bleu": bleu(references, texts),
-            "rouge_l": rouge_l(references, texts),
-            "answers": texts,
-            "prompts": len(prompts),
-        }
+        return [answer.text for answer in answers]
