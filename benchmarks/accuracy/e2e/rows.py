@@ -40,7 +40,9 @@ def write_rows(folder: Path, sizes: Sizes) -> DatasetFiles:
     files = DatasetFiles(**{split: folder / f"{split}.jsonl" for split in SPLITS})
     for split, rows in drawn.items():
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
-        (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
+        partial = folder / f"{split}.partial"
+        partial.write_text("".join(lines), encoding="utf-8")
+        partial.replace(folder / f"{split}.jsonl")
     return files
 
 

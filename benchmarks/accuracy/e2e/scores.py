@@ -63,5 +63,5 @@ def bleu_difference_error(ones: Sequence[Answers], others: Sequence[Answers]) ->
 def _bleu_of(statistics: Statistics) -> float:
     """Of a corpus of these, as `bleu` computes it, in points."""
     sums = statistics.sum(axis=0).astype(int).tolist()
-    counts, totals = sums[:ORDERS], sums[ORDERS : 2 * ORDERS]
-    return float(BLEU.compute_bleu(counts, totals, *sums[2 * ORDERS :], smooth_method="exp").score)
+    counts, totals, (length, wanted) = sums[:ORDERS], sums[ORDERS : 2 * ORDERS], sums[2 * ORDERS :]
+    return float(BLEU.compute_bleu(counts, totals, length, wanted, smooth_method="exp").score)
