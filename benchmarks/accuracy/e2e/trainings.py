@@ -1,6 +1,6 @@
 """Trains LoRAs by the product's job code and by PEFT, from the same tokens, and measures both alike."""
 
-import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -14,7 +14,7 @@ from benchmarks.accuracy.e2e.peft import PeftTrainer
 from benchmarks.accuracy.e2e.root import SharedRoot
 from benchmarks.accuracy.e2e.scores import Answers
 from benchmarks.accuracy.reporters import ConsoleReporter
-from benchmarks.result_cache import ResultCache, cache_folder, fingerprint
+from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
 from inference.decoder.adapter_io import generative_adapter_import
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.lora import LORA_FILE, DecoderLora
@@ -137,21 +137,19 @@ class Trainings:
     def _train_peft(self, way: Way, seed: int, folder: Path) -> dict[str, Any]:
         """By PEFT. Its epochs are imported as adapters are, and the best one on dev is kept."""
         assert self._peft is not None
-        scratch = folder.with_suffix(".peft")
-        shutil.rmtree(scratch, ignore_errors=True)
-        found = self._peft.train(
-            self._root.checkpoint,
-            self._sequences(self._files.train),
-            replace(self._settings, seed=seed, learning_rate=way.learning_rate),
-            rows=self.rows_of_batch,
-            out=scratch,
-        )
-        loras = list(self._imported(found.folders, scratch))
+        with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="peft-") as scratch:
+            found = self._peft.train(
+                self._root.checkpoint,
+                self._sequences(self._files.train),
+                replace(self._settings, seed=seed, learning_rate=way.learning_rate),
+                rows=self.rows_of_batch,
+                out=Path(scratch, "epochs"),
+            )
+            loras = list(self._imported(found.folders, Path(scratch)))
         losses = [self._dev_loss(lora) for lora in loras]
         best = losses.index(min(losses))
         folder.mkdir(parents=True, exist_ok=True)
         loras[best].save(folder / LORA_FILE, self._root.architecture)
-        shutil.rmtree(scratch)
         return {
             "dev_loss": losses[best],
             "epoch": best + 1,
