@@ -143,7 +143,7 @@ class Comparison:
             "training": way.side + (" (default)" if way == self._default else ""),
             "layers with LoRA": layers - way.lower_layers,
             "learning rate": f"{way.learning_rate:g}",
-            "dev loss": fmean(one.dev_loss for one in runs),
+            "dev loss": f"{fmean(one.dev_loss for one in runs):.3f}",
             "BLEU": f"{fmean(one.bleu for one in answers):.1f}" if answers else "",
             "ROUGE-L": f"{fmean(one.rouge_l for one in answers):.1f}" if answers else "",
             "training, processor s": round(fmean(one.seconds for one in runs)),
