@@ -12,7 +12,7 @@ import tokenizers
 from benchmarks.accuracy.data import corpus
 from benchmarks.accuracy.hgpt.fragments import Ids
 from benchmarks.accuracy.hgpt.local_lower import Texts
-from benchmarks.serving.generation.root import smollm2_file
+from benchmarks.serving.generation.decoder_root import smollm2_file
 from inference.decoder.checkpoint import open_decoder_checkpoint
 from inference.decoder.decoder import Decoder
 from inference.decoder.root import DecoderRoot
