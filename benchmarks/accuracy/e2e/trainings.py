@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
-from inference.decoder.adapter_io import generative_adapter_import
 from rich.console import Console
 
 from benchmarks.accuracy.e2e.peft import PeftTrainer
@@ -18,6 +17,7 @@ from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.lora import LORA_FILE, DecoderLora
+from inference.decoder.peft_conversion import generative_adapter_import
 from workers.training.datasets import DatasetFiles
 from workers.training.generative.fine_tune import GenerativeSettings, fine_tune_generative
 from workers.training.generative.frozen_states import FrozenStates

@@ -120,7 +120,7 @@ class Hgpt:
         return harness.Report("hgpt", asdict(experiment.settings), rows + tables + written, figures)
 
     def _shape(self, layers: int, n: int) -> harness.Row:
-        found = {name: self._local(name, (layers, n)) for name in CONVERSIONS[:2]}
+        found: harness.Row = {name: self._local(name, (layers, n)) for name in CONVERSIONS[:2]}
         return {"lower layers": layers, "n": n, **found}
 
     def _local(self, conversion: Conversion, shape: tuple[int, int]) -> float:

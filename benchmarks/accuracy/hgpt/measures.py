@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import torch
@@ -51,11 +52,11 @@ def prefill_seconds(
     embedded = decoder.embed(few.token_ids, few.positions)
     table = torch.empty_like(embedded).index_copy_(0, rows, embedded)
 
-    def run(lower: int) -> float:
+    def run(lower: int, _repeat: int) -> float:
         started = time.process_time()
         states = table[rows] if lower else decoder.embed(few.token_ids, few.positions)
         decoder.logits(upper_states(decoder, few, states, lower)[ends])
         return time.process_time() - started
 
-    found = interleaved({lower: lambda _, lower=lower: run(lower) for lower in lowers}, repeats=repeats)
+    found = interleaved({lower: partial(run, lower) for lower in lowers}, repeats=repeats)
     return {lower: sample.seconds for lower, sample in found.items()}

@@ -52,7 +52,10 @@ class HgptRoot:
         """
         root = DecoderRoot.from_checkpoint(open_decoder_checkpoint(checkpoint or smollm2_file()))
         tokenizer = tokenizers.Tokenizer.from_str(root.tokenizer)
-        return cls(root, root.decoder(), tokenizer, tokenizer.token_to_id(BEGIN_TOKEN))
+        begin = tokenizer.token_to_id(BEGIN_TOKEN)
+        if begin is None:
+            raise SystemExit(f"The tokenizer of {root.config.name} has no {BEGIN_TOKEN}.")
+        return cls(root, root.decoder(), tokenizer, begin)
 
 
 @dataclass(frozen=True)
