@@ -8,10 +8,13 @@ from inference.decoder.checkpoint import open_decoder_checkpoint
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.root import DecoderRoot
 from tenants.base.scope import platform_scope
+from tenants.datasets.services.datasets import dataset_upload
 from tests.integration.jobs.world import World, finish
+from tests.integration.tenants.content import stream
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.tree_factory import TenantFixture, jobs_in_order
 from tests.unit.inference.generation.decoder_world import random_lora
+from tests.unit.tenants.files import jsonl
 from tests.unit.tiny_decoder import tiny_decoder_folder
 from versiontree.tree.models import RootKind, Version
 from versiontree.tree.services.roots import root_register
@@ -32,8 +35,16 @@ def ready_writer(home: TenantFixture, scratch: Path) -> Version:
     decoder.refresh_from_db()
     model = GenerativeHplm("generation", random_lora(root.decoder(), WRITERS_LORA))
     model.save(scratch / "writer", root.config.architecture)
+    rows = jsonl({"prompt": f"What is {number}?", "completion": f"It is {number}."} for number in range(40))
+    texts = dataset_upload(
+        tenant=home.tenant,
+        name="writer-texts",
+        task="generation",
+        files={"train": ("writer.jsonl", stream(rows))},
+        actor=home.developer,
+    )
     with transaction.atomic():
-        version = tree_factory.new_writer(decoder, home)
+        version = tree_factory.new_hplm(decoder, "writer", home, texts)
         fine_tune, evaluate = jobs_in_order(version)
         finish(fine_tune, {"hplm": scratch / "writer"})
         finish(evaluate, {})
