@@ -43,6 +43,12 @@ class Terminal:
         """Press these keys."""
         os.write(self._screen, text.encode())
 
+    def end_input(self, prompt: str) -> None:
+        """Press Ctrl-D at this prompt. Before it is drawn the key would be lost: the line editor takes
+        over the terminal first, and the key that ends input for the terminal is a letter for the editor."""
+        wait_until(lambda: self.text.endswith(prompt))
+        self.type("\x04")
+
     def interrupt(self) -> None:
         """Press Ctrl-C, which reaches the command as a signal."""
         self._process.send_signal(signal.SIGINT)

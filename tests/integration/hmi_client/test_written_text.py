@@ -53,7 +53,7 @@ def test_a_terminal_gets_no_control_characters_of_a_chat_and_the_model_gets_its_
             terminal.wait_for("> ")
             terminal.type(f"{message}\n")
             terminal.wait_for("]0;title 31mthree é 語")
-        terminal.type("\x04")
+        terminal.end_input("> ")
         assert terminal.end() == 0
         assert SHOWN in terminal.text
     assert script.asked[-1].body["messages"][1]["content"] == "".join(WRITTEN)

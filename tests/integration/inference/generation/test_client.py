@@ -129,7 +129,7 @@ def test_a_session_remembers_forgets_outlives_ctrl_c_and_ends_with_ctrl_d(
         terminal.type("D\n")
         terminal.wait_for("Four")
         assert asked(worker) == "[user]D\n[assistant]"
-        terminal.type("\x04")
+        terminal.end_input(PROMPT)
         assert terminal.end() == 0
 
 
