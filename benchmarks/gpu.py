@@ -45,7 +45,6 @@ class Part:
 def main(argv: Sequence[str] | None = None) -> int:
     """Measure every part; each prints and writes its report as soon as it is done."""
     parser = shared.arguments(__doc__ or "")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.set_defaults(rows=ROWS)
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="for each report, trace and picture")
     parser.add_argument("--decoder", choices=sorted(CONFIGS), default=DECODER, help="its shape")

@@ -26,8 +26,13 @@ class Report:
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """The options that every benchmark takes; a benchmark may add its own."""
-    parser = argparse.ArgumentParser(description=description)
+    """The options that every benchmark takes; a benchmark may add its own.
+
+    description: its lines are kept.
+    """
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="a smaller run of the same shape")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="write rows and figures to FILE")
     return parser

@@ -54,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
     parser.add_argument("--method", action="append", choices=sorted(METHODS), help="only this one")
     parser.add_argument(

@@ -4,9 +4,8 @@ The models of the accuracy benchmark's cell hBERT are read through domain tables
 coverage of 0 only the root's table is left, which stays as it is. Then the space of ten domains' tables.
 """
 
-import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,8 +13,9 @@ from typing import Any
 from rich.console import Console
 
 from benchmarks import harness
+from benchmarks.accuracy import e2e_dataset
 from benchmarks.accuracy.comparison import mean_and_deviation
-from benchmarks.accuracy.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, corpus, data_dir, texts_of
+from benchmarks.accuracy.data import BIOMEDICAL, DATASETS, GENERAL, Dataset, corpus, texts_of
 from benchmarks.accuracy.grid import EPOCHS, SEEDS, Cell, Grid
 from benchmarks.accuracy.methods import HBERT
 from benchmarks.accuracy.trainings import Shape
@@ -95,7 +95,8 @@ def domain_corpora() -> dict[str, Path]:
     folder = bench_dir() / "data" / "domains"
     folder.mkdir(parents=True, exist_ok=True)
     texts = {name: texts_of(DATASETS[name], "train") for name in OF_DATASETS}
-    texts |= {"e2e": _restaurants(), "docstrings": docstrings()}
+    restaurants = (group[0]["completion"] for group in e2e_dataset.meaning_representations("train"))
+    texts |= {e2e_dataset.NAME: restaurants, "docstrings": docstrings()}
     files = {name: folder / f"{name}.txt" for name in texts}
     for name, file in files.items():
         if not file.is_file():
@@ -103,13 +104,6 @@ def domain_corpora() -> dict[str, Path]:
             partial.write_text("\n".join(" ".join(text.split()) for text in texts[name]), encoding="utf-8")
             partial.replace(file)
     return {BIOMEDICAL: corpus(BIOMEDICAL), **files}
-
-
-def _restaurants() -> Iterator[str]:
-    """The descriptions of restaurants in the E2E dataset."""
-    with (data_dir() / "e2e" / "train.txt").open(encoding="utf-8") as lines:
-        for line in lines:
-            yield str(json.loads(line)["completion"])
 
 
 def _settings(vectors: str) -> dict[str, Any]:

@@ -68,7 +68,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--dataset", action="append", choices=sorted(DATASETS), help="only this one")
     parser.add_argument("--seeds", type=int, help=f"of each dataset (default: {SEEDS})")
     parser.add_argument("--rows", type=int, help="of each split that are used, at most, drawn by chance")

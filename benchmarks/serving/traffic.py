@@ -80,7 +80,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--repeats", type=int, help="of every measurement")
     parser.add_argument("--tenants", type=int, default=TENANTS, help="of a model each, called in turn")
     parser.add_argument(

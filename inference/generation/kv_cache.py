@@ -1,4 +1,4 @@
-"""The paged key-value cache: keys and values of past tokens, in blocks of equally many tokens."""
+"""The paged key-value cache: keys and values of past tokens, in blocks of `block_size` tokens."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,8 @@ class KvCache:
     """Blocks of the keys and values of the layers that compute.
 
     blocks [layers, 2, blocks, block_size, kv_heads, head_dim]: keys first, then values. The block manager
-    decides which sequence owns which block. The memory is not cleared: whoever begins a block clears it.
+    decides which sequence owns which block. The memory is not cleared: whoever writes a block's
+    first token clears the block.
     """
 
     def __init__(
@@ -35,11 +36,11 @@ class KvCache:
         self.blocks = torch.empty(shape, dtype=dtype, device=device)
 
     @classmethod
-    def of(cls, decoder: Decoder, blocks: int, block_size: int) -> "KvCache":
-        """So many blocks of all layers of a decoder, on its device and in its dtype."""
+    def of(cls, decoder: Decoder, blocks: int, block_size: int, layers: range | None = None) -> "KvCache":
+        """A cache of these layers of a decoder (None: all), on its device and in its dtype."""
         shape = decoder.architecture
         return cls(
-            range(shape.layers),
+            range(shape.layers) if layers is None else layers,
             blocks,
             block_size,
             shape.kv_heads,
@@ -50,7 +51,7 @@ class KvCache:
 
     @classmethod
     def within(cls, budget_bytes: int, decoder: Decoder, block_size: int) -> "KvCache":
-        """As many blocks as budget_bytes hold, see `of`. Raises HplmError(invalid_field) if they hold
+        """As `of`, with as many blocks as budget_bytes hold. Raises HplmError(invalid_field) if they hold
         none."""
         size = block_bytes(decoder, block_size)
         if budget_bytes < size:

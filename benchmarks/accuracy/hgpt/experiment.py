@@ -10,11 +10,13 @@ from typing import Any, Final, Literal
 from rich.console import Console
 
 from benchmarks.accuracy.hgpt.conversion import Distillation, distil, fit_closed_form
-from benchmarks.accuracy.hgpt.e2e import E2e, E2eSettings
-from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts
-from benchmarks.accuracy.hgpt.measures import perplexity, prefill_seconds
+from benchmarks.accuracy.hgpt.corpus import DomainCorpus, generated_texts
+from benchmarks.accuracy.hgpt.data_to_text import DataToText, DataToTextSettings
+from benchmarks.accuracy.hgpt.lower_layers import LocalLowerLayers
+from benchmarks.accuracy.hgpt.metrics import perplexity, prefill_seconds
+from benchmarks.accuracy.hgpt.root import HgptRoot
 from benchmarks.accuracy.hgpt.table import FragmentTable, shares
-from benchmarks.accuracy.hgpt.texts import Domain, HgptRoot, written_texts
+from benchmarks.accuracy.hgpt.texts import Texts
 from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.result_cache import ResultCache, cache_folder
 
@@ -27,15 +29,15 @@ RECIPE: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class HgptSettings:
-    """corpus: whose text is read. fit_tokens: that conversions learn from. written_tokens: of text by the
+    """corpus: whose text is read. fit_tokens: that conversions learn from. generated_tokens: of text by the
     root, which distillation reads beside these. held_out_tokens: that perplexity is measured on."""
 
     corpus: str
     fit_tokens: int
-    written_tokens: int
+    generated_tokens: int
     held_out_tokens: int
     distillation: Distillation
-    e2e: E2eSettings
+    data_to_text: DataToTextSettings
     prefill_repeats: int
     seed: int = 0
 
@@ -48,8 +50,8 @@ class Experiment:
         self.settings, self._checkpoint = settings, checkpoint
         self.reporter = ConsoleReporter(console)
         self._cache = ResultCache("hgpt", console)
-        self._converted: dict[tuple[Conversion, int, int], LocalLower] = {}
-        self._with_shorter: dict[tuple[Conversion, int, int], LocalLower] = {}
+        self._converted: dict[tuple[Conversion, int, int], LocalLowerLayers] = {}
+        self._with_shorter: dict[tuple[Conversion, int, int], LocalLowerLayers] = {}
 
     @cached_property
     def root(self) -> HgptRoot:
@@ -57,9 +59,9 @@ class Experiment:
         return HgptRoot.load(self._checkpoint)
 
     @cached_property
-    def domain(self) -> Domain:
+    def domain(self) -> DomainCorpus:
         """The corpus."""
-        return Domain(self.settings.corpus, self.root.tokenizer, self.settings.seed)
+        return DomainCorpus(self.settings.corpus, self.root.tokenizer, self.settings.seed)
 
     @cached_property
     def fit_texts(self) -> Texts:
@@ -91,7 +93,7 @@ class Experiment:
         if conversion == "closed form":
             return key
         distillation = asdict(settings.distillation)
-        return {**key, "written_tokens": settings.written_tokens, "distillation": distillation}
+        return {**key, "generated_tokens": settings.generated_tokens, "distillation": distillation}
 
     def root_perplexity(self) -> dict[str, Any]:
         """With all layers computed."""
@@ -155,36 +157,36 @@ class Experiment:
 
         These are computed with full context (conversion None) or on fragments of n tokens.
         """
-        settings = self.settings.e2e
-        what: dict[str, Any] = {"what": "e2e", "layers": layers, "e2e": asdict(settings)}
+        settings = self.settings.data_to_text
+        what: dict[str, Any] = {"what": "data_to_text", "layers": layers, "settings": asdict(settings)}
         if conversion is not None:
             what |= self.of_conversion(conversion, layers, n)
 
         def measure() -> dict[str, Any]:
             local = None if conversion is None else self.converted(conversion, layers, n)
             folder = cache_folder("hgpt-training", {**what, **self._of_all})
-            return E2e(self.root, settings, self.reporter).rouge_l(layers, local, folder)
+            return DataToText(self.root, settings, self.reporter).rouge_l(layers, local, folder)
 
         return self.cell(what, measure)
 
-    def converted(self, conversion: Conversion, layers: int, n: int) -> LocalLower:
+    def converted(self, conversion: Conversion, layers: int, n: int) -> LocalLowerLayers:
         """The converted lower layers; those that were distilled before are read from their file."""
         key = conversion, layers, n
         if key not in self._converted:
             self._converted[key] = self._convert(*key)
         return self._converted[key]
 
-    def _convert(self, conversion: Conversion, layers: int, n: int) -> LocalLower:
+    def _convert(self, conversion: Conversion, layers: int, n: int) -> LocalLowerLayers:
         decoder = self.root.decoder
         if conversion == "unconverted":
-            return LocalLower.unconverted(decoder, layers, n, self.root.begin)
+            return LocalLowerLayers.unconverted(decoder, layers, n, self.root.begin)
         if conversion == "closed form":
             return fit_closed_form(self.converted("unconverted", layers, n), decoder, self.fit_texts)
         key = self.of_conversion(conversion, layers, n)
         file = cache_folder("hgpt", {**key, **self._of_all}).with_suffix(".safetensors")
         if file.is_file():
             return self.converted("unconverted", layers, n).loaded(file)
-        texts = Texts((*self.fit_texts.ids, *self._written.ids))
+        texts = Texts((*self.fit_texts.ids, *self._generated.ids))
         local = distil(
             self.converted("closed form", layers, n), texts, self.settings.distillation, self.reporter
         )
@@ -192,10 +194,10 @@ class Experiment:
         return local
 
     @cached_property
-    def _written(self) -> Texts:
-        return written_texts(self.root, self.domain, self.settings.written_tokens, self.reporter)
+    def _generated(self) -> Texts:
+        return generated_texts(self.root, self.domain, self.settings.generated_tokens, self.reporter)
 
-    def with_shorter(self, conversion: Conversion, layers: int, n: int) -> LocalLower:
+    def with_shorter(self, conversion: Conversion, layers: int, n: int) -> LocalLowerLayers:
         """As `converted`, with maps for the shorter fragments of a table, too."""
         key = conversion, layers, n
         if conversion != "unconverted" and key not in self._with_shorter:

@@ -1,4 +1,4 @@
-"""Completions by a model whose lower states come from fragments, on the product's generation engine."""
+"""Completions by a model whose lower layers read fragments alone, from the product's generation engine."""
 
 import itertools
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts
+from benchmarks.accuracy.hgpt.lower_layers import LocalLowerLayers
+from benchmarks.accuracy.hgpt.texts import Texts
 from inference.decoder.decoder import Decoder
 from inference.decoder.lora import DecoderLora
 from inference.decoder.lora_deltas import LoraDeltas
@@ -16,23 +17,25 @@ from inference.engine.rows import ModelIdentity
 from inference.generation.engine import GenerationEngine
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
+from inference.generation.offline import BLOCK_SIZE, run_to_end
 from inference.generation.paged_attention import PagedAttention
 from inference.generation.requests import GenerationRequest, SamplingParams
-from inference.generation.runner import NOT_FINITE
-from inference.generation.sampler import Choice, sample
-from inference.generation.step import AdapterState, Chunk, Outcome, SampledToken, SequenceFailed, Step
+from inference.generation.runner import outcome_of
+from inference.generation.sampler import sample
+from inference.generation.step import AdapterState, Chunk, Outcome, Step
 
-BLOCK_SIZE: Final = 16
 _MODEL: Final = ModelIdentity("", "local", 1, "local")
 
 
-class LocalRunner:
+class FragmentRunner:
     """The `Runner` of one model: lower states of fragments below the decoder's upper layers with a LoRA.
 
     cache: of the upper layers alone.
     """
 
-    def __init__(self, decoder: Decoder, local: LocalLower, lora: DecoderLora | None, cache: KvCache) -> None:
+    def __init__(
+        self, decoder: Decoder, local: LocalLowerLayers, lora: DecoderLora | None, cache: KvCache
+    ) -> None:
         self._decoder, self._local, self._lora, self._cache = decoder, local, lora, cache
 
     @torch.inference_mode()
@@ -51,7 +54,7 @@ class LocalRunner:
         due = [number for number, chunk in enumerate(chunks) if chunk.sampling is not None]
         asked = [chunks[number] for number in due]
         choices = sample(self._decoder.logits(states[ends[due]]), asked)
-        return [_outcome(chunk, choice) for chunk, choice in zip(asked, choices, strict=True)]
+        return [outcome_of(chunk, choice) for chunk, choice in zip(asked, choices, strict=True)]
 
     def _lower(self, chunk: Chunk) -> Tensor:
         """The lower states [count, hidden] of a chunk, which are functions of the fragments alone. One more
@@ -59,12 +62,6 @@ class LocalRunner:
         end = chunk.start + chunk.count
         tail = np.asarray(chunk.known_tokens[max(0, chunk.start - self._local.n) : end], dtype=np.int64)
         return self._local.states(Texts((tail,)))[-chunk.count :]
-
-
-def _outcome(chunk: Chunk, choice: Choice | None) -> Outcome:
-    if choice is None:
-        return SequenceFailed(chunk.request_id, NOT_FINITE)
-    return SampledToken(chunk.request_id, chunk.model.digest, *choice)
 
 
 class _OneModel:
@@ -78,9 +75,9 @@ class _OneModel:
         """It stays."""
 
 
-def complete_locally(
+def complete_from_fragments(
     decoder: Decoder,
-    local: LocalLower,
+    local: LocalLowerLayers,
     lora: DecoderLora | None,
     prompts: Sequence[Sequence[int]],
     sampling: SamplingParams,
@@ -89,29 +86,14 @@ def complete_locally(
     shape = decoder.architecture
     longest = max(map(len, prompts)) + sampling.max_tokens
     blocks = len(prompts) * -(-longest // BLOCK_SIZE)
-    cache = KvCache(
-        range(local.layers, shape.layers),
-        blocks,
-        BLOCK_SIZE,
-        shape.kv_heads,
-        shape.head_size,
-        dtype=decoder.dtype,
-        device=decoder.device,
-    )
+    cache = KvCache.of(decoder, blocks, BLOCK_SIZE, range(local.layers, shape.layers))
     limits = GenerationLimits(
         context=longest, vocabulary=shape.vocab, blocks=blocks, block_size=BLOCK_SIZE, sequences=len(prompts)
     )
     steps = itertools.count()
     loaded = None if lora is None else lora.to(decoder.device, decoder.dtype)
-    runner = LocalRunner(decoder, local, loaded, cache)
+    runner = FragmentRunner(decoder, local, loaded, cache)
     engine = GenerationEngine(limits, runner, _OneModel(), lambda: float(next(steps)))
     for number, prompt in enumerate(prompts):
         engine.add(GenerationRequest(id=str(number), model=_MODEL, prompt=tuple(prompt), sampling=sampling))
-    completions: list[list[int]] = [[] for _ in prompts]
-    while not engine.is_idle:
-        for event in engine.step():
-            if event.error is not None:
-                raise RuntimeError(event.error.message)
-            if event.token is not None and event.token not in sampling.stop_tokens:
-                completions[int(event.request_id)].append(event.token)
-    return completions
+    return run_to_end(engine, len(prompts), sampling.stop_tokens, lambda _ended: None)

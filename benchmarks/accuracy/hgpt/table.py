@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.accuracy.hgpt.fragments import Ids
-from benchmarks.accuracy.hgpt.local_lower import Texts
+from benchmarks.accuracy.hgpt.texts import Texts
 
 
 @dataclass(frozen=True, eq=False)

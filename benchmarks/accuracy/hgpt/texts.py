@@ -1,121 +1,52 @@
-"""What the root reads: windows of a corpus to fit on and others that are held out, and text of its own."""
+"""Token ids of several texts, packed one after another."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 import numpy as np
-import tokenizers
+import torch
+from torch import Tensor
 
-from benchmarks.accuracy.data import corpus
-from benchmarks.accuracy.hgpt.fragments import Ids
-from benchmarks.accuracy.hgpt.local_lower import Texts
-from benchmarks.serving.generation.decoder_root import smollm2_file
-from inference.decoder.checkpoint import open_decoder_checkpoint
-from inference.decoder.decoder import Decoder
-from inference.decoder.root import DecoderRoot
-from inference.generation.offline import complete
-from inference.generation.requests import SamplingParams
-from workers.training.checkpoints import seeded_rng
-from workers.training.corpus import read_corpus
-from workers.training.progress import Reporter
+from benchmarks.accuracy.hgpt.fragments import Ids, fragments_of
+from inference.hplm.sequences import PackedSequences
 
-WINDOW: Final = 128
-"""Tokens of a text."""
-HELD_OUT_SHARE: Final = 0.05
-"""Of the corpus' lines: its last ones."""
-BEGIN_TOKEN: Final = "<|endoftext|>"  # noqa: S105 - a token of text
-"""Stands between the documents of the root's pretraining."""
-LINES_PER_BATCH: Final = 1000
-PROMPT: Final = 16
-"""Tokens of the corpus that the root continues."""
-DRAW: Final = 2
-"""Of text, among the random draws of the benchmark."""
+TOKENS_PER_BATCH: Final = 1024
 
 
 @dataclass(frozen=True, eq=False)
-class HgptRoot:
-    """The root in float32. begin: the token that begins a document."""
+class Texts:
+    """Texts one after another, T tokens in all. ids: of each text, at least one."""
 
-    root: DecoderRoot
-    decoder: Decoder
-    tokenizer: tokenizers.Tokenizer
-    begin: int
-
-    @classmethod
-    def load(cls, checkpoint: Path | None = None) -> "HgptRoot":
-        """The decoder in this folder or GGUF file (None: SmolLM2-135M-Instruct).
-
-        Exits where the package that carries SmolLM2 is not installed.
-        """
-        root = DecoderRoot.from_checkpoint(open_decoder_checkpoint(checkpoint or smollm2_file()))
-        tokenizer = tokenizers.Tokenizer.from_str(root.tokenizer)
-        begin = tokenizer.token_to_id(BEGIN_TOKEN)
-        if begin is None:
-            raise SystemExit(f"The tokenizer of {root.config.name} has no {BEGIN_TOKEN}.")
-        return cls(root, root.decoder(), tokenizer, begin)
-
-
-@dataclass(frozen=True)
-class Domain:
-    """A corpus as one stretch of tokens, of which the last ones are held out."""
-
-    name: str
-    tokenizer: tokenizers.Tokenizer
-    seed: int
+    ids: tuple[Ids, ...]
 
     @cached_property
-    def _parts(self) -> tuple[Ids, Ids]:
-        texts = list(read_corpus(corpus(self.name)).texts())
-        cut = len(texts) - max(1, round(HELD_OUT_SHARE * len(texts)))
-        return self._read(texts[:cut]), self._read(texts[cut:])
+    def layout(self) -> PackedSequences:
+        """Where each text lies."""
+        return PackedSequences.of(self.ids)
 
-    @property
-    def train(self) -> Ids:
-        """All tokens that are not held out."""
-        return self._parts[0]
+    @cached_property
+    def token_ids(self) -> Tensor:
+        """All tokens [T]."""
+        return torch.from_numpy(np.concatenate(self.ids))
 
-    def fit_texts(self, tokens: int) -> Texts:
-        """About so many tokens of the training part, in windows drawn without replacement."""
-        return _windows(self.train, tokens, self.seed)
+    @cached_property
+    def positions(self) -> Tensor:
+        """The position of each token in its text [T]."""
+        return torch.from_numpy(self.layout.positions)
 
-    def held_out_texts(self, tokens: int) -> Texts:
-        """The same of the held-out part."""
-        return _windows(self._parts[1], tokens, self.seed)
+    def fragments(self, n: int) -> Ids:
+        """The fragment [T, n] of each token."""
+        return np.concatenate([fragments_of(ids, n) for ids in self.ids])
 
-    def _read(self, texts: list[str]) -> Ids:
-        """The tokens of these lines, with a space between them."""
-        starts = range(0, len(texts), LINES_PER_BATCH)
-        batches = (texts[start : start + LINES_PER_BATCH] for start in starts)
-        return np.concatenate([ids for batch in batches for ids in self._encoded(batch)])
-
-    def _encoded(self, texts: list[str]) -> Iterator[Ids]:
-        spaced = [f" {text}" for text in texts]
-        for one in self.tokenizer.encode_batch_fast(spaced, add_special_tokens=False):
-            yield np.asarray(one.ids, dtype=np.int64)
-
-
-def _windows(stream: Ids, tokens: int, seed: int) -> Texts:
-    count = len(stream) // WINDOW
-    order = seeded_rng(seed, DRAW).permutation(count)[: -(-tokens // WINDOW)]
-    return Texts(tuple(stream[at * WINDOW : (at + 1) * WINDOW] for at in order.tolist()))
-
-
-def written_texts(root: HgptRoot, domain: Domain, tokens: int, reporter: Reporter) -> Texts:
-    """About so many tokens: beginnings of training windows, and what the root writes behind them at
-    temperature 1."""
-    texts = domain.fit_texts(tokens).ids
-    prompts = [ids[:PROMPT].tolist() for ids in texts]
-    reporter.start_stage("write", len(prompts))
-    written = complete(
-        root.decoder,
-        None,
-        prompts,
-        SamplingParams(max_tokens=WINDOW - PROMPT, temperature=1.0, seed=domain.seed),
-        context=WINDOW,
-        after_step=reporter.report,
-    )
-    pairs = zip(prompts, written, strict=True)
-    return Texts(tuple(np.asarray([*prompt, *rest], dtype=np.int64) for prompt, rest in pairs))
+    def batches(self) -> Iterator["Texts"]:
+        """The texts in their order, about a thousand tokens at a time."""
+        batch, total = list[Ids](), 0
+        for ids in self.ids:
+            if batch and total + len(ids) > TOKENS_PER_BATCH:
+                yield Texts(tuple(batch))
+                batch, total = [], 0
+            batch.append(ids)
+            total += len(ids)
+        yield Texts(tuple(batch))

@@ -65,7 +65,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def arguments() -> argparse.ArgumentParser:
     """The options."""
     parser = harness.arguments(__doc__ or "")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--shape", choices=SHAPES, default=SMOLLM2, help="of the decoder")
     parser.add_argument("--device", default="auto", help="auto, cpu or cuda")
     parser.add_argument("--dtype", default="auto", help="auto, float32, bfloat16 or float16")
@@ -158,7 +157,7 @@ class Bench:
         one_model = bool(self._root.checkpoint) and self._on.device.type == "cpu"
         found = peers.start(self._peer_settings, self._stack, one_model=one_model)
         for name, peer in found.items():
-            cell = name, "one model" if peers.WAYS[name].has_one_model else "distinct", 0
+            cell = name, "one model" if peers.LIBRARIES[name].has_one_model else "distinct", 0
             self.ways[cell] = partial(self._decode, cell, peer)
 
     def report(self, found: dict[Cell, Sample]) -> harness.Report:
@@ -234,7 +233,7 @@ def _figures(found: dict[Cell, Sample], rows: int) -> dict[str, float]:
     for figure, name in {"vs_loop": peers.PEFT_LOOP, "vs_peft_mixed": peers.PEFT_MIXED}.items():
         if (name, "distinct", 0) in found:
             figures[f"{figure}_{rows}"] = ratio((name, "distinct", 0), distinct)
-    for name in peers.WAYS:
+    for name in peers.LIBRARIES:
         if (name, "one model", 0) in found:
             figures[f"vs_{name.replace('-', '_')}_one_model"] = ratio((name, "one model", 0), identical)
     return figures

@@ -1,4 +1,4 @@
-"""Other ways to generate, each in a process and an environment of its own, as far as they can be had."""
+"""Other libraries that generate, each in a process and an environment of its own, where they can be had."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ PEFT_LOOP, PEFT_MIXED = "PEFT, one after another", "PEFT, mixed batch"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Library:
     """One of `GENERATORS` and what it runs in. has_one_model: it reads the checkpoint and the prompts in
     every call, and its model is the same for all rows."""
 
@@ -28,20 +28,20 @@ class Way:
     has_one_model: bool = False
 
 
-WAYS: Final[Mapping[str, Way]] = {
-    PEFT_LOOP: Way("peft-loop", HTTP_PACKAGES),
-    PEFT_MIXED: Way("peft-mixed", HTTP_PACKAGES),
-    "openvino-genai": Way("openvino-genai", ("openvino-genai==2026.4.1.0",), has_one_model=True),
-    "xllamacpp": Way("xllamacpp", ("xllamacpp==2026.10.11549",), has_one_model=True),
+LIBRARIES: Final[Mapping[str, Library]] = {
+    PEFT_LOOP: Library("peft-loop", HTTP_PACKAGES),
+    PEFT_MIXED: Library("peft-mixed", HTTP_PACKAGES),
+    "openvino-genai": Library("openvino-genai", ("openvino-genai==2026.4.1.0",), has_one_model=True),
+    "xllamacpp": Library("xllamacpp", ("xllamacpp==2026.10.11549",), has_one_model=True),
 }
-Python = Callable[[Way], Path]
+Python = Callable[[Library], Path]
 
 
 class GeneratorPeer:
-    """A way in a process of its own. Raises PeerUnavailable where it does not start."""
+    """A library in a process of its own. Raises PeerUnavailable where it does not start."""
 
-    def __init__(self, way: Way, settings: GeneratorSettings, python: Path) -> None:
-        self._way = way
+    def __init__(self, library: Library, settings: GeneratorSettings, python: Path) -> None:
+        self._library = library
         argument = json.dumps(asdict(settings))
         self._process = PeerProcess(
             python, PROGRAM, argument, threads=settings.threads, patience_s=PATIENCE_S
@@ -54,7 +54,7 @@ class GeneratorPeer:
 
     def decode(self, steps: int) -> Spent:
         """So many tokens of each row. The time for prompts is taken off."""
-        if not self._way.has_one_model:
+        if not self._library.has_one_model:
             return self._ask(steps)
         first, whole = self._ask(1), self._ask(1 + steps)
         return Spent(
@@ -72,9 +72,9 @@ class GeneratorPeer:
         return Spent(**self._process.receive())
 
 
-def environment(way: Way) -> Path:
-    """The Python of the way's environment. Raises PeerUnavailable."""
-    return peers_python(packages=way.packages, with_torch=not way.has_one_model)
+def environment(library: Library) -> Path:
+    """The Python of the library's environment. Raises PeerUnavailable."""
+    return peers_python(packages=library.packages, with_torch=not library.has_one_model)
 
 
 def start(
@@ -87,11 +87,11 @@ def start(
     """Those that start, by name; the others are left out, with the reason on stderr. one_model: also the
     libraries for one model, which read a checkpoint."""
     found = {}
-    for name, way in WAYS.items():
-        if way.has_one_model and not one_model:
+    for name, library in LIBRARIES.items():
+        if library.has_one_model and not one_model:
             continue
         try:
-            peer = GeneratorPeer(way, settings(way.name), python(way))
+            peer = GeneratorPeer(library, settings(library.name), python(library))
         except PeerUnavailable as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
             continue

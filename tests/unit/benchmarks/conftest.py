@@ -25,7 +25,7 @@ def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HMI_BENCH_DIR", str(tmp_path / "bench"))
     for dataset in DATASETS.values():
         _write(dataset, tmp_path / "data" / dataset.name)
-    sentences = [{"completion": text} for text in tiny_texts(20)]
+    sentences = [{"prompt": "name[Aromi]", "completion": text} for text in tiny_texts(20)]
     (tmp_path / "data" / "e2e").mkdir()
     json_lines(tmp_path / "data" / "e2e" / "train.txt", sentences)
     corpora = tmp_path / "data" / "corpora"

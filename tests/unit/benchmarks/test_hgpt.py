@@ -12,10 +12,11 @@ import torch
 from benchmarks.accuracy.hgpt.__main__ import main
 from benchmarks.accuracy.hgpt.conversion import Distillation, distil, fit_closed_form, upper_states
 from benchmarks.accuracy.hgpt.fragments import MISSING, fragment_states, fragments_of, shorten
-from benchmarks.accuracy.hgpt.generation import complete_locally
-from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts, full_states
-from benchmarks.accuracy.hgpt.measures import perplexity
+from benchmarks.accuracy.hgpt.generation import complete_from_fragments
+from benchmarks.accuracy.hgpt.lower_layers import LocalLowerLayers, full_states
+from benchmarks.accuracy.hgpt.metrics import perplexity
 from benchmarks.accuracy.hgpt.table import FragmentTable, shares
+from benchmarks.accuracy.hgpt.texts import Texts
 from inference.decoder.decoder import Decoder
 from inference.generation.offline import complete
 from inference.generation.requests import SamplingParams
@@ -39,8 +40,8 @@ def texts(count: int = 3, tokens: int = 12, seed: int = 0) -> Texts:
     return Texts(tuple(draw.integers(0, 40, tokens) for _ in range(count)))
 
 
-def unconverted(decoder: Decoder, n: int = 3) -> LocalLower:
-    return LocalLower.unconverted(decoder, LAYERS, n, BOS)
+def unconverted(decoder: Decoder, n: int = 3) -> LocalLowerLayers:
+    return LocalLowerLayers.unconverted(decoder, LAYERS, n, BOS)
 
 
 def changed(text: Texts, place: int) -> Texts:
@@ -66,7 +67,7 @@ def test_the_first_tokens_of_a_text_have_shorter_fragments() -> None:
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
 def test_fragments_as_long_as_the_text_give_the_full_model(family: str) -> None:
     decoder, several = tiny_decoder(family), texts()
-    local = LocalLower.unconverted(decoder, LAYERS, 12, BOS)
+    local = LocalLowerLayers.unconverted(decoder, LAYERS, 12, BOS)
     assert_close(local.states(several), full_states(decoder, several, LAYERS))
 
 
@@ -94,7 +95,7 @@ def test_the_closed_form_lowers_the_error_on_what_it_was_fitted_on(decoder: Deco
     plain = unconverted(decoder)
     fitted = fit_closed_form(plain, decoder, fit, (1, 2, 3))
 
-    def error(local: LocalLower) -> float:
+    def error(local: LocalLowerLayers) -> float:
         return float((local.states(fit, lengths) - wanted).square().sum())
 
     assert error(fitted) < 0.8 * error(plain)
@@ -113,7 +114,7 @@ def test_distillation_brings_the_model_nearer_to_the_root(decoder: Decoder) -> N
     learned = distil(plain, fit, Distillation(steps=30, texts=4, learning_rate=3e-3), NullReporter())
     wanted = full_states(decoder, fit, LAYERS)
 
-    def error(local: LocalLower) -> float:
+    def error(local: LocalLowerLayers) -> float:
         return float((local.states(fit) - wanted).square().sum())
 
     assert error(learned) < 0.8 * error(plain)
@@ -177,7 +178,7 @@ def test_what_a_table_lacks_has_the_state_of_a_shorter_fragment(decoder: Decoder
 
 def test_perplexity_with_whole_fragments_is_that_of_the_root(decoder: Decoder) -> None:
     held = texts(4)
-    whole = LocalLower.unconverted(decoder, LAYERS, 12, BOS)
+    whole = LocalLowerLayers.unconverted(decoder, LAYERS, 12, BOS)
     own = perplexity(decoder, held, 0, lambda batch: decoder.embed(batch.token_ids, batch.positions))
     assert perplexity(decoder, held, LAYERS, whole.states) == pytest.approx(own)
     assert own["tokens"] == 4 * 11
@@ -193,15 +194,15 @@ def test_completions_with_whole_fragments_are_those_of_the_root(decoder: Decoder
     lora = parameters.trained(decoder.architecture) if has_lora else None
     sampling = SamplingParams(max_tokens=6, temperature=0.0)
     expected = complete(decoder, lora, prompts, sampling, context=20, after_step=lambda _: None)
-    whole = LocalLower.unconverted(decoder, LAYERS, 20, BOS)
-    assert complete_locally(decoder, whole, lora, prompts, sampling) == expected
+    whole = LocalLowerLayers.unconverted(decoder, LAYERS, 20, BOS)
+    assert complete_from_fragments(decoder, whole, lora, prompts, sampling) == expected
 
 
 def test_completions_are_those_of_the_states_of_fragments(decoder: Decoder) -> None:
     prompt = [1, 2, 3, 4, 5]
     drawn = torch.randn(3, decoder.architecture.hidden, generator=seeded_generator(0))
     local = replace(unconverted(decoder), bias=2 * drawn)
-    (written,) = complete_locally(
+    (written,) = complete_from_fragments(
         decoder, local, None, [prompt], SamplingParams(max_tokens=5, temperature=0.0)
     )
     for at in range(len(prompt), len(prompt) + 5):
@@ -210,7 +211,7 @@ def test_completions_are_those_of_the_states_of_fragments(decoder: Decoder) -> N
         assert int(best) == written[at - len(prompt)]
 
 
-def _last_logits(decoder: Decoder, local: LocalLower, known: Texts) -> torch.Tensor:
+def _last_logits(decoder: Decoder, local: LocalLowerLayers, known: Texts) -> torch.Tensor:
     return decoder.logits(upper_states(decoder, known, local.states(known), LAYERS)[-1:])
 
 

@@ -4,7 +4,7 @@ import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
 from torch import Tensor
@@ -13,9 +13,8 @@ from torch.nn import functional
 from inference.decoder.decoder import Decoder
 from inference.decoder.dense_attention import DenseAttention
 from workers.training.checkpoints import CheckpointStore, seeded_generator, seeded_rng
-from workers.training.generative.frozen_states import FrozenStates
 from workers.training.generative.lora_parameters import LoraParameters
-from workers.training.generative.packing import TrainingSequence, pack, token_batches
+from workers.training.generative.packing import PackedBatch, TrainingSequence, pack, token_batches
 from workers.training.optimizer import Optimizer, with_prefix
 from workers.training.progress import Reporter
 
@@ -23,12 +22,21 @@ STAGE: Final = "fine-tune"
 WARMUP_SHARE: Final = 0.06
 
 
+class LowerStates(Protocol):
+    """The states of sequences below layer `first`, which stay the same while the layers above learn."""
+
+    first: int
+
+    def of(self, indices: Sequence[int], batch: PackedBatch) -> Tensor:
+        """The states [T, hidden] of the sequences number `indices`, which `batch` holds in this order."""
+
+
 @dataclass(frozen=True)
 class GenerativeSplit:
     """The sequences of a split that have something to learn, and their states below the learning layers."""
 
     sequences: Sequence[TrainingSequence]
-    states: FrozenStates
+    states: LowerStates
 
     @property
     def lengths(self) -> list[int]:

@@ -1,59 +1,17 @@
-"""The lower half of a decoder whose states come from fragments, with what a conversion adds to them."""
+"""The lower layers of a decoder, computed on fragments alone, with what a conversion adds to their states."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.accuracy.hgpt.fragments import Ids, fragment_states, fragments_of, shorten
+from benchmarks.accuracy.hgpt.fragments import Ids, fragment_states, shorten
+from benchmarks.accuracy.hgpt.texts import Texts
 from inference.decoder.decoder import Decoder
 from inference.decoder.dense_attention import DenseAttention
 from inference.hplm.artifact_files import read_weights, write_weights
-from inference.hplm.sequences import PackedSequences
-
-TOKENS_PER_BATCH: Final = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class Texts:
-    """Texts one after another, T tokens in all. ids: of each text, at least one."""
-
-    ids: tuple[Ids, ...]
-
-    @cached_property
-    def layout(self) -> PackedSequences:
-        """Where each text lies."""
-        return PackedSequences.of(self.ids)
-
-    @cached_property
-    def token_ids(self) -> Tensor:
-        """All tokens [T]."""
-        return torch.from_numpy(np.concatenate(self.ids))
-
-    @cached_property
-    def positions(self) -> Tensor:
-        """The position of each token in its text [T]."""
-        return torch.from_numpy(self.layout.positions)
-
-    def fragments(self, n: int) -> Ids:
-        """The fragment [T, n] of each token."""
-        return np.concatenate([fragments_of(ids, n) for ids in self.ids])
-
-    def batches(self) -> Iterator["Texts"]:
-        """The texts in their order, about a thousand tokens at a time."""
-        batch, total = list[Ids](), 0
-        for ids in self.ids:
-            if batch and total + len(ids) > TOKENS_PER_BATCH:
-                yield Texts(tuple(batch))
-                batch, total = [], 0
-            batch.append(ids)
-            total += len(ids)
-        yield Texts(tuple(batch))
 
 
 def full_states(decoder: Decoder, texts: Texts, layers: int) -> Tensor:
@@ -63,7 +21,7 @@ def full_states(decoder: Decoder, texts: Texts, layers: int) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class LocalLower:
+class LocalLowerLayers:
     """Gives the states that the lower layers have with full context, as far as fragments tell them.
 
     decoder: its lowest `layers` layers read the fragments of at most n tokens. begin: see `shorten`.
@@ -80,7 +38,7 @@ class LocalLower:
     bias: Tensor
 
     @classmethod
-    def unconverted(cls, decoder: Decoder, layers: int, n: int, begin: int) -> "LocalLower":
+    def unconverted(cls, decoder: Decoder, layers: int, n: int, begin: int) -> "LocalLowerLayers":
         """The decoder's own lower layers; nothing is added to their states."""
         hidden = decoder.architecture.hidden
         return cls(decoder, layers, n, begin, torch.zeros(n, hidden, hidden), torch.zeros(n, hidden))
@@ -113,7 +71,7 @@ class LocalLower:
         """Write the layers and what is added to their states."""
         write_weights(path, {**self.layer_weights(), "maps": self.maps, "bias": self.bias})
 
-    def loaded(self, path: Path) -> "LocalLower":
+    def loaded(self, path: Path) -> "LocalLowerLayers":
         """With what `save` wrote of one with as many layers."""
         weights = read_weights(path)
         maps, bias = weights.pop("maps"), weights.pop("bias")

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchmarks.accuracy.hgpt.conversion import upper_states
-from benchmarks.accuracy.hgpt.local_lower import Texts
+from benchmarks.accuracy.hgpt.texts import Texts
 from benchmarks.serving.timing import interleaved
 from inference.decoder.decoder import Decoder
 

@@ -1,19 +1,21 @@
-"""The paper's table 4 at a decoder root: a LoRA learns to write, above computed or looked-up layers."""
+"""The paper's table 4 at a decoder root: a LoRA learns to write texts from facts, the E2E dataset, above
+computed or looked-up lower layers."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import tokenizers
 import torch
 
-from benchmarks.accuracy.data import data_dir
-from benchmarks.accuracy.hgpt.generation import complete_locally
-from benchmarks.accuracy.hgpt.local_lower import LocalLower, Texts
-from benchmarks.accuracy.hgpt.texts import HgptRoot
+from benchmarks.accuracy.e2e_dataset import Row, meaning_representations
+from benchmarks.accuracy.hgpt.generation import complete_from_fragments
+from benchmarks.accuracy.hgpt.lower_layers import LocalLowerLayers
+from benchmarks.accuracy.hgpt.root import HgptRoot
+from benchmarks.accuracy.hgpt.texts import Texts
 from inference.decoder.lora import DecoderLora
 from inference.generation.offline import complete
 from inference.generation.requests import SamplingParams
@@ -27,7 +29,7 @@ from workers.training.generative.metrics import rouge_l
 from workers.training.generative.packing import PackedBatch, TrainingSequence
 from workers.training.generative.rows import PromptRow
 from workers.training.generative.tokenization import GenerativeTokenizer
-from workers.training.generative.training import GenerativeSplit, LoraTraining, Schedule
+from workers.training.generative.training import GenerativeSplit, LoraTraining, LowerStates, Schedule
 from workers.training.progress import Reporter
 
 RANK: Final = 16
@@ -43,7 +45,7 @@ DRAW: Final = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class E2eSettings:
+class DataToTextSettings:
     """How many rows of each split are drawn, the epochs, and the peak learning rate."""
 
     train: int
@@ -54,37 +56,37 @@ class E2eSettings:
     seed: int = 0
 
 
-class LocalStates(FrozenStates):
-    """The looked-up states of each sequence, in the place of those that are computed with full context."""
+class FragmentStates:
+    """The `LowerStates` of sequences, computed on fragments instead of with full context."""
 
-    def __init__(self, local: LocalLower, sequences: Sequence[TrainingSequence]) -> None:
+    def __init__(self, local: LocalLowerLayers, sequences: Sequence[TrainingSequence]) -> None:
         self.first = local.layers
         with torch.no_grad():
             self._states = [local.states(Texts((one.ids[:-1],))) for one in sequences]
 
     def of(self, indices: Sequence[int], batch: PackedBatch) -> torch.Tensor:
-        """The states [T, hidden] of the sequences number `indices`."""
+        """See `LowerStates`."""
         return torch.cat([self._states[index] for index in indices])
 
 
 @dataclass(frozen=True, eq=False)
-class E2e:
+class DataToText:
     """The dataset at a root: rows that a LoRA learns from, prompts that it answers, and their references."""
 
     root: HgptRoot
-    settings: E2eSettings
+    settings: DataToTextSettings
     reporter: Reporter
 
-    def rouge_l(self, lower: int, local: LocalLower | None, folder: Path | None) -> dict[str, Any]:
+    def rouge_l(self, lower: int, local: LocalLowerLayers | None, folder: Path | None) -> dict[str, Any]:
         """Train a LoRA above the lowest `lower` layers, answer test prompts greedily, and compare.
 
         local: gives the lower states, in training and in generation (None: computed with full context).
         folder: of the training's checkpoints.
         """
         lora, report = self._train(lower, local, folder)
-        rows = self._rows("test", self.settings.test)
+        groups = self._drawn("test", self.settings.test)
         tokenizer = self._tokenizer
-        prompts = [tokenizer.prompt(PromptRow(_prompt(row), "")) for row in rows]
+        prompts = [tokenizer.prompt(PromptRow(_prompt(group[0]), "")) for group in groups]
         stop = frozenset(tokenizer.stop_ids)
         sampling = SamplingParams(max_tokens=NEW_TOKENS, temperature=0.0, stop_tokens=stop)
         decoder = self.root.decoder
@@ -95,24 +97,24 @@ class E2e:
                 decoder, lora, prompts, sampling, context=context, after_step=self.reporter.report
             )
         else:
-            answers = complete_locally(decoder, local, lora, prompts, sampling)
+            answers = complete_from_fragments(decoder, local, lora, prompts, sampling)
         texts = [
             tokenizer.decode(answer, prompt).strip() for answer, prompt in zip(answers, prompts, strict=True)
         ]
-        references = [row["completions"] for row in rows]
+        references = [[row["completion"] for row in group] for group in groups]
         return {"rouge_l": rouge_l(references, texts), **report, "answers": texts[:3]}
 
     def _train(
-        self, lower: int, local: LocalLower | None, folder: Path | None
+        self, lower: int, local: LocalLowerLayers | None, folder: Path | None
     ) -> tuple[DecoderLora, dict[str, Any]]:
         settings, decoder = self.settings, self.root.decoder
         splits = {}
         for name, count in (("train", settings.train), ("dev", settings.dev)):
-            sequences = self._sequences(self._rows(name, count))
-            states = (
+            sequences = self._sequences(name, count)
+            states: LowerStates = (
                 FrozenStates(decoder, sequences, lower, self.reporter)
                 if local is None
-                else LocalStates(local, sequences)
+                else FragmentStates(local, sequences)
             )
             splits[name] = GenerativeSplit(sequences, states)
         shape = decoder.architecture
@@ -129,18 +131,19 @@ class E2e:
         report = LoraTraining(decoder, lora, splits, schedule, self.reporter, CheckpointStore(folder)).run()
         return lora.trained(shape), report
 
-    def _rows(self, split: str, count: int) -> list[dict[str, Any]]:
-        """So many rows of a split, drawn without replacement."""
-        lines = (data_dir() / "e2e" / f"{split}.txt").read_text(encoding="utf-8").splitlines()
-        order = seeded_rng(self.settings.seed, DRAW).permutation(len(lines))[:count]
-        return [json.loads(lines[index]) for index in order.tolist()]
+    def _drawn(self, split: str, count: int) -> list[list[Row]]:
+        """So many meaning representations of a split, drawn without replacement, each with its rows."""
+        groups = list(meaning_representations(split))
+        order = seeded_rng(self.settings.seed, DRAW).permutation(len(groups))[:count]
+        return [groups[index] for index in order.tolist()]
 
-    def _sequences(self, rows: Sequence[dict[str, Any]]) -> list[TrainingSequence]:
-        tokenizer = self._tokenizer
-        found = [tokenizer.sequence(PromptRow(_prompt(row), _completion(row))) for row in rows]
+    def _sequences(self, split: str, count: int) -> list[TrainingSequence]:
+        """Of the first row of each meaning representation that is drawn."""
+        rows = [group[0] for group in self._drawn(split, count)]
+        found = [self._tokenizer.sequence(PromptRow(_prompt(row), row["completion"])) for row in rows]
         return [one for one in found if one is not None]
 
-    @property
+    @cached_property
     def _tokenizer(self) -> GenerativeTokenizer:
         root = self.root.root
         read, written = (tokenizers.Tokenizer.from_str(root.tokenizer) for _ in range(2))
@@ -148,11 +151,6 @@ class E2e:
         return GenerativeTokenizer(prompts, Detokenizer(written), root.config.stop_ids, MAX_TOKENS, NOW)
 
 
-def _prompt(row: dict[str, Any]) -> str:
+def _prompt(row: Row) -> str:
     """The facts, on a line of their own."""
     return f"{row['prompt']}\n"
-
-
-def _completion(row: dict[str, Any]) -> str:
-    """The text of a training row; of others the first of its texts."""
-    return str(row["completion"] if "completion" in row else row["completions"][0])

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from benchmarks.accuracy.e2e.peft import PeftTrainer
-from benchmarks.accuracy.e2e.root import SharedRoot
-from benchmarks.accuracy.e2e.scores import Answers
+from benchmarks.accuracy.generation_quality.peft import PeftTrainer
+from benchmarks.accuracy.generation_quality.root import SharedRoot
+from benchmarks.accuracy.generation_quality.scores import Answers
 from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
 from inference.decoder.generative_hplm import GenerativeHplm
@@ -33,7 +33,7 @@ PEFT: Final = "PEFT"
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Candidate:
     """Who trains, with which peak learning rate, and how many of the lowest layers have no LoRA."""
 
     side: str
@@ -42,7 +42,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedLora:
     """A trained LoRA of the epoch with the lowest dev loss. seconds: processor time of the training."""
 
     lora: DecoderLora
@@ -67,21 +67,23 @@ class Trainings:
         peft: PeftTrainer | None = None,
     ) -> None:
         self._root, self._files, self._settings, self._peft = root, files, settings, peft
-        self._runs, self._reporter = ResultCache("e2e", console), ConsoleReporter(console)
+        self._runs, self._reporter = ResultCache("generation_quality", console), ConsoleReporter(console)
         self._dev = self._sequences(files.dev)
 
-    def train(self, way: Way, seed: int) -> Trained:
-        """Train this way, or read what was trained."""
-        key = self._key(way, seed)
-        folder = cache_folder("e2e", key)
-        run = self._train_product if way.side == HMI else self._train_peft
-        found = self._runs.get_or_compute(key, lambda: run(way, seed, folder))
+    def train(self, candidate: Candidate, seed: int) -> TrainedLora:
+        """Train this candidate, or read what was trained."""
+        key = self._key(candidate, seed)
+        folder = cache_folder("generation_quality", key)
+        run = self._train_product if candidate.side == HMI else self._train_peft
+        found = self._runs.get_or_compute(key, lambda: run(candidate, seed, folder))
         lora = DecoderLora.load(folder / LORA_FILE, self._root.architecture)
-        return Trained(lora, found["dev_loss"], found["epoch"], found["training_seconds"])
+        return TrainedLora(lora, found["dev_loss"], found["epoch"], found["training_seconds"])
 
-    def answer(self, way: Way, seed: int, lora: DecoderLora) -> Answers:
+    def answer(self, candidate: Candidate, seed: int, lora: DecoderLora) -> Answers:
         """Greedy answers to the test prompts, with all references of each."""
-        key = self._key(way, seed) | {"test": fingerprint({"rows": self._files.test.read_text("utf-8")})}
+        key = self._key(candidate, seed) | {
+            "test": fingerprint({"rows": self._files.test.read_text("utf-8")})
+        }
         rows = read_rows(self._files.test, GENERATION)
         prompts = prompts_of_test(rows, self._tokenizer, len(rows), self._reporter)
         found = self._runs.get_or_compute(key, lambda: {"answers": self._texts(prompts, lora)})
@@ -93,25 +95,25 @@ class Trainings:
         tokens = fmean(map(len, self._sequences(self._files.train)))
         return max(1, round(self._settings.batch_tokens / tokens))
 
-    def _key(self, way: Way, seed: int) -> dict[str, Any]:
+    def _key(self, candidate: Candidate, seed: int) -> dict[str, Any]:
         texts = [file.read_text(encoding="utf-8") for file in (self._files.train, self._files.dev)]
         settings = asdict(replace(self._settings, seed=seed))
         return {
-            **asdict(way),
+            **asdict(candidate),
             "root": self._root.sha256,
             "rows": fingerprint({"rows": texts}),
             "settings": settings,
         }
 
-    def _train_product(self, way: Way, seed: int, folder: Path) -> dict[str, Any]:
+    def _train_product(self, candidate: Candidate, seed: int, folder: Path) -> dict[str, Any]:
         """By the job's code, with a row of dev for the test split, which `answer` alone reads."""
         stand_in = self._files.dev.with_name("one_row.jsonl")
         stand_in.write_text(self._files.dev.read_text("utf-8").partition("\n")[0] + "\n", encoding="utf-8")
         settings = replace(
             self._settings,
             seed=seed,
-            lower_layers=way.lower_layers,
-            learning_rate=way.learning_rate,
+            lower_layers=candidate.lower_layers,
+            learning_rate=candidate.learning_rate,
             test_prompts=1,
             new_tokens=1,
         )
@@ -134,14 +136,14 @@ class Trainings:
             "training_seconds": seconds,
         }
 
-    def _train_peft(self, way: Way, seed: int, folder: Path) -> dict[str, Any]:
+    def _train_peft(self, candidate: Candidate, seed: int, folder: Path) -> dict[str, Any]:
         """By PEFT. Its epochs are imported as adapters are, and the best one on dev is kept."""
         assert self._peft is not None
         with tempfile.TemporaryDirectory(dir=bench_dir(), prefix="peft-") as scratch:
             found = self._peft.train(
                 self._root.checkpoint,
                 self._sequences(self._files.train),
-                replace(self._settings, seed=seed, learning_rate=way.learning_rate),
+                replace(self._settings, seed=seed, learning_rate=candidate.learning_rate),
                 rows=self.rows_of_batch,
                 out=Path(scratch, "epochs"),
             )

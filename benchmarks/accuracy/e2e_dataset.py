@@ -1,17 +1,17 @@
-"""Rows of the E2E dataset as the product stores them: a meaning representation, and a sentence for it."""
+"""The E2E dataset (Novikova et al., 2017): facts about a restaurant, and sentences that describe it."""
 
 import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from benchmarks.accuracy.data import SPLITS, data_dir
 from workers.training.datasets import DatasetFiles
 
-NAME = "e2e"
-SEED = 0
+NAME: Final = "e2e"
+SEED: Final = 0
 Row = dict[str, str]
 Item = TypeVar("Item")
 
@@ -26,15 +26,28 @@ class Sizes:
     test: int | None = None
 
 
-def write_rows(folder: Path, sizes: Sizes) -> DatasetFiles:
-    """Write the splits into `folder`, a line for each reference of a meaning representation.
+def meaning_representations(split: str) -> Iterator[list[Row]]:
+    """The rows (prompt, completion) of each line of a split: one of train, one for each reference of others.
 
     Raises SystemExit without the data.
     """
+    with (data_dir() / NAME / f"{split}.txt").open(encoding="utf-8") as lines:
+        for line in lines:
+            stored = json.loads(line)
+            completions = stored["completions"] if "completions" in stored else [stored["completion"]]
+            yield [{"prompt": stored["prompt"], "completion": one} for one in completions]
+
+
+def write_rows(folder: Path, sizes: Sizes) -> DatasetFiles:
+    """Write the splits into `folder` as the product stores them, a line for each reference.
+
+    Raises SystemExit without the data.
+    """
+    groups = {split: list(meaning_representations(split)) for split in SPLITS}
     drawn = {
-        "train": _drawn([row for group in _groups("train") for row in group], sizes.train),
-        "dev": _drawn([row for group in _groups("dev") for row in group], sizes.dev),
-        "test": [row for group in _drawn(list(_groups("test")), sizes.test) for row in group],
+        "train": _drawn([row for group in groups["train"] for row in group], sizes.train),
+        "dev": _drawn([row for group in groups["dev"] for row in group], sizes.dev),
+        "test": [row for group in _drawn(groups["test"], sizes.test) for row in group],
     }
     folder.mkdir(parents=True, exist_ok=True)
     files = DatasetFiles(**{split: folder / f"{split}.jsonl" for split in SPLITS})
@@ -44,15 +57,6 @@ def write_rows(folder: Path, sizes: Sizes) -> DatasetFiles:
         partial.write_text("".join(lines), encoding="utf-8")
         partial.replace(folder / f"{split}.jsonl")
     return files
-
-
-def _groups(split: str) -> Iterator[list[Row]]:
-    """The rows of each line of a split: one, or one for each reference."""
-    with (data_dir() / NAME / f"{split}.txt").open(encoding="utf-8") as lines:
-        for line in lines:
-            stored = json.loads(line)
-            completions = stored["completions"] if "completions" in stored else [stored["completion"]]
-            yield [{"prompt": stored["prompt"], "completion": one} for one in completions]
 
 
 def _drawn(items: list[Item], count: int | None) -> list[Item]:

@@ -8,7 +8,7 @@ Each side has its learning rates, and the product its cuts; dev loss chooses bet
 read for what was chosen and for the product's default alone. The same engine answers for both, greedily.
 Trainings and tests are cached: a killed run goes on.
 
-    python -m benchmarks.accuracy.e2e
+    python -m benchmarks.accuracy.generation_quality
 """
 
 import argparse
@@ -23,11 +23,11 @@ import torch
 from rich.console import Console
 
 from benchmarks import harness
-from benchmarks.accuracy.e2e.peft import PeftTrainer
-from benchmarks.accuracy.e2e.root import SharedRoot
-from benchmarks.accuracy.e2e.rows import NAME, Sizes, write_rows
-from benchmarks.accuracy.e2e.scores import Answers, bleu_difference_error
-from benchmarks.accuracy.e2e.trainings import HMI, PEFT, Trained, Trainings, Way
+from benchmarks.accuracy.e2e_dataset import NAME, Sizes, write_rows
+from benchmarks.accuracy.generation_quality.peft import PeftTrainer
+from benchmarks.accuracy.generation_quality.root import SharedRoot
+from benchmarks.accuracy.generation_quality.scores import Answers, bleu_difference_error
+from benchmarks.accuracy.generation_quality.trainings import HMI, PEFT, Candidate, TrainedLora, Trainings
 from benchmarks.result_cache import bench_dir, fingerprint
 from benchmarks.serving.generation.decoder_root import smollm2_file
 from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
@@ -57,7 +57,6 @@ def main(argv: Sequence[str] | None = None, *, python: Path | None = None) -> in
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = harness.arguments(__doc__ or "")
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "--cut",
         type=int,
@@ -106,28 +105,33 @@ class Comparison:
         self._trainings = Trainings(
             self._root, write_rows(folder, options.sizes), self._settings, console, peft
         )
-        self._default = Way(HMI, DEFAULTS.learning_rate, options.cuts[0])
+        self._default = Candidate(HMI, DEFAULTS.learning_rate, options.cuts[0])
         rates = [DEFAULTS.learning_rate, *(options.rate or [])]
-        ways = [Way(HMI, rate, cut) for cut in options.cuts for rate in rates]
+        candidates = [Candidate(HMI, rate, cut) for cut in options.cuts for rate in rates]
         if peft is not None:
-            ways += [Way(PEFT, rate) for rate in options.peft_rate or (PEFT_RATE, DEFAULTS.learning_rate)]
-        self._ways = list(dict.fromkeys(ways))
+            candidates += [
+                Candidate(PEFT, rate) for rate in options.peft_rate or (PEFT_RATE, DEFAULTS.learning_rate)
+            ]
+        self._candidates = list(dict.fromkeys(candidates))
 
     def run(self) -> harness.Report:
         """Train what is missing, choose on dev, and read the test split."""
-        trained = {way: self._train(way) for way in self._ways}
-        losses = {way: fmean(one.dev_loss for one in runs) for way, runs in trained.items()}
+        trained = {candidate: self._train(candidate) for candidate in self._candidates}
+        losses = {candidate: fmean(one.dev_loss for one in runs) for candidate, runs in trained.items()}
         chosen = choose(losses)
         answers = {
-            way: [self._trainings.answer(way, seed, one.lora) for seed, one in enumerate(trained[way])]
-            for way in dict.fromkeys([self._default, *chosen.values()])
+            candidate: [
+                self._trainings.answer(candidate, seed, one.lora)
+                for seed, one in enumerate(trained[candidate])
+            ]
+            for candidate in dict.fromkeys([self._default, *chosen.values()])
         }
-        rows = [self._row(way, runs, answers.get(way, [])) for way, runs in trained.items()]
+        rows = [self._row(candidate, runs, answers.get(candidate, [])) for candidate, runs in trained.items()]
         figures = figures_of(self._default, chosen, trained, answers)
-        return harness.Report(NAME, self._report_settings(), rows, figures)
+        return harness.Report("generation_quality", self._report_settings(), rows, figures)
 
-    def _train(self, way: Way) -> list[Trained]:
-        return [self._trainings.train(way, seed) for seed in range(self._options.seeds)]
+    def _train(self, candidate: Candidate) -> list[TrainedLora]:
+        return [self._trainings.train(candidate, seed) for seed in range(self._options.seeds)]
 
     def _peft(self) -> PeftTrainer | None:
         try:
@@ -137,12 +141,14 @@ class Comparison:
             return None
         return PeftTrainer(python, torch.get_num_threads())
 
-    def _row(self, way: Way, runs: Sequence[Trained], answers: Sequence[Answers]) -> harness.Row:
+    def _row(
+        self, candidate: Candidate, runs: Sequence[TrainedLora], answers: Sequence[Answers]
+    ) -> harness.Row:
         layers = self._root.architecture.layers
         return {
-            "training": way.side + (" (default)" if way == self._default else ""),
-            "layers with LoRA": layers - way.lower_layers,
-            "learning rate": f"{way.learning_rate:g}",
+            "training": candidate.side + (" (default)" if candidate == self._default else ""),
+            "layers with LoRA": layers - candidate.lower_layers,
+            "learning rate": f"{candidate.learning_rate:g}",
             "dev loss": f"{fmean(one.dev_loss for one in runs):.3f}",
             "BLEU": f"{fmean(one.bleu for one in answers):.1f}" if answers else "",
             "ROUGE-L": f"{fmean(one.rouge_l for one in answers):.1f}" if answers else "",
@@ -160,29 +166,32 @@ class Comparison:
         }
 
 
-def choose(losses: Mapping[Way, float]) -> dict[str, Way]:
-    """By side, its way with the lowest dev loss."""
-    return {side: min(_of(side, losses), key=losses.__getitem__) for side in {way.side for way in losses}}
+def choose(losses: Mapping[Candidate, float]) -> dict[str, Candidate]:
+    """By side, its candidate with the lowest dev loss."""
+    return {
+        side: min(_of(side, losses), key=losses.__getitem__)
+        for side in {candidate.side for candidate in losses}
+    }
 
 
 def figures_of(
-    default: Way,
-    chosen: Mapping[str, Way],
-    trained: Mapping[Way, Sequence[Trained]],
-    answers: Mapping[Way, Sequence[Answers]],
+    default: Candidate,
+    chosen: Mapping[str, Candidate],
+    trained: Mapping[Candidate, Sequence[TrainedLora]],
+    answers: Mapping[Candidate, Sequence[Answers]],
 ) -> dict[str, float]:
     """Of the product's default, alone and above PEFT's choice on dev.
 
     `_error`: the standard error, of the prompts alone. `_chosen`: the product's choice on dev.
     `training_time_vs_peft`: a ratio of processor seconds.
     """
-    bleu = {way: fmean(one.bleu for one in runs) for way, runs in answers.items()}
-    rouge_l = {way: fmean(one.rouge_l for one in runs) for way, runs in answers.items()}
+    bleu = {candidate: fmean(one.bleu for one in runs) for candidate, runs in answers.items()}
+    rouge_l = {candidate: fmean(one.rouge_l for one in runs) for candidate, runs in answers.items()}
     figures = {"bleu": bleu[default], "rouge_l": rouge_l[default]}
     if PEFT in chosen:
         peft = chosen[PEFT]
         losses, seconds = (
-            {way: fmean(getattr(one, name) for one in runs) for way, runs in trained.items()}
+            {candidate: fmean(getattr(one, name) for one in runs) for candidate, runs in trained.items()}
             for name in ("dev_loss", "seconds")
         )
         figures |= {
@@ -196,8 +205,8 @@ def figures_of(
     return figures
 
 
-def _of(side: str, ways: Iterable[Way]) -> list[Way]:
-    return [way for way in ways if way.side == side]
+def _of(side: str, candidates: Iterable[Candidate]) -> list[Candidate]:
+    return [candidate for candidate in candidates if candidate.side == side]
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from benchmarks.accuracy.e2e.__main__ import choose, figures_of, main
-from benchmarks.accuracy.e2e.peft import row_of
-from benchmarks.accuracy.e2e.root import SharedRoot
-from benchmarks.accuracy.e2e.rows import Sizes, write_rows
-from benchmarks.accuracy.e2e.scores import Answers, bleu_difference_error
-from benchmarks.accuracy.e2e.trainings import HMI, PEFT, Trained, Way
+from benchmarks.accuracy.e2e_dataset import Sizes, write_rows
+from benchmarks.accuracy.generation_quality.__main__ import choose, figures_of, main
+from benchmarks.accuracy.generation_quality.peft import row_of
+from benchmarks.accuracy.generation_quality.root import SharedRoot
+from benchmarks.accuracy.generation_quality.scores import Answers, bleu_difference_error
+from benchmarks.accuracy.generation_quality.trainings import HMI, PEFT, Candidate, TrainedLora
 from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
 from benchmarks.serving.peers.errors import PeerUnavailable
 from benchmarks.serving.peers.lora_program import padded
@@ -30,8 +30,8 @@ pytestmark = pytest.mark.unit
 BUILDING_S = 1500
 """Of the environment with PEFT, where it is not there yet."""
 NAMES = ("Aromi", "Cocum", "Fitzbillies", "Giraffe")
-DEFAULT, DEEP = Way(HMI, 1e-3, 2), Way(HMI, 1e-3, 0)
-PEERS, SLOWER = Way(PEFT, 2e-4), Way(PEFT, 1e-4)
+DEFAULT, DEEP = Candidate(HMI, 1e-3, 2), Candidate(HMI, 1e-3, 0)
+PEERS, SLOWER = Candidate(PEFT, 2e-4), Candidate(PEFT, 1e-4)
 
 
 def sentences(name: str) -> list[str]:
@@ -125,12 +125,12 @@ def test_the_error_of_a_difference_is_that_of_the_prompts() -> None:
 
 def test_figures_say_how_much_better_the_default_is_than_the_choice_of_peft(lora: DecoderLora) -> None:
     trained = {
-        DEFAULT: [Trained(lora, 1.5, 1, 10.0)],
-        DEEP: [Trained(lora, 1.2, 1, 30.0)],
-        PEERS: [Trained(lora, 1.3, 1, 40.0)],
-        SLOWER: [Trained(lora, 1.9, 1, 40.0)],
+        DEFAULT: [TrainedLora(lora, 1.5, 1, 10.0)],
+        DEEP: [TrainedLora(lora, 1.2, 1, 30.0)],
+        PEERS: [TrainedLora(lora, 1.3, 1, 40.0)],
+        SLOWER: [TrainedLora(lora, 1.9, 1, 40.0)],
     }
-    chosen = choose({way: runs[0].dev_loss for way, runs in trained.items()})
+    chosen = choose({candidate: runs[0].dev_loss for candidate, runs in trained.items()})
     assert chosen == {HMI: DEEP, PEFT: PEERS}
     found = figures_of(DEFAULT, chosen, trained, {DEFAULT: [WRONG], DEEP: [PERFECT], PEERS: [PERFECT]})
     assert found["bleu_vs_peft"] == pytest.approx(WRONG.bleu - 100)
@@ -144,7 +144,7 @@ def test_figures_say_how_much_better_the_default_is_than_the_choice_of_peft(lora
 def test_the_command_trains_both_sides_and_computes_nothing_twice(
     peft: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    checkpoint, told = tiny_decoder_folder(tmp_path / "checkpoint"), tmp_path / "e2e.json"
+    checkpoint, told = tiny_decoder_folder(tmp_path / "checkpoint"), tmp_path / "report.json"
     small = ["--cut", "2", "--cut", "0", "--rows", "8", "--epochs", "2", "--test-prompts", "2"]
     where = ["--checkpoint", str(checkpoint), "--json", str(told)]
     assert main(["--quick", *small, *where], python=peft) == 0
