@@ -17,7 +17,7 @@ from tenants.accounts.models import User
 from tenants.accounts.services.members import member_add
 from tenants.accounts.services.tenants import tenant_create
 from tests.integration.inference.queueing.requests import depth
-from tests.integration.inference.served import StandingWeb, committed, new_key, web_server
+from tests.integration.inference.web_server import WebServer, committed, new_key, web_server
 from tests.integration.jobs.world import World, make_world
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_hplm, tiny_root
@@ -154,19 +154,17 @@ def empty_queue(busy: InferenceWorker, redis_client: Redis) -> Redis:
 def web(served: Served, redis_url: str, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a web server with a short queue; a test may give it further settings."""
     own = {"HMI_INFER_CAPACITY": str(WEB_CAPACITY), **getattr(request, "param", {})}
-    with web_server(redis_url, tmp_path, **own) as standing:
-        yield standing.url
+    with web_server(redis_url, tmp_path, **own) as running:
+        yield running.url
 
 
 @pytest.fixture(scope="module")
-def standing_web(
-    served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StandingWeb]:
+def server(served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     """A web server as ``web``, one for all tests of a module."""
     with web_server(
         redis_url, tmp_path_factory.mktemp("logs"), HMI_INFER_CAPACITY=str(WEB_CAPACITY)
-    ) as standing:
-        yield standing
+    ) as running:
+        yield running
 
 
 @pytest.fixture

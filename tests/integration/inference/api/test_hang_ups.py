@@ -11,16 +11,16 @@ from redis import Redis
 from inference.queueing import keys
 from tests.integration.inference.api.conftest import Served
 from tests.integration.inference.api.waiting import wait_for_queued
-from tests.integration.inference.served import StandingWeb
+from tests.integration.inference.web_server import WebServer
 from tests.processes import InferenceWorker, wait_until
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def web(standing_web: StandingWeb) -> str:
+def web(server: WebServer) -> str:
     """Its address."""
-    return standing_web.url
+    return server.url
 
 
 def call(web: str, key: str, **headers: str) -> socket.socket:
@@ -40,9 +40,9 @@ def call(web: str, key: str, **headers: str) -> socket.socket:
 
 
 def test_who_hangs_up_has_cancelled(
-    standing_web: StandingWeb, busy: InferenceWorker, served: Served, queue: Redis
+    server: WebServer, busy: InferenceWorker, served: Served, queue: Redis
 ) -> None:
-    web = standing_web.url
+    web = server.url
     first, second = call(web, served.key), call(web, served.key)
     wait_for_queued(queue, 2)
     first.close()
@@ -51,8 +51,8 @@ def test_who_hangs_up_has_cancelled(
     busy.resume()
     assert second.recv(12) == b"HTTP/1.1 200"
     second.close()
-    wait_until(lambda: "code=cancelled" in standing_web.log.read_text())
-    assert "Traceback" not in standing_web.log.read_text()
+    wait_until(lambda: "code=cancelled" in server.log.read_text())
+    assert "Traceback" not in server.log.read_text()
 
 
 def test_more_callers_may_hang_up_than_there_are_threads(

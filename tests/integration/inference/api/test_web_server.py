@@ -8,7 +8,7 @@ import redis
 
 from tests.integration.inference.api.conftest import WEB_CAPACITY, Served
 from tests.integration.inference.queueing.requests import depth
-from tests.integration.inference.served import StandingWeb
+from tests.integration.inference.web_server import WebServer
 from tests.processes import InferenceWorker, wait_until
 
 pytestmark = pytest.mark.django_db
@@ -17,10 +17,10 @@ OWN = WEB_CAPACITY // 2
 
 
 def test_a_full_queue_refuses_the_next_request_while_everything_else_still_answers(
-    standing_web: StandingWeb, busy: InferenceWorker, served: Served, redis_url: str
+    server: WebServer, busy: InferenceWorker, served: Served, redis_url: str
 ) -> None:
     answers: list[httpx.Response] = []
-    with httpx.Client(base_url=standing_web.url, trust_env=False, timeout=20) as client:
+    with httpx.Client(base_url=server.url, trust_env=False, timeout=20) as client:
 
         def infer() -> httpx.Response:
             body = {"model": "mood", "inputs": ["a good stone"]}

@@ -11,7 +11,7 @@ from pytest_django import DjangoDbBlocker
 from rest_framework.test import APIClient
 
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
-from tests.integration.inference.served import StandingWeb, committed, new_key, web_server
+from tests.integration.inference.web_server import WebServer, committed, new_key, web_server
 from tests.integration.jobs.generative_world import home_of, ready_writer
 from tests.integration.jobs.world import make_world
 from tests.integration.versiontree import tree_factory
@@ -102,19 +102,17 @@ def tokens_of(text: str) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def standing_web(
-    served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[StandingWeb]:
+def server(served: Served, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     """A web server, one for all tests of a module."""
-    with web_server(redis_url, tmp_path_factory.mktemp("logs"), HMI_INFER_CAPACITY="40") as standing:
-        yield standing
+    with web_server(redis_url, tmp_path_factory.mktemp("logs"), HMI_INFER_CAPACITY="40") as running:
+        yield running
 
 
 @pytest.fixture
-def web(standing_web: StandingWeb, served: Served) -> Iterator[httpx.Client]:
+def web(server: WebServer, served: Served) -> Iterator[httpx.Client]:
     """Sends requests with acme's key to a web server as the launcher starts it."""
     headers = {"Authorization": f"Bearer {served.key}"}
-    with httpx.Client(base_url=standing_web.url, headers=headers, timeout=60, trust_env=False) as client:
+    with httpx.Client(base_url=server.url, headers=headers, timeout=60, trust_env=False) as client:
         yield client
 
 

@@ -16,7 +16,7 @@ from tests.integration.hmi_client.documented import blocks
 from tests.integration.hmi_client.terminal import hmi_in_terminal
 from tests.integration.inference.generation.conftest import QUESTION, Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
-from tests.integration.inference.served import StandingWeb
+from tests.integration.inference.web_server import WebServer
 from tests.processes import wait_until
 from tests.unit.tiny_decoder import EOS, byte_tokenizer
 
@@ -25,9 +25,9 @@ PROMPT = "> "
 
 
 @pytest.fixture
-def signed_in(hmi: Hmi, standing_web: StandingWeb, served: Served, monkeypatch: pytest.MonkeyPatch) -> Hmi:
+def signed_in(hmi: Hmi, server: WebServer, served: Served, monkeypatch: pytest.MonkeyPatch) -> Hmi:
     """Runs the command with acme's key."""
-    monkeypatch.setenv("HMI_URL", standing_web.url)
+    monkeypatch.setenv("HMI_URL", server.url)
     monkeypatch.setenv("HMI_API_KEY", served.key)
     return hmi
 
@@ -40,18 +40,18 @@ def asked(worker: ScriptedWorker) -> str:
 
 
 def test_closing_a_stream_cancels_the_request(
-    standing_web: StandingWeb, served: Served, worker: ScriptedWorker
+    server: WebServer, served: Served, worker: ScriptedWorker
 ) -> None:
     worker.says(*tokens_of("a long story"), hold_after=3)
     with (
-        Client(standing_web.url, served.key) as client,
+        Client(server.url, served.key) as client,
         closing(client.stream_chat("acme/writer", QUESTION)) as deltas,
     ):
         assert next(deltas).text == "a"
     wait_until(lambda: len(worker.cancelled) == 1)
 
     async def leave() -> None:
-        async with AsyncClient(standing_web.url, served.key) as client:
+        async with AsyncClient(server.url, served.key) as client:
             stream = client.stream_completion("acme/writer", "Once")
             assert (await anext(stream)).text == "a"
             await stream.aclose()
@@ -104,9 +104,9 @@ def test_chat_without_a_terminal_takes_one_message_and_gives_one_answer(
 
 
 def test_a_session_remembers_forgets_outlives_ctrl_c_and_ends_with_ctrl_d(
-    standing_web: StandingWeb, served: Served, worker: ScriptedWorker, tmp_path: Path
+    server: WebServer, served: Served, worker: ScriptedWorker, tmp_path: Path
 ) -> None:
-    env = {"HMI_URL": standing_web.url, "HMI_API_KEY": served.key, "XDG_CONFIG_HOME": str(tmp_path)}
+    env = {"HMI_URL": server.url, "HMI_API_KEY": served.key, "XDG_CONFIG_HOME": str(tmp_path)}
     with hmi_in_terminal("chat", "acme/writer", env=env) as terminal:
         terminal.wait_for(PROMPT)
         worker.says(*tokens_of("One"), EOS)
@@ -134,10 +134,10 @@ def test_a_session_remembers_forgets_outlives_ctrl_c_and_ends_with_ctrl_d(
 
 
 def test_the_example_of_the_page_prints_what_is_written(
-    standing_web: StandingWeb, served: Served, worker: ScriptedWorker, capsys: pytest.CaptureFixture[str]
+    server: WebServer, served: Served, worker: ScriptedWorker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     worker.says(*tokens_of("A list"), EOS)
     (example,) = blocks("docs/client.md", "python")
-    with Client(standing_web.url, served.key) as client:
+    with Client(server.url, served.key) as client:
         exec(example, {"client": client})  # noqa: S102 - it is the example of the page
     assert capsys.readouterr().out == "A list"

@@ -15,7 +15,7 @@ from inference.queueing.transport import RequestQueue
 from tenants.usage.models import UsageDay
 from tests.integration.inference.generation.conftest import NARROW, QUESTION, Served, tokens_of
 from tests.integration.inference.generation.scripted_worker import ScriptedWorker
-from tests.integration.inference.served import StandingWeb
+from tests.integration.inference.web_server import WebServer
 from tests.processes import wait_until
 from tests.unit.tiny_decoder import EOS, POSITIONS
 
@@ -230,7 +230,7 @@ def test_an_idempotency_key_has_one_answer_and_is_not_for_streams(
 
 
 def test_prompts_and_generated_tokens_are_counted_and_logged(
-    chat: Chat, worker: ScriptedWorker, served: Served, standing_web: StandingWeb
+    chat: Chat, worker: ScriptedWorker, served: Served, server: WebServer
 ) -> None:
     def counted() -> tuple[int, int, int]:
         rows = UsageDay.unscoped.filter(tenant=served.acme.tenant, model_name="writer")
@@ -249,7 +249,7 @@ def test_prompts_and_generated_tokens_are_counted_and_logged(
     wait_until(lambda: counted()[0] >= requests + 2)
     assert counted()[1] >= tokens + 2 * (len(tokens_of(PROMPT)) + answer)
     assert counted()[2] >= generated + 2 * answer
-    log = standing_web.log.read_text()
+    log = server.log.read_text()
     assert "Traceback" not in log
     assert "generated=" in log
 

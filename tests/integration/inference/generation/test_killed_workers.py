@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.inference.generation.conftest import QUESTION, Served
 from tests.integration.inference.generation.test_completions import events
-from tests.integration.inference.served import web_server
+from tests.integration.inference.web_server import web_server
 from tests.processes import InferenceWorker, starting_workers
 
 pytestmark = [pytest.mark.django_db, pytest.mark.slow]

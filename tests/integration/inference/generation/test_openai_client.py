@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.inference.generation.conftest import Served
 from tests.integration.inference.openai.test_openai_peer import HERE, run
-from tests.integration.inference.served import StandingWeb
+from tests.integration.inference.web_server import WebServer
 from tests.processes import CeleryWorker
 from tests.services import environment_of_services
 from tests.unit.tenants.files import jsonl
@@ -30,7 +30,7 @@ def jobs(served: Served, redis_url: str, tmp_path: Path) -> Iterator[CeleryWorke
 
 
 def test_it_chats_completes_runs_a_batch_and_makes_a_model_for_chat(
-    standing_web: StandingWeb, served: Served, tmp_path: Path
+    server: WebServer, served: Served, tmp_path: Path
 ) -> None:
     conversations = [
         {
@@ -45,7 +45,7 @@ def test_it_chats_completes_runs_a_batch_and_makes_a_model_for_chat(
     rows.write_text(jsonl(conversations))
     key = served.full_key
     program = str(HERE / "generate_with_openai.py")
-    got = json.loads(run(tmp_path, key, program, standing_web.url, key, str(rows)))
+    got = json.loads(run(tmp_path, key, program, server.url, key, str(rows)))
     assert {"acme/writer", "acme/mood", "smol"} <= set(got.pop("models"))
     assert got == {
         "model": "acme/writer",

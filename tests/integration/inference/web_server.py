@@ -1,4 +1,4 @@
-"""Rows and artifacts that other processes see, and a web server that serves them."""
+"""A web server as the launcher starts it, and rows and artifacts committed for it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ FIRST_PORT = 18_700
 
 
 @dataclass(frozen=True)
-class StandingWeb:
+class WebServer:
     """A web server, its address and what it has written."""
 
     url: str
@@ -46,14 +46,14 @@ def committed(blocker: DjangoDbBlocker, scratch: Path, make: Callable[[Path], Ma
 
 
 @contextmanager
-def web_server(redis_url: str, logs: Path, **env: str) -> Iterator[StandingWeb]:
+def web_server(redis_url: str, logs: Path, **env: str) -> Iterator[WebServer]:
     """A web server as the launcher starts it, with few threads."""
     with override_settings(HMI_WEB_THREADS=6, HMI_LOG_ROOT=logs):
         port = choose_port("127.0.0.1", FIRST_PORT)
         child, ready = children.web(port)
         child.env = {**child.env, **environment_of_services(redis_url), "HMI_DB_POOL": "4", **env}
         with port.listener, running(child, ready):
-            yield StandingWeb(f"http://{port.address}:{port.number}", child.log)
+            yield WebServer(f"http://{port.address}:{port.number}", child.log)
 
 
 def new_key(tenant: Tenant, *scopes: str, **limits: Any) -> str:
