@@ -1,4 +1,4 @@
-"""Blocks of the paged key-value cache (Kwon et al., 2023), shared by sequences with the same prefix."""
+"""Blocks of the paged key-value cache (Kwon et al., 2023), with prefix caching."""
 
 from array import array
 from collections import Counter, OrderedDict
@@ -9,7 +9,7 @@ from inference.generation.sequence import Sequence
 
 
 class IntegrityError(Exception):
-    """The blocks do not add up."""
+    """The records of the blocks contradict each other."""
 
 
 class BlockManager:
@@ -29,11 +29,11 @@ class BlockManager:
         self._hashes: dict[int, bytes] = {}  # of the blocks that may be shared
         self._block_of: dict[bytes, int] = {}
         self.found_tokens = 0
-        """Tokens that sequences found computed when they got their blocks."""
+        """Hits of the prefix cache, in tokens: these were computed when a sequence got its blocks."""
 
     @property
     def cached(self) -> int:
-        """Blocks that nobody uses and that are kept."""
+        """Blocks of the prefix cache that no sequence uses."""
         return len(self._cached)
 
     @property
@@ -43,7 +43,7 @@ class BlockManager:
 
     def allocate(self, sequence: Sequence, reserve: int = 0) -> bool:
         """Give blocks for all known tokens to a sequence that has none. Those of the longest cached prefix
-        hold computed tokens. False, and no blocks, if fewer than ``reserve`` would be left."""
+        hold computed tokens. Returns False, and gives none, if fewer than ``reserve`` would be left."""
         assert not sequence.block_table, f"{sequence.id} has blocks"
         prefix = self._cached_prefix(sequence)
         new = self._blocks_for(sequence) - len(prefix)
@@ -59,7 +59,7 @@ class BlockManager:
         return True
 
     def grow(self, sequence: Sequence) -> bool:
-        """Give the blocks that its known tokens need more than it has. False, and none, if there are too
+        """Give the further blocks that its known tokens need. Returns False, and gives none, if there are too
         few."""
         missing = self._blocks_for(sequence) - len(sequence.block_table)
         if missing > self.available:
@@ -68,7 +68,7 @@ class BlockManager:
         return True
 
     def advance(self, sequence: Sequence, tokens: int) -> None:
-        """So many more tokens are computed. The blocks that are full now may be shared."""
+        """Count so many more tokens as computed. Blocks that are full now may be shared."""
         first = sequence.computed // self.block_size
         sequence.computed += tokens
         hashes = self._hashes_of(sequence)
@@ -95,8 +95,8 @@ class BlockManager:
         sequence.computed = 0
 
     def check_integrity(self, sequences: Iterable[Sequence]) -> None:
-        """Raise IntegrityError unless each block is free, cached, or used by those of the sequences, which
-        must be all with blocks, that the manager knows of."""
+        """Raise IntegrityError unless each block is free, cached, or used by just the sequences that have it.
+        sequences: all with blocks."""
         used = Counter(block for sequence in sequences for block in sequence.block_table)
         if any(self._users[block] != used[block] for block in range(len(self._users))):
             raise IntegrityError("the users of the blocks are not the sequences that have them")
@@ -140,6 +140,6 @@ class BlockManager:
         return block
 
     def _forget(self, block: int) -> None:
-        """The block is shared no more."""
+        """Take the block out of the prefix cache."""
         if (hash_ := self._hashes.pop(block, None)) is not None:
             del self._block_of[hash_]

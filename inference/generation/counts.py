@@ -1,16 +1,16 @@
-"""How a generation engine stands, for metrics and pages."""
+"""Counts of a generation engine's requests, blocks and tokens, for metrics and pages."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationCounts:
-    """One moment of an engine, and what it did since its start.
+    """The requests and blocks of an engine at one moment, and what it did since its start.
 
-    running and waiting: requests that have blocks, and those that have none. Each of the ``blocks`` of
-    ``block_size`` tokens is used, cached or free. computed_tokens: of prompts and completions, those that a
-    preemption had computed again among them; found_tokens: those whose keys and values were cached, and were
-    not computed. preemptions: so many times a running request had to wait again.
+    running, waiting: requests with blocks, and without. Each of the ``blocks`` of ``block_size`` tokens is
+    used, cached or free. computed_tokens: of prompts and completions, recomputed ones included. found_tokens:
+    hits of the prefix cache, whose keys and values were not computed. preemptions: how often a running
+    request lost its blocks and waited again.
     """
 
     running: int

@@ -50,7 +50,7 @@ class GenerationEngine:
 
     @property
     def counts(self) -> GenerationCounts:
-        """How it stands, and what it did. Any thread may ask."""
+        """Its requests, blocks and tokens. Any thread may read them."""
         return self._scheduler.counts(sequences=len(self._sequences), generated=self._generated)
 
     def add(self, request: GenerationRequest) -> None:
@@ -87,7 +87,7 @@ class GenerationEngine:
         self._scheduler.check_integrity()
 
     def _end_unwanted(self) -> list[TokenEvent]:
-        """End what was cancelled and what is past its deadline."""
+        """End the requests that were cancelled or are past their deadline."""
         events = []
         now = self._clock()
         for sequence in [*self._sequences.values()]:
@@ -101,7 +101,7 @@ class GenerationEngine:
         return events
 
     def _run(self, step: Step) -> list[Outcome]:
-        """What came of the chunks. A step that fails as a whole is cut in two until what is to blame stands
+        """The outcomes of the chunks. A step that fails as a whole is bisected until each chunk at fault is
         alone."""
         if not step.chunks:
             return []
@@ -117,7 +117,7 @@ class GenerationEngine:
         return self._run(Step(step.chunks[:half])) + self._run(Step(step.chunks[half:]))
 
     def _advance(self, chunk: Chunk, outcome: Outcome | None) -> list[TokenEvent]:
-        """Take over what came of a chunk."""
+        """Apply the outcome of a chunk. Returns the events of its request."""
         sequence = self._sequences[chunk.request_id]
         if (error := _error_of(chunk, outcome)) is not None:
             return [self._fail(sequence, error)]

@@ -10,8 +10,9 @@ from inference.errors import HplmError
 class GenerationLimits:
     """The limits of one engine.
 
-    context: most tokens of a prompt and its completion. vocabulary: token ids are below it. blocks of
-    block_size tokens: the key-value cache. A step has at most so many sequences and step_tokens tokens.
+    context: most tokens of a prompt and its completion. vocabulary: token ids are below it. blocks,
+    block_size: of the key-value cache. sequences, step_tokens: most sequences and most tokens of a step; vLLM
+    calls them max_num_seqs and max_num_batched_tokens.
     """
 
     context: int

@@ -1,4 +1,4 @@
-"""The LoRAs that steps compute with: loaded beside running decodes, leased from start to end of a request."""
+"""The LoRAs that steps compute with: loaded while others decode, leased from start to end of a request."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor, Future
@@ -48,7 +48,7 @@ class LoraPool:
     """
 
     def __init__(self, pool: PetPool[LoadedModel], executor: Executor, most_asked: int) -> None:
-        """most_asked: so many models at most are asked for before one step."""
+        """most_asked: the most models that are asked for before one step."""
         self._pool = pool
         self._executor = executor
         self._most_asked = most_asked
@@ -133,7 +133,7 @@ class LoraPool:
         return self._largest > 0 and used <= self._pool.budget_bytes
 
     def _forget_unwanted(self) -> None:
-        """Give up what was loaded, or could not be, and was not asked for before the last step."""
+        """Drop claims whose loading has ended and that no request asked for before the last step."""
         loaded = _loaded(self._claims)
         for digest, claim in [*self._claims.items()]:
             if claim.lease.done() and self._asked - claim.last_asked > self._most_asked:

@@ -125,8 +125,8 @@ def _decodes(cache: KvCache, chunks: Sequence[tuple[int, Chunk]], blocks: int) -
 
 
 def _mask(cache: KvCache, queries: NDArray[np.int64], blocks: int) -> Tensor:
-    """What is added to the scores [queries, keys] of queries at these positions: minus infinity for the keys
-    behind them."""
+    """What is added to the scores [queries, keys] of queries at these positions: minus infinity for keys at
+    later positions."""
     behind = np.arange(blocks * cache.block_size) > queries[:, None]
     mask = np.where(behind, -np.inf, 0.0).astype(np.float32)
     return torch.from_numpy(mask).to(cache.blocks.device, cache.blocks.dtype)

@@ -1,4 +1,4 @@
-"""What is asked of the generation engine and what it answers: token ids in, token events out."""
+"""Requests to the generation engine with their sampling parameters, and the token events that answer them."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -11,7 +11,7 @@ from inference.generation.requests import SamplingParams
 from inference.generation.step import Chunk
 
 FIRST_CANDIDATES: Final = 256
-"""So many of the likeliest tokens are sorted to find where top_p cuts; more for rows that need more."""
+"""The likeliest tokens that are sorted to find where top_p cuts; rows that need more sort more."""
 
 MIN_TEMPERATURE: Final = 1e-6
 
@@ -121,7 +121,7 @@ def _least_weight(
     candidates = min(max(candidates, int(top_k.max())), vocab)
     likeliest = weights.topk(candidates).values
     by_count = likeliest.gather(-1, (top_k - 1).clamp(min=0)).masked_fill(top_k == 0, 0.0)
-    # A sum would add a lone row up in another order than one of many.
+    # `sum` adds up one row in another order than one of many; `cumsum` does not.
     mass = torch.where(weights < by_count, 0.0, weights).cumsum(-1)[:, -1:]
     likeliest = torch.where(likeliest < by_count, 0.0, likeliest)
     before = likeliest.cumsum(-1) - likeliest
@@ -155,7 +155,7 @@ def _uniform(seed: int, index: int) -> float:
 def _columns(
     params: Sequence[SamplingParams], device: torch.device
 ) -> Callable[[Callable[[SamplingParams], float]], Tensor]:
-    """Turns a field into a column [R, 1] float32."""
+    """A function that reads a field of each row's parameters as a column [R, 1] float32."""
 
     def column(field: Callable[[SamplingParams], float]) -> Tensor:
         return torch.tensor([[field(asked)] for asked in params], dtype=torch.float32, device=device)

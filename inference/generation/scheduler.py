@@ -1,4 +1,4 @@
-"""Which tokens of which sequences are computed in the next step."""
+"""Continuous batching: which tokens of which sequences are computed in the next step."""
 
 import logging
 from bisect import insort
@@ -19,8 +19,8 @@ Refused = tuple[Sequence, GenerationError]
 
 
 class Scheduler:
-    """Continuous batching: each step has the next token of every running sequence, and, as far as step_tokens
-    allow, parts of prompts (Agrawal et al., 2024).
+    """Each step has the next token of every running sequence, and, as far as step_tokens allow, chunks of
+    prompts (chunked prefill; Agrawal et al., 2024).
 
     A sequence that runs has blocks and a lease of its adapter. When blocks run out, a sequence is preempted:
     it waits again, and what it had is recomputed, but for the blocks that are still cached. It is the newest
@@ -29,9 +29,11 @@ class Scheduler:
 
     Waiting sequences start in fair order. If there is no place or there are no blocks for the first one, and
     another tenant would still run as much for its weight with one sequence less, that one is preempted: a
-    tenant with many long completions holds up no other. A sequence whose blocks are not free is overtaken by
-    none, one whose adapter is loading by any, and one whose adapter finds no room by MOST_OVERTAKING: then
-    running sequences end and give their adapters back.
+    tenant with many long completions holds up no other.
+
+    No sequence starts before one that is due earlier and waits for blocks. Any may start before one whose
+    adapter is loading, and MOST_OVERTAKING before one whose adapter has no room: after them nothing starts
+    until running sequences have given their adapters back.
     """
 
     def __init__(
@@ -53,8 +55,8 @@ class Scheduler:
         return self._blocks.available
 
     def counts(self, *, sequences: int, generated: int) -> GenerationCounts:
-        """How it stands with so many sequences in all, which so many tokens were generated for since the
-        start. Any thread may ask."""
+        """The counts of the engine. sequences: all that it holds; generated: tokens since its start. Any
+        thread may read them."""
         running, available, cached = len(self._running), self._blocks.available, self._blocks.cached
         return GenerationCounts(
             running=running,
@@ -103,7 +105,7 @@ class Scheduler:
             raise IntegrityError("a sequence runs without blocks")
 
     def _make_room(self) -> None:
-        """Give each running sequence a block for its next token, the oldest first, at the cost of others."""
+        """Give each running sequence a block for its next token, the oldest first; preempt others for it."""
         for sequence in [*self._running]:
             while sequence.block_table and not self._blocks.grow(sequence):
                 self._preempt(self._newest_of_most() or self._running[-1])
@@ -128,7 +130,7 @@ class Scheduler:
         return Counter(sequence.tenant for sequence in self._running)
 
     def _yielding_to(self, sequence: Sequence) -> Sequence | None:
-        """The running sequence whose place a waiting one may have."""
+        """The running sequence to preempt for a waiting one; None if no tenant runs more for its weight."""
         counts, weight = self._counts(), self._shares.weight
         asked = (counts[sequence.tenant] + 1) / weight(sequence.tenant)
         newest = self._newest_of_most()

@@ -1,4 +1,4 @@
-"""A request on its way through the generation engine."""
+"""The state of a request in the generation engine: its tokens, and the blocks that hold them."""
 
 from dataclasses import dataclass, field
 
@@ -30,7 +30,7 @@ class Sequence:
 
     @property
     def tenant(self) -> str:
-        """Who pays for it."""
+        """The tenant that its tokens are charged to."""
         return self.request.model.tenant
 
     @property

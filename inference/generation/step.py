@@ -1,4 +1,4 @@
-"""What the generation engine asks of whoever computes: steps of chunks, and adapters to compute with."""
+"""The interface of the generation engine to what computes: steps of chunks, outcomes, runners, adapters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Chunk:
     known_tokens: all of the sequence so far, prompt_tokens of them the prompt; those from start to start +
     count are to be computed, at these positions. block_table: blocks of the key-value cache; position p lies
     in block_table[p // block_size]. sampling: how the next token is chosen; None: none is due, the prompt
-    goes on. known_tokens and block_table change after the step: whoever computes keeps neither.
+    goes on. known_tokens and block_table change after the step: a runner keeps neither.
     """
 
     request_id: str
@@ -37,7 +37,7 @@ class Chunk:
 
     @property
     def index(self) -> int:
-        """Of the token that is due, in the completion."""
+        """The index in the completion of the token that is due."""
         return len(self.known_tokens) - self.prompt_tokens
 
 
@@ -49,7 +49,7 @@ class Step:
 
     @property
     def tokens(self) -> int:
-        """To compute."""
+        """The number of tokens to compute."""
         return sum(chunk.count for chunk in self.chunks)
 
 
@@ -81,7 +81,7 @@ class Runner(Protocol):
 
     def run(self, step: Step) -> list[Outcome]:
         """One outcome for each chunk that is due a token, and failures of any others. Running a chunk again
-        changes nothing. If it raises, the engine runs the chunks one by one to find those at fault; a
+        changes nothing. If it raises, the engine bisects the step to find the chunks at fault; a
         DeviceLostError it lets through."""
 
 
@@ -98,10 +98,11 @@ class AdapterPool(Protocol):
     """The adapters that a runner can compute with. The engine asks before each step and never waits."""
 
     def acquire(self, model: "ModelIdentity") -> AdapterState:
-        """Lease the model's adapter; if it is not there, begin to load it where there is room. The engine
-        asks again before each step, for the requests that are due first first: an adapter that it asks for
-        must not take the room of one that it asked for earlier in the same step. Raises HplmError if the
-        adapter cannot be loaded."""
+        """Lease the model's adapter; if it is not there, begin to load it where there is room.
+
+        The engine asks again before each step, in the order in which requests are due. An adapter must not
+        take the room of one that was asked for earlier in the same step. Raises HplmError if it cannot be
+        loaded."""
 
     def release(self, model: "ModelIdentity") -> None:
         """Give a lease back."""

@@ -10,13 +10,13 @@ from inference.engine.fairness import FairShares
 from inference.generation.sequence import Sequence
 
 MOST_OVERTAKING: Final = 64
-"""So many sequences may start before one that is due first and whose adapter finds no room."""
+"""The most sequences that may start before the first one of the queue while its adapter has no room."""
 
 
 class WaitingQueue:
     """A queue for each tenant in order of arrival; ``shares`` says which tenant is due.
 
-    The sequence that was due first and could not start keeps its turn, whoever comes.
+    The sequence that was due first and could not start stays first, whoever comes.
     """
 
     def __init__(self, shares: FairShares) -> None:
@@ -44,7 +44,7 @@ class WaitingQueue:
             self._turn = None
 
     def keep_turn(self, sequence: Sequence) -> None:
-        """The sequence could not start. If no other has the turn, it keeps it."""
+        """The sequence could not start. It stays first, unless another one does already."""
         if self._turn is None:
             self._turn, self._overtaken = sequence, 0
 

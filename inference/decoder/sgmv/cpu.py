@@ -1,4 +1,7 @@
-"""SGMV on a CPU: one batched product for all short segments, a product of its own for each long one."""
+"""SGMV (segmented gather matrix-vector multiplication; Punica, section 4) on a CPU.
+
+One batched product for all short segments, a product of its own for each long one.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +23,7 @@ MIN_BATCHED_FACTOR: Final = 100
 """The least numbers of a factor in a batched product: PyTorch computes batched products of fewer than 400
 multiplications, here of four rows, by a kernel of its own that adds up in another order."""
 PRODUCT_COST: Final = 8
-"""A product of its own takes as long as so many more rows of a batched one (there, too)."""
+"""A product of its own takes as long as so many more rows of a batched one (measured there, too)."""
 
 
 class CpuSgmv:
@@ -68,9 +71,9 @@ def padded(count: int) -> int:
 class _Product:
     """The products with one LoRA, or batched ones with the LoRAs of n segments.
 
-    weights: the LoRA's row [width], or the rows [n, width]. computed: which rows of a step are computed, the
-    padding among them: [m] or [n, m] int64, or a slice. own: which of the computed are no padding [R] int64,
-    None: all. rows: where the results belong [R] int64, or a slice.
+    weights: all weights of the LoRA as one row [width], or the rows [n, width] of several. computed: which
+    rows of a step are computed, the padding among them: [m] or [n, m] int64, or a slice. own: which of the
+    computed are no padding [R] int64, None: all. rows: where the results belong [R] int64, or a slice.
     """
 
     def __init__(

@@ -15,8 +15,8 @@ MAX_STACKS: Final = 8
 
 
 class LoraStack:
-    """Copies of LoRAs with one layout and dtype. Those that the next step uses as well stay in place: if a
-    request begins or ends, one LoRA is copied."""
+    """Copies of LoRAs with one layout and dtype, each a row of all its weights. Those that the next step uses
+    as well stay in place: if a request begins or ends, one LoRA is copied."""
 
     def __init__(self, layout: LoraLayout, dtype: torch.dtype) -> None:
         self._rows = torch.empty(0, layout.width, dtype=dtype)
@@ -47,7 +47,7 @@ class LoraStack:
 
 
 class LoraStacks:
-    """The stacks of a worker, one for each layout and dtype; the one used least recently gives way."""
+    """The stacks of a worker, one for each layout and dtype; the one used least recently is dropped."""
 
     def __init__(self) -> None:
         self._stacks: OrderedDict[tuple[LoraLayout, torch.dtype], LoraStack] = OrderedDict()

@@ -1,4 +1,8 @@
-"""SGMV on a GPU: two Triton kernels for the LoRAs of all segments, whatever their ranks."""
+"""SGMV (segmented gather matrix-vector multiplication; Punica, section 4) on a GPU.
+
+Two Triton kernels compute the LoRAs of all segments, whatever their ranks: shrink multiplies inputs by A to
+narrow rows, expand multiplies these by B.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
