@@ -169,8 +169,8 @@ def _check_factors(key: tuple[int, str], a: Tensor, b: Tensor, shape: DecoderSha
     if tuple(a.shape) != (inputs, rank) or tuple(b.shape) != (rank, outputs):
         found = f"{tuple(a.shape)} and {tuple(b.shape)}"
         raise HplmError(code, f"{name}: shapes {found}, not ({inputs}, rank) and (rank, {outputs})")
-    if not 1 <= rank <= (most := largest_rank(projection)):
-        raise HplmError(code, f"{name}: rank {rank}; ranks from 1 to {most} are served")
+    if not 1 <= rank <= largest_rank(projection):
+        raise HplmError(code, f"{name}: rank {rank}; ranks from 1 to {largest_rank(projection)} are served")
     for factor in (a, b):
         if not factor.is_floating_point():
             raise HplmError(code, f"{name}: stored as {factor.dtype}")

@@ -120,8 +120,8 @@ def _checked_ranks(architecture: DecoderArchitecture, spec: LoraSpec) -> dict[st
         )
     adapters = {"adapter": spec.adapter, "output_adapter": spec.output_adapter}
     for name, size in {"lora": spec.rank, **adapters}.items():
-        if not 0 <= size <= (most := largest_rank(name)):
-            raise HplmError("invalid_field", f"{name}: {size}; it is 0 to {most}")
+        if not 0 <= size <= largest_rank(name):
+            raise HplmError("invalid_field", f"{name}: {size}; it is 0 to {largest_rank(name)}")
     ranks = dict.fromkeys(projections, spec.rank) | adapters
     if not any(ranks.values()):
         raise HplmError("invalid_field", "lora: without LoRA and adapters nothing learns")
