@@ -2,6 +2,7 @@
 
 import io
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,12 @@ def test_a_generative_model_is_trained_evaluated_and_trained_further(
 
 def test_adapters_are_trained_without_lora_and_kept_by_an_update(decoder: Version, world: World) -> None:
     data = upload(world, "generation")
-    asked = {"tenant": world.tenant, "parent": decoder, "dataset": data, "actor": world.owner}
+    asked: dict[str, Any] = {
+        "tenant": world.tenant,
+        "parent": decoder,
+        "dataset": data,
+        "actor": world.owner,
+    }
     with pytest.raises(HmiError, match="choose a LoRA rank or an adapter width") as nothing:
         hplm_create(name="nothing", settings=SMALL | {"lora": 0}, **asked)
     assert (nothing.value.code, nothing.value.param) == ("invalid_field", "settings.lora")
