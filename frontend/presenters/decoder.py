@@ -1,4 +1,4 @@
-"""What the pages of versions say of a decoder root, and of the LoRA on it."""
+"""What the pages of versions say of a decoder root, and of the PET on it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -20,7 +20,7 @@ NUMBERS: Final = (
 
 
 def decoder_facts(steps: Sequence[LineageStep]) -> list[tuple[str, str]]:
-    """Return the facts of the decoder that a version stands on, and the layers that its LoRA reaches.
+    """Return the facts of the decoder that a version stands on, and the layers that its PET changes.
 
     `steps` lead from the version to its root. Empty below an encoder, and until the root is converted.
     """
@@ -42,4 +42,4 @@ def _lora_layers(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     layers, below = report.get("layers"), report.get("lower_layers")
     if not isinstance(layers, int) or not isinstance(below, int):
         return []
-    return [("LoRA reaches layers", f"{below + 1:,} to {layers:,}")]
+    return [("Trained layers", f"{below + 1:,} to {layers:,}")]

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from inference.decoder.activations import ACTIVATIONS
 from inference.decoder.architecture import DecoderArchitecture
+from inference.decoder.lora_layout import ADAPTERS
 from inference.decoder.rotary import Rotation, rotate
 from inference.decoder.row_products import linear
 from inference.errors import HplmError
@@ -30,7 +31,9 @@ class ProjectionDeltas(Protocol):
 
     def __call__(self, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
         """`outputs` [T, out] of the frozen projection for `inputs` [T, in], plus the PETs' part. It may write
-        into `outputs`."""
+        into `outputs`.
+
+        It is called for adapters, too, by their names in `ADAPTERS`: then `inputs` is `outputs`."""
         ...
 
 
@@ -150,7 +153,11 @@ class Decoder:
     ) -> Tensor:
         name = f"layers.{layer}.{projection}"
         outputs = linear(inputs, self.weights[f"{name}.weight"], self.weights.get(f"{name}.bias"))
-        return outputs if deltas is None else deltas(layer, projection, inputs, outputs)
+        if deltas is None:
+            return outputs
+        outputs = deltas(layer, projection, inputs, outputs)
+        adapter = ADAPTERS.get(projection)
+        return outputs if adapter is None else deltas(layer, adapter, outputs, outputs)
 
     def _norm(self, name: str, states: Tensor) -> Tensor:
         """Norm over the last dimension, computed in float32, in the weights' dtype."""

@@ -1,4 +1,4 @@
-"""What a fine-tuned generative model adds to its decoder: its task and its LoRA, with their files."""
+"""What a fine-tuned generative model adds to its decoder: its task and its PET, with their files."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ from inference.text.tasks import GENERATIVE_TASKS
 
 @dataclass(frozen=True, slots=True)
 class GenerativeHplm:
-    """A generative model. task: "generation" or "chat"."""
+    """A generative model. task: "generation" or "chat". lora: its PET, LoRA or adapters or both."""
 
     task: str
     lora: DecoderLora

@@ -1,4 +1,4 @@
-"""The LoRA of one tenant on a decoder: low-rank updates of any projections of any layers."""
+"""The PET of one tenant on a decoder: LoRA on any projections, and adapters, of any layers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,10 +9,18 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from inference.decoder.lora_layout import DecoderShape, FactorShape, LoraLayout, shared_layout
+from inference.decoder.lora_layout import (
+    DecoderShape,
+    FactorShape,
+    LoraLayout,
+    changed_maps,
+    is_adapter,
+    map_shape,
+    shared_layout,
+)
 from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
-from inference.hplm.hplm import MAX_RANK
+from inference.hplm.hplm import MAX_ADAPTER_WIDTH, MAX_RANK
 
 LORA_FILE: Final = "lora.safetensors"
 """The file of a version's artifact."""
@@ -22,10 +30,11 @@ RANKS: Final = "ranks"
 
 @dataclass(frozen=True, eq=False)
 class DecoderLora:
-    """Adds x @ A @ B to projections of inputs x [T, in]; alpha / rank is folded into B.
+    """LoRA and adapters. LoRA adds x @ A @ B to projections of inputs x [T, in]; alpha / rank is folded into
+    B. Adapters read what a projection gives, see `lora_layout.ADAPTERS`.
 
-    All factors are views of one `row` [width]: what computes is read, moved and copied as one. Ranks may
-    differ by layer and projection.
+    All factors are views of one `row` [width]: what computes is read, moved and copied as one. Ranks, and
+    widths of adapters, may differ by layer and projection.
     """
 
     layout: LoraLayout
@@ -38,8 +47,8 @@ class DecoderLora:
         shape: DecoderShape,
         code: str = "corrupt_artifact",
     ) -> "DecoderLora":
-        """Copy the factors A [in, rank] and B [rank, out] of each layer and projection, in the dtype of the
-        first.
+        """Copy the factors A [in, rank] and B [rank, out] of each layer and projection or adapter, in the
+        dtype of the first.
 
         Raises HplmError with `code` if there are none, if the decoder has no such layer or projection, or if
         the factors are of another shape or not finite.
@@ -48,7 +57,8 @@ class DecoderLora:
             raise HplmError(code, "LoRA: it changes no projection")
         for key, (a, b) in tensors.items():
             _check_factors(key, a, b, shape, code)
-        ordered = sorted(tensors, key=lambda key: (key[0], shape.projections.index(key[1])))
+        names = changed_maps(shape)
+        ordered = sorted(tensors, key=lambda key: (key[0], names.index(key[1])))
         layout = shared_layout(
             tuple(
                 _factor_shape(shape, layer, name, tensors[layer, name][0].shape[1]) for layer, name in ordered
@@ -64,7 +74,7 @@ class DecoderLora:
 
     @cached_property
     def tensors(self) -> Mapping[tuple[int, str], tuple[Tensor, Tensor]]:
-        """A [in, rank] and B [rank, out] by layer and projection: views of the row."""
+        """A [in, rank] and B [rank, out] by layer and projection or adapter: views of the row."""
         return self.layout.views(self.row)
 
     @property
@@ -77,6 +87,11 @@ class DecoderLora:
         """The lowest layer that it changes."""
         return self.layout.factors[0].layer
 
+    @property
+    def has_adapters(self) -> bool:
+        """Whether it is more than LoRA."""
+        return any(is_adapter(factor.projection) for factor in self.layout.factors)
+
     def to(
         self, device: torch.device | str, dtype: torch.dtype, *, non_blocking: bool = False
     ) -> "DecoderLora":
@@ -85,16 +100,19 @@ class DecoderLora:
         return self if row is self.row else DecoderLora(self.layout, row)
 
     def save(self, path: Path, shape: DecoderShape) -> None:
-        """Write a safetensors file: the row, and the rank of each layer and projection (0: unchanged)."""
-        ranks = torch.zeros(shape.layers, len(shape.projections), dtype=torch.int32)
+        """Write a safetensors file: the row, and the rank of each layer and projection or adapter (0:
+        none)."""
+        names = changed_maps(shape)
+        ranks = torch.zeros(shape.layers, len(names), dtype=torch.int32)
         for factor in self.layout.factors:
-            ranks[factor.layer, shape.projections.index(factor.projection)] = factor.rank
+            ranks[factor.layer, names.index(factor.projection)] = factor.rank
         write_weights(path, {ROW: self.row, RANKS: ranks})
 
     @classmethod
     def load(cls, path: Path, shape: DecoderShape) -> "DecoderLora":
-        """Read what `save` wrote, in its dtype on the CPU. Raises HplmError(corrupt_artifact) if the file is
-        damaged, holds anything else, or does not fit the decoder."""
+        """Read what `save` wrote, or wrote before there were adapters, in its dtype on the CPU. Raises
+        HplmError(corrupt_artifact) if the file is damaged, holds anything else, or does not fit the
+        decoder."""
         stored = read_weights(path)
         if stored.keys() != {ROW, RANKS}:
             odd = sorted(stored.keys() ^ {ROW, RANKS})[0]
@@ -106,42 +124,53 @@ class DecoderLora:
         return cls(layout, row)
 
 
+def largest_rank(name: str) -> int:
+    """The highest rank of a projection's LoRA, or the greatest width of an adapter, that is served."""
+    return MAX_ADAPTER_WIDTH if is_adapter(name) else MAX_RANK
+
+
 def _stored_shapes(ranks: Tensor, shape: DecoderShape) -> list[FactorShape]:
-    expected = (shape.layers, len(shape.projections))
+    names = changed_maps(shape)
+    expected = (shape.layers, len(names))
+    # A file from before there were adapters has no columns for them.
+    if tuple(ranks.shape) == (shape.layers, len(shape.projections)):
+        names, expected = shape.projections, (shape.layers, len(shape.projections))
     if ranks.dtype != torch.int32 or tuple(ranks.shape) != expected:
         raise _corrupt(f"{RANKS} has shape {tuple(ranks.shape)} and type {ranks.dtype}, not {expected}")
-    if not 0 <= int(ranks.min()) <= int(ranks.max()) <= MAX_RANK:
-        raise _corrupt(f"{RANKS} from {int(ranks.min())} to {int(ranks.max())}; 0 to {MAX_RANK} are served")
+    for name, found in zip(names, ranks.t(), strict=True):
+        least, most = int(found.min()), int(found.max())
+        if not 0 <= least <= most <= largest_rank(name):
+            raise _corrupt(f"{RANKS} of {name} from {least} to {most}; 0 to {largest_rank(name)} are served")
     if not bool(ranks.any()):
         raise _corrupt("it changes no projection")
     return [
-        _factor_shape(shape, layer, projection, rank)
+        _factor_shape(shape, layer, name, rank)
         for layer, row in enumerate(ranks.tolist())
-        for projection, rank in zip(shape.projections, row, strict=True)
+        for name, rank in zip(names, row, strict=True)
         if rank
     ]
 
 
-def _factor_shape(shape: DecoderShape, layer: int, projection: str, rank: int) -> FactorShape:
-    inputs, outputs = shape.projection_shape(projection)
-    return FactorShape(layer, projection, inputs, rank, outputs)
+def _factor_shape(shape: DecoderShape, layer: int, name: str, rank: int) -> FactorShape:
+    inputs, outputs = map_shape(shape, name)
+    return FactorShape(layer, name, inputs, rank, outputs)
 
 
 def _check_factors(key: tuple[int, str], a: Tensor, b: Tensor, shape: DecoderShape, code: str) -> None:
     layer, projection = key
-    if projection not in shape.projections:
+    if projection not in changed_maps(shape):
         known = ", ".join(shape.projections)
         raise HplmError(code, f"LoRA: no projection {projection[:60]!r}; the projections are {known}")
     name = f"LoRA of layer {layer}, {projection}"
     if not 0 <= layer < shape.layers:
         raise HplmError(code, f"{name}: the decoder has {shape.layers} layers")
-    inputs, outputs = shape.projection_shape(projection)
+    inputs, outputs = map_shape(shape, projection)
     rank = a.shape[-1] if a.dim() else 0
     if tuple(a.shape) != (inputs, rank) or tuple(b.shape) != (rank, outputs):
         found = f"{tuple(a.shape)} and {tuple(b.shape)}"
         raise HplmError(code, f"{name}: shapes {found}, not ({inputs}, rank) and (rank, {outputs})")
-    if not 1 <= rank <= MAX_RANK:
-        raise HplmError(code, f"{name}: rank {rank}; ranks from 1 to {MAX_RANK} are served")
+    if not 1 <= rank <= largest_rank(projection):
+        raise HplmError(code, f"{name}: rank {rank}; ranks from 1 to {largest_rank(projection)} are served")
     for factor in (a, b):
         if not factor.is_floating_point():
             raise HplmError(code, f"{name}: stored as {factor.dtype}")

@@ -1,4 +1,4 @@
-"""The LoRAs of a step's tokens at work in the projections of a decoder."""
+"""The LoRAs and adapters of a step's tokens at work in the projections of a decoder."""
 
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LoraDeltas:
-    """What the LoRAs of a step add to each projection: `ProjectionDeltas`. Built once a step.
+    """What the LoRAs and adapters of a step add: `ProjectionDeltas`. Built once a step.
 
     parts: the LoRA, or None, of neighbouring tokens and their number, in the order of the tokens. All LoRAs
     are on the device and in the dtype of the decoder. stacks: a worker's own on a CPU, for all of its steps;

@@ -1,4 +1,4 @@
-"""Where the factors of a decoder's LoRA lie in memory: all in one row of numbers."""
+"""Where the factors of a decoder's LoRA and adapters lie in memory: all in one row of numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,11 +7,16 @@ from typing import Final, Protocol
 
 from torch import Tensor
 
+ADAPTERS: Final = {"output": "adapter", "down": "output_adapter"}
+"""The bottleneck adapter behind a projection, which changes the projection's outputs y to
+y + relu(y @ A) @ B before they are added to the layer's states (Houlsby et al. 2019, without biases)."""
 INPUT_OF: Final = {
     "query": "attention", "key": "attention", "value": "attention", "output": "output",
     "gate": "feed_forward", "up": "feed_forward", "down": "down",
+    "adapter": "adapter", "output_adapter": "output_adapter",
 }  # fmt: skip
-"""The input that a projection reads. One product with the factors A of all that read it shrinks it."""
+"""The input that a projection or an adapter reads. One product with the factors A of all that read it shrinks
+it."""
 COLUMN_MULTIPLE: Final = 4
 """Zeros fill factors A up to such a number of columns. With 5, for instance, MKL adds up a row in an order
 that depends on its place among the others."""
@@ -31,9 +36,28 @@ class DecoderShape(Protocol):
         ...
 
 
+def changed_maps(shape: DecoderShape) -> tuple[str, ...]:
+    """The names of all that has factors in a layer: the projections, for LoRA, then the adapters."""
+    return (*shape.projections, *ADAPTERS.values())
+
+
+def map_shape(shape: DecoderShape, name: str) -> tuple[int, int]:
+    """(in, out) of a projection or an adapter of any layer."""
+    for projection, adapter in ADAPTERS.items():
+        if name == adapter:
+            return (shape.projection_shape(projection)[1],) * 2
+    return shape.projection_shape(name)
+
+
+def is_adapter(name: str) -> bool:
+    """Whether that is the name of an adapter, not of a projection."""
+    return name in ADAPTERS.values()
+
+
 @dataclass(frozen=True, slots=True)
 class FactorShape:
-    """The sizes of the factors A [inputs, rank] and B [rank, outputs] of one projection of one layer."""
+    """The sizes of the factors A [inputs, rank] and B [rank, outputs] of one projection, or adapter, of one
+    layer. The rank of an adapter is its width."""
 
     layer: int
     projection: str
@@ -58,14 +82,15 @@ class ShrinkBlock:
 
 @dataclass(frozen=True, slots=True)
 class ExpandBlock:
-    """The factor B [rank, outputs] of a projection, from number `offset` of the row. Its A is in columns
-    `begin` to `begin + rank` of `shrink`."""
+    """The factor B [rank, outputs] of a projection or an adapter, from number `offset` of the row. Its A is
+    in columns `begin` to `begin + rank` of `shrink`. has_relu: whether a ReLU is between A and B."""
 
     shrink: ShrinkBlock
     offset: int
     begin: int
     rank: int
     outputs: int
+    has_relu: bool
 
     def view(self, row: Tensor) -> Tensor:
         """The factor in a LoRA's row [width], or [n, rank, outputs] in the rows [n, width] of several."""
@@ -86,7 +111,7 @@ class LoraLayout:
 
     @property
     def expands(self) -> Mapping[tuple[int, str], ExpandBlock]:
-        """The factors B by layer and projection."""
+        """The factors B by layer and projection or adapter."""
         return self._blocks[1]
 
     @property
@@ -115,13 +140,16 @@ class LoraLayout:
             begin = 0
             for factor in factors:
                 place = factor.layer, factor.projection
-                expands[place] = ExpandBlock(shrinks[key], end, begin, factor.rank, factor.outputs)
+                expands[place] = ExpandBlock(
+                    shrinks[key], end, begin, factor.rank, factor.outputs, is_adapter(factor.projection)
+                )
                 end += factor.rank * factor.outputs
                 begin += factor.rank
         return shrinks, expands, end
 
     def views(self, row: Tensor) -> dict[tuple[int, str], tuple[Tensor, Tensor]]:
-        """A [in, rank] and B [rank, out] by layer and projection in a row [width], without copies."""
+        """A [in, rank] and B [rank, out] by layer and projection or adapter in a row [width], without
+        copies."""
         return {
             place: (block.shrink.view(row).narrow(-1, block.begin, block.rank), block.view(row))
             for place, block in self.expands.items()
@@ -130,7 +158,7 @@ class LoraLayout:
 
 @lru_cache(1024)
 def shared_layout(factors: tuple[FactorShape, ...]) -> LoraLayout:
-    """The layout of factors in the order of layers and projections; one object for equal factors."""
+    """The layout of factors in the order of layers and `changed_maps`; one object for equal factors."""
     return LoraLayout(factors)
 
 

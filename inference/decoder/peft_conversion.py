@@ -8,7 +8,8 @@ from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.lora import DecoderLora
 from inference.decoder.peft_lora import read_peft_lora, write_peft_lora
 from inference.decoder.root import CHAT_TEMPLATE_FILE, DecoderRootConfig
-from inference.hplm.adapter_io.adapter_folder import read_adapter_json, unsupported_adapter
+from inference.errors import HplmError
+from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, read_adapter_json, unsupported_adapter
 from inference.hplm.adapter_io.adapter_import import check_not_pickled
 from inference.hplm.adapter_io.peft_config import CONFIG_FILE
 from inference.hplm.artifact_files import read_artifact_json
@@ -68,11 +69,18 @@ def generative_adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
     Returns {"read": how to load it}, or {"refused": why the format cannot express it}.
     """
     if payload["format"] != PEFT:
-        return {"refused": "a generative model has LoRA alone: export it for PEFT"}
+        return {
+            "refused": "a generative model has no such format: export it for PEFT, if its PET is LoRA alone"
+        }
     config = DecoderRootConfig.from_json(read_artifact_json(Path(payload["root"]) / DECODER_FILE))
     hplm = GenerativeHplm.load(Path(payload["hplm"]), config.architecture)
     base = payload["base"] or config.name
-    write_peft_lora(hplm.lora, config.architecture, base, Path(payload["out"]))
+    try:
+        write_peft_lora(hplm.lora, config.architecture, base, Path(payload["out"]))
+    except HplmError as error:
+        if error.code != UNSUPPORTED:
+            raise
+        return {"refused": error.message}
     return {"read": LOADING.format(base=base)}
 
 

@@ -70,8 +70,13 @@ def write_peft_lora(lora: DecoderLora, architecture: DecoderArchitecture, base_m
     """Write a folder, new or empty, that `peft` loads on the checkpoint `base_model`, with float32 factors.
 
     The scaling is in B, so alpha equals the rank. Projections that the checkpoint fuses become one update
-    whose rank is the sum of theirs, or their own rank where they share A.
+    whose rank is the sum of theirs, or their own rank where they share A. Raises HplmError(invalid_archive)
+    for a PET with adapters.
     """
+    if lora.has_adapters:
+        raise unsupported_adapter(
+            "its PET has bottleneck adapters, which PEFT does not know: archives carry it"
+        )
     out.mkdir(parents=True, exist_ok=True)
     factors: Factors = {key: (a.float(), b.float()) for key, (a, b) in lora.tensors.items()}
     tensors: dict[str, Tensor] = {}

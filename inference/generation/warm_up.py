@@ -7,6 +7,7 @@ import torch
 
 from inference.decoder.decoder import Decoder
 from inference.decoder.lora import DecoderLora
+from inference.decoder.lora_layout import changed_maps, map_shape
 from inference.engine.rows import ModelIdentity
 from inference.generation.kv_cache import KvCache
 from inference.generation.limits import GenerationLimits
@@ -20,15 +21,15 @@ SAMPLING: Final = SamplingParams(max_tokens=1, top_p=0.9)
 
 
 class _ZeroLora:
-    """Gives all models a LoRA that changes nothing."""
+    """Gives all models a LoRA, with adapters, that changes nothing."""
 
     def __init__(self, decoder: Decoder) -> None:
         shape = decoder.architecture
         tensors = {}
         for layer in range(shape.layers):
-            for projection in shape.projections:
-                inputs, outputs = shape.projection_shape(projection)
-                tensors[layer, projection] = torch.zeros(inputs, RANK), torch.zeros(RANK, outputs)
+            for name in changed_maps(shape):
+                inputs, outputs = map_shape(shape, name)
+                tensors[layer, name] = torch.zeros(inputs, RANK), torch.zeros(RANK, outputs)
         self._lora = DecoderLora.of(tensors, shape).to(decoder.device, decoder.dtype)
 
     def lora(self, model: ModelIdentity) -> DecoderLora:

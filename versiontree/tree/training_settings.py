@@ -62,6 +62,11 @@ def _rate(default: float) -> SettingSpec:
 
 _SEED = _integer(0, 0, 2**31 - 1)
 
+ADAPTER_SPECS: Final = {
+    "adapter": _integer(0, 0, 1024, "Width of an adapter after the attention. 0: none."),
+    "output_adapter": _integer(0, 0, 1024, "Width of an adapter after the feed-forward block. 0: none."),
+}
+
 SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.CONVERT: {
         "lower_layers": _integer(None, 1, 64, "Layers that the table replaces. Default: half of them."),
@@ -96,8 +101,7 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     },
     JobKind.FINE_TUNE: {
         "lora": _integer(16, 0, 256, "Rank of LoRA in every linear layer. 0: none."),
-        "adapter": _integer(0, 0, 1024, "Width of an adapter after the attention. 0: none."),
-        "output_adapter": _integer(0, 0, 1024, "Width of an adapter after the feed-forward block. 0: none."),
+        **ADAPTER_SPECS,
         "biases": SettingSpec(bool, True),
         "norms": SettingSpec(bool, True),
         "pooling": SettingSpec(
@@ -151,13 +155,14 @@ DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         ),
     },
     JobKind.FINE_TUNE: {
-        "lora": _integer(16, 1, 256, "Rank of LoRA."),
+        "lora": _integer(16, 0, 256, "Rank of LoRA. 0: none."),
         "alpha": SettingSpec(
             float, None, 0, 4096, help="Updates are scaled by alpha / rank. Default: twice the rank."
         ),
         "projections": SettingSpec(
             str, "all", choices=tuple(LORA_PROJECTIONS), help="The linear maps that get LoRA."
         ),
+        **ADAPTER_SPECS,
         "learning_rate": _rate(1e-3),
         "epochs": _integer(5, 1, 100, "At most so many."),
         "patience": _integer(2, 1, 100, "Stop after this many epochs without a lower dev loss."),
@@ -197,6 +202,20 @@ def settings_check(
             )
         checked[name] = specs[name].validate(value, f"settings.{name}")
     return checked
+
+
+def pet_check(settings: Mapping[str, Any], root: RootKind) -> None:
+    """Raise ``invalid_field`` if training with all these settings would change nothing.
+
+    Below an encoder there is always a head.
+    """
+    full = settings_with_defaults(JobKind.FINE_TUNE, settings, root)
+    if root == RootKind.DECODER and not any(full[name] for name in ("lora", *ADAPTER_SPECS)):
+        raise HmiError(
+            ErrorCode.INVALID_FIELD,
+            "Nothing would learn: choose a LoRA rank or an adapter width above 0.",
+            param="settings.lora",
+        )
 
 
 def settings_with_defaults(

@@ -12,7 +12,7 @@ from typing import Any, Final, Self
 from tenants.datasets.models import Dataset, Task
 from versiontree.jobs.models import JobKind
 from versiontree.tree.models import RootKind
-from versiontree.tree.training_settings import LORA_PROJECTIONS, settings_with_defaults
+from versiontree.tree.training_settings import ADAPTER_SPECS, LORA_PROJECTIONS, settings_with_defaults
 
 PET_BYTES: Final = 2
 HEAD_BYTES: Final = 4
@@ -116,15 +116,21 @@ def weights_bytes(shape: UpperLayers, dataset: Dataset, settings: Mapping[str, A
 
 
 def lora_bytes(shape: DecoderLayers, settings: Mapping[str, Any]) -> int:
-    """Bytes of the LoRA that training a decoder with these settings makes."""
+    """Bytes of the LoRA and the adapters that training a decoder with these settings makes."""
     full = settings_with_defaults(JobKind.FINE_TUNE, settings, RootKind.DECODER)
     rank, chosen = int(full["lora"]), LORA_PROJECTIONS[full["projections"]]
     trained = {name: shape.projections[name] for name in chosen if name in shape.projections}
     numbers = rank * sum(out for _, out in trained.values())
     for names in SHARED_INPUTS:
         if readers := [trained[name] for name in names if name in trained]:
-            numbers += readers[0][0] * COLUMN_MULTIPLE * ceil(len(readers) * rank / COLUMN_MULTIPLE)
+            numbers += readers[0][0] * _columns(len(readers) * rank)
+    hidden = shape.projections["output"][1]
+    numbers += sum(hidden * (_columns(int(full[name])) + int(full[name])) for name in ADAPTER_SPECS)
     return PET_BYTES * shape.layers * numbers
+
+
+def _columns(ranks: int) -> int:
+    return COLUMN_MULTIPLE * ceil(ranks / COLUMN_MULTIPLE)
 
 
 def _pet(shape: UpperLayers, full: Mapping[str, Any]) -> int:

@@ -47,7 +47,7 @@ class CpuSgmv:
 
     def __call__(self, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
         """As `ProjectionDeltas`; writes into `outputs`. Projections that read the same `inputs` share a
-        product, so `inputs` must not change between their calls."""
+        product, so `inputs` must not change between their calls. They may be `outputs`, as of adapters."""
         for product in self._products:
             product.add((layer, projection), inputs, outputs)
         return outputs
@@ -89,11 +89,14 @@ class _Product:
         self._shrunk: tuple[ShrinkBlock, Tensor, Tensor] | None = None
 
     def add(self, key: tuple[int, str], inputs: Tensor, outputs: Tensor) -> None:
-        """Add the update of a layer's projection, if there is one, to outputs [T, out] of inputs [T, in]."""
+        """Add the update of a layer's projection or adapter, if there is one, to outputs [T, out] of inputs
+        [T, in]."""
         block = self._layout.expands.get(key)
         if block is None:
             return
         narrow = self._shrink(block.shrink, inputs).narrow(-1, block.begin, block.rank)
+        if block.has_relu:
+            narrow = narrow.relu()
         update = torch.matmul(narrow, block.view(self._weights)).view(-1, block.outputs)
         if self._own is not None:
             update = update.index_select(0, self._own)
@@ -101,6 +104,8 @@ class _Product:
             outputs[self._rows].add_(update)
         else:
             outputs.index_add_(0, self._rows, update)
+        if outputs is inputs:
+            self._shrunk = None
 
     def _shrink(self, block: ShrinkBlock, inputs: Tensor) -> Tensor:
         """[..., columns] of the computed rows; kept for the other projections of the same inputs."""

@@ -65,9 +65,10 @@ def expand_kernel(
     outputs, output_stride, output_size,
     rows, tiles, addresses, ranks, begins,
     BLOCK_ROWS: tl.constexpr, BLOCK_OUTPUTS: tl.constexpr, BLOCK_RANK: tl.constexpr, SPLIT_K: tl.constexpr,
+    HAS_RELU: tl.constexpr,
 ):  # fmt: skip
-    """Add narrow @ B to outputs [rows]; the SPLIT_K parts of `narrow` are added up first, in their order.
-    Grid: (tiles, blocks of outputs).
+    """Add narrow @ B to outputs [rows]; the SPLIT_K parts of `narrow` are added up first, in their order, and
+    pass a ReLU with HAS_RELU. Grid: (tiles, blocks of outputs).
 
     addresses, ranks: where B of each segment begins, and its rank; 0: the segment has none. begins: the
     first of its columns of `narrow`. The rest is as in `shrink_kernel`.
@@ -95,6 +96,8 @@ def expand_kernel(
                 mask=is_row[:, None] & is_rank[None, :],
                 other=0.0,
             )
+        if HAS_RELU:
+            v = tl.where(v < 0, 0.0, v)
         b = tl.load(
             factor + at[:, None] * output_size + output[None, :],
             mask=is_rank[:, None] & is_output[None, :],

@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from inference.decoder.lora_layout import INPUT_OF, LoraLayout
+from inference.decoder.lora_layout import INPUT_OF, LoraLayout, is_adapter
 from inference.decoder.sgmv.segments import Segments
 from inference.decoder.sgmv.triton_kernels import expand_kernel, shrink_kernel
 
@@ -70,7 +70,7 @@ class TritonSgmv:
 
     def __call__(self, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
         """As `ProjectionDeltas`; writes into `outputs`. Projections that read the same `inputs` share a
-        launch, so `inputs` must not change between their calls."""
+        launch, so `inputs` must not change between their calls. They may be `outputs`, as of adapters."""
         assert inputs.dtype == outputs.dtype == self._dtype, "the LoRAs are of another dtype"
         table = self._expands.get((layer, projection))
         if table is None:
@@ -82,8 +82,10 @@ class TritonSgmv:
             outputs, outputs.stride(0), outputs.shape[1],
             self._rows, self._tiles, *table.unbind(),
             BLOCK_ROWS=BLOCK_ROWS, BLOCK_OUTPUTS=BLOCK_OUTPUTS, BLOCK_RANK=BLOCK_RANK,
-            SPLIT_K=narrow.shape[0],
+            SPLIT_K=narrow.shape[0], HAS_RELU=is_adapter(projection),
         )  # fmt: skip
+        if outputs is inputs:
+            self._shrunk = None
         return outputs
 
     def _shrink(self, key: Key, inputs: Tensor) -> Tensor:

@@ -99,19 +99,19 @@ def test_the_pages_of_models_and_roots_say_what_the_decoder_is(owner: Client) ->
     page = text_of(owner, "/t/acme/models/writer/versions/1/")
     facts = dict(Page(page).facts)
     assert (facts["Family"], facts["Layers"], facts["Chat template"]) == ("LLaMA", "3", "yes")
-    assert facts["LoRA reaches layers"] == "2 to 3"
+    assert facts["Trained layers"] == "2 to 3"
     root = text_of(owner, "/t/acme/roots/smol/versions/1/")
     assert dict(Page(root).facts)["Context, in tokens"] == "40,000"
     assert "No metrics yet" not in root
-    assert "LoRA reaches layers" not in root
+    assert "Trained layers" not in root
     assert "Family" not in dict(Page(text_of(owner, "/t/acme/models/triage/versions/1/")).facts)
 
 
 def test_the_layers_of_an_imported_lora_are_not_guessed() -> None:
     steps = lineage_of(Version.unscoped.get(hplm__name="writer"))
-    assert "LoRA reaches layers" in dict(decoder_facts(steps))
+    assert "Trained layers" in dict(decoder_facts(steps))
     steps[0].version.config["imported"] = {"from": "peft"}
-    assert "LoRA reaches layers" not in dict(decoder_facts(steps))
+    assert "Trained layers" not in dict(decoder_facts(steps))
 
 
 def test_a_generative_model_has_no_labels_and_a_program_that_asks_it(owner: Client) -> None:

@@ -243,14 +243,24 @@ def decoder_config(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("gated", [True, False])
-@pytest.mark.parametrize("chosen", [{}, {"lora": 5}, {"lora": 3, "projections": "query_value"}])
-def test_storage_of_a_decoder_s_lora_is_exactly_that_of_what_training_makes(
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"lora": 5},
+        {"lora": 3, "projections": "query_value"},
+        {"lora": 0, "output_adapter": 5},
+        {"adapter": 7, "output_adapter": 8},
+    ],
+)
+def test_storage_of_a_decoder_s_pet_is_exactly_that_of_what_training_makes(
     gated: bool, chosen: dict[str, Any]
 ) -> None:
     config = decoder_config(gated=gated)
     architecture = DecoderArchitecture.from_json(config["architecture"])
     projections = ("query", "value") if "projections" in chosen else None
-    spec = LoraSpec(chosen.get("lora", 16), 32.0, range(2, 5), projections)
+    adapters = {name: chosen[name] for name in ("adapter", "output_adapter") if name in chosen}
+    spec = LoraSpec(chosen.get("lora", 16), 32.0, range(2, 5), projections, **adapters)
     made = LoraParameters.initial(architecture, spec, torch.Generator()).trained(architecture)
     assert lora_bytes(DecoderLayers.of(config), chosen) == made.bytes
     assert COLUMN_MULTIPLE == LAYOUT_MULTIPLE

@@ -1,6 +1,7 @@
 """An update of a model goes on as the version before was trained, or says what it cannot go on from."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +51,21 @@ def test_what_an_update_leaves_out_stays_as_it_was(
     third = update(key, acme.dataset.pk, {"epochs": 5, "adapter": 8})
     assert third["config"]["settings"] == TRAINED | {"epochs": 5}
     assert "warnings" not in third["config"]
+
+
+def test_the_adapters_of_a_decoder_s_model_are_chosen_and_bounded_over_the_api(
+    acme: TenantFixture, key: APIClient, tmp_path: Path
+) -> None:
+    decoder = tree_factory.ready_decoder(tmp_path)
+    texts = tree_factory.dataset(acme.tenant, "texts", task="generation")
+    chosen = {"lora": 0, "adapter": 1024, "output_adapter": 8}
+    body = {"name": "writer", "parent": decoder.pk, "dataset": texts.pk, "settings": chosen}
+    for wrong, param in ({"adapter": 1025}, "settings.adapter"), ({"lora": 0}, "settings.lora"):
+        refused = key.post(f"{V1}/models", body | {"settings": wrong})
+        assert error(refused) == (422, "invalid_field", param)
+    made = key.post(f"{V1}/models", body)
+    assert made.status_code == 201, made.content
+    assert made.json()["config"]["settings"] == chosen
 
 
 def test_the_version_that_serves_is_the_one_whose_settings_stay(

@@ -21,5 +21,7 @@ def test_a_generative_update_warns_where_its_lora_cannot_continue_and_only_there
     assert "lora 8 instead of 16, projections query_value instead of attention" in warning
     same: dict[str, SettingValue] = {"projections": "attention", "lora": 16, "alpha": 8.0, "epochs": 2}
     assert start_warnings(before, same, "chat") == []
+    (warning,) = start_warnings(before, {"projections": "attention", "output_adapter": 32}, "chat")
+    assert "output_adapter 32 instead of 0" in warning
     by_default = Version(root=root, number=1, config={"settings": {"projections": "all"}})
     assert start_warnings(by_default, {}, "generation") == []

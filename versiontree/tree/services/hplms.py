@@ -32,7 +32,7 @@ from versiontree.tree.services.versions import (
 )
 from versiontree.tree.serving_manifest import manifest_publish_on_commit
 from versiontree.tree.tokenizer_fit import dataset_warnings
-from versiontree.tree.training_settings import settings_check
+from versiontree.tree.training_settings import pet_check, settings_check
 
 
 def hplm_create(
@@ -226,10 +226,12 @@ def _config(
     root: RootKind,
 ) -> dict[str, Any]:
     about = dataset_check(dataset=dataset, tenant=tenant)
+    checked = settings_check(JobKind.FINE_TUNE, settings, root)
+    pet_check(checked, root)
     return {
         "dataset": about,
         "labels": about["labels"],
-        "settings": settings_check(JobKind.FINE_TUNE, settings, root),
+        "settings": checked,
         "auto_promote": bool(auto_promote),
     }
 

@@ -21,7 +21,7 @@ def config_inherited(above: Version) -> dict[str, Any]:
 
 PET_SHAPE_SETTINGS: Final = {
     RootKind.ENCODER: ("lora", "adapter", "output_adapter", "biases", "norms"),
-    RootKind.DECODER: ("lora", "projections"),
+    RootKind.DECODER: ("lora", "projections", "adapter", "output_adapter"),
 }
 """The settings that define the shape of a PET, by the kind of its root. Training continues from a PET only if
 they are the same."""

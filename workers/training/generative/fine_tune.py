@@ -1,4 +1,4 @@
-"""Fine-tune a generative model: train a LoRA of a decoder on completions; everything else stays frozen."""
+"""Fine-tune a generative model: train a PET of a decoder on completions; everything else stays frozen."""
 
 import math
 from collections.abc import Sequence
@@ -35,8 +35,9 @@ SAMPLE_TOKENS: Final = 64
 
 @dataclass(frozen=True, kw_only=True)
 class GenerativeSettings:
-    """lora: the rank. alpha: updates are scaled by alpha / rank; None: twice the rank. projections: the maps
-    that learn; None: all. lower_layers: how many of the lowest layers do not learn and are computed once.
+    """lora: the rank; 0: no LoRA. alpha: updates are scaled by alpha / rank; None: twice the rank.
+    projections: the maps with LoRA; None: all. adapter, output_adapter: the widths of adapters, see
+    `LoraSpec`. lower_layers: how many of the lowest layers do not learn and are computed once.
 
     batch_tokens: most tokens of a batch. batch_size: most rows of a batch of training; None: no limit.
     max_tokens: of a row; longer ones lose their end. epochs: at most. patience: epochs without a lower dev
@@ -48,6 +49,8 @@ class GenerativeSettings:
     lora: int = 16
     alpha: float | None = None
     projections: tuple[str, ...] | None = None
+    adapter: int = 0
+    output_adapter: int = 0
     lower_layers: int = 0
     learning_rate: float = 1e-3
     dropout: float = 0.0
@@ -91,7 +94,7 @@ def fine_tune_generative(
     start_from: Path | None = None,
     checkpoints: CheckpointStore | None = None,
 ) -> dict[str, Any]:
-    """Train on dataset.train, choose the epoch on dataset.dev, write the LoRA to `out`, report test metrics
+    """Train on dataset.train, choose the epoch on dataset.dev, write the PET to `out`, report test metrics
     and samples: short answers to prompts of dataset.dev.
 
     task: "generation" (prompts with completions) or "chat" (conversations). start_from: folder of the version
@@ -153,6 +156,8 @@ def _spec(decoder: Decoder, settings: GenerativeSettings) -> LoraSpec:
         layers=range(settings.lower_layers, decoder.architecture.layers),
         projections=settings.projections,
         dropout=settings.dropout,
+        adapter=settings.adapter,
+        output_adapter=settings.output_adapter,
     )
 
 
@@ -200,7 +205,7 @@ def _test_losses(
     settings: GenerativeSettings,
     reporter: Reporter,
 ) -> dict[str, float]:
-    """The loss and the perplexity of the stored LoRA, and the perplexity of the root without it."""
+    """The loss and the perplexity of the stored PET, and the perplexity of the root without it."""
     lora = LoraParameters(stored.tensors).to(decoder.device)
     loss, of_root = (split_loss(decoder, one, split, settings.batch_tokens, reporter) for one in (lora, None))
     return {"loss": loss, "perplexity": _perplexity(loss), "root_perplexity": _perplexity(of_root)}

@@ -1,4 +1,4 @@
-"""The LoRA that fine-tuning trains, as parameters that act on the frozen projections of a decoder."""
+"""The PET that fine-tuning trains, as parameters that act on the frozen projections of a decoder."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,16 +9,18 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from inference.decoder.architecture import DecoderArchitecture
-from inference.decoder.lora import DecoderLora
+from inference.decoder.lora import DecoderLora, largest_rank
+from inference.decoder.lora_layout import is_adapter, map_shape
 from inference.errors import HplmError
-from inference.hplm.hplm import MAX_RANK
 
 
 @dataclass(frozen=True, slots=True)
 class LoraSpec:
-    """Which projections of which layers a LoRA changes, and how.
+    """Which projections of which layers LoRA changes, and how; and the adapters of these layers.
 
-    projections: None: all. Updates are scaled by alpha / rank. dropout: of the inputs, while training.
+    rank: 0: no LoRA. projections: None: all. LoRA's updates are scaled by alpha / rank. dropout: of the
+    inputs, while training. adapter, output_adapter: the widths of the adapters behind the attention and
+    behind the feed-forward block; 0: none.
     """
 
     rank: int
@@ -26,10 +28,12 @@ class LoraSpec:
     layers: range
     projections: Sequence[str] | None = None
     dropout: float = 0.0
+    adapter: int = 0
+    output_adapter: int = 0
 
 
 class LoraParameters(nn.Module):
-    """Factors A [in, rank] and B [rank, out] in float32, by layer and projection."""
+    """Factors A [in, rank] and B [rank, out] in float32, by layer and projection or adapter."""
 
     def __init__(
         self,
@@ -52,34 +56,38 @@ class LoraParameters(nn.Module):
 
         Raises HplmError(invalid_field) for a spec that does not fit the decoder.
         """
-        projections = _check(architecture, spec)
+        ranks = _checked_ranks(architecture, spec)
         factors = {}
         for layer in spec.layers:
-            for projection in projections:
-                inputs, outputs = architecture.projection_shape(projection)
-                drawn = torch.rand(inputs, spec.rank, generator=generator)
-                factors[layer, projection] = (
-                    (2 * drawn - 1) / math.sqrt(inputs),
-                    torch.zeros(spec.rank, outputs),
-                )
-        return cls(factors, scale=spec.alpha / spec.rank, dropout=spec.dropout)
+            for name, rank in ranks.items():
+                inputs, outputs = map_shape(architecture, name)
+                drawn = torch.rand(inputs, rank, generator=generator)
+                factors[layer, name] = (2 * drawn - 1) / math.sqrt(inputs), torch.zeros(rank, outputs)
+        return cls(factors, scale=spec.alpha / spec.rank if spec.rank else 1.0, dropout=spec.dropout)
 
     def forward(self, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
-        """See `ProjectionDeltas`: all tokens have this LoRA."""
+        """See `ProjectionDeltas`: all tokens have this PET."""
         name = _name(layer, projection)
         if name not in self.a:
             return outputs
         a, b = self.a[name].to(inputs.dtype), self.b[name].to(inputs.dtype)
         dropped = functional.dropout(inputs, self._dropout, self.training)
-        update: Tensor = (dropped @ a) @ (self._scale * b)
+        narrow = dropped @ a
+        if is_adapter(projection):
+            narrow = narrow.relu()
+        update: Tensor = narrow @ (self._scale_of(projection) * b)
         return outputs + update
 
+    def _scale_of(self, name: str) -> float:
+        """Adapters are not scaled."""
+        return 1.0 if is_adapter(name) else self._scale
+
     def trained(self, architecture: DecoderArchitecture) -> DecoderLora:
-        """The LoRA as it is stored: float16 on the CPU, the scale in B."""
+        """The PET as it is stored: float16 on the CPU, the scale in B."""
         factors = {
             key: (
                 self.a[_name(*key)].detach().to("cpu", torch.float16),
-                (self._scale * self.b[_name(*key)].detach()).to("cpu", torch.float16),
+                (self._scale_of(key[1]) * self.b[_name(*key)].detach()).to("cpu", torch.float16),
             )
             for key in self._keys
         }
@@ -96,12 +104,12 @@ class LoraParameters(nn.Module):
         for key in self._keys:
             a, b = theirs[key]
             self.a[_name(*key)].copy_(a)
-            self.b[_name(*key)].copy_(b.float() / self._scale)
+            self.b[_name(*key)].copy_(b.float() / self._scale_of(key[1]))
         return True
 
 
-def _check(architecture: DecoderArchitecture, spec: LoraSpec) -> Sequence[str]:
-    """The projections to train."""
+def _checked_ranks(architecture: DecoderArchitecture, spec: LoraSpec) -> dict[str, int]:
+    """The ranks to train by projection, and the widths by adapter."""
     projections = architecture.projections if spec.projections is None else tuple(spec.projections)
     unknown = [name for name in projections if name not in architecture.projections]
     if unknown or not projections:
@@ -110,13 +118,18 @@ def _check(architecture: DecoderArchitecture, spec: LoraSpec) -> Sequence[str]:
             f"projections: {', '.join(map(repr, unknown)) or 'none'}; those of this root are "
             f"{', '.join(architecture.projections)}",
         )
-    if not 1 <= spec.rank <= MAX_RANK:
-        raise HplmError("invalid_field", f"lora: a rank of {spec.rank}; ranks are 1 to {MAX_RANK}")
+    adapters = {"adapter": spec.adapter, "output_adapter": spec.output_adapter}
+    for name, size in {"lora": spec.rank, **adapters}.items():
+        if not 0 <= size <= largest_rank(name):
+            raise HplmError("invalid_field", f"{name}: {size}; it is 0 to {largest_rank(name)}")
+    ranks = dict.fromkeys(projections, spec.rank) | adapters
+    if not any(ranks.values()):
+        raise HplmError("invalid_field", "lora: without LoRA and adapters nothing learns")
     if not (spec.layers and spec.layers[0] >= 0 and spec.layers[-1] < architecture.layers):
         raise HplmError(
             "invalid_field", f"lower_layers: at least one of the {architecture.layers} layers must learn"
         )
-    return projections
+    return {name: rank for name, rank in ranks.items() if rank}
 
 
 def _name(layer: int, projection: str) -> str:

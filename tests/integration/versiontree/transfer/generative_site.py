@@ -58,8 +58,8 @@ class GenerativeSite:
     decoder: Decoder
 
 
-def make_generative_site(scratch: Path) -> GenerativeSite:
-    """Everything through the product's own services."""
+def make_generative_site(scratch: Path, number: int = NUMBER) -> GenerativeSite:
+    """Everything through the product's own services. number: of the random LoRA."""
     acme, globex = tree_factory.create_tenant("acme"), tree_factory.create_tenant("globex")
     staff = User.objects.create_user("boss", is_staff=True, is_superuser=True)
     source = tiny_decoder_folder(scratch / "published")
@@ -79,7 +79,7 @@ def make_generative_site(scratch: Path) -> GenerativeSite:
         {"convert": COPIED},
     )
     decoder = loaded.decoder()
-    GenerativeHplm("generation", random_lora(decoder, NUMBER)).save(scratch / "hplm", decoder.architecture)
+    GenerativeHplm("generation", random_lora(decoder, number)).save(scratch / "hplm", decoder.architecture)
     planted = tree_factory.new_writer(root, acme)
     hplm = build(planted, {"hplm": scratch / "hplm"}, MEASURED)
     return GenerativeSite(acme, globex, staff, root, hplm, decoder)

@@ -1,4 +1,4 @@
-"""Random LoRAs on a small decoder, and what they add by a loop in float64."""
+"""Random LoRAs and adapters on a small decoder, and what they add by a loop in float64."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from inference.decoder.lora import DecoderLora
-from inference.decoder.lora_layout import DecoderShape
+from inference.decoder.lora_layout import DecoderShape, changed_maps, is_adapter, map_shape
 
 Parts = Sequence[tuple[DecoderLora | None, int]]
 
@@ -40,11 +40,11 @@ def random_lora(
     dtype: torch.dtype = torch.float32,
     scale: float = 1.0,
 ) -> DecoderLora:
-    """A LoRA with factors of these ranks, whose updates are so large."""
+    """A LoRA with factors of these ranks, also of adapters, whose updates are so large."""
     generator = torch.Generator().manual_seed(seed)
     tensors = {}
     for (layer, projection), rank in ranks.items():
-        inputs, outputs = shape.projection_shape(projection)
+        inputs, outputs = map_shape(shape, projection)
         a = torch.randn(inputs, rank, generator=generator) / inputs**0.5
         b = torch.randn(rank, outputs, generator=generator) * scale / rank**0.5
         tensors[layer, projection] = (a.to(dtype), b.to(dtype))
@@ -54,21 +54,21 @@ def random_lora(
 def full_lora(
     shape: SmallDecoder, rank: int, seed: int = 0, dtype: torch.dtype = torch.float32
 ) -> DecoderLora:
-    """A LoRA of one rank on all projections of all layers."""
-    ranks = {(layer, name): rank for layer in range(shape.layers) for name in shape.projections}
+    """A LoRA of one rank on all projections of all layers, and adapters of that width."""
+    ranks = {(layer, name): rank for layer in range(shape.layers) for name in changed_maps(shape)}
     return random_lora(shape, ranks, seed, dtype)
 
 
 def random_states(
     shape: SmallDecoder, projection: str, tokens: int, seed: int = 1, dtype: torch.dtype = torch.float32
 ) -> tuple[Tensor, Tensor]:
-    """Inputs [T, in] and outputs [T, out] of a projection."""
+    """Inputs [T, in] and outputs [T, out] of a projection. Those of an adapter are one tensor."""
     generator = torch.Generator().manual_seed(seed)
-    inputs, outputs = shape.projection_shape(projection)
-    return (
-        torch.randn(tokens, inputs, generator=generator).to(dtype),
-        torch.randn(tokens, outputs, generator=generator).to(dtype),
-    )
+    inputs, outputs = map_shape(shape, projection)
+    read = torch.randn(tokens, inputs, generator=generator).to(dtype)
+    if is_adapter(projection):
+        return read, read
+    return read, torch.randn(tokens, outputs, generator=generator).to(dtype)
 
 
 def looped(parts: Parts, layer: int, projection: str, inputs: Tensor, outputs: Tensor) -> Tensor:
@@ -78,5 +78,6 @@ def looped(parts: Parts, layer: int, projection: str, inputs: Tensor, outputs: T
     for row, lora in enumerate(loras):
         factors = None if lora is None else lora.tensors.get((layer, projection))
         if factors is not None:
-            results[row] += inputs[row].double() @ factors[0].double() @ factors[1].double()
+            narrow = inputs[row].double() @ factors[0].double()
+            results[row] += (narrow.relu() if is_adapter(projection) else narrow) @ factors[1].double()
     return results

@@ -1,4 +1,4 @@
-"""One tenant's LoRA: its factors, its file, and what is refused."""
+"""One tenant's LoRA and adapters: their factors, their file, and what is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from tests.unit.inference.decoder.loras import SmallDecoder, full_lora, random_l
 
 SHAPE = SmallDecoder()
 RANKS = {(2, "down"): 1, (1, "query"): 5, (1, "value"): 16, (2, "gate"): 128}
+ADAPTED = {**RANKS, (1, "adapter"): 1024, (2, "output_adapter"): 3}
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ def test_ranks_may_differ_by_layer_and_projection(lora: DecoderLora) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_stored_lora_is_read_with_the_same_numbers(dtype: torch.dtype, tmp_path: Path) -> None:
     path = tmp_path / "lora.safetensors"
-    lora = random_lora(SHAPE, RANKS, dtype=dtype)
+    lora = random_lora(SHAPE, ADAPTED, dtype=dtype)
     lora.save(path, SHAPE)
     read = DecoderLora.load(path, SHAPE)
     assert read.row.dtype == dtype
@@ -54,6 +55,23 @@ def test_a_stored_lora_is_read_with_the_same_numbers(dtype: torch.dtype, tmp_pat
     for place, (a, b) in lora.tensors.items():
         assert torch.equal(read.tensors[place][0], a)
         assert torch.equal(read.tensors[place][1], b)
+
+
+def test_a_file_from_before_there_were_adapters_is_read(lora: DecoderLora, saved: Path) -> None:
+    ranks = load_file(saved)["ranks"]
+    old = ranks[:, : len(SHAPE.projections)].contiguous()
+    assert ranks.shape[1] == old.shape[1] + 2
+    read = DecoderLora.load(_edited(saved, ranks=old), SHAPE)
+    assert (read.layout is lora.layout, read.has_adapters) == (True, False)
+    assert torch.equal(read.row, lora.row)
+
+
+def test_adapters_are_found_beside_lora_and_alone() -> None:
+    alone = random_lora(SHAPE, {(1, "output_adapter"): 5})
+    assert (alone.has_adapters, alone.lowest_layer) == (True, 1)
+    a, b = alone.tensors[1, "output_adapter"]
+    assert (a.shape, b.shape) == ((SHAPE.hidden, 5), (5, SHAPE.hidden))
+    assert random_lora(SHAPE, ADAPTED).has_adapters
 
 
 def test_loras_with_factors_of_the_same_shapes_share_a_layout(lora: DecoderLora, saved: Path) -> None:
@@ -91,6 +109,8 @@ def _with(factor: Tensor, value: float) -> Tensor:
         ((0, "query"), (torch.tensor(1.0), torch.tensor(1.0)), "shapes () and ()"),
         ((0, "query"), (torch.randn(37, 0), torch.randn(0, 37)), "ranks from 1 to 256"),
         ((0, "query"), (torch.randn(37, 257), torch.randn(257, 37)), "rank 257; ranks from 1 to 256"),
+        ((0, "adapter"), (torch.randn(37, 1025), torch.randn(1025, 37)), "rank 1025; ranks from 1 to 1024"),
+        ((0, "output_adapter"), (torch.randn(70, 2), torch.randn(2, 37)), "not (37, rank) and (rank, 37)"),
         ((0, "query"), (_with(_factors()[0], float("nan")), _factors()[1]), "NaN or infinite"),
         ((0, "query"), (_factors()[0], _with(_factors()[1], float("-inf"))), "NaN or infinite"),
         ((0, "query"), (_factors()[0].int(), _factors()[1]), "stored as torch.int32"),
@@ -116,8 +136,12 @@ def _edited(path: Path, **changes: Any) -> Path:
     return path
 
 
-def _ranks(value: int, layers: int = 3, projections: int = 7) -> Tensor:
+def _ranks(value: int, layers: int = 3, projections: int = 9) -> Tensor:
     return torch.full((layers, projections), value, dtype=torch.int32)
+
+
+def _adapters(width: int) -> Tensor:
+    return torch.cat([_ranks(1, projections=7), _ranks(width, projections=2)], dim=1)
 
 
 @pytest.mark.parametrize(
@@ -127,11 +151,18 @@ def _ranks(value: int, layers: int = 3, projections: int = 7) -> Tensor:
         ({"row": None}, "'row' is missing"),
         ({"ranks": None}, "'ranks' is missing"),
         ({"code": torch.zeros(1)}, "'code' is missing or not expected"),
-        ({"ranks": _ranks(1, layers=4)}, "ranks has shape (4, 7)"),
+        ({"ranks": _ranks(1, layers=4)}, "ranks has shape (4, 9)"),
+        ({"ranks": _ranks(1, layers=4, projections=7)}, "ranks has shape (4, 7)"),
         ({"ranks": _ranks(1, projections=8)}, "ranks has shape (3, 8)"),
+        ({"ranks": _ranks(1, projections=10)}, "ranks has shape (3, 10)"),
+        ({"ranks": _ranks(1).view(-1)}, "ranks has shape (27,)"),
         ({"ranks": _ranks(1).float()}, "type torch.float32"),
-        ({"ranks": _ranks(-1)}, "ranks from -1"),
+        ({"ranks": _ranks(-1)}, "ranks of query from -1"),
         ({"ranks": _ranks(257)}, "to 257; 0 to 256 are served"),
+        ({"ranks": _ranks(257, projections=7)}, "to 257; 0 to 256 are served"),
+        ({"ranks": _adapters(-1)}, "ranks of adapter from -1"),
+        ({"ranks": _adapters(1025)}, "to 1025; 0 to 1024 are served"),
+        ({"ranks": _adapters(4)}, "row has shape"),
         ({"ranks": _ranks(0)}, "it changes no projection"),
         ({"ranks": _ranks(2)}, "row has shape"),
     ],

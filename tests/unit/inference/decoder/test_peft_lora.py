@@ -18,6 +18,7 @@ from inference.decoder.lora import DecoderLora
 from inference.decoder.peft_lora import read_peft_lora, write_peft_lora
 from inference.errors import HplmError
 from inference.hplm.sequences import PackedSequences
+from tests.unit.inference.decoder.loras import random_lora
 from tests.unit.tiny_decoder import FAMILIES, LAYERS, tiny_decoder, tiny_decoder_model
 
 IDS = torch.tensor([3, 7, 11, 250, 9, 4, 77])
@@ -151,6 +152,15 @@ def test_an_exported_lora_computes_the_same_in_the_merged_model_and_when_read_ba
     back = read_peft_lora(tmp_path / "out", architecture).lora
     torch.testing.assert_close(our_logits(decoder, back), logits, rtol=1e-3, atol=1e-3)
     assert config["base_model_name_or_path"] == "tiny"
+
+
+def test_a_pet_with_adapters_is_not_written_as_lora(tmp_path: Path) -> None:
+    architecture = tiny_decoder().architecture
+    lora = random_lora(architecture, {(1, "query"): 3, (2, "adapter"): 4})
+    with pytest.raises(HplmError, match="bottleneck adapters") as caught:
+        write_peft_lora(lora, architecture, "tiny", tmp_path / "out")
+    assert caught.value.code == "invalid_archive"
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_fused_module_with_one_update_stays_one_when_it_is_written_again(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from inference.decoder.lora import DecoderLora
 from inference.decoder.lora_deltas import LoraDeltas
+from inference.decoder.lora_layout import changed_maps
 from inference.decoder.sgmv.cpu import batched_rows
 from inference.decoder.sgmv.stacks import LoraStacks
 from tests.unit.inference.decoder.loras import (
@@ -26,7 +27,7 @@ from tests.unit.inference.decoder.loras import (
 SHAPE = SmallDecoder()
 USUAL = SmallDecoder(hidden=48, keys=32, inner=80)
 """With sizes that are multiples of 16, as in real models: there, numbers are the same bit by bit."""
-PLACES = [(layer, projection) for layer in range(SHAPE.layers) for projection in SHAPE.projections]
+PLACES = [(layer, projection) for layer in range(SHAPE.layers) for projection in changed_maps(SHAPE)]
 ROWS = 32
 POPULARITIES = {
     "distinct": [1] * ROWS,
@@ -40,7 +41,8 @@ def added(
     parts: Parts, inputs: Tensor, outputs: Tensor, place: tuple[int, str], stacks: LoraStacks | None
 ) -> Tensor:
     """The outputs with what a step's LoRAs add."""
-    return LoraDeltas(parts, stacks)(*place, inputs, outputs.clone())
+    results = outputs.clone()
+    return LoraDeltas(parts, stacks)(*place, results if inputs is outputs else inputs, results)
 
 
 def assert_as_looped(
@@ -61,7 +63,7 @@ def assert_as_looped(
 def test_the_update_is_that_of_a_loop(popularity: str, rank: int, stacks: LoraStacks | None) -> None:
     counts = POPULARITIES[popularity]
     parts = [(full_lora(SHAPE, rank, seed), count) for seed, count in enumerate(counts)]
-    assert_as_looped(parts, stacks, [(1, "query"), (1, "value"), (2, "up"), (0, "down")])
+    assert_as_looped(parts, stacks, [(1, "query"), (2, "up"), (0, "down"), (1, "adapter")])
 
 
 def loras_of(shape: SmallDecoder) -> list[DecoderLora | None]:
@@ -76,6 +78,8 @@ def loras_of(shape: SmallDecoder) -> list[DecoderLora | None]:
         random_lora(shape, {(0, "key"): 1}, 6),
         random_lora(shape, {(0, "query"): 3, (0, "value"): 40, (2, "gate"): 2}, 7),
         random_lora(shape, {(1, "down"): 1, (1, "output"): 128}, 8),
+        random_lora(shape, {(0, "adapter"): 8, (2, "output_adapter"): 300}, 9),
+        random_lora(shape, {(0, "adapter"): 8, (2, "output_adapter"): 300}, 10),
     ]
 
 
@@ -212,6 +216,17 @@ def test_a_whole_forward_pass_uses_one_plan() -> None:
                 expected = looped(parts, layer, projection, inputs, outputs)
                 result = deltas(layer, projection, inputs, outputs)
                 torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_plan_may_change_one_tensor_by_an_adapter_again_and_again() -> None:
+    parts = [(full_lora(SHAPE, 4, 1), 2), (None, 1), (full_lora(SHAPE, 4, 2), 1), (LORAS[9], 1)]
+    deltas, place = LoraDeltas(parts, LoraStacks()), (0, "adapter")
+    states, _ = random_states(SHAPE, "adapter", 5)
+    once = looped(parts, *place, states, states)
+    twice = looped(parts, *place, once, once)
+    for _ in range(2):
+        deltas(*place, states, states)
+    torch.testing.assert_close(states.double(), twice, rtol=1e-5, atol=1e-5)
 
 
 def test_a_token_that_is_not_finite_stays_alone_with_it() -> None:

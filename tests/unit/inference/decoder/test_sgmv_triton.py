@@ -29,8 +29,10 @@ POPULARITIES = {
 
 def added(parts: Parts, inputs: Tensor, outputs: Tensor, place: tuple[int, str]) -> Tensor:
     """The outputs with what a step's LoRAs add."""
-    result: Tensor = triton_sgmv.TritonSgmv(Segments.of(parts))(*place, inputs, outputs.clone())
-    return result
+    results = outputs.clone()
+    sgmv = triton_sgmv.TritonSgmv(Segments.of(parts))
+    added: Tensor = sgmv(*place, results if inputs is outputs else inputs, results)
+    return added
 
 
 def assert_as_looped(parts: Parts, place: tuple[int, str], shape: SmallDecoder = SHAPE) -> None:
@@ -60,7 +62,10 @@ def test_the_update_is_that_of_a_loop(popularity: str, rank: int) -> None:
 
 @pytest.mark.parametrize(
     "projection",
-    ["value", "down", *(pytest.param(name, marks=pytest.mark.slow) for name in ("query", "gate"))],
+    [
+        *("value", "down", "adapter"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("query", "gate")),
+    ],
 )
 def test_ranks_and_projections_differ_in_one_step(projection: str) -> None:
     parts = [
@@ -69,6 +74,7 @@ def test_ranks_and_projections_differ_in_one_step(projection: str) -> None:
         (random_lora(SHAPE, {(0, "query"): 1, (0, "value"): 33}), 1),
         (random_lora(SHAPE, {(0, "down"): 70, (1, "up"): 2}), 0),
         (random_lora(SHAPE, {(0, "down"): 70, (1, "up"): 2}), 17),
+        (random_lora(SHAPE, {(0, "adapter"): 33, (0, "output_adapter"): 2}), 18),
         (full_lora(SHAPE, 4, seed=1), 1),
     ]
     assert_as_looped(parts, (0, projection))
@@ -90,6 +96,17 @@ def test_projections_that_read_the_same_inputs_follow_each_other() -> None:
         expected = looped(parts, 0, projection, inputs, outputs)
         result = sgmv(0, projection, inputs, outputs)
         torch.testing.assert_close(result.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_step_may_change_one_tensor_by_an_adapter_again_and_again() -> None:
+    parts, place = [(full_lora(SHAPE, 4), 2), (None, 1), (full_lora(SHAPE, 9, 1), 1)], (1, "output_adapter")
+    sgmv = triton_sgmv.TritonSgmv(Segments.of(parts))
+    states, _ = random_states(SHAPE, "output_adapter", 4)
+    once = looped(parts, *place, states, states)
+    twice = looped(parts, *place, once, once)
+    for _ in range(2):
+        sgmv(*place, states, states)
+    torch.testing.assert_close(states.double(), twice, rtol=1e-5, atol=1e-5)
 
 
 def test_the_numbers_of_a_token_do_not_depend_on_its_company() -> None:

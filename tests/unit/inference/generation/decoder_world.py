@@ -1,16 +1,18 @@
 """The generation engine over a tiny random decoder with tenants' LoRAs, and the same models in transformers,
-with the LoRAs merged into their weights."""
+with the LoRAs merged into their weights and the adapters hooked to their modules."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from inference.decoder.decoder import Decoder
 from inference.decoder.families import DECODER_FAMILIES
 from inference.decoder.lora import DecoderLora
+from inference.decoder.lora_layout import ADAPTERS, is_adapter
 from inference.engine.pet_pool import PetPool
 from inference.engine.rows import ModelIdentity
 from inference.errors import HplmError
@@ -32,23 +34,38 @@ decoder_of = cache(tiny_decoder)
 
 
 def random_lora(decoder: Decoder, number: int, scale: float = 0.5) -> DecoderLora:
-    """A LoRA whose rank, layers and projections depend on its number."""
+    """A LoRA whose rank, layers and projections depend on its number. Number 4 has adapters, too; numbers 5
+    and 7 have adapters alone, of the same shapes."""
     shape = decoder.architecture
     layers, projections = range(number % 2, shape.layers), shape.projections[number % 3 :]
     ranks = {(layer, name): 1 + 3 * (number % 4) for layer in layers for name in projections}
+    if number >= 4:
+        widths = {(layer, name): 24 for layer in layers for name in ADAPTERS.values()}
+        ranks = ranks | widths if number == 4 else widths
     return loras.random_lora(shape, ranks, number, scale=scale).to("cpu", decoder.dtype)
 
 
 @cache
 def merged(family: str, digest: str) -> Any:
-    """The model of transformers with that LoRA in its weights. Its types do not know of `generate`."""
+    """The model of transformers with that LoRA in its weights, and hooks that are its adapters. Its types do
+    not know of `generate`."""
     model = tiny_decoder_model(family)
     if digest != ROOT:
-        decoder = decoder_of(family)
-        weights = DECODER_FAMILIES[family].canonical(dict(model.state_dict()), decoder.architecture)
-        for (layer, projection), (a, b) in random_lora(decoder, int(digest)).tensors.items():
-            weights[f"layers.{layer}.{projection}.weight"] += (a @ b).t()
+        decoder, names = decoder_of(family), DECODER_FAMILIES[family]
+        weights = names.canonical(dict(model.state_dict()), decoder.architecture)
+        modules = {adapter: names.layer_names[projection] for projection, adapter in ADAPTERS.items()}
+        for (layer, name), (a, b) in random_lora(decoder, int(digest)).tensors.items():
+            if is_adapter(name):
+                module = model.get_submodule(names.prefix + names.layer.format(layer) + modules[name])
+                module.register_forward_hook(partial(_adapted, a, b))
+            else:
+                weights[f"layers.{layer}.{name}.weight"] += (a @ b).t()
     return model
+
+
+def _adapted(a: Tensor, b: Tensor, module: nn.Module, _inputs: object, outputs: Tensor) -> Tensor:
+    """What a module gives with a bottleneck adapter behind it."""
+    return outputs + (outputs @ a.to(outputs.dtype)).relu() @ b.to(outputs.dtype)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Completions are those of transformers with the LoRA merged, token by token, however they are scheduled."""
+"""Completions are those of transformers with the PET in it, token by token, however they are scheduled."""
 
 from copy import deepcopy
 from statistics import mean
@@ -23,7 +23,7 @@ from tests.unit.inference.generation.decoder_world import (
 )
 from tests.unit.tiny_decoder import FAMILIES
 
-DIGESTS = (ROOT, "1", "2", "3", "4", "5")
+DIGESTS = (ROOT, "1", "2", "3", "4", "5", "7")
 TOKENS = 6
 
 
@@ -49,7 +49,7 @@ def work(asked: list[GenerationRequest]) -> int:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_all_families_complete_as_transformers_does(family: str) -> None:
-    asked = requests(6)
+    asked = requests(len(DIGESTS))
     assert DecoderWorld(family).run(asked) == expected(asked, family)
 
 
@@ -63,7 +63,7 @@ def test_completions_are_the_same_alone_and_among_64() -> None:
     asked = requests(64, 12)
     together = DecoderWorld(sequences=64, step_tokens=64).run(asked)
     assert together == DecoderWorld(sequences=1).run(asked)
-    assert together[:12] == expected(asked[:12])
+    assert together[:14] == expected(asked[:14])
 
 
 @pytest.mark.parametrize("family", ["llama", "gpt2"])
@@ -105,7 +105,9 @@ def test_prompts_of_one_model_share_their_prefix(shared: int) -> None:
 
 def test_adapters_come_and_go_beside_running_requests() -> None:
     asked = requests(24, 8, series=4)
-    world = DecoderWorld(lora_bytes=2 * max(random_lora(decoder_of("llama"), n).bytes for n in range(1, 6)))
+    world = DecoderWorld(
+        lora_bytes=2 * max(random_lora(decoder_of("llama"), int(n)).bytes for n in DIGESTS[1:])
+    )
     assert world.run(asked) == expected(asked)
     assert world.pets.loads > len(DIGESTS)
 

@@ -14,7 +14,7 @@ from tests.unit.inference.generation.decoder_world import (
     prompts,
 )
 
-DIGESTS = (ROOT, "1", "2", "3")
+DIGESTS = (ROOT, "1", "2", "4", "5", "7")
 TOKENS = 6
 FORMATS = pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 
@@ -27,7 +27,7 @@ def requests(count: int, **fields: Any) -> list[GenerationRequest]:
     ]
 
 
-def test_greedy_tokens_are_those_of_transformers_with_the_lora_merged() -> None:
+def test_greedy_tokens_are_those_of_transformers_with_the_pet_in_it() -> None:
     asked = requests(16)
     expected = [generated("llama", one.model.digest, one.prompt, TOKENS) for one in asked]
     assert DecoderWorld().run(asked) == expected

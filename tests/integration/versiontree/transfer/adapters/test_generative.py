@@ -1,5 +1,6 @@
 """LoRA of decoders over HTTP and in the browser: what PEFT saved answers here as there, and goes back."""
 
+import io
 import json
 import math
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ from tests.integration.versiontree.transfer.generative_site import (
 from tests.integration.versiontree.transfer.site import everything
 from tests.unit.tiny_decoder import HIDDEN, tiny_decoder_model
 from tests.unit.versiontree.forging import Members, members_of, zip_of
+from versiontree.transfer.services.version_import import version_import
 from versiontree.tree.models import Version
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("tried_here")]
@@ -172,6 +174,19 @@ def test_no_bottleneck_adapter_is_made_of_a_lora(site: GenerativeSite) -> None:
     answer = client.get(f"{V1}/versions/{site.hplm.pk}/export?format=adapterhub")
     assert error(answer) == (422, "invalid_field", "format")
     assert "export it for PEFT" in answer.json()["error"]["message"]
+
+
+def test_a_model_with_adapters_goes_out_as_an_archive_and_not_for_peft(
+    db: None, artifact_root: Path, tmp_path: Path
+) -> None:
+    site = make_generative_site(tmp_path, number=5)
+    answer = with_key(site.acme, "manage").get(f"{V1}/versions/{site.hplm.pk}/export?format=peft")
+    assert error(answer) == (422, "invalid_field", "format")
+    assert "bottleneck adapters" in answer.json()["error"]["message"]
+    archive = io.BytesIO(zipped(site.hplm))
+    moved = version_import(archive=archive, tenant=site.globex.tenant, actor=None, name="moved")
+    assert moved.digest == site.hplm.digest
+    assert completion(moved) == completion(site.hplm) != merged_completion({}, {})
 
 
 REFUSED: dict[str, tuple[Members, str]] = {

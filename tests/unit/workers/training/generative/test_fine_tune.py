@@ -175,6 +175,27 @@ def test_conversations_are_learned_on_chosen_projections_alone(decoder: Decoder,
     assert set(stored(tmp_path / "out", decoder).tensors) == {(2, "value"), (2, "down")}
 
 
+def test_adapters_learn_alone_and_beside_lora(decoder: Decoder, tmp_path: Path) -> None:
+    files = dataset(tmp_path / "data", train=120, other=6)
+    settings = replace(LEARNING, lora=0, adapter=16, output_adapter=8, epochs=4, test_prompts=1)
+    report = tune(decoder, files, tmp_path / "out", settings)
+    losses = [epoch["loss"] for epoch in report["epochs"][1:]]
+    assert losses[-1] < losses[0] / 2
+    widths = {place: a.shape[1] for place, (a, _) in stored(tmp_path / "out", decoder).tensors.items()}
+    assert widths == {
+        (layer, name): width
+        for layer in range(1, LAYERS)
+        for name, width in (("adapter", 16), ("output_adapter", 8))
+    }
+    once = replace(settings, epochs=1, learning_rate=1e-5)
+    further = tune(decoder, files, tmp_path / "further", once, start_from=tmp_path / "out")
+    assert further["warm_start"] is True
+    assert further["epochs"][0]["dev_loss"] == pytest.approx(report["dev"]["loss"], rel=1e-2)
+    both = replace(once, lora=2)
+    assert tune(decoder, files, tmp_path / "b", both, start_from=tmp_path / "out")["warm_start"] is False
+    assert len(stored(tmp_path / "b", decoder).tensors) == (7 + 2) * (LAYERS - 1)
+
+
 def test_samples_are_short_whatever_the_answers_of_the_test_may_be(decoder: Decoder, tmp_path: Path) -> None:
     """The untrained decoder of bytes writes on and on: a byte is a character at most."""
     settings = replace(SHORT, epochs=1, learning_rate=1e-9, new_tokens=100, test_prompts=1)
@@ -186,6 +207,9 @@ def test_samples_are_short_whatever_the_answers_of_the_test_may_be(decoder: Deco
     "settings",
     [
         {"lora": 0},
+        {"lora": 257},
+        {"adapter": 1025},
+        {"output_adapter": -1},
         {"projections": ("gates",)},
         {"projections": ()},
         {"lower_layers": LAYERS},
