@@ -74,6 +74,7 @@ def product(
     """The web server, a worker of jobs, batches and files, and an inference worker."""
     inference = InferenceWorker(redis_url, artifact_root)
     jobs = CeleryWorker(service_env, tmp_path, queue="training,batches,uploads")
+    inference.wait_until_ready()
     yield site
     jobs.end()
     inference.kill()

@@ -37,7 +37,7 @@ def submit(redis: Redis, world: TinyWorld, count: int, *, inputs: int = 1) -> li
 
 
 def assert_all_answered_once(redis: Redis, world: TinyWorld, requests: list[InferRequest]) -> None:
-    wait_until(lambda: depth(redis) == 0, within_s=60)
+    wait_until(lambda: depth(redis) == 0)
     replies = replies_in(redis)
     assert Counter(reply.id for reply in replies) == Counter(request.id for request in requests)
     by_id = {reply.id: reply for reply in replies}
@@ -117,7 +117,7 @@ def test_a_worker_waits_for_a_queue_that_is_not_there_yet_and_goes_on_after_it_w
     before = submit(redis, world, 6)
     wait_until(lambda: depth(redis) == 0, within_s=30)
     own_server.kill()
-    wait_until(lambda: "cannot be reached" in worker.output(), within_s=60)
+    wait_until(lambda: "cannot be reached" in worker.output())
     own_server.start()
     worker.wait_until_ready()
     after = submit(redis, world, 6)

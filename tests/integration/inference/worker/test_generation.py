@@ -22,7 +22,7 @@ from tests.unit.tiny_world import TinyWorld
 
 PROMPT = tuple(b"the name of the river is")
 GREEDY = SamplingParams(max_tokens=20, temperature=0.0, stop_tokens=frozenset({EOS}))
-SECONDS = 60.0
+SECONDS = 240.0
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.transport import RequestQueue
 from inference.serving.environment import WorkerSettings
 from tests.integration.inference.queueing.requests import depth, replies_in
-from tests.integration.inference.worker.asking import assert_right, request_for
+from tests.integration.inference.worker.asking import LONG_S, assert_right, request_for
 from tests.integration.inference.worker.test_serving import code_of
 from tests.processes import InferenceWorker, wait_until
 from tests.unit.tiny import tiny_texts
@@ -41,7 +41,7 @@ def of_another_tenant(hplm: TinyHplm) -> TinyHplm:
     return dataclasses.replace(hplm, tenant="initech")
 
 
-def submit(redis: Redis, world: TinyWorld, count: int, *, seconds: float = 60.0) -> list[InferRequest]:
+def submit(redis: Redis, world: TinyWorld, count: int, *, seconds: float = LONG_S) -> list[InferRequest]:
     queue, hplms = RequestQueue(redis, capacity=10_000), world.hplms
     texts = tiny_texts(count)
     requests = [request_for(hplms[n % len(hplms)], texts[n], seconds=seconds) for n in range(count)]

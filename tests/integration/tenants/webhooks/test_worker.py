@@ -38,14 +38,14 @@ def test_an_event_outlives_the_kill_of_the_worker_that_has_just_sent_it(
     with running(clock, clock_ready):
         with running(child, ready):
             receiver.first = lambda: os.kill(child.pid, signal.SIGKILL)
-            wait_until(lambda: child.exit_code() is not None, within_s=60)
+            wait_until(lambda: child.exit_code() is not None)
         assert WebhookDelivery.unscoped.get().state == DeliveryState.WAITING
         receiver.first = lambda: None
         WebhookEndpoint.unscoped.update(lease_expires_at=None)  # as if a minute had gone by
         again, again_ready = children.webhook_worker()
         again.env = child.env
         with running(again, again_ready):
-            wait_until(lambda: WebhookDelivery.unscoped.get().state == DeliveryState.DELIVERED, within_s=60)
+            wait_until(lambda: WebhookDelivery.unscoped.get().state == DeliveryState.DELIVERED)
     ids = {request.headers["webhook-id"] for request in receiver.received}
     assert ids == {delivery.event_id}
     assert len(receiver.received) >= 2
@@ -77,9 +77,9 @@ def test_the_worker_sends_to_other_tenants_while_the_receivers_of_one_are_slow(
         }
         try:
             with running(child, ready):  # the messages that the tests have sent wait for it
-                wait_until(lambda: receiver.received and slow.received, within_s=60)
+                wait_until(lambda: receiver.received and slow.received)
                 assert held_by(world.tenant) <= MAX_CONCURRENT_ENDPOINTS
                 delivered = WebhookDelivery.unscoped.filter(pk=waiting.pk, state=DeliveryState.DELIVERED)
-                wait_until(delivered.exists, within_s=60)
+                wait_until(delivered.exists)
         finally:
             released.set()
