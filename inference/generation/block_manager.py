@@ -25,7 +25,7 @@ class BlockManager:
         self.block_size = block_size
         self._free = [*reversed(range(blocks))]
         self._cached: OrderedDict[int, None] = OrderedDict()  # least recently used first
-        self._users = [0] * blocks
+        self._ref_counts = [0] * blocks
         self._hashes: dict[int, bytes] = {}  # of the blocks that may be shared
         self._block_of: dict[bytes, int] = {}
         self.found_tokens = 0
@@ -47,12 +47,12 @@ class BlockManager:
         assert not sequence.block_table, f"{sequence.id} has blocks"
         prefix = self._cached_prefix(sequence)
         new = self._blocks_for(sequence) - len(prefix)
-        unused = sum(not self._users[block] for block in prefix)
+        unused = sum(not self._ref_counts[block] for block in prefix)
         if new + reserve > self.available - unused:
             return False
         for block in prefix:
             self._cached.pop(block, None)
-            self._users[block] += 1
+            self._ref_counts[block] += 1
         sequence.block_table = prefix + [self._take() for _ in range(new)]
         sequence.computed = len(prefix) * self.block_size
         self.found_tokens += sequence.computed
@@ -83,9 +83,9 @@ class BlockManager:
         # The end of a prefix is evicted before its beginning, without which it is of no use.
         for block in reversed(sequence.block_table):
             if not reusable:
-                self._forget(block)
-            self._users[block] -= 1
-            if self._users[block]:
+                self._uncache(block)
+            self._ref_counts[block] -= 1
+            if self._ref_counts[block]:
                 continue
             if block in self._hashes:
                 self._cached[block] = None
@@ -98,9 +98,9 @@ class BlockManager:
         """Raise IntegrityError unless each block is free, cached, or used by just the sequences that have it.
         sequences: all with blocks."""
         used = Counter(block for sequence in sequences for block in sequence.block_table)
-        if any(self._users[block] != used[block] for block in range(len(self._users))):
+        if any(self._ref_counts[block] != used[block] for block in range(len(self._ref_counts))):
             raise IntegrityError("the users of the blocks are not the sequences that have them")
-        if sorted([*self._free, *self._cached, *used]) != [*range(len(self._users))]:
+        if sorted([*self._free, *self._cached, *used]) != [*range(len(self._ref_counts))]:
             raise IntegrityError("free, cached and used blocks are not all blocks")
         if self._block_of != {hash_: block for block, hash_ in self._hashes.items()}:
             raise IntegrityError("a block is shared by a hash that is not its own")
@@ -135,11 +135,11 @@ class BlockManager:
             block = self._free.pop()
         else:
             block, _ = self._cached.popitem(last=False)
-            self._forget(block)
-        self._users[block] = 1
+            self._uncache(block)
+        self._ref_counts[block] = 1
         return block
 
-    def _forget(self, block: int) -> None:
+    def _uncache(self, block: int) -> None:
         """Take the block out of the prefix cache."""
         if (hash_ := self._hashes.pop(block, None)) is not None:
             del self._block_of[hash_]

@@ -32,7 +32,7 @@ class Scheduler:
     tenant with many long completions holds up no other.
 
     No sequence starts before one that is due earlier and waits for blocks. Any may start before one whose
-    adapter is loading, and MOST_OVERTAKING before one whose adapter has no room: after them nothing starts
+    adapter is loading, and MAX_OVERTAKING before one whose adapter has no room: after them nothing starts
     until running sequences have given their adapters back.
     """
 
@@ -87,7 +87,7 @@ class Scheduler:
 
     def schedule(self) -> tuple[Step, list[Refused]]:
         """The next step, and waiting sequences whose adapter cannot be loaded, for the caller to remove."""
-        self._make_room()
+        self._reserve_blocks()
         refused = self._start_waiting()
         return self._step(), refused
 
@@ -104,11 +104,11 @@ class Scheduler:
         if not all(sequence.block_table for sequence in self._running):
             raise IntegrityError("a sequence runs without blocks")
 
-    def _make_room(self) -> None:
+    def _reserve_blocks(self) -> None:
         """Give each running sequence a block for its next token, the oldest first; preempt others for it."""
         for sequence in [*self._running]:
             while sequence.block_table and not self._blocks.grow(sequence):
-                self._preempt(self._newest_of_most() or self._running[-1])
+                self._preempt(self._preemption_victim() or self._running[-1])
 
     def _preempt(self, sequence: Sequence) -> None:
         """The running sequence waits again."""
@@ -117,7 +117,7 @@ class Scheduler:
         self._waiting.add(sequence)
         self._preemptions += 1
 
-    def _newest_of_most(self) -> Sequence | None:
+    def _preemption_victim(self) -> Sequence | None:
         """The newest sequence of the tenant that runs the most for its weight, of those that run several."""
         counts, weight = self._counts(), self._shares.weight
         several = [sequence for sequence in self._running if counts[sequence.tenant] > 1]
@@ -129,11 +129,11 @@ class Scheduler:
         """How many sequences of each tenant run."""
         return Counter(sequence.tenant for sequence in self._running)
 
-    def _yielding_to(self, sequence: Sequence) -> Sequence | None:
+    def _victim_for(self, sequence: Sequence) -> Sequence | None:
         """The running sequence to preempt for a waiting one; None if no tenant runs more for its weight."""
         counts, weight = self._counts(), self._shares.weight
         asked = (counts[sequence.tenant] + 1) / weight(sequence.tenant)
-        newest = self._newest_of_most()
+        newest = self._preemption_victim()
         if newest is None or counts[newest.tenant] / weight(newest.tenant) <= asked:
             return None
         return newest
@@ -146,7 +146,7 @@ class Scheduler:
         """Start sequences while the step has tokens and places for them."""
         refused: list[Refused] = []
         for sequence in self._waiting.first(self._limits.sequences):
-            if not self._tokens_left or not (self._places_left or self._yielding_to(sequence)):
+            if not self._tokens_left or not (self._places_left or self._victim_for(sequence)):
                 break
             try:
                 state = self._adapters.acquire(sequence.request.model)
@@ -171,12 +171,12 @@ class Scheduler:
         """Start the sequence if its adapter was leased and it gets blocks. Returns whether those behind it
         may start, too."""
         if state is not AdapterState.LEASED:
-            self._waiting.keep_turn(sequence)
+            self._waiting.hold_first(sequence)
             return state is AdapterState.LOADING or self._waiting.may_be_overtaken(sequence)
         while not self._has_room(sequence):
-            if (preempted := self._yielding_to(sequence)) is None:
+            if (preempted := self._victim_for(sequence)) is None:
                 self._adapters.release(sequence.request.model)
-                self._waiting.keep_turn(sequence)
+                self._waiting.hold_first(sequence)
                 return False
             self._preempt(preempted)
         self._waiting.start(sequence)
