@@ -10,6 +10,7 @@ from pytest_django import Settings
 from redis import Redis
 from rest_framework.test import APIClient
 
+from inference.api.admission import close_gateway
 from inference.queueing.messages import ReplyError
 from inference.queueing.transport import RequestQueue
 from tenants.usage.models import UsageDay
@@ -160,6 +161,7 @@ def test_without_a_worker_a_request_is_refused_and_with_a_busy_one_it_runs_out_o
     program: APIClient, served: Served, redis_client: Redis, redis_url: str, settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
+    close_gateway()  # it remembers the workers of other tests for a moment
     body = {"model": "writer", "messages": QUESTION}
     for stream in (False, True):
         refused = program.post("/v1/chat/completions", body | {"stream": stream}, format="json")

@@ -8,7 +8,7 @@ from inference.engine.rows import ModelIdentity
 from inference.errors import DeviceLostError, HplmError
 from inference.generation.requests import FinishReason
 from inference.generation.step import Outcome, SampledToken, Step
-from inference.generation.waiting_queue import MOST_OVERTAKING
+from inference.generation.waiting_queue import MAX_OVERTAKING
 from tests.unit.inference.generation.worlds import (
     HashRunner,
     World,
@@ -341,7 +341,7 @@ def test_a_cold_adapter_is_not_starved_by_requests_for_a_warm_one() -> None:
     world.add(a_request("warm", model=SHARED))
     steps_until_computed(world, "warm", max_tokens=3)
     world.add(a_request("cold", model=a_model("z")))
-    assert steps_until_computed(world, "cold", max_tokens=3) < MOST_OVERTAKING + 20
+    assert steps_until_computed(world, "cold", max_tokens=3) < MAX_OVERTAKING + 20
     world.drain()
 
 
