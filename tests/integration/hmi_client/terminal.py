@@ -43,6 +43,12 @@ class Terminal:
         """Press these keys."""
         os.write(self._screen, text.encode())
 
+    def answer(self, prompt: str, text: str) -> None:
+        """Type a line at this prompt, once it is drawn, and see it there."""
+        wait_until(lambda: self.text.endswith(prompt))
+        self.type(f"{text}\n")
+        wait_until(lambda: f"{prompt}{text}" in self.text.splitlines())
+
     def end_input(self, prompt: str) -> None:
         """Press Ctrl-D at this prompt. Before it is drawn the key would be lost: the line editor takes
         over the terminal first, and the key that ends input for the terminal is a letter for the editor."""

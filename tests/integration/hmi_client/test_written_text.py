@@ -50,9 +50,7 @@ def test_a_terminal_gets_no_control_characters_of_a_chat_and_the_model_gets_its_
     script.replies += [chat(), chat()]
     with hmi_in_terminal("chat", "acme/writer", env=environment(script, tmp_path)) as terminal:
         for message in ("Hello", "Again"):
-            terminal.wait_for("> ")
-            terminal.type(f"{message}\n")
-            terminal.wait_for("]0;title 31mthree é 語")
+            terminal.answer("> ", message)
         terminal.end_input("> ")
         assert terminal.end() == 0
         assert SHOWN in terminal.text

@@ -202,7 +202,7 @@ def test_late_work_is_dropped_with_a_reply(desk: Desk, world: TinyWorld) -> None
 def test_late_work_is_not_even_looked_at(desk: Desk, world: TinyWorld) -> None:
     desk.late = 100
     [reply] = desk.ask(
-        msgspec.structs.replace(request_for(world.hplms[0], "river"), sequences=(NO_TOKENS[0],))
+        msgspec.structs.replace(request_for(world.hplms[0], "river", seconds=60), sequences=(NO_TOKENS[0],))
     )
     assert code_of(reply) == "deadline_exceeded"
 
