@@ -26,7 +26,7 @@ def require_role(user: User | AnonymousUser, tenant: Tenant, role: str) -> Membe
     if not Role(membership.role).includes(Role(role)):
         raise HmiError(
             ErrorCode.FORBIDDEN,
-            f"This needs the role {role}; you are {membership.role} of {tenant.slug}.",
+            f"This requires the role {role}. Your role in {tenant.slug} is {membership.role}.",
             details={"needs": str(role), "role": membership.role},
         )
     require_active(tenant)
@@ -38,7 +38,7 @@ def require_staff(user: User | AnonymousUser) -> None:
     if not user.is_authenticated:
         raise HmiError(ErrorCode.UNAUTHENTICATED, "Sign in first.")
     if not (user.is_active and user.is_staff):
-        raise HmiError(ErrorCode.FORBIDDEN, "Only the platform's staff may do this.")
+        raise HmiError(ErrorCode.FORBIDDEN, "Only administrators can do this.")
 
 
 def require_permission(user: User | AnonymousUser, *permissions: str) -> None:
@@ -51,7 +51,7 @@ def require_permission(user: User | AnonymousUser, *permissions: str) -> None:
     if not any(user.has_perm(name) for name in sufficient):
         raise HmiError(
             ErrorCode.FORBIDDEN,
-            f"This needs the permission {' or '.join(permissions)}. Ask an administrator for it.",
+            f"This requires the permission {' or '.join(permissions)}. Ask an administrator for it.",
             details={"needs": list(permissions)},
         )
 
@@ -61,7 +61,7 @@ def require_scope(key: ApiKey, scope: str) -> None:
     if not key.allows(Scope(scope)):
         raise HmiError(
             ErrorCode.FORBIDDEN,
-            f"This needs a key with the scope {scope}; this one has {', '.join(key.scopes)}.",
+            f"This requires the scope {scope}. The key has: {', '.join(key.scopes)}.",
             details={"needs": str(scope), "scopes": key.scopes},
         )
     require_active(key.tenant)
@@ -99,7 +99,7 @@ def request_tenant(request: Request, slug: str | None, scope: str, *, role: str 
     if slug is None:
         raise HmiError(
             ErrorCode.MISSING_FIELD,
-            "Name the tenant: /api/v1/tenants/<slug>/… or ?tenant=<slug>.",
+            "Specify the tenant: /api/v1/tenants/<slug>/… or ?tenant=<slug>.",
             param="tenant",
         )
     return tenant_for(request.user, slug, role or ROLE_OF_SCOPE[Scope(scope)])

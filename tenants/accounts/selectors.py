@@ -14,9 +14,9 @@ from tenants.base.scope import platform_scope, tenant_scope
 
 
 def tenants_of(user: User | AnonymousUser) -> list[Tenant]:
-    """The tenants of the user, by slug. Each has the user's ``role``."""
+    """The tenants of the user that are not being deleted, by slug. Each has the user's ``role``."""
     with platform_scope():
-        return list(tenants_joined(user).order_by("slug"))
+        return list(tenants_joined(user).filter(deletion_requested_at=None).order_by("slug"))
 
 
 def tenants_joined(user: User | AnonymousUser) -> QuerySet[Tenant]:

@@ -35,7 +35,7 @@ class AuditEventAdmin(ReadOnlyAdmin):
     def by(self, event: AuditEvent) -> str:
         """Return the user, the key, or the system."""
         key = f"key {event.api_key.prefix}" if event.api_key else ""
-        return str(event.actor or key or "the\N{NO-BREAK SPACE}system")
+        return str(event.actor or key or "System")
 
     @admin.display(description="Detail")
     def summary(self, event: AuditEvent) -> str:

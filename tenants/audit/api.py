@@ -39,7 +39,7 @@ class AuditEventSerializer(serializers.ModelSerializer[AuditEvent]):
 
 
 class AuditView(TenantView):
-    """The tenant's audit events, newest first."""
+    """List the tenant's audit events, newest first."""
 
     serializer_class = AuditEventSerializer
     queryset = AuditEvent.unscoped.none()

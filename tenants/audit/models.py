@@ -40,7 +40,13 @@ class AuditEvent(models.Model):
             models.Index(fields=("tenant", "-at"), name="audit_by_tenant_and_time"),
             models.Index(fields=("tenant", "-id"), name="audit_by_tenant_in_order"),
         )
-        constraints = (models.CheckConstraint(condition=~Q(verb=""), name="audit_event_has_a_verb"),)
+        constraints = (
+            models.CheckConstraint(
+                condition=~Q(verb=""),
+                name="audit_event_has_a_verb",
+                violation_error_message="An audit event needs a verb.",
+            ),
+        )
 
     def __str__(self) -> str:
         return f"{self.verb} {self.subject}"

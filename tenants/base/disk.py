@@ -61,7 +61,7 @@ def disk_full_errors() -> Iterator[None]:
 
 
 def _disk_full() -> HmiError:
-    message = "The server's disk is full. Ask an administrator to make room, then try again."
+    message = "The server's disk is full. Ask an administrator to free disk space, then try again."
     return HmiError(ErrorCode.OUT_OF_DISK, message)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MAX_DEPENDENTS_NAMED: Final = 3
 MAX_DEPENDENTS_LISTED: Final = 20
+INTERNAL_MESSAGE: Final = "Internal server error. Try again. If it fails again, contact your administrator."
 
 
 class ErrorCode(StrEnum):

@@ -64,6 +64,9 @@ tenant_deletion: "Hook[[Tenant], None]" = Hook()
 file_users: "Hook[[File], Iterable[Model]]" = Hook()
 """Returns the rows that use a file, so that it cannot be deleted. Called while the file's row is locked."""
 
+hplm_callers: "Hook[[Tenant, str], Iterable[Model]]" = Hook()
+"""Returns the rows that call a tenant's model by this name, so that it cannot be renamed."""
+
 storage_used: "Hook[[Tenant], int]" = Hook()
 """Returns the bytes that count against the tenant's storage quota."""
 

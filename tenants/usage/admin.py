@@ -1,10 +1,17 @@
-"""Admin of usage, read-only."""
+"""Admin of usage and of the request log, read-only."""
 
 from django.contrib import admin
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
-from tenants.base.admin.base import ReadOnlyAdmin
-from tenants.usage.models import AnswerDay, UsageDay, UsageMonth, UsageSum
+from tenants.base.admin.base import ReadOnlyAdmin, format_timestamp
+from tenants.usage.models import (
+    AnswerDay,
+    LoggedRequest,
+    OmittedRequests,
+    UsageDay,
+    UsageMonth,
+    UsageSum,
+)
 
 
 @admin.register(UsageDay)
@@ -15,6 +22,7 @@ class UsageDayAdmin(ReadOnlyAdmin):
         "day",
         "tenant",
         "model_name",
+        "key_prefix",
         "requests",
         "inputs",
         "tokens",
@@ -84,3 +92,43 @@ class UsageMonthAdmin(ReadOnlyAdmin):
     search_fields = ("tenant__slug", "model_name")
     show_full_result_count = False
     date_hierarchy = "month"
+
+
+@admin.register(LoggedRequest)
+class LoggedRequestAdmin(ReadOnlyAdmin):
+    """The request log of all tenants, without texts."""
+
+    list_display = (
+        "timestamp",
+        "tenant",
+        "model_name",
+        "version",
+        "status",
+        "error_code",
+        "latency_ms",
+        "request_id",
+    )
+    list_filter = (("tenant", AutocompleteSelectFilter), "api", "status")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug", "^request_id")
+    exclude = ("texts",)
+    show_full_result_count = False
+    ordering = ("-id",)
+
+    @admin.display(description="At (UTC)")
+    def timestamp(self, request: LoggedRequest) -> str:
+        """Return the time to the second."""
+        return format_timestamp(request.at)
+
+
+@admin.register(OmittedRequests)
+class OmittedRequestsAdmin(ReadOnlyAdmin):
+    """Requests that are not in the log, by tenant and hour."""
+
+    list_display = ("hour", "tenant", "requests", "failed")
+    list_filter = (("tenant", AutocompleteSelectFilter), "hour")
+    list_filter_submit = True
+    list_select_related = ("tenant",)
+    search_fields = ("tenant__slug",)
+    show_full_result_count = False

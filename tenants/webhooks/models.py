@@ -16,15 +16,15 @@ MAX_URL_LENGTH = 2000
 class EventKind(models.TextChoices):
     """The type of an event, as it stands in the payload."""
 
-    JOB_STARTED = "job.started", "A job begins"
+    JOB_STARTED = "job.started", "A job starts"
     JOB_SUCCEEDED = "job.succeeded", "A job succeeds"
     JOB_FAILED = "job.failed", "A job fails"
-    JOB_CANCELLED = "job.cancelled", "A job is cancelled"
+    JOB_CANCELLED = "job.cancelled", "A job is canceled"
     ALIAS_MOVED = "alias.moved", "An alias moves to another version"
-    VERSION_DRIFTED = "version.drifted", "Answers of a version leave their band"
+    VERSION_DRIFTED = "version.drifted", "Answers of a version drift"
     BATCH_COMPLETED = "batch.completed", "A batch completes"
     BATCH_FAILED = "batch.failed", "A batch fails"
-    BATCH_CANCELLED = "batch.cancelled", "A batch is cancelled"
+    BATCH_CANCELLED = "batch.cancelled", "A batch is canceled"
     BATCH_EXPIRED = "batch.expired", "A batch expires"
     TEST = "webhook.test", "A test"
 
@@ -78,8 +78,13 @@ class WebhookEndpoint(models.Model):
                 & Q(kinds__contained_by=[kind.value for kind in SUBSCRIBABLE])
                 & ~Q(kinds=[]),
                 name="webhook_kinds_are_known",
+                violation_error_message="Choose at least one kind of event.",
             ),
-            models.CheckConstraint(condition=~Q(secret=""), name="webhook_has_a_secret"),
+            models.CheckConstraint(
+                condition=~Q(secret=""),
+                name="webhook_has_a_secret",
+                violation_error_message="A webhook needs a secret.",
+            ),
         )
 
     def __str__(self) -> str:
@@ -126,13 +131,20 @@ class WebhookDelivery(models.Model):
         )
         constraints = (
             models.CheckConstraint(
-                condition=Q(state__in=DeliveryState.values), name="delivery_state_is_known"
+                condition=Q(state__in=DeliveryState.values),
+                name="delivery_state_is_known",
+                violation_error_message="The state of the delivery is unknown.",
             ),
-            models.CheckConstraint(condition=Q(kind__in=EventKind.values), name="delivery_kind_is_known"),
+            models.CheckConstraint(
+                condition=Q(kind__in=EventKind.values),
+                name="delivery_kind_is_known",
+                violation_error_message="The kind of event is unknown.",
+            ),
             models.CheckConstraint(
                 condition=Q(state="waiting", next_attempt_at__isnull=False, finished_at=None)
                 | (~Q(state="waiting") & Q(next_attempt_at=None, finished_at__isnull=False)),
                 name="delivery_waits_or_has_ended",
+                violation_error_message="A delivery has either a next attempt or an end.",
             ),
         )
 

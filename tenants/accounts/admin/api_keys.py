@@ -10,7 +10,7 @@ from rest_framework_api_key.models import APIKey
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
-from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Scope
+from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, InvitationState, Scope
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke
 from tenants.base.admin.base import ModelForm, PageActionsAdmin, ReadOnlyAdmin, staff_user
 from tenants.base.admin.confirm import require_typed_name
@@ -70,8 +70,8 @@ class ApiKeyAdmin(PageActionsAdmin):
 
     @admin.display(description="State", ordering="revoked")
     def state(self, key: ApiKey) -> str:
-        """Return whether the key is revoked, expired or working."""
-        return "revoked" if key.revoked else "expired" if key.has_expired else "working"
+        """Return whether the key is revoked, expired or active."""
+        return "Revoked" if key.revoked else "Expired" if key.has_expired else "Active"
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # The actions of the list need it; a single key cannot be edited.
@@ -89,10 +89,10 @@ class ApiKeyAdmin(PageActionsAdmin):
             expires_at=obj.expiry_date,
         )
         obj.pk, obj.prefix, obj._state.adding = key.pk, key.prefix, False
-        self.message_user(request, f"The key, shown this once and never again: {plaintext}", messages.WARNING)
+        self.message_user(request, f"Copy the key now; it is shown only once: {plaintext}", messages.WARNING)
 
     @admin.action(description="Revoke", permissions=["change"])
-    @require_typed_name("revoke", warning="Programs that use them are refused within moments, for good.")
+    @require_typed_name("revoke", warning="Calls with {these} fail within 5 seconds. This cannot be undone.")
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
         """Revoke the selected keys."""
         done = sum(api_key_revoke(api_key=key, actor=staff_user(request)) for key in keys)
@@ -116,10 +116,17 @@ class IdempotentResponseAdmin(ReadOnlyAdmin):
 class InvitationAdmin(ReadOnlyAdmin):
     """Invitations and their states. Their links are not shown."""
 
-    list_display = ("email", "tenant", "role", "state", "invited_by", "created_at", "expires_at")
+    list_display = ("email", "tenant", "role", "shown_state", "invited_by", "created_at", "expires_at")
     list_filter = ("state", "role", ("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
     list_select_related = ("tenant", "invited_by")
     search_fields = ("email", "tenant__slug", "invited_by__username")
     date_hierarchy = "created_at"
-    exclude = ("token_hash",)
+    fields = (*list_display, "accepted_by", "ended_at")
+    readonly_fields = ("shown_state",)
+
+    @admin.display(description="State", ordering="state")
+    def shown_state(self, invitation: Invitation) -> str:
+        """Return the state, or that the invitation expired while it was waiting."""
+        waiting = invitation.state == InvitationState.WAITING
+        return "Expired" if waiting and invitation.is_expired else invitation.get_state_display()

@@ -8,6 +8,7 @@ from django.contrib import admin, messages
 from django.contrib.auth.admin import GroupAdmin as DjangoGroupAdmin
 from django.contrib.auth.admin import UserAdmin as DjangoUserAdmin
 from django.contrib.auth.models import Group
+from django.db import transaction
 from django.db.models import Count, QuerySet
 from django.http import HttpRequest
 from django.utils.safestring import SafeString
@@ -15,7 +16,9 @@ from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from tenants.accounts.models import Membership, Tenant, User
+from tenants.accounts.admin.tenant_form import TenantAddForm
+from tenants.accounts.models import Membership, Role, Tenant, User
+from tenants.accounts.services.invitations import EmailStatus, invitation_create, invitation_send_email
 from tenants.accounts.services.members import member_add, member_remove, member_set_role
 from tenants.accounts.services.tenant_deletion import owned_models, owned_rows, tenant_delete
 from tenants.accounts.services.tenants import (
@@ -40,6 +43,7 @@ from tenants.base.admin.base import (
     staff_user,
 )
 from tenants.base.admin.confirm import require_typed_name
+from tenants.base.admin.constraint_errors import ConstraintErrors
 from tenants.base.errors import HmiError
 from tenants.usage.models import Quota
 
@@ -51,11 +55,15 @@ class GroupAdmin(DjangoGroupAdmin, ModelAdmin):
     """Groups of staff."""
 
 
+class UserForm(ConstraintErrors, UserChangeForm):  # type: ignore[misc] # unfold is not typed
+    """A user, with the errors of constraints at their fields."""
+
+
 @admin.register(User)
 class UserAdmin(DjangoUserAdmin, ModelAdmin):  # type: ignore[type-arg]
     """Users. Deactivate users rather than delete them: audit events refer to them."""
 
-    form = UserChangeForm
+    form = UserForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
     list_display = ("username", "email", "is_active", "is_staff", "last_login", "date_joined")
@@ -80,6 +88,7 @@ class QuotaInline(StackedInline):
     """The tenant's quota."""
 
     model = Quota
+    form = ModelForm
     can_delete = False
 
 
@@ -126,20 +135,20 @@ class TenantAdmin(PageActionsAdmin):
         return tenants
 
     @admin.display(description="Members", ordering="member_count")
-    def member_count(self, tenant: Any) -> int:
+    def member_count(self, tenant: Any) -> str:
         """Return the number of members."""
-        return int(tenant.member_count)
+        return f"{tenant.member_count:,}"
 
     @display(description="State", ordering="suspended_at", label=STATE_COLOURS)  # type: ignore[untyped-decorator]
     def status(self, tenant: Tenant) -> tuple[str, str]:
         """Return the state, which selects the colour, and its text."""
         if tenant.deletion_finished_at is not None:
-            return "deleted", f"deleted on {tenant.deletion_finished_at:%Y-%m-%d}"
+            return "deleted", f"Deleted on {tenant.deletion_finished_at:%Y-%m-%d}"
         if tenant.deletion_requested_at is not None:
-            return "being deleted", "being deleted"
+            return "being deleted", "Being deleted"
         if tenant.suspended_at is not None:
-            return "suspended", f"suspended on {tenant.suspended_at:%Y-%m-%d}"
-        return "active", "active"
+            return "suspended", f"Suspended on {tenant.suspended_at:%Y-%m-%d}"
+        return "active", "Active"
 
     @admin.display(description="State")
     def state(self, tenant: Tenant) -> SafeString:
@@ -147,8 +156,14 @@ class TenantAdmin(PageActionsAdmin):
         return badge(self.status(tenant), STATE_COLOURS)
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        editable = ("name", "weight", "shares_fragment_counts", "checks_answers")
-        return ("slug", *editable) if obj is None else ("slug", "state", *editable, "created_at")
+        settings = ("weight", "shares_fragment_counts", "checks_answers")
+        if obj is None:
+            return ("slug", "name", "owner", "owner_email", *settings)
+        return ("slug", "state", "name", *settings, "created_at")
+
+    def get_form(self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any) -> Any:
+        own = {"form": TenantAddForm} if obj is None else {}
+        return super().get_form(request, obj, change, **(own | kwargs))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return () if obj is None else ("slug", "state", "created_at")
@@ -160,7 +175,7 @@ class TenantAdmin(PageActionsAdmin):
         return ("resume" if row.is_suspended else "suspend", "delete_data")
 
     def get_inlines(self, request: HttpRequest, obj: Any) -> list[Any]:
-        return [] if obj is None else [QuotaInline, MembershipInline]
+        return [QuotaInline] if obj is None else [QuotaInline, MembershipInline]
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         # The action deletes its data; the row is retained for billing.
@@ -171,11 +186,32 @@ class TenantAdmin(PageActionsAdmin):
         if change:
             tenant_rename(tenant=obj, name=obj.name, actor=staff_user(request))
         else:
-            tenant = tenant_create(slug=obj.slug, name=obj.name, actor=staff_user(request))
+            owner, email = form.cleaned_data["owner"], form.cleaned_data["owner_email"]
+            tenant = tenant_create(slug=obj.slug, name=obj.name, owner=owner, actor=staff_user(request))
             obj.pk, obj._state.adding = tenant.pk, False
+            if email:
+                self.invite_owner(request, tenant, email)
         tenant_set_sharing(tenant=obj, shares=shares, actor=staff_user(request))
         tenant_set_answer_checks(tenant=obj, checks=checks, actor=staff_user(request))
         tenant_set_weight(tenant=obj, weight=weight, actor=staff_user(request))
+
+    def invite_owner(self, request: HttpRequest, tenant: Tenant, email: str) -> None:
+        """Invite the owner. The e-mail is sent once the tenant is saved."""
+        invitation, token = invitation_create(
+            tenant=tenant, email=email, role=Role.OWNER, actor=staff_user(request)
+        )
+
+        def send() -> None:
+            link, status = invitation_send_email(
+                invitation=invitation, token=token, build_url=request.build_absolute_uri
+            )
+            if status == EmailStatus.SENT:
+                self.message_user(request, f"Invitation sent to {email}.", messages.SUCCESS)
+                return
+            text = f"No e-mail was sent. Give {email} this link; it is shown only once: {link}"
+            self.message_user(request, text, messages.WARNING)
+
+        transaction.on_commit(send)
 
     def save_formset(self, request: HttpRequest, form: ModelForm, formset: Any, change: bool) -> None:
         """Save the quota by its service. Members cannot be edited here."""
@@ -188,7 +224,7 @@ class TenantAdmin(PageActionsAdmin):
 
     @admin.action(description="Suspend", permissions=["change"])
     @require_typed_name(
-        "suspend", warning="All requests of its people and programs are refused until it is resumed."
+        "suspend", warning="All requests of its members and API keys are refused until it is resumed."
     )
     def suspend(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:
         """Refuse all their requests."""
@@ -204,8 +240,8 @@ class TenantAdmin(PageActionsAdmin):
     @admin.action(description="Delete all data", permissions=["change"])
     @require_typed_name(
         "delete",
-        warning="All of this is deleted for good, with its files; its keys stop working and its jobs end. One"
-        " row of usage a day is kept for billing, and its slug, which nobody else can take.",
+        warning="Deletes all of this with its files, revokes its API keys and stops its jobs. This cannot be"
+        " undone. The slug and one row of usage a day are kept for billing.",
         dependents=count_owned_rows,
     )
     def delete_data(self, request: HttpRequest, tenants: QuerySet[Tenant]) -> None:

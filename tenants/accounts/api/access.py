@@ -25,7 +25,7 @@ class TenantAccess(BasePermission):
 
     def has_permission(self, request: Request, view: Any) -> bool:
         if isinstance(request.auth, ApiKey) and not view.keys_allowed:
-            raise HmiError(ErrorCode.FORBIDDEN, "API keys may not do this. Sign in instead.")
+            raise HmiError(ErrorCode.FORBIDDEN, "API keys cannot do this. Sign in instead.")
         role = view.read_role if request.method in SAFE_METHODS else view.write_role
         slug = view.kwargs.get("tenant") or request.query_params.get("tenant")
         tenant = request_tenant(request, slug, view.scope, role=role)
@@ -95,7 +95,7 @@ class ApiKeyScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 class StrictSerializerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]  # registers itself
-    """Unknown fields are refused, so the schema says ``additionalProperties: false``."""
+    """Unknown fields are rejected, so the schema says ``additionalProperties: false``."""
 
     target_class = "tenants.base.api.inputs.StrictSerializer"
     match_subclasses = True

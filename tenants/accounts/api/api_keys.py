@@ -35,24 +35,26 @@ class ApiKeyBaseView(TenantView):
 
 
 class ApiKeysView(ApiKeyBaseView):
-    """The tenant's keys, newest first."""
+    """The tenant's API keys."""
 
     ordering = ("-created", "-pk")
 
     @extend_schema(responses=ApiKeySerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the tenant's API keys, newest first."""
         page = self.paginate_queryset(api_keys_of(self.tenant))
         return self.get_paginated_response(ApiKeySerializer(page, many=True).data)
 
     @extend_schema(request=ApiKeyCreateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Create an API key. The plaintext is in this response only."""
         data = validated_body(ApiKeyCreateSerializer, request)
         created_by = person(request_actor(request))
         return _with_plaintext(*api_key_create(tenant=self.tenant, created_by=created_by, **data))
 
 
 class ApiKeyView(ConditionalView, ApiKeyBaseView):
-    """One key, by its prefix."""
+    """Get an API key by its prefix."""
 
     volatile_fields = ("last_used_at",)
 
@@ -61,12 +63,13 @@ class ApiKeyView(ConditionalView, ApiKeyBaseView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Revoke an API key."""
         api_key_revoke(api_key=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class ApiKeyRotateView(ApiKeyBaseView):
-    """Rotate a key. The plaintext of its successor is shown only once."""
+    """Rotate an API key. The plaintext of its successor is in this response only."""
 
     @extend_schema(request=ApiKeyRotateSerializer, responses={201: ApiKeyCreatedSerializer})
     def post(self, request: Request, prefix: str, **_: Any) -> Response:

@@ -50,33 +50,36 @@ class InvitationBaseView(TenantView):
 
 
 class InvitationsView(InvitationBaseView):
-    """The invitations that are waiting, including expired ones."""
+    """The tenant's pending invitations."""
 
     @extend_schema(responses=InvitationSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List pending invitations, including expired ones."""
         page = self.paginate_queryset(invitations_of(self.tenant))
         return self.get_paginated_response(InvitationSerializer(page, many=True).data)
 
     @extend_schema(request=InvitationCreateSerializer, responses={201: InvitationCreatedSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Invite a member by e-mail."""
         data = validated_body(InvitationCreateSerializer, request)
         return self.send(*invitation_create(tenant=self.tenant, actor=self.user, **data))
 
 
 class InvitationView(ConditionalView, InvitationBaseView):
-    """One invitation in any state."""
+    """Get an invitation in any state."""
 
     def find_object(self, *, invitation_id: int, **_: Any) -> Invitation:
         return invitation_of(self.tenant, invitation_id)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Withdraw an invitation."""
         invitation_withdraw(invitation=self.find_object(**kwargs), actor=self.user)
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class InvitationResendView(InvitationBaseView):
-    """Replace an invitation by a new one, and send its link."""
+    """Resend an invitation. A new one with a new link replaces it."""
 
     @extend_schema(request=None, responses={201: InvitationCreatedSerializer})
     def post(self, request: Request, invitation_id: int, **_: Any) -> Response:

@@ -27,7 +27,7 @@ class MemberBaseView(TenantView):
 
 
 class MembersView(MemberBaseView):
-    """The tenant's members, oldest membership first."""
+    """List the tenant's members, oldest membership first."""
 
     ordering = ("pk",)
 
@@ -38,7 +38,7 @@ class MembersView(MemberBaseView):
 
 
 class MemberView(ConditionalView, MemberBaseView):
-    """One member, by the id of the membership."""
+    """Get a member by the id of the membership."""
 
     volatile_fields = ("last_sign_in_at",)
 
@@ -50,6 +50,7 @@ class MemberView(ConditionalView, MemberBaseView):
 
     @extend_schema(request=MemberRoleSerializer, responses=MemberSerializer)
     def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Change a member's role."""
         require_role(request.user, self.tenant, Role.OWNER)
         data = validated_body(MemberRoleSerializer, request)
         member = self.find_object(**kwargs)
@@ -58,6 +59,7 @@ class MemberView(ConditionalView, MemberBaseView):
 
     @extend_schema(parameters=[MemberRemoveSerializer], responses={204: None})
     def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Remove a member."""
         member = self.find_object(**kwargs)
         if member.user != request.user:
             require_role(request.user, self.tenant, Role.OWNER)

@@ -7,10 +7,10 @@ from rest_framework import serializers
 from tenants.accounts.models import ApiKey, Invitation, Membership, Role, Tenant
 from tenants.accounts.services.api_keys import MAX_OVERLAP
 from tenants.accounts.services.invitations import EmailStatus
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.usage.models import Quota
 
-SETTINGS: Final = ("shares_fragment_counts", "checks_answers")
+SETTINGS: Final = ("shares_fragment_counts", "checks_answers", "keeps_request_texts")
 """The settings of a tenant that its owners may change."""
 
 
@@ -123,6 +123,7 @@ class TenantChangeSerializer(StrictSerializer):
 
     shares_fragment_counts = serializers.BooleanField(required=False)
     checks_answers = serializers.BooleanField(required=False)
+    keeps_request_texts = serializers.BooleanField(required=False)
 
 
 class TenantDetailSerializer(serializers.Serializer[Any]):
@@ -135,6 +136,7 @@ class TenantDetailSerializer(serializers.Serializer[Any]):
     suspended_at = serializers.DateTimeField(allow_null=True)
     shares_fragment_counts = serializers.BooleanField()
     checks_answers = serializers.BooleanField()
+    keeps_request_texts = serializers.BooleanField()
     quota = QuotaSerializer()
     rates = RatesSerializer()
     storage_used_bytes = serializers.IntegerField()
@@ -201,7 +203,7 @@ class InvitationCreatedSerializer(InvitationSerializer):
     """A new invitation with its link, which is shown only once."""
 
     link = serializers.CharField(read_only=True)
-    mail = serializers.ChoiceField(choices=[kind.value for kind in EmailStatus], read_only=True)
+    mail = ChoiceField(choices=[kind.value for kind in EmailStatus], read_only=True)
 
     class Meta(InvitationSerializer.Meta):
         fields = (*InvitationSerializer.Meta.fields, "link", "mail")

@@ -20,7 +20,11 @@ from tenants.accounts.api.serializers import (
 from tenants.accounts.models import ApiKey, Role, Tenant
 from tenants.accounts.permissions import UNAUTHENTICATED_MESSAGE, request_actor
 from tenants.accounts.selectors import membership_of, tenants_joined
-from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_sharing
+from tenants.accounts.services.tenants import (
+    tenant_set_answer_checks,
+    tenant_set_request_texts,
+    tenant_set_sharing,
+)
 from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_body
 from tenants.base.api.pagination import ApiCursorPagination
@@ -42,7 +46,7 @@ class IsAuthenticatedOrKey(BasePermission):
 
 
 class TenantsView(GenericAPIView[Tenant]):
-    """The tenants of the user. A key has one tenant."""
+    """List the caller's tenants. A key has one tenant."""
 
     permission_classes = [IsAuthenticatedOrKey]
     serializer_class = TenantSerializer
@@ -58,7 +62,7 @@ class TenantsView(GenericAPIView[Tenant]):
 
 
 class TenantDetailView(ConditionalView, TenantView):
-    """One tenant with its quota and usage. Owners may change its settings."""
+    """Get a tenant with its quota and usage."""
 
     serializer_class = TenantDetailSerializer
     write_role = Role.OWNER
@@ -81,12 +85,15 @@ class TenantDetailView(ConditionalView, TenantView):
 
     @extend_schema(request=TenantChangeSerializer, responses=TenantDetailSerializer)
     def patch(self, request: Request, **_: Any) -> Response:
+        """Change a tenant's settings. Only owners can."""
         data = validated_body(TenantChangeSerializer, request)
         tenant, actor = self.tenant, request_actor(request)
         if "shares_fragment_counts" in data:
             tenant_set_sharing(tenant=tenant, shares=data["shares_fragment_counts"], actor=actor)
         if "checks_answers" in data:
             tenant_set_answer_checks(tenant=tenant, checks=data["checks_answers"], actor=actor)
+        if "keeps_request_texts" in data:
+            tenant_set_request_texts(tenant=tenant, keeps=data["keeps_request_texts"], actor=actor)
         return Response(self.represent(self.find_object()))
 
 

@@ -74,6 +74,15 @@ class Migration(migrations.Migration):
                     models.DateTimeField(default=django.utils.timezone.now, verbose_name="date joined"),
                 ),
                 (
+                    "notifies_of_jobs",
+                    models.BooleanField(
+                        db_default=True,
+                        default=True,
+                        help_text="Mark the user's finished jobs in the navigation, and send e-mails about them.",
+                        verbose_name="job notifications",
+                    ),
+                ),
+                (
                     "groups",
                     models.ManyToManyField(
                         blank=True,
@@ -130,7 +139,7 @@ class Migration(migrations.Migration):
                     models.BooleanField(
                         db_default=True,
                         default=True,
-                        help_text="Count which fragments (runs of a few tokens) the tables lack, so that they can grow by them. A domain that all read takes only those that several tenants missed. No whole text is kept; turning this off deletes the tenant's counts within a few minutes.",
+                        help_text="Count the fragments (runs of a few tokens) that the tables lack, so that they can be added. Shared domains add only fragments that several tenants lack. No texts are kept. Turning this off deletes the tenant's counts within minutes.",
                     ),
                 ),
                 ("stopped_sharing_at", models.DateTimeField(blank=True, editable=False, null=True)),
@@ -139,7 +148,15 @@ class Migration(migrations.Migration):
                     models.BooleanField(
                         db_default=True,
                         default=True,
-                        help_text="Compute a sample of the texts that the tables answered in full as well, while the inference worker is idle, and count whether both answers are the same. No text is kept, and it is not charged.",
+                        help_text="Compute a sample of the texts that were answered from tables in full too, while workers are idle, and count whether both answers agree. No texts are kept. Not charged.",
+                    ),
+                ),
+                (
+                    "keeps_request_texts",
+                    models.BooleanField(
+                        db_default=False,
+                        default=False,
+                        help_text="Keep the first 500 characters of each input with its entry in the request log. Turning this off deletes the texts.",
                     ),
                 ),
                 (
@@ -147,7 +164,7 @@ class Migration(migrations.Migration):
                     models.FloatField(
                         db_default=1.0,
                         default=1.0,
-                        help_text="The tenant's share of the inference workers' time while several tenants ask: with 2 it gets twice as much as one with 1. From 0.01 to 100. Workers take it over at once.",
+                        help_text="Share of the workers' time while several tenants send requests: 2 gets twice as much as 1. From 0.01 to 100. Applied at once.",
                         validators=[
                             django.core.validators.MinValueValidator(0.01),
                             django.core.validators.MaxValueValidator(100.0),
@@ -161,12 +178,17 @@ class Migration(migrations.Migration):
                     models.CheckConstraint(
                         condition=models.Q(("slug__regex", "^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$")),
                         name="tenant_slug_is_plain",
+                        violation_error_message="A slug is 1 to 50 lower-case letters, digits and hyphens, with no hyphen at either end.",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("name", ""), _negated=True), name="tenant_has_a_name"
+                        condition=models.Q(("name", ""), _negated=True),
+                        name="tenant_has_a_name",
+                        violation_error_message="A name is required.",
                     ),
                     models.CheckConstraint(
-                        condition=models.Q(("weight__range", (0.01, 100.0))), name="tenant_weight_is_in_range"
+                        condition=models.Q(("weight__range", (0.01, 100.0))),
+                        name="tenant_weight_is_in_range",
+                        violation_error_message="The weight must be a number from 0.01 to 100.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -177,6 +199,7 @@ class Migration(migrations.Migration):
                             _connector="OR",
                         ),
                         name="tenant_being_deleted_is_suspended",
+                        violation_error_message="A tenant that is being deleted must be suspended.",
                     ),
                 ],
             },
@@ -203,6 +226,7 @@ class Migration(migrations.Migration):
                         auto_now_add=True, db_default=django.db.models.functions.datetime.Now()
                     ),
                 ),
+                ("unseen_jobs", models.PositiveIntegerField(db_default=0, default=0, editable=False)),
                 (
                     "user",
                     models.ForeignKey(
@@ -380,7 +404,7 @@ class Migration(migrations.Migration):
                     "requests_per_minute",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Requests with this key, of any kind, in a minute. Empty: only the tenant's limits hold.",
+                        help_text="Requests of any kind with this key per minute. Empty: the tenant's limits.",
                         null=True,
                         validators=[django.core.validators.MinValueValidator(1)],
                     ),
@@ -389,7 +413,7 @@ class Migration(migrations.Migration):
                     "tokens_per_minute",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Tokens of infer requests with this key in a minute. Empty: only the tenant's limit holds.",
+                        help_text="Tokens of infer requests with this key per minute. Empty: the tenant's limit.",
                         null=True,
                         validators=[django.core.validators.MinValueValidator(1)],
                     ),
@@ -440,13 +464,15 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(
                 django.db.models.functions.text.Lower("username"),
                 name="user_names_differ_in_more_than_case",
-                violation_error_message="There is already a user of this name, perhaps in other letters.",
+                violation_error_message="There is already a user with this name (ignoring case).",
             ),
         ),
         migrations.AddConstraint(
             model_name="membership",
             constraint=models.UniqueConstraint(
-                fields=("tenant", "user"), name="one_membership_per_tenant_and_user"
+                fields=("tenant", "user"),
+                name="one_membership_per_tenant_and_user",
+                violation_error_message="This user is already a member of the tenant.",
             ),
         ),
         migrations.AddConstraint(
@@ -454,6 +480,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("role__in", ["owner", "developer", "viewer"])),
                 name="membership_role_is_known",
+                violation_error_message="The role must be owner, developer or viewer.",
             ),
         ),
         migrations.AddIndex(
@@ -466,6 +493,7 @@ class Migration(migrations.Migration):
                 condition=models.Q(("state", "waiting")),
                 fields=("tenant", "email"),
                 name="one_waiting_invitation_per_tenant_and_email",
+                violation_error_message="This address already has an open invitation to the tenant.",
             ),
         ),
         migrations.AddConstraint(
@@ -473,6 +501,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("role__in", ["owner", "developer", "viewer"])),
                 name="invitation_role_is_known",
+                violation_error_message="The role must be owner, developer or viewer.",
             ),
         ),
         migrations.AddConstraint(
@@ -480,6 +509,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["waiting", "accepted", "withdrawn", "replaced"])),
                 name="invitation_state_is_known",
+                violation_error_message="The state of the invitation is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -491,6 +521,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="invitation_has_ended_or_waits",
+                violation_error_message="An invitation has an end exactly when it is no longer open.",
             ),
         ),
         migrations.AddIndex(
@@ -504,7 +535,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="apikey",
             constraint=models.CheckConstraint(
-                condition=models.Q(("id", models.F("prefix"))), name="api_key_is_named_by_its_prefix"
+                condition=models.Q(("id", models.F("prefix"))),
+                name="api_key_is_named_by_its_prefix",
+                violation_error_message="The id of an API key must be its prefix.",
             ),
         ),
         migrations.AddConstraint(
@@ -516,6 +549,7 @@ class Migration(migrations.Migration):
                     models.Q(("scopes", []), _negated=True),
                 ),
                 name="api_key_scopes_are_known",
+                violation_error_message="Choose at least one scope.",
             ),
         ),
         migrations.AddConstraint(
@@ -523,6 +557,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("revoked", True), ("revoked_at", None), _connector="OR"),
                 name="api_key_revoked_at_a_time_is_revoked",
+                violation_error_message="Only a revoked key has a time of revocation.",
             ),
         ),
         migrations.AddConstraint(
@@ -530,6 +565,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("requests_per_minute__gt", 0), ("tokens_per_minute__gt", 0)),
                 name="api_key_rates_are_above_0",
+                violation_error_message="Rate limits must be above 0.",
             ),
         ),
     ]

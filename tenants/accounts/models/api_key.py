@@ -52,8 +52,8 @@ class ApiKey(AbstractAPIKey):
     )
     last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
     revoked_at = models.DateTimeField(null=True, blank=True, editable=False)
-    requests_per_minute = rate("Requests with this key, of any kind,", "only the tenant's limits hold")
-    tokens_per_minute = rate("Tokens of infer requests with this key", "only the tenant's limit holds")
+    requests_per_minute = rate("Requests of any kind with this key", "the tenant's limits")
+    tokens_per_minute = rate("Tokens of infer requests with this key", "the tenant's limit")
     replaces = models.OneToOneField(
         "self",
         on_delete=models.PROTECT,
@@ -70,17 +70,25 @@ class ApiKey(AbstractAPIKey):
     class Meta(AbstractAPIKey.Meta):
         abstract = False
         constraints = (
-            models.CheckConstraint(condition=Q(id=models.F("prefix")), name="api_key_is_named_by_its_prefix"),
+            models.CheckConstraint(
+                condition=Q(id=models.F("prefix")),
+                name="api_key_is_named_by_its_prefix",
+                violation_error_message="The id of an API key must be its prefix.",
+            ),
             models.CheckConstraint(
                 condition=Q(scopes__contains=[]) & Q(scopes__contained_by=Scope.values) & ~Q(scopes=[]),
                 name="api_key_scopes_are_known",
+                violation_error_message="Choose at least one scope.",
             ),
             models.CheckConstraint(
-                condition=Q(revoked=True) | Q(revoked_at=None), name="api_key_revoked_at_a_time_is_revoked"
+                condition=Q(revoked=True) | Q(revoked_at=None),
+                name="api_key_revoked_at_a_time_is_revoked",
+                violation_error_message="Only a revoked key has a time of revocation.",
             ),
             models.CheckConstraint(
                 condition=Q(requests_per_minute__gt=0, tokens_per_minute__gt=0),
                 name="api_key_rates_are_above_0",
+                violation_error_message="Rate limits must be above 0.",
             ),
         )
 

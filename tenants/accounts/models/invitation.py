@@ -58,15 +58,23 @@ class Invitation(models.Model):
                 fields=("tenant", "email"),
                 condition=Q(state=InvitationState.WAITING),
                 name="one_waiting_invitation_per_tenant_and_email",
+                violation_error_message="This address already has an open invitation to the tenant.",
             ),
-            models.CheckConstraint(condition=Q(role__in=Role.values), name="invitation_role_is_known"),
             models.CheckConstraint(
-                condition=Q(state__in=InvitationState.values), name="invitation_state_is_known"
+                condition=Q(role__in=Role.values),
+                name="invitation_role_is_known",
+                violation_error_message="The role must be owner, developer or viewer.",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=InvitationState.values),
+                name="invitation_state_is_known",
+                violation_error_message="The state of the invitation is unknown.",
             ),
             models.CheckConstraint(
                 condition=Q(state=InvitationState.WAITING, ended_at=None)
                 | (~Q(state=InvitationState.WAITING) & Q(ended_at__isnull=False)),
                 name="invitation_has_ended_or_waits",
+                violation_error_message="An invitation has an end exactly when it is no longer open.",
             ),
         )
 

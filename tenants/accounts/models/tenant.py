@@ -9,7 +9,9 @@ from django.db.models.functions import Now
 from tenants.base.managers import TenantScopedManager
 
 SLUG_PATTERN = r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$"
+SLUG_RULE = "A slug is 1 to 50 lower-case letters, digits and hyphens, with no hyphen at either end."
 MIN_WEIGHT, MAX_WEIGHT = 0.01, 100.0
+WEIGHT_RULE = f"The weight must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}."
 
 
 class Tenant(models.Model):
@@ -28,38 +30,52 @@ class Tenant(models.Model):
     shares_fragment_counts = models.BooleanField(
         default=True,
         db_default=True,
-        help_text="Count which fragments (runs of a few tokens) the tables lack, so that they can grow by"
-        " them. A domain that all read takes only those that several tenants missed. No whole text is kept;"
-        " turning this off deletes the tenant's counts within a few minutes.",
+        help_text="Count the fragments (runs of a few tokens) that the tables lack, so that they can be"
+        " added. Shared domains add only fragments that several tenants lack. No texts are kept."
+        " Turning this off deletes the tenant's counts within minutes.",
     )
     checks_answers = models.BooleanField(
         default=True,
         db_default=True,
-        help_text="Compute a sample of the texts that the tables answered in full as well, while the"
-        " inference worker is idle, and count whether both answers are the same. No text is kept, and it is"
-        " not charged.",
+        help_text="Compute a sample of the texts that were answered from tables in full too, while workers"
+        " are idle, and count whether both answers agree. No texts are kept. Not charged.",
+    )
+    keeps_request_texts = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Keep the first 500 characters of each input with its entry in the request log. Turning"
+        " this off deletes the texts.",
     )
     stopped_sharing_at = models.DateTimeField(null=True, blank=True, editable=False)
     weight = models.FloatField(
         default=1.0,
         db_default=1.0,
         validators=[MinValueValidator(MIN_WEIGHT), MaxValueValidator(MAX_WEIGHT)],
-        help_text="The tenant's share of the inference workers' time while several tenants ask: with 2 it"
-        " gets twice as much as one with 1. From 0.01 to 100. Workers take it over at once.",
+        help_text="Share of the workers' time while several tenants send requests: 2 gets twice as much as"
+        " 1. From 0.01 to 100. Applied at once.",
     )
 
     class Meta:
         ordering = ("slug",)
         constraints = (
-            models.CheckConstraint(condition=Q(slug__regex=SLUG_PATTERN), name="tenant_slug_is_plain"),
-            models.CheckConstraint(condition=~Q(name=""), name="tenant_has_a_name"),
             models.CheckConstraint(
-                condition=Q(weight__range=(MIN_WEIGHT, MAX_WEIGHT)), name="tenant_weight_is_in_range"
+                condition=Q(slug__regex=SLUG_PATTERN),
+                name="tenant_slug_is_plain",
+                violation_error_message=SLUG_RULE,
+            ),
+            models.CheckConstraint(
+                condition=~Q(name=""), name="tenant_has_a_name", violation_error_message="A name is required."
+            ),
+            models.CheckConstraint(
+                condition=Q(weight__range=(MIN_WEIGHT, MAX_WEIGHT)),
+                name="tenant_weight_is_in_range",
+                violation_error_message=WEIGHT_RULE,
             ),
             models.CheckConstraint(
                 condition=Q(deletion_requested_at=None, deletion_finished_at=None)
                 | Q(deletion_requested_at__isnull=False, suspended_at__isnull=False),
                 name="tenant_being_deleted_is_suspended",
+                violation_error_message="A tenant that is being deleted must be suspended.",
             ),
         )
 
@@ -96,6 +112,7 @@ class Membership(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
     role = models.CharField(max_length=16, choices=Role.choices)
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
+    unseen_jobs = models.PositiveIntegerField(default=0, db_default=0, editable=False)
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
@@ -103,8 +120,16 @@ class Membership(models.Model):
     class Meta:
         ordering = ("tenant", "user")
         constraints = (
-            models.UniqueConstraint(fields=("tenant", "user"), name="one_membership_per_tenant_and_user"),
-            models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_is_known"),
+            models.UniqueConstraint(
+                fields=("tenant", "user"),
+                name="one_membership_per_tenant_and_user",
+                violation_error_message="This user is already a member of the tenant.",
+            ),
+            models.CheckConstraint(
+                condition=Q(role__in=Role.values),
+                name="membership_role_is_known",
+                violation_error_message="The role must be owner, developer or viewer.",
+            ),
         )
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
 """Users."""
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import UniqueConstraint
+from django.db.models import BooleanField, UniqueConstraint
 from django.db.models.functions import Lower
 
 
@@ -11,11 +11,18 @@ class User(AbstractUser):
     Users are deactivated rather than deleted, because audit events refer to them.
     """
 
+    notifies_of_jobs = BooleanField(
+        "job notifications",
+        default=True,
+        db_default=True,
+        help_text="Mark the user's finished jobs in the navigation, and send e-mails about them.",
+    )
+
     class Meta(AbstractUser.Meta):
         constraints = (
             UniqueConstraint(
                 Lower("username"),
                 name="user_names_differ_in_more_than_case",
-                violation_error_message="There is already a user of this name, perhaps in other letters.",
+                violation_error_message="There is already a user with this name (ignoring case).",
             ),
         )

@@ -141,7 +141,7 @@ def _check_can_be_rotated(key: ApiKey) -> None:
         raise HmiError(ErrorCode.CONFLICT, message, param="prefix")
     successor = ApiKey.objects.for_tenant(key.tenant).filter(replaces=key).first()
     if successor is not None:
-        message = f"The key {key.prefix} was rotated already. Rotate its successor {successor.prefix}."
+        message = f"The key {key.prefix} was already rotated. Rotate {successor.prefix} instead."
         raise HmiError(ErrorCode.CONFLICT, message, param="prefix")
 
 

@@ -122,7 +122,7 @@ def clean_email(email: str) -> str:
     except ValidationError as error:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            "This is not an e-mail address. Example: somebody@example.org.",
+            "This is not an e-mail address. Example: user@example.org.",
             param="email",
         ) from error
     return address

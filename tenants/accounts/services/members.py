@@ -74,7 +74,7 @@ def _locked(membership: Membership, *, loses_ownership: bool) -> Membership:
     rows = members_lock(membership=membership)
     found = rows.pop(membership.pk, None)
     if found is None:
-        raise HmiError(ErrorCode.NOT_FOUND, "This member was removed meanwhile.", param="member")
+        raise HmiError(ErrorCode.NOT_FOUND, "This member was already removed.", param="member")
     if loses_ownership and found.role == Role.OWNER and not rows:
         raise HmiError(
             ErrorCode.LAST_OWNER,

@@ -24,6 +24,7 @@ from tenants.audit.services import Actor, audit_record
 from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.managers import TenantScopedManager
+from tenants.base.scope import platform_scope
 from tenants.usage.models import UsageDay, UsageMonth, UsageSum
 from tenants.usage.selectors import SUMMED, UsageBy, usage_by
 
@@ -52,7 +53,8 @@ def tenant_delete(*, tenant: Tenant, typed: str, actor: Actor) -> bool:
         return False
     tenant.refresh_from_db()
     audit_record(verb="tenant.delete_requested", subject=tenant.slug, tenant=None, actor=actor)
-    hooks.tenant_deletion(tenant)
+    with platform_scope():  # rows of other tenants may depend on this one's
+        hooks.tenant_deletion(tenant)
     hooks.serving_changed()
     return True
 

@@ -8,11 +8,11 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from tenants.accounts.models import Membership, Role, Tenant, User
-from tenants.accounts.models.tenant import MAX_WEIGHT, MIN_WEIGHT, SLUG_PATTERN
+from tenants.accounts.models.tenant import MAX_WEIGHT, MIN_WEIGHT, SLUG_PATTERN, SLUG_RULE, WEIGHT_RULE
 from tenants.audit.services import Actor, audit_record
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.hooks import serving_changed
-from tenants.usage.models import Quota
+from tenants.usage.models import LoggedRequest, Quota
 from tenants.usage.services.quotas import quota_lock
 
 
@@ -125,14 +125,32 @@ def tenant_set_answer_checks(*, tenant: Tenant, checks: bool, actor: Actor) -> b
 
 
 @transaction.atomic
+def tenant_set_request_texts(*, tenant: Tenant, keeps: bool, actor: Actor) -> bool:
+    """Turn the keeping of texts in the request log on or off. Returns whether it changed.
+
+    Turning it off deletes the texts; entries stay.
+    """
+    rows = Tenant.objects.filter(pk=tenant.pk, keeps_request_texts=not keeps)
+    if not rows.update(keeps_request_texts=keeps):
+        return False
+    tenant.keeps_request_texts = keeps
+    if not keeps:
+        LoggedRequest.objects.for_tenant(tenant).filter(texts__isnull=False).update(texts=None)
+    detail = {"keeps_request_texts": keeps}
+    audit_record(
+        verb="tenant.set_request_texts", subject=tenant.slug, tenant=tenant, actor=actor, detail=detail
+    )
+    return True
+
+
+@transaction.atomic
 def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
     """Change the tenant's share of the inference workers. Returns whether it changed.
 
     Raises ``invalid_field`` for a weight outside of the range.
     """
     if not MIN_WEIGHT <= weight <= MAX_WEIGHT:
-        message = f"The weight must be a number from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param="weight")
+        raise HmiError(ErrorCode.INVALID_FIELD, WEIGHT_RULE, param="weight")
     if not Tenant.objects.filter(pk=tenant.pk).exclude(weight=weight).update(weight=weight):
         return False
     tenant.weight = weight
@@ -146,11 +164,7 @@ def tenant_set_weight(*, tenant: Tenant, weight: float, actor: Actor) -> bool:
 def clean_slug(slug: str) -> str:
     """The slug, or ``invalid_field``."""
     if not re.fullmatch(SLUG_PATTERN, slug):
-        raise HmiError(
-            ErrorCode.INVALID_FIELD,
-            "A slug is 1 to 50 lower-case letters, digits and hyphens, with no hyphen at either end.",
-            param="slug",
-        )
+        raise HmiError(ErrorCode.INVALID_FIELD, SLUG_RULE, param="slug")
     return slug
 
 

@@ -80,7 +80,9 @@ class Migration(migrations.Migration):
                 ],
                 "constraints": [
                     models.CheckConstraint(
-                        condition=models.Q(("verb", ""), _negated=True), name="audit_event_has_a_verb"
+                        condition=models.Q(("verb", ""), _negated=True),
+                        name="audit_event_has_a_verb",
+                        violation_error_message="An audit event needs a verb.",
                     )
                 ],
             },

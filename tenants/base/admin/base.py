@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from django import forms
@@ -17,6 +18,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.utils import display_for_label
 
+from tenants.base.admin.columns import grouped_columns
+from tenants.base.admin.constraint_errors import ConstraintErrors
 from tenants.base.upload_concurrency import accepts_uploads
 
 if TYPE_CHECKING:
@@ -29,15 +32,21 @@ if TYPE_CHECKING:
     StackedInline = admin.StackedInline[Any, Any]
     ModelForm = forms.ModelForm[Any]
 else:
-    from django.forms import ModelForm
     from unfold.admin import ModelAdmin as UnfoldModelAdmin
     from unfold.admin import StackedInline, TabularInline
+
+    class ModelForm(ConstraintErrors, forms.ModelForm):
+        """A model form that shows the error of a constraint at a field."""
 
     class ModelAdmin(UnfoldModelAdmin):
         """An admin whose delete page lists what is deleted along, or what prevents the deletion."""
 
+        form = ModelForm
         delete_confirmation_template = "base/admin/delete.html"
-        list_per_page = 25
+        list_per_page = 20
+
+        def get_list_display(self, request: HttpRequest) -> list[Any]:
+            return grouped_columns(self.model, super().get_list_display(request))
 
 
 __all__ = [
@@ -57,12 +66,13 @@ __all__ = [
     "file_size_column",
     "format_timestamp",
     "json_block",
+    "once_per_row",
     "parse_ids",
     "pretty_json",
     "staff_user",
 ]
 
-LINK_STYLE: Final = "text-primary-600 dark:text-primary-500"
+LINK_STYLE: Final = "text-primary-600 dark:text-primary-500 underline"
 RETURN_TO_FIELD: Final = "return_to"
 """The POST field with the key of the row whose page an action was started from."""
 MAX_OPEN_JSON_LINES: Final = 20
@@ -203,6 +213,19 @@ def change_url(model_admin: Any, pk: str) -> str:
     return reverse(f"admin:{opts.app_label}_{opts.model_name}_change", args=[quote(pk)])
 
 
+def once_per_row(display: Callable[[Any, Any], SafeString]) -> Callable[[Any, Any], SafeString]:
+    """Decorate a read-only field that is costly: a row's page asks for its content up to five times."""
+
+    @wraps(display)
+    def cached(model_admin: Any, row: Model) -> SafeString:
+        contents: dict[str, SafeString] = row.__dict__.setdefault("_contents", {})
+        if display.__name__ not in contents:
+            contents[display.__name__] = display(model_admin, row)
+        return contents[display.__name__]
+
+    return cached
+
+
 def admin_link(row: Model, text: str = "") -> SafeString:
     """Return a link to a row's admin page, with this text or the row's name."""
     opts = row._meta
@@ -214,7 +237,7 @@ def changelist_link(model: type[Model], query: str, text: str) -> SafeString:
     """Return a link to the admin list of a model, filtered by a query string."""
     opts = model._meta
     url = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
-    return format_html('<a class="{} underline" href="{}?{}">{}</a>', LINK_STYLE, url, query, text)
+    return format_html('<a class="{}" href="{}?{}">{}</a>', LINK_STYLE, url, query, text)
 
 
 def badge(label: str | tuple[str, str], colours: dict[str, str]) -> SafeString:

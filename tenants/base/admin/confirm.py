@@ -50,7 +50,8 @@ def require_typed_name(
     """Decorate an admin action, below ``admin.action``, to run only once its confirmation phrase is typed.
 
     The phrase is the row's name or, for several rows, "<verb> 12 models". Until it is typed, a page shows
-    ``warning`` and what ``dependents`` lists for each row. A wrong phrase keeps the selection.
+    ``warning`` and what ``dependents`` lists for each row; ``{these}`` in the warning is "this model" or "12
+    models". A wrong phrase keeps the selection.
     With ``confirm_single=False`` a single row needs no confirmation.
     """
 
@@ -60,7 +61,9 @@ def require_typed_name(
             phrase = _phrase(verb, model_admin, rows)
             if is_name_typed(request, phrase) or (not confirm_single and rows.count() == 1):
                 return action(model_admin, request, rows)
-            confirmation = Confirmation(verb, _title(verb, model_admin, rows), phrase, warning)
+            these = _these(model_admin, rows)
+            title, told = f"{verb.capitalize()} {these}?", warning.format(these=these)
+            confirmation = Confirmation(verb, title, phrase, told)
             return _action_confirmation(model_admin, request, rows, confirmation, dependents)
 
         return confirmed
@@ -104,10 +107,9 @@ def _phrase(verb: str, model_admin: Any, rows: QuerySet[Any]) -> str:
     return " ".join(name.split())
 
 
-def _title(verb: str, model_admin: Any, rows: QuerySet[Any]) -> str:
+def _these(model_admin: Any, rows: QuerySet[Any]) -> str:
     count, opts = rows.count(), model_admin.opts
-    what = f"this {opts.verbose_name}" if count == 1 else f"{count} {opts.verbose_name_plural}"
-    return f"{verb.capitalize()} {what}?"
+    return f"this {opts.verbose_name}" if count == 1 else f"{count} {opts.verbose_name_plural}"
 
 
 def _action_confirmation(
@@ -141,7 +143,7 @@ def _action_confirmation(
 
 
 @admin.action(description="Delete selected %(verbose_name_plural)s", permissions=["delete"])
-@require_typed_name("delete", warning="What belongs to them is deleted as well. It cannot be undone.")
+@require_typed_name("delete", warning="Related objects are deleted too. This cannot be undone.")
 def delete_selected(model_admin: Any, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
     """Call Django's own action, which refuses protected rows, without its confirmation page."""
     return django_delete_selected(model_admin, request, rows)

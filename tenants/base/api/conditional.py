@@ -96,7 +96,7 @@ class ConditionalView(GenericAPIView[Any]):
             if ANY_TAG not in tags and tag not in tags:
                 raise HmiError(
                     ErrorCode.PRECONDITION_FAILED,
-                    "It was changed since you read it. Read it again, then decide.",
+                    "The object has changed since you read it. Read it again, then retry.",
                     param=IF_MATCH,
                     details={"etag": tag},
                 )

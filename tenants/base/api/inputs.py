@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
-from typing import IO, Any, Final
+from typing import IO, Any, Final, NoReturn
 
 from rest_framework import serializers
 from rest_framework.parsers import DataAndFiles, MultiPartParser
@@ -44,10 +44,21 @@ def _sender(request: Any) -> int | str:
     return f"user {user.pk}" if user is not None else "nobody"
 
 
+class ChoiceField(serializers.ChoiceField):
+    """A choice whose refusal names the choices."""
+
+    default_error_messages = {"invalid_choice": "{given!a} is not one of {choices}."}
+
+    def fail(self, key: str, **values: Any) -> NoReturn:
+        """Raise the ValidationError of this key."""
+        given = str(values.get("input"))[:MAX_FIELD_SHOWN]
+        super().fail(key, given=given, choices=", ".join(map(str, self.choices)), **values)
+
+
 class SearchQuerySerializer(serializers.Serializer[Any]):
     """Lists only objects with these words in their names."""
 
-    words = serializers.CharField(required=False, default="")
+    words = serializers.CharField(required=False, allow_blank=True, default="")
 
 
 class StrictSerializer(serializers.Serializer[Any]):
@@ -83,6 +94,6 @@ def unknown_field(name: str, known: Collection[str]) -> HmiError:
     # A name that is not printable may not be encodable either, and the response has to be.
     param = name if name.isprintable() and len(name) <= MAX_FIELD_SHOWN else None
     near = get_close_matches(name[:MAX_FIELD_SHOWN], known, n=1)
-    hint = f" Is {near[0]!r} meant?" if near else ""
+    hint = f" Did you mean {near[0]!r}?" if near else ""
     message = f"Unknown field {name[:MAX_FIELD_SHOWN]!r}; the fields are {', '.join(known)}.{hint}"
     return HmiError(ErrorCode.INVALID_FIELD, message, param=param)

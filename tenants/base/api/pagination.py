@@ -44,7 +44,7 @@ class ApiCursorPagination(CursorPagination):
         except (NotFound, ValidationError, ValueError, DataError):
             if self.cursor_query_param not in request.query_params:
                 raise
-            message = "This cursor is not of this list. Start without one, then follow the URLs in `next`."
+            message = "Invalid cursor. Start without a cursor, then follow the URLs in `next`."
             raise HmiError(ErrorCode.INVALID_FIELD, message, param=self.cursor_query_param) from None
 
 

@@ -105,7 +105,7 @@ class DatasetSplitInline(ReadOnlyInline):
 
     model = DatasetSplit
     size = file_size_column("size_bytes")
-    fields = ("split", "rows", "size", "sha256")
+    fields = ("split", "rows", "size")
 
 
 @admin.register(Dataset)
@@ -148,9 +148,9 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
         return datasets
 
     @admin.display(description="Labels")
-    def label_count(self, dataset: Dataset) -> int:
+    def label_count(self, dataset: Dataset) -> str:
         """Return the number of labels."""
-        return len(dataset.labels)
+        return f"{len(dataset.labels):,}"
 
     @admin.display(description="Labels")
     def label_names(self, dataset: Dataset) -> str:
@@ -158,9 +158,9 @@ class DatasetAdmin(NoAddOrChangeAdmin, AutocompleteFilterAdmin):
         return ", ".join(dataset.labels)
 
     @admin.display(description="Rows", ordering="row_count")
-    def row_count(self, dataset: Any) -> int:
+    def row_count(self, dataset: Any) -> str:
         """Return the number of rows of all splits."""
-        return int(dataset.row_count or 0)
+        return f"{dataset.row_count or 0:,}"
 
     @admin.display(description="Validation report")
     def report_json(self, dataset: Dataset) -> SafeString:
@@ -180,7 +180,7 @@ class DatasetSplitAdmin(NoAddOrChangeAdmin):
     """Splits of all datasets, read-only. They are deleted with their dataset."""
 
     size = file_size_column("size_bytes")
-    list_display = ("dataset", "split", "rows", "size", "sha256")
+    list_display = ("dataset", "split", "rows", "size")
     list_filter = ("split",)
     list_select_related = ("dataset__tenant",)
     search_fields = ("dataset__name", "sha256")

@@ -48,17 +48,19 @@ class CorporaView(TenantView):
 
     @extend_schema(parameters=[SearchQuerySerializer], responses=CorpusSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the tenant's corpora."""
         query = validated_query(SearchQuerySerializer, request)
         page = self.paginate_queryset(search_by_name(corpora_of(self.tenant), words=query["words"]))
         return self.get_paginated_response(CorpusSerializer(page, many=True).data)
 
     @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Upload a corpus."""
         return _upload(request, self.tenant)
 
 
 class CorpusPreviewView(TenantView):
-    """The validation report of a file. Nothing is stored."""
+    """Validate a corpus without storing it."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     parser_classes = [UploadFormParser]
@@ -73,7 +75,7 @@ class CorpusPreviewView(TenantView):
 
 
 class CorpusView(ConditionalView, TenantView):
-    """One corpus."""
+    """Get a corpus."""
 
     serializer_class = CorpusSerializer
     queryset = Corpus.unscoped.none()
@@ -83,12 +85,13 @@ class CorpusView(ConditionalView, TenantView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Delete a corpus that nothing uses."""
         corpus_delete(corpus=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class PlatformCorporaView(StaffView):
-    """The platform's corpora, for staff. Roots and platform domains are trained on them."""
+    """The platform's corpora, which roots and platform domains are trained on."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     permissions = {"GET": ("datasets.view_corpus",), "POST": ("datasets.add_corpus",)}
@@ -98,9 +101,11 @@ class PlatformCorporaView(StaffView):
 
     @extend_schema(responses=CorpusSerializer(many=True))
     def get(self, request: Request) -> Response:
+        """List the platform's corpora."""
         page = self.paginate_queryset(platform_corpora())
         return self.get_paginated_response(CorpusSerializer(page, many=True).data)
 
     @extend_schema(request=CorpusUploadSerializer, responses={201: CorpusSerializer})
     def post(self, request: Request) -> Response:
+        """Upload a corpus of the platform."""
         return _upload(request, None)

@@ -33,6 +33,7 @@ def _files_and_options(data: dict[str, Any]) -> dict[str, Any]:
         "columns": data.get("columns"),
         "separator": data["separator"],
         "allow_leaks": data["allow_leaks"],
+        "skip_invalid_rows": data["skip_invalid_rows"],
     }
 
 
@@ -46,12 +47,14 @@ class DatasetsView(TenantView):
 
     @extend_schema(parameters=[SearchQuerySerializer], responses=DatasetSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the tenant's datasets."""
         query = validated_query(SearchQuerySerializer, request)
         page = self.paginate_queryset(search_by_name(datasets_of(self.tenant), words=query["words"]))
         return self.get_paginated_response(DatasetSerializer(page, many=True).data)
 
     @extend_schema(request=DatasetUploadSerializer, responses={201: DatasetSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Upload a dataset."""
         data = validated_body(DatasetUploadSerializer, request)
         dataset = dataset_upload(
             tenant=self.tenant,
@@ -63,7 +66,7 @@ class DatasetsView(TenantView):
 
 
 class DatasetPreviewView(TenantView):
-    """The validation report of files. Nothing is stored."""
+    """Validate a dataset without storing it."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     parser_classes = [UploadFormParser]
@@ -77,7 +80,7 @@ class DatasetPreviewView(TenantView):
 
 
 class DatasetView(ConditionalView, TenantView):
-    """One dataset."""
+    """Get a dataset."""
 
     serializer_class = DatasetSerializer
     queryset = Dataset.unscoped.none()
@@ -87,5 +90,6 @@ class DatasetView(ConditionalView, TenantView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Delete a dataset that nothing uses."""
         dataset_delete(dataset=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)

@@ -5,7 +5,7 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import HmiError
 from tenants.datasets.append_only_file import received_bytes
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
@@ -111,6 +111,9 @@ class DatasetFilesSerializer(StrictSerializer):
     allow_leaks = serializers.BooleanField(
         required=False, default=False, help_text="Allow splits that overlap more than the limit."
     )
+    skip_invalid_rows = serializers.BooleanField(
+        required=False, default=False, help_text="Leave out invalid rows instead of refusing the files."
+    )
 
 
 class DatasetUploadSerializer(DatasetFilesSerializer):
@@ -159,17 +162,18 @@ class UploadSerializer(serializers.ModelSerializer[Upload]):
 class CheckCreateSerializer(StrictSerializer):
     """The uploads to check, and the corpus or dataset to store."""
 
-    kind = serializers.ChoiceField(choices=CheckKind.choices)
+    kind = ChoiceField(choices=CheckKind.choices)
     files = serializers.DictField(
         child=serializers.UUIDField(),
         help_text='Ids of complete uploads: {"file": id} for a corpus, {"train": id, …} for a dataset.',
     )
     store = serializers.BooleanField(default=True, help_text="If false, the files are only checked.")
-    name = serializers.CharField(max_length=100, required=False, default="")
+    name = serializers.CharField(max_length=100, required=False, allow_blank=True, default="")
     task = serializers.CharField(required=False, help_text=", ".join(Task.values))
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)
+    skip_invalid_rows = serializers.BooleanField(required=False, default=False)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Check that the files fit the kind, and that a dataset has a task."""

@@ -21,6 +21,7 @@ from rest_framework.response import Response
 from tenants.accounts.api.access import TenantView
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.downloads import OCTET_STREAM
 from tenants.base.api.inputs import validated_body
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT, upload_slot
@@ -36,6 +37,7 @@ from tenants.datasets.storage import upload_store
 
 VERSION = "1.0.0"
 CHUNK_TYPE = "application/offset+octet-stream"
+CHUNK_TYPES = (CHUNK_TYPE, OCTET_STREAM)
 EXTENSIONS = "creation,checksum,expiration,termination"
 REPR_DIGEST_PATTERN = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 
@@ -90,18 +92,20 @@ class TusView(TenantView):
 
 
 class UploadsView(TusView):
-    """The caller's own uploads that are incomplete or not used yet, newest first."""
+    """The caller's uploads that are incomplete or not used yet."""
 
     ordering = ("-created_at", "pk")
     fingerprint_headers = ("Upload-Length", "Upload-Metadata", "Repr-Digest")
 
     @extend_schema(responses=UploadSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the caller's unused uploads, newest first."""
         page = self.paginate_queryset(uploads_of(self.tenant, request_actor(request)))
         return self.get_paginated_response(UploadSerializer(page, many=True).data)
 
     @extend_schema(request=None, responses={201: None}, parameters=[LENGTH, METADATA, REPR_DIGEST])
     def post(self, request: Request, **_: Any) -> Response:
+        """Create a resumable upload (tus)."""
         metadata = _metadata(request.headers.get("Upload-Metadata", ""))
         upload = upload_create(
             tenant=self.tenant,
@@ -117,7 +121,7 @@ class UploadsView(TusView):
 
 
 class UploadView(ConditionalView, TusView):
-    """One upload."""
+    """Get the progress of an upload."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     keeps_partial_body = ("PATCH",)  # the client sends the rest of a body that broke off
@@ -141,11 +145,14 @@ class UploadView(ConditionalView, TusView):
         )
 
     @extend_schema(
-        request={CHUNK_TYPE: bytes}, responses={204: None}, parameters=[OFFSET, CHECKSUM, REPR_DIGEST]
+        request={OCTET_STREAM: bytes}, responses={204: None}, parameters=[OFFSET, CHECKSUM, REPR_DIGEST]
     )
     def patch(self, request: Request, **kwargs: Any) -> Response:
-        """Append the body at ``Upload-Offset``."""
-        if request.content_type != CHUNK_TYPE:
+        """Append the body to an upload at ``Upload-Offset``.
+
+        tus clients send it as `application/offset+octet-stream`.
+        """
+        if request.content_type not in CHUNK_TYPES:
             message = f"The Content-Type must be {CHUNK_TYPE}."
             raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Type")
         upload = self.find_object(**kwargs)
@@ -162,6 +169,7 @@ class UploadView(ConditionalView, TusView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Discard an upload."""
         upload_delete(upload=self.find_object(**kwargs))
         return Response(status=HTTPStatus.NO_CONTENT)
 
@@ -214,7 +222,7 @@ def _clean_sha256(sha256: str) -> str:
 
 
 class ChecksView(TenantView):
-    """Check uploads. Large ones are checked by a worker: the response is 202 then."""
+    """Check uploaded files. A worker checks large ones: the response is 202 then."""
 
     serializer_class = CheckSerializer
     queryset = UploadCheck.unscoped.none()
@@ -226,7 +234,9 @@ class ChecksView(TenantView):
         options: dict[str, Any] = {}
         if data["kind"] == CheckKind.DATASET:
             options = {
-                key: data[key] for key in ("task", "columns", "separator", "allow_leaks") if key in data
+                key: data[key]
+                for key in ("task", "columns", "separator", "allow_leaks", "skip_invalid_rows")
+                if key in data
             }
         check = check_create(
             tenant=self.tenant,
@@ -242,7 +252,7 @@ class ChecksView(TenantView):
 
 
 class CheckView(ConditionalView, TenantView):
-    """One check with its result."""
+    """Get a check with its result."""
 
     serializer_class = CheckSerializer
     queryset = UploadCheck.unscoped.none()

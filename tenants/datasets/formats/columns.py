@@ -23,6 +23,21 @@ MAX_COLUMNS: Final = 200
 MAX_NAME_LENGTH: Final = 200
 """A file without line ends has one column as long as itself."""
 MAX_EXAMPLE_LENGTH: Final = 24
+USUAL_NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "text": ("sentence", "message", "body", "content", "review", "utterance", "sentence1", "premise"),
+    "text_pair": ("sentence2", "hypothesis", "second", "passage"),
+    "label": ("category", "class", "intent", "topic", "sentiment", "target"),
+    "labels": ("categories", "classes", "topics", "label"),
+    "value": ("score", "rating", "target", "label"),
+    "tokens": ("words",),
+    "tags": ("ner_tags", "labels"),
+    "context": ("passage", "paragraph", "text"),
+    "answers": ("answer",),
+    "prompt": ("instruction", "input", "question"),
+    "completion": ("response", "output", "answer"),
+    "messages": ("conversation", "conversations", "dialogue"),
+}
+"""What files often call a task's column, the likeliest first."""
 
 
 @dataclass(slots=True)
@@ -31,6 +46,21 @@ class FileColumns:
 
     examples: dict[str, str] = field(default_factory=dict)
     default_mapping: dict[str, str] = field(default_factory=dict)
+
+    def guessed_mapping(self, task: str) -> dict[str, str]:
+        """Columns that a file calls by a usual name, by the task's columns that it lacks. Letter case does
+        not matter, and no column of the file is guessed twice."""
+        by_name = {name.lower(): name for name in reversed(self.examples)}
+        free = by_name.keys() - {name.lower() for name in self.default_mapping.values()}
+        guessed: dict[str, str] = {}
+        for column in task_columns(task):
+            if column in self.default_mapping:
+                continue
+            found = next((name for name in (column, *USUAL_NAMES.get(column, ())) if name in free), None)
+            if found is not None:
+                guessed[column] = by_name[found]
+                free = free - {found}
+        return guessed
 
     def add(self, other: "FileColumns") -> None:
         """Merge the columns of another file. Columns that are there already keep their values."""

@@ -35,7 +35,10 @@ LABELS_OF_TASK: dict[str, tuple[str, ...]] = {
 
 @dataclass(slots=True)
 class DatasetDraft:
-    """A dataset that was checked and written to a workspace, but is not stored yet. Keys are splits."""
+    """A dataset that was checked and written to a workspace, but is not stored yet. Keys are splits.
+
+    ``skipped`` counts the invalid rows that were left out.
+    """
 
     task: str
     formats: dict[str, str] = field(default_factory=dict)
@@ -45,6 +48,7 @@ class DatasetDraft:
     automatic: list[str] = field(default_factory=list)
     leaks: list[dict[str, Any]] = field(default_factory=list)
     leaks_allowed: bool = False
+    skipped: dict[str, int] = field(default_factory=dict)
     pairs: bool = False
 
     @property
@@ -68,11 +72,14 @@ def draft_dataset(
     workspace: Path,
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
+    skip_invalid_rows: bool = False,
 ) -> DatasetDraft:
     """Read the files of the splits (``train``, optionally ``dev`` and ``test``) and write canonical ones.
 
     Missing splits are taken from train. ``separator`` separates the labels in a cell. ``allow_leaks``
-    accepts splits that overlap more than the limit. Raises a typed error that names file, row and field.
+    accepts splits that overlap more than the limit. ``skip_invalid_rows`` leaves out rows that are invalid;
+    the rows of the dataset are then numbered without them. Raises a typed error that names file, row and
+    field.
     """
     mapping = column_mapping(task, columns)
     _check_splits(files)
@@ -80,7 +87,12 @@ def draft_dataset(
     parser = RowParser(task, clean_separator(separator))
     for split in (split for split in SPLITS if split in files):
         with report_errors_at(split):
-            _read_split(draft, split, files[split], mapping, parser, workspace)
+            errors = _read_split(draft, split, files[split], mapping, parser, workspace)
+            if not skip_invalid_rows:
+                errors.raise_if_any()
+            _check_rows_left(draft.statistics[split], errors)
+            if errors.count:
+                draft.skipped[split] = errors.count
     _check_learnable(draft)
     draft.pairs = draft.statistics["train"].pairs
     draft.leaks = find_leaks(draft.statistics)
@@ -136,7 +148,8 @@ def _read_split(
     columns: ColumnMapping,
     parser: RowParser,
     workspace: Path,
-) -> None:
+) -> RowErrors:
+    """Write the valid rows of a split; return the errors of the others."""
     if source.path.stat().st_size == 0 or not any(line.text.strip() for line in read_lines(source)):
         raise file_error(ErrorCode.EMPTY_FILE, "the file is empty.", file=source.name)
     errors = RowErrors(source.name)
@@ -146,20 +159,24 @@ def _read_split(
     path = draft.paths[split] = workspace / f"{split}.jsonl"
     with path.open("x", encoding="utf-8", newline="\n") as canonical:
         for raw in rows:
+            before = errors.count
             with errors.collect(raw.row, raw.fields):
                 example = parser.parse(raw, source.name)
-            if errors.count:
+            if errors.count > before:
                 continue
             stats.add(example)
             _check_limits(stats, source.name, raw.row)
             if len(preview) < PREVIEW_ROWS:
                 preview.append(example)
             canonical.write(example.to_line())
-    errors.raise_if_any()
+    return errors
+
+
+def _check_rows_left(stats: SplitStatistics, errors: RowErrors) -> None:
+    """``too_few_rows`` unless there is a valid row."""
     if not stats.rows:
-        raise file_error(
-            ErrorCode.TOO_FEW_ROWS, "there is no row below the header.", file=source.name, rows=0
-        )
+        what = "no row is valid." if errors.count else "there is no row below the header."
+        raise file_error(ErrorCode.TOO_FEW_ROWS, what, file=errors.file, rows=0)
 
 
 def _check_limits(stats: SplitStatistics, file: str, row: int) -> None:

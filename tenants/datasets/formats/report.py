@@ -36,6 +36,7 @@ def dataset_report(draft: DatasetDraft) -> dict[str, Any]:
         "automatic_splits": draft.automatic,
         "leaks": draft.leaks,
         "leaks_allowed": draft.leaks_allowed,
+        "skipped_rows": draft.skipped,
         "unseen_labels": unseen_labels(statistics),
         "warnings": dataset_warnings(draft),
     }
@@ -45,9 +46,15 @@ def dataset_warnings(draft: DatasetDraft) -> list[str]:
     """Problems that are not errors, as sentences."""
     warnings = [_leak(leak) for leak in draft.leaks]
     if draft.leaks_allowed:
-        warnings.append(f"Leaks above {LEAK_LIMIT:.0%} were allowed: metrics on these splits are too good.")
+        warnings.append(
+            f"Leaks above {LEAK_LIMIT:.0%} were allowed: metrics on these splits are too optimistic."
+        )
+    for split, rows in draft.skipped.items():
+        warnings.append(f"{_counted(rows)} of {split} {'was' if rows == 1 else 'were'} invalid and left out.")
     if draft.automatic:
-        warnings.append(f"No {' and no '.join(draft.automatic)} was given: taken from train, a tenth each.")
+        each = "Each" if len(draft.automatic) > 1 else "It"
+        missing = " or ".join(draft.automatic)
+        warnings.append(f"No {missing} file was given. {each} gets 10% of the training rows.")
     for split in SPLITS:
         stats = draft.statistics[split]
         if stats.duplicates.rows:

@@ -116,10 +116,10 @@ def check_required_columns(
     missing = [name[:MAX_NAME_LENGTH] for name in columns.required.values() if name not in present]
     if missing:
         listed = [name[:MAX_NAME_LENGTH] for name in present[:MAX_COLUMNS_LISTED]]
-        missing_names = " and ".join(map(repr, missing))
+        missing_names = " or ".join(map(repr, missing))
         raise file_error(
             ErrorCode.MISSING_COLUMN,
-            f"column {missing_names} is missing; found: {', '.join(map(repr, listed)) or 'none'}."
+            f"no column {missing_names}; found: {', '.join(map(repr, listed)) or 'none'}."
             " Rename the columns, or map them.",
             file=file,
             row=row,

@@ -47,7 +47,7 @@ def check_leaks(leaks: Sequence[Mapping[str, Any]]) -> None:
             raise HmiError(
                 ErrorCode.LEAKING_SPLITS,
                 f"{leak['rows']} rows of {leak['to']} ({leak['share']:.1%}) are also in {leak['from']}, apart"
-                " from letter case, spacing and punctuation, so metrics would be too good."
+                " from letter case, spacing and punctuation, so metrics would be too optimistic."
                 f" The first are rows {', '.join(map(str, leak['first_rows']))} of {leak['to']}."
                 f" At most {LEAK_LIMIT:.0%} are allowed: remove them from {leak['from']}, or allow leaks"
                 " (allow_leaks) if the dataset is published like this. Metrics are then marked.",

@@ -244,7 +244,7 @@ class Migration(migrations.Migration):
                         choices=[
                             ("pending", "Pending"),
                             ("completed", "Completed"),
-                            ("cancelled", "Cancelled"),
+                            ("cancelled", "Canceled"),
                         ],
                         default="pending",
                         max_length=9,
@@ -452,19 +452,26 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="corpus",
             constraint=models.UniqueConstraint(
-                fields=("tenant", "name"), name="one_corpus_per_tenant_and_name", nulls_distinct=False
+                fields=("tenant", "name"),
+                name="one_corpus_per_tenant_and_name",
+                violation_error_message="There is already a corpus of this name.",
+                nulls_distinct=False,
             ),
         ),
         migrations.AddConstraint(
             model_name="corpus",
             constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")), name="corpus_name_is_plain"
+                condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")),
+                name="corpus_name_is_plain",
+                violation_error_message="A name is one line, with no space at either end.",
             ),
         ),
         migrations.AddConstraint(
             model_name="corpus",
             constraint=models.CheckConstraint(
-                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")), name="corpus_sha256_is_hex"
+                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
+                name="corpus_sha256_is_hex",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
             ),
         ),
         migrations.AddConstraint(
@@ -472,18 +479,23 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("rows__gt", 0), ("size_bytes__gt", 0), ("words__gt", 0)),
                 name="corpus_is_not_empty",
+                violation_error_message="A corpus must not be empty.",
             ),
         ),
         migrations.AddConstraint(
             model_name="dataset",
             constraint=models.UniqueConstraint(
-                fields=("tenant", "name"), name="one_dataset_per_tenant_and_name"
+                fields=("tenant", "name"),
+                name="one_dataset_per_tenant_and_name",
+                violation_error_message="There is already a dataset of this name.",
             ),
         ),
         migrations.AddConstraint(
             model_name="dataset",
             constraint=models.CheckConstraint(
-                condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")), name="dataset_name_is_plain"
+                condition=models.Q(("name__regex", "^\\S([^\\r\\n\\t]*\\S)?$")),
+                name="dataset_name_is_plain",
+                violation_error_message="A name is one line, with no space at either end.",
             ),
         ),
         migrations.AddConstraint(
@@ -504,6 +516,7 @@ class Migration(migrations.Migration):
                     )
                 ),
                 name="dataset_task_is_known",
+                violation_error_message="The task is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -511,30 +524,39 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("labels__contains", []), models.Q(("labels", []), _negated=True)),
                 name="dataset_has_labels",
+                violation_error_message="A dataset needs at least one label.",
             ),
         ),
         migrations.AddConstraint(
             model_name="datasetsplit",
             constraint=models.UniqueConstraint(
-                fields=("dataset", "split"), name="one_file_per_dataset_and_split"
+                fields=("dataset", "split"),
+                name="one_file_per_dataset_and_split",
+                violation_error_message="The dataset already has a file for this split.",
             ),
         ),
         migrations.AddConstraint(
             model_name="datasetsplit",
             constraint=models.CheckConstraint(
-                condition=models.Q(("split__in", ["train", "dev", "test"])), name="dataset_split_is_known"
+                condition=models.Q(("split__in", ["train", "dev", "test"])),
+                name="dataset_split_is_known",
+                violation_error_message="The split must be train, dev or test.",
             ),
         ),
         migrations.AddConstraint(
             model_name="datasetsplit",
             constraint=models.CheckConstraint(
-                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")), name="split_sha256_is_hex"
+                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
+                name="split_sha256_is_hex",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
             ),
         ),
         migrations.AddConstraint(
             model_name="datasetsplit",
             constraint=models.CheckConstraint(
-                condition=models.Q(("rows__gt", 0), ("size_bytes__gt", 0)), name="split_is_not_empty"
+                condition=models.Q(("rows__gt", 0), ("size_bytes__gt", 0)),
+                name="split_is_not_empty",
+                violation_error_message="A split must not be empty.",
             ),
         ),
         migrations.AddConstraint(
@@ -542,12 +564,15 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("purpose__in", ["fine-tune", "batch", "batch_output"])),
                 name="file_purpose_is_known",
+                violation_error_message="The purpose of the file is unknown.",
             ),
         ),
         migrations.AddConstraint(
             model_name="file",
             constraint=models.CheckConstraint(
-                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")), name="file_sha256_is_hex"
+                condition=models.Q(("sha256__regex", "^[0-9a-f]{64}$")),
+                name="file_sha256_is_hex",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
             ),
         ),
         migrations.AddConstraint(
@@ -555,12 +580,15 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["pending", "completed", "cancelled"])),
                 name="multipart_upload_state_is_known",
+                violation_error_message="The state of the upload is unknown.",
             ),
         ),
         migrations.AddConstraint(
             model_name="multipartupload",
             constraint=models.CheckConstraint(
-                condition=models.Q(("size_bytes__gt", 0)), name="multipart_upload_is_not_empty"
+                condition=models.Q(("size_bytes__gt", 0)),
+                name="multipart_upload_is_not_empty",
+                violation_error_message="An upload must not be empty.",
             ),
         ),
         migrations.AddConstraint(
@@ -568,6 +596,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("created_by", None), ("api_key", None), _connector="XOR"),
                 name="upload_is_of_a_person_or_a_key",
+                violation_error_message="An upload is created by either a user or an API key.",
             ),
         ),
         migrations.AddConstraint(
@@ -579,6 +608,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="upload_is_complete_with_its_sha256",
+                violation_error_message="An upload has a SHA-256 digest exactly when it is complete.",
             ),
         ),
         migrations.AddIndex(
@@ -594,12 +624,15 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("created_by", None), ("api_key", None), _connector="XOR"),
                 name="check_is_of_a_person_or_a_key",
+                violation_error_message="A check is created by either a user or an API key.",
             ),
         ),
         migrations.AddConstraint(
             model_name="uploadcheck",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["corpus", "dataset"])), name="check_kind_is_known"
+                condition=models.Q(("kind__in", ["corpus", "dataset"])),
+                name="check_kind_is_known",
+                violation_error_message="The check must be of a corpus or a dataset.",
             ),
         ),
         migrations.AddConstraint(
@@ -607,6 +640,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["waiting", "running", "passed", "stored", "refused"])),
                 name="check_state_is_known",
+                violation_error_message="The state of the check is unknown.",
             ),
         ),
     ]

@@ -41,12 +41,25 @@ class Corpus(models.Model):
         ordering = ("-created_at", "-id")
         constraints = (
             models.UniqueConstraint(
-                fields=("tenant", "name"), nulls_distinct=False, name="one_corpus_per_tenant_and_name"
+                fields=("tenant", "name"),
+                nulls_distinct=False,
+                name="one_corpus_per_tenant_and_name",
+                violation_error_message="There is already a corpus of this name.",
             ),
-            models.CheckConstraint(condition=Q(name__regex=NAME_PATTERN), name="corpus_name_is_plain"),
-            models.CheckConstraint(condition=Q(sha256__regex=SHA256_PATTERN), name="corpus_sha256_is_hex"),
             models.CheckConstraint(
-                condition=Q(size_bytes__gt=0, rows__gt=0, words__gt=0), name="corpus_is_not_empty"
+                condition=Q(name__regex=NAME_PATTERN),
+                name="corpus_name_is_plain",
+                violation_error_message="A name is one line, with no space at either end.",
+            ),
+            models.CheckConstraint(
+                condition=Q(sha256__regex=SHA256_PATTERN),
+                name="corpus_sha256_is_hex",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
+            ),
+            models.CheckConstraint(
+                condition=Q(size_bytes__gt=0, rows__gt=0, words__gt=0),
+                name="corpus_is_not_empty",
+                violation_error_message="A corpus must not be empty.",
             ),
         )
 
@@ -104,11 +117,25 @@ class Dataset(models.Model):
     class Meta:
         ordering = ("-created_at", "-id")
         constraints = (
-            models.UniqueConstraint(fields=("tenant", "name"), name="one_dataset_per_tenant_and_name"),
-            models.CheckConstraint(condition=Q(name__regex=NAME_PATTERN), name="dataset_name_is_plain"),
-            models.CheckConstraint(condition=Q(task__in=Task.values), name="dataset_task_is_known"),
+            models.UniqueConstraint(
+                fields=("tenant", "name"),
+                name="one_dataset_per_tenant_and_name",
+                violation_error_message="There is already a dataset of this name.",
+            ),
             models.CheckConstraint(
-                condition=Q(labels__contains=[]) & ~Q(labels=[]), name="dataset_has_labels"
+                condition=Q(name__regex=NAME_PATTERN),
+                name="dataset_name_is_plain",
+                violation_error_message="A name is one line, with no space at either end.",
+            ),
+            models.CheckConstraint(
+                condition=Q(task__in=Task.values),
+                name="dataset_task_is_known",
+                violation_error_message="The task is unknown.",
+            ),
+            models.CheckConstraint(
+                condition=Q(labels__contains=[]) & ~Q(labels=[]),
+                name="dataset_has_labels",
+                violation_error_message="A dataset needs at least one label.",
             ),
         )
 
@@ -131,10 +158,26 @@ class DatasetSplit(models.Model):
     class Meta:
         ordering = ("dataset", "id")
         constraints = (
-            models.UniqueConstraint(fields=("dataset", "split"), name="one_file_per_dataset_and_split"),
-            models.CheckConstraint(condition=Q(split__in=Split.values), name="dataset_split_is_known"),
-            models.CheckConstraint(condition=Q(sha256__regex=SHA256_PATTERN), name="split_sha256_is_hex"),
-            models.CheckConstraint(condition=Q(size_bytes__gt=0, rows__gt=0), name="split_is_not_empty"),
+            models.UniqueConstraint(
+                fields=("dataset", "split"),
+                name="one_file_per_dataset_and_split",
+                violation_error_message="The dataset already has a file for this split.",
+            ),
+            models.CheckConstraint(
+                condition=Q(split__in=Split.values),
+                name="dataset_split_is_known",
+                violation_error_message="The split must be train, dev or test.",
+            ),
+            models.CheckConstraint(
+                condition=Q(sha256__regex=SHA256_PATTERN),
+                name="split_sha256_is_hex",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
+            ),
+            models.CheckConstraint(
+                condition=Q(size_bytes__gt=0, rows__gt=0),
+                name="split_is_not_empty",
+                violation_error_message="A split must not be empty.",
+            ),
         )
 
     def __str__(self) -> str:

@@ -48,8 +48,16 @@ class File(models.Model):
     class Meta:
         ordering = ("-created_at", "-id")
         constraints = (
-            models.CheckConstraint(condition=Q(purpose__in=FilePurpose.values), name="file_purpose_is_known"),
-            models.CheckConstraint(condition=Q(sha256__regex=SHA256_PATTERN), name="file_sha256_is_hex"),
+            models.CheckConstraint(
+                condition=Q(purpose__in=FilePurpose.values),
+                name="file_purpose_is_known",
+                violation_error_message="The purpose of the file is unknown.",
+            ),
+            models.CheckConstraint(
+                condition=Q(sha256__regex=SHA256_PATTERN),
+                name="file_sha256_is_hex",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
+            ),
         )
 
     def __str__(self) -> str:
@@ -61,7 +69,7 @@ class MultipartUploadState(models.TextChoices):
 
     PENDING = "pending", "Pending"
     COMPLETED = "completed", "Completed"
-    CANCELLED = "cancelled", "Cancelled"
+    CANCELLED = "cancelled", "Canceled"
 
 
 class MultipartUpload(models.Model):
@@ -95,9 +103,15 @@ class MultipartUpload(models.Model):
         ordering = ("-created_at", "-id")
         constraints = (
             models.CheckConstraint(
-                condition=Q(state__in=MultipartUploadState.values), name="multipart_upload_state_is_known"
+                condition=Q(state__in=MultipartUploadState.values),
+                name="multipart_upload_state_is_known",
+                violation_error_message="The state of the upload is unknown.",
             ),
-            models.CheckConstraint(condition=Q(size_bytes__gt=0), name="multipart_upload_is_not_empty"),
+            models.CheckConstraint(
+                condition=Q(size_bytes__gt=0),
+                name="multipart_upload_is_not_empty",
+                violation_error_message="An upload must not be empty.",
+            ),
         )
 
     def __str__(self) -> str:

@@ -44,12 +44,15 @@ class Upload(models.Model):
         ordering = ("-created_at", "id")
         constraints = (
             models.CheckConstraint(
-                condition=Q(created_by=None) ^ Q(api_key=None), name="upload_is_of_a_person_or_a_key"
+                condition=Q(created_by=None) ^ Q(api_key=None),
+                name="upload_is_of_a_person_or_a_key",
+                violation_error_message="An upload is created by either a user or an API key.",
             ),
             models.CheckConstraint(
                 condition=Q(completed_at=None, sha256="")
                 | Q(completed_at__isnull=False, sha256__regex=SHA256_PATTERN),
                 name="upload_is_complete_with_its_sha256",
+                violation_error_message="An upload has a SHA-256 digest exactly when it is complete.",
             ),
         )
 
@@ -126,10 +129,20 @@ class UploadCheck(models.Model):
         ordering = ("-created_at", "id")
         constraints = (
             models.CheckConstraint(
-                condition=Q(created_by=None) ^ Q(api_key=None), name="check_is_of_a_person_or_a_key"
+                condition=Q(created_by=None) ^ Q(api_key=None),
+                name="check_is_of_a_person_or_a_key",
+                violation_error_message="A check is created by either a user or an API key.",
             ),
-            models.CheckConstraint(condition=Q(kind__in=CheckKind.values), name="check_kind_is_known"),
-            models.CheckConstraint(condition=Q(state__in=CheckState.values), name="check_state_is_known"),
+            models.CheckConstraint(
+                condition=Q(kind__in=CheckKind.values),
+                name="check_kind_is_known",
+                violation_error_message="The check must be of a corpus or a dataset.",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=CheckState.values),
+                name="check_state_is_known",
+                violation_error_message="The state of the check is unknown.",
+            ),
         )
         indexes = (
             models.Index(

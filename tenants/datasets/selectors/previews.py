@@ -49,7 +49,7 @@ def search_by_name(rows: QuerySet[Row], *, words: str = "", order: str = "newest
 def dataset_sample(dataset: Dataset) -> dict[str, list[dict[str, Any]]]:
     """The first stored rows of each split, truncated as in a validation report."""
     return {
-        split.split: [_truncated(json.loads(line)) for line in _first_lines(split.sha256)]
+        split.split: [truncated_row(json.loads(line)) for line in _first_lines(split.sha256)]
         for split in dataset.splits.all()
     }
 
@@ -100,7 +100,8 @@ def _first_lines(sha256: str) -> list[str]:
         return [line.decode().rstrip("\n") for line in lines if line.endswith(b"\n")]
 
 
-def _truncated(row: dict[str, Any]) -> dict[str, Any]:
+def truncated_row(row: dict[str, Any]) -> dict[str, Any]:
+    """A stored row with its long texts cut, as in a validation report; ``cut`` says whether any was."""
     truncated: dict[str, Any] = {}
     for name, value in row.items():
         limit = MAX_PREVIEW_LENGTH if isinstance(value, str) else MAX_PREVIEW_TOKENS

@@ -1,4 +1,4 @@
-"""Upload, preview and deletion of corpora."""
+"""Upload, preview, renaming and deletion of corpora."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -79,6 +79,22 @@ def corpus_preview(*, stream: Readable | StoredFile, filename: str) -> dict[str,
         return corpus_validate(workspace=workspace, stream=stream, filename=filename).preview
 
 
+@transaction.atomic
+def corpus_rename(*, corpus: Corpus, name: str, actor: Actor) -> None:
+    """Give a corpus another name. Versions keep the name that it had when they were trained. Raises
+    ``conflict`` if the name is taken."""
+    before = corpus.name
+    corpus.name = clean_name(name)
+    try:
+        with transaction.atomic():
+            corpus.save(update_fields=["name"])
+    except IntegrityError as error:
+        raise _name_taken(corpus.name) from error
+    audit_record(
+        verb="corpus.rename", subject=corpus.name, tenant=corpus.tenant, actor=actor, detail={"from": before}
+    )
+
+
 def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
     """Delete a corpus, and its file unless another row refers to it. ``has_dependents`` if it is in use."""
     with transaction.atomic():
@@ -88,7 +104,7 @@ def corpus_delete(*, corpus: Corpus, actor: Actor) -> None:
             corpus.delete()
         except ProtectedError as error:
             dependents = sorted(error.protected_objects, key=lambda row: row.pk)
-            message = f"The corpus {corpus.name!r} is in use and stays"
+            message = f"The corpus {corpus.name!r} is in use and cannot be deleted"
             raise has_dependents(message, dependents, param="corpus") from error
         transaction.on_commit(lambda: files_delete_unused([digest]))
 
@@ -109,10 +125,12 @@ def _corpus_insert(tenant: Tenant | None, name: str, result: CheckResult, actor:
         with transaction.atomic():
             corpus.save(force_insert=True)
     except IntegrityError as error:
-        raise HmiError(
-            ErrorCode.CONFLICT, f"There is already a corpus with the name {name!r}.", param="name"
-        ) from error
+        raise _name_taken(name) from error
     audit_record(
         verb="corpus.upload", subject=name, tenant=tenant, actor=actor, detail={"sha256": digest.sha256}
     )
     return corpus
+
+
+def _name_taken(name: str) -> HmiError:
+    return HmiError(ErrorCode.CONFLICT, f"There is already a corpus with the name {name!r}.", param="name")

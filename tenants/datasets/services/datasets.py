@@ -35,14 +35,16 @@ def dataset_upload(
     columns: Mapping[str, str] | None = None,
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
+    skip_invalid_rows: bool = False,
     actor: Actor = None,
 ) -> Dataset:
     """Check and store a dataset. Splits that are not given are taken from train.
 
     ``columns`` maps the canonical columns of the task (``tenants.datasets.formats.rows``) to those of the
     files. ``separator`` separates the labels in a cell. ``allow_leaks`` accepts splits that overlap more than
-    the limit; the dataset and its report then say so. Raises the typed error of an invalid file, ``conflict``
-    if the name is taken, ``quota_exceeded``. Then neither rows nor files remain.
+    the limit, and ``skip_invalid_rows`` leaves out invalid rows; the dataset and its report then say so.
+    Raises the typed error of an invalid file, ``conflict`` if the name is taken, ``quota_exceeded``. Then
+    neither rows nor files remain.
     """
     cleaned = clean_name(name)
     with upload_store().workspace() as workspace:
@@ -53,6 +55,7 @@ def dataset_upload(
             columns=columns,
             separator=separator,
             allow_leaks=allow_leaks,
+            skip_invalid_rows=skip_invalid_rows,
         )
         return dataset_store(tenant=tenant, name=cleaned, result=result, actor=actor)
 
@@ -65,6 +68,7 @@ def dataset_validate(
     columns: Mapping[str, str] | None = None,
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
+    skip_invalid_rows: bool = False,
 ) -> CheckResult:
     """Check files and write their canonical form to the workspace. Parameters as ``dataset_upload``."""
     required_columns(task)  # an unknown task is reported before files are read
@@ -80,6 +84,7 @@ def dataset_validate(
         workspace=workspace,
         separator=separator,
         allow_leaks=allow_leaks,
+        skip_invalid_rows=skip_invalid_rows,
     )
     report = dataset_report(draft) | {"files": {split: about for split, (_, about) in received.items()}}
     preview = {"report": report, "rows": dataset_preview_rows(draft)}
@@ -117,6 +122,7 @@ def dataset_preview(
     columns: Mapping[str, str] | None = None,
     separator: str = DEFAULT_SEPARATOR,
     allow_leaks: bool = False,
+    skip_invalid_rows: bool = False,
 ) -> dict[str, Any]:
     """The validation ``report`` and the first ``rows`` of each file. Nothing is stored."""
     with upload_store().workspace() as workspace:
@@ -127,7 +133,29 @@ def dataset_preview(
             columns=columns,
             separator=separator,
             allow_leaks=allow_leaks,
+            skip_invalid_rows=skip_invalid_rows,
         ).preview
+
+
+def dataset_rename(*, dataset: Dataset, name: str, actor: Actor) -> None:
+    """Give a dataset another name. Versions keep the name that it had when they were trained. Raises
+    ``conflict`` if the name is taken."""
+    cleaned, before = clean_name(name), dataset.name
+    with transaction.atomic():
+        dataset.name = cleaned
+        try:
+            with transaction.atomic():
+                dataset.save(update_fields=["name"])
+        except IntegrityError as error:
+            dataset.name = before
+            raise _name_taken(cleaned) from error
+        audit_record(
+            verb="dataset.rename",
+            subject=cleaned,
+            tenant=dataset.tenant,
+            actor=actor,
+            detail={"from": before},
+        )
 
 
 def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:
@@ -139,7 +167,7 @@ def dataset_delete(*, dataset: Dataset, actor: Actor) -> None:
             dataset.delete()
         except ProtectedError as error:
             dependents = sorted(error.protected_objects, key=lambda row: row.pk)
-            message = f"The dataset {dataset.name!r} is in use and stays"
+            message = f"The dataset {dataset.name!r} is in use and cannot be deleted"
             raise has_dependents(message, dependents, param="dataset") from error
         transaction.on_commit(lambda: files_delete_unused(digests))
 
@@ -159,12 +187,14 @@ def _dataset_insert(tenant: Tenant, name: str, report: Mapping[str, Any], actor:
         with transaction.atomic():
             dataset.save(force_insert=True)
     except IntegrityError as error:
-        raise HmiError(
-            ErrorCode.CONFLICT, f"There is already a dataset with the name {name!r}.", param="name"
-        ) from error
+        raise _name_taken(name) from error
     detail = {"task": dataset.task, "leaks_allowed": dataset.leaks_allowed}
     audit_record(verb="dataset.upload", subject=name, tenant=tenant, actor=actor, detail=detail)
     return dataset
+
+
+def _name_taken(name: str) -> HmiError:
+    return HmiError(ErrorCode.CONFLICT, f"There is already a dataset with the name {name!r}.", param="name")
 
 
 def _splits_insert(dataset: Dataset, result: CheckResult) -> None:

@@ -78,7 +78,9 @@ def file_delete(*, file: File, actor: Actor) -> None:
         digest = file.sha256
         list(File.unscoped.select_for_update().filter(pk=file.pk))  # a batch that is about to start waits
         if users := [user for users in file_users(file) for user in users]:
-            raise has_dependents(f"The file {file.filename!r} is in use and stays", users, param="file_id")
+            raise has_dependents(
+                f"The file {file.filename!r} is in use and cannot be deleted", users, param="file_id"
+            )
         _record("file.delete", file, actor)
         file.delete()
         transaction.on_commit(lambda: files_delete_unused([digest]))

@@ -200,7 +200,7 @@ def _open(part: Upload) -> BinaryIO:
     try:
         return upload_stored_file(part).path.open("rb")
     except FileNotFoundError:  # cancelled or expired during completion
-        message = f"The part {part.pk.hex} was deleted meanwhile. Upload it again."
+        message = f"The part {part.pk.hex} was deleted. Upload it again."
         raise HmiError(ErrorCode.CONFLICT, message, param="part_ids") from None
 
 
@@ -221,5 +221,5 @@ def _check_pending(multipart_upload: MultipartUpload) -> None:
 
 
 def _not_pending() -> HmiError:
-    message = "This upload is already completed or cancelled."
+    message = "This upload is already completed or canceled."
     return HmiError(ErrorCode.CONFLICT, message, param="upload_id")

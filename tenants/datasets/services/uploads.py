@@ -190,7 +190,7 @@ def uploads_consume(uploads: Iterable[Upload]) -> None:
     if _delete(keys) != len(keys):
         raise HmiError(
             ErrorCode.CONFLICT,
-            "These uploads were used or deleted meanwhile. Upload the files again.",
+            "These uploads were already used or deleted. Upload the files again.",
             param="file",
         )
 

@@ -33,7 +33,7 @@ class Migration(migrations.Migration):
                     models.PositiveBigIntegerField(
                         db_default=5000000000,
                         default=5000000000,
-                        help_text="Of uploads; a new version also counts what the tenant's versions hold as artifacts.",
+                        help_text="Bytes of uploads, and of models and tables.",
                     ),
                 ),
                 ("max_requests_per_day", models.PositiveIntegerField(db_default=1000000, default=1000000)),
@@ -43,7 +43,7 @@ class Migration(migrations.Migration):
                     models.PositiveIntegerField(
                         db_default=100,
                         default=100,
-                        help_text="That are neither revoked nor expired.",
+                        help_text="Active keys: neither revoked nor expired.",
                         verbose_name="max API keys",
                     ),
                 ),
@@ -52,14 +52,14 @@ class Migration(migrations.Migration):
                     models.PositiveIntegerField(
                         db_default=50,
                         default=50,
-                        help_text="Links that are made and sent, those sent again among them.",
+                        help_text="Invitation links, including resent ones.",
                     ),
                 ),
                 (
                     "requests_per_minute",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Infer requests in a minute. Empty: the installation's own limit.",
+                        help_text="Infer requests per minute. Empty: the limit of the installation.",
                         null=True,
                         validators=[django.core.validators.MinValueValidator(1)],
                     ),
@@ -68,7 +68,7 @@ class Migration(migrations.Migration):
                     "tokens_per_minute",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Tokens of infer requests in a minute. Empty: the installation's own limit.",
+                        help_text="Tokens of infer requests per minute. Empty: the limit of the installation.",
                         null=True,
                         validators=[django.core.validators.MinValueValidator(1)],
                     ),
@@ -77,7 +77,7 @@ class Migration(migrations.Migration):
                     "manage_per_minute",
                     models.PositiveIntegerField(
                         blank=True,
-                        help_text="Requests to the manage API in a minute. Empty: the installation's own limit.",
+                        help_text="Requests to the manage API per minute. Empty: the limit of the installation.",
                         null=True,
                         validators=[django.core.validators.MinValueValidator(1)],
                     ),
@@ -100,6 +100,7 @@ class Migration(migrations.Migration):
                             ("tokens_per_minute__gt", 0),
                         ),
                         name="quota_rates_are_above_0",
+                        violation_error_message="Rate limits must be above 0.",
                     )
                 ],
             },
@@ -119,7 +120,7 @@ class Migration(migrations.Migration):
                 (
                     "model_name",
                     models.CharField(
-                        help_text="A new model that takes the name of a deleted one goes on in its row of that day.",
+                        help_text="A new model with the name of a deleted one shares its row of that day.",
                         max_length=100,
                         verbose_name="model",
                     ),
@@ -130,9 +131,9 @@ class Migration(migrations.Migration):
                         blank=True,
                         db_default="",
                         default="",
-                        help_text="The beginning of the API key that asked; empty for the browser.",
+                        help_text="The prefix of the API key; empty for the browser.",
                         max_length=8,
-                        verbose_name="key",
+                        verbose_name="API key",
                     ),
                 ),
                 ("day", models.DateField()),
@@ -140,7 +141,7 @@ class Migration(migrations.Migration):
                 ("inputs", models.PositiveBigIntegerField(default=0)),
                 (
                     "tokens",
-                    models.PositiveBigIntegerField(default=0, help_text="Those read and those generated."),
+                    models.PositiveBigIntegerField(default=0, help_text="Prompt and generated tokens."),
                 ),
                 ("generated_tokens", models.PositiveBigIntegerField(db_default=0, default=0)),
                 (
@@ -171,14 +172,17 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("tenant", "day", "model_name", "key_prefix"),
                         name="one_usage_row_per_tenant_day_model_and_key",
+                        violation_error_message="There is already a row for this tenant, day, model and key.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("failed__lte", models.F("requests"))),
                         name="usage_failed_within_requests",
+                        violation_error_message="There cannot be more failed requests than requests.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("generated_tokens__lte", models.F("tokens"))),
                         name="usage_generated_within_tokens",
+                        violation_error_message="There cannot be more generated tokens than tokens.",
                     ),
                 ],
             },
@@ -223,6 +227,7 @@ class Migration(migrations.Migration):
                     models.UniqueConstraint(
                         fields=("tenant", "month", "model_name"),
                         name="one_usage_month_per_tenant_month_and_model",
+                        violation_error_message="There is already a row for this tenant, month and model.",
                     )
                 ],
             },
@@ -241,7 +246,9 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "key_prefix",
-                    models.CharField(blank=True, db_default="", default="", max_length=8, verbose_name="key"),
+                    models.CharField(
+                        blank=True, db_default="", default="", max_length=8, verbose_name="API key"
+                    ),
                 ),
                 ("day", models.DateField()),
                 ("requests", models.BigIntegerField(default=0)),
@@ -261,9 +268,12 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-day", "key_prefix"),
+                "verbose_name_plural": "usage by key",
                 "constraints": [
                     models.UniqueConstraint(
-                        fields=("tenant", "day", "key_prefix"), name="one_usage_sum_per_tenant_day_and_key"
+                        fields=("tenant", "day", "key_prefix"),
+                        name="one_usage_sum_per_tenant_day_and_key",
+                        violation_error_message="There is already a row for this tenant, day and key.",
                     )
                 ],
             },
@@ -301,7 +311,7 @@ class Migration(migrations.Migration):
                         blank=True,
                         db_default="",
                         default="",
-                        help_text="The figures that left the band of the dev split; empty while none has.",
+                        help_text="Figures outside the range of the dev split; empty if none.",
                         max_length=300,
                     ),
                 ),
@@ -316,11 +326,13 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ("-day", "model_name", "-version"),
+                "verbose_name_plural": "answers by day",
                 "indexes": [models.Index(fields=["day", "-texts"], name="answer_day_busiest")],
                 "constraints": [
                     models.UniqueConstraint(
                         fields=("tenant", "model_name", "version", "day"),
                         name="one_answer_row_per_version_and_day",
+                        violation_error_message="There is already a row for this version and day.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -330,10 +342,134 @@ class Migration(migrations.Migration):
                             ("table_texts__lte", models.F("texts")),
                         ),
                         name="answer_counts_are_within_texts",
+                        violation_error_message="A count of some texts cannot exceed the count of all texts.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("failed__lte", models.F("requests"))),
                         name="answer_failed_within_requests",
+                        violation_error_message="There cannot be more failed requests than requests.",
+                    ),
+                ],
+            },
+            managers=[
+                ("unscoped", django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name="LoggedRequest",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("at", models.DateTimeField(help_text="When it was answered.")),
+                ("request_id", models.CharField(max_length=80)),
+                (
+                    "api",
+                    models.CharField(
+                        choices=[
+                            ("infer", "Infer API"),
+                            ("oip", "Open Inference Protocol"),
+                            ("embeddings", "Embeddings"),
+                            ("chat", "Chat completions"),
+                            ("completions", "Completions"),
+                            ("playground", "Playground"),
+                            ("batch", "Batch"),
+                        ],
+                        max_length=16,
+                        verbose_name="API",
+                    ),
+                ),
+                ("model_name", models.CharField(blank=True, max_length=100, verbose_name="model")),
+                ("version", models.PositiveIntegerField(blank=True, null=True)),
+                (
+                    "key_prefix",
+                    models.CharField(
+                        blank=True, help_text="Empty for the browser.", max_length=8, verbose_name="API key"
+                    ),
+                ),
+                ("status", models.PositiveSmallIntegerField(help_text="The HTTP status that was sent.")),
+                ("error_code", models.CharField(blank=True, max_length=40)),
+                ("latency_ms", models.FloatField(blank=True, null=True, verbose_name="latency")),
+                (
+                    "level",
+                    models.CharField(blank=True, help_text="table, cascade or full.", max_length=8),
+                ),
+                ("inputs", models.PositiveIntegerField(default=0)),
+                (
+                    "tokens",
+                    models.PositiveBigIntegerField(default=0, help_text="Prompt and generated tokens."),
+                ),
+                ("generated_tokens", models.PositiveBigIntegerField(default=0)),
+                ("details", models.JSONField(blank=True, default=dict)),
+                ("texts", models.JSONField(blank=True, null=True)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="logged_requests",
+                        to="accounts.tenant",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ("-id",),
+                "indexes": [
+                    models.Index(fields=["tenant", "-id"], name="request_newest"),
+                    models.Index(fields=["tenant", "model_name", "-id"], name="request_by_model"),
+                    models.Index(
+                        condition=models.Q(("error_code", ""), _negated=True),
+                        fields=["tenant", "-id"],
+                        name="request_failures",
+                    ),
+                    models.Index(
+                        fields=["tenant", "request_id"],
+                        name="request_by_id",
+                        opclasses=("int8_ops", "varchar_pattern_ops"),
+                    ),
+                    models.Index(fields=["at"], name="request_by_age"),
+                ],
+            },
+            managers=[
+                ("unscoped", django.db.models.manager.Manager()),
+            ],
+        ),
+        migrations.CreateModel(
+            name="OmittedRequests",
+            fields=[
+                (
+                    "id",
+                    models.BigAutoField(
+                        auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                    ),
+                ),
+                ("hour", models.DateTimeField()),
+                ("requests", models.PositiveBigIntegerField(default=0)),
+                ("failed", models.PositiveBigIntegerField(default=0)),
+                (
+                    "tenant",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="omitted_requests",
+                        to="accounts.tenant",
+                    ),
+                ),
+            ],
+            options={
+                "verbose_name_plural": "requests not logged",
+                "ordering": ("-hour",),
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("tenant", "hour"),
+                        name="one_row_of_omitted_requests_per_hour",
+                        violation_error_message="There is already a row for this tenant and hour.",
+                    ),
+                    models.CheckConstraint(
+                        condition=models.Q(("failed__lte", models.F("requests"))),
+                        name="omitted_failed_within_requests",
+                        violation_error_message="There cannot be more failed requests than requests.",
                     ),
                 ],
             },

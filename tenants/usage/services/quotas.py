@@ -97,7 +97,7 @@ def _check(*, limit: int, used: int, asked: int, what: str, retry_after: int | N
     if used + asked > limit:
         raise HmiError(
             ErrorCode.QUOTA_EXCEEDED,
-            f"The quota allows {limit:,} {what}; {used:,} are taken and this asks for {asked:,} more.",
+            f"Quota exceeded: {limit:,} {what} allowed, {used:,} used, {asked:,} more requested.",
             details={"quota": what, "limit": limit, "used": used, "asked": asked},
             retry_after=retry_after,
         )

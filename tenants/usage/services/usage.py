@@ -1,4 +1,4 @@
-"""Counting infer requests and their answers."""
+"""Counting infer requests and their answers, and logging single requests."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 
 from tenants.usage.services.answer_counts import AnswerCount
+from tenants.usage.services.request_log import RequestEntry
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 
 if TYPE_CHECKING:
@@ -56,6 +57,17 @@ def answers_record(
         return
     _buffer.add_answers(tenant.pk, day or datetime.now(UTC).date(), model_name, version, count)
     _flush_soon()
+
+
+def request_record(entry: RequestEntry) -> None:
+    """Add a request to its tenant's request log. It is written as `usage_record` says.
+
+    A process keeps HMI_REQUEST_LOG_RATE entries a second; of more it keeps a sample (`RequestSample`).
+    """
+    if settings.HMI_REQUEST_LOG_DAYS:
+        seconds = max(1.0, settings.HMI_USAGE_INTERVAL_S)
+        _buffer.add_request(entry, int(settings.HMI_REQUEST_LOG_RATE * seconds))
+        _flush_soon()
 
 
 def _flush_soon() -> None:

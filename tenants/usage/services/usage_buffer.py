@@ -1,5 +1,5 @@
-"""A write buffer of usage: counts of infer requests and of their answers are collected in memory, and flushed
-in one statement each."""
+"""A write buffer of usage: counts of infer requests and of their answers, and entries of the request log, are
+collected in memory, and flushed in one statement each."""
 
 import logging
 import threading
@@ -10,11 +10,12 @@ from dataclasses import astuple, dataclass
 from datetime import date
 from typing import Final
 
-from django.db import InterfaceError, OperationalError, connection
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 
 from tenants.base.scope import platform_scope
 from tenants.usage.models import UsageDay
 from tenants.usage.services.answer_counts import AnswerCount, AnswerCounts, upsert_answers
+from tenants.usage.services.request_log import RequestEntry, RequestSample, entries_insert, omitted_add
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class UsageBuffer:
         self._pending: Counts = _empty_counts()
         self._in_flight: Counts = {}
         self._answers: AnswerCounts = _empty_answers()
+        self._requests = RequestSample()
         self._flushed: defaultdict[tuple[int, date], int] = defaultdict(int)
         self._timer: threading.Timer | None = None
 
@@ -97,6 +99,12 @@ class UsageBuffer:
         """Count answers of a version; returns at once."""
         with self._lock:
             self._answers[tenant_id][day, model_name, version] += count
+
+    def add_request(self, entry: RequestEntry, limit: int) -> None:
+        """Add an entry of the request log, of which ``limit`` are kept until the next flush; returns at
+        once."""
+        with self._lock:
+            self._requests.add(entry, limit)
 
     def unflushed(self, tenant_id: int, day: date) -> int:
         """Return how many of the tenant's requests of that day are not in the database yet."""
@@ -122,12 +130,13 @@ class UsageBuffer:
     def flush(self) -> None:
         """Write all counts to the database. If that fails, keep them and raise the database's error."""
         with self._lock:
-            if not (self._pending or self._answers):
+            if not (self._pending or self._answers or self._requests):
                 return
         connection.ensure_connection()  # before the lock: waiting for a connection must not block others
         with self._flush_lock:
             self._flush_requests()
             self._flush_answers()
+            self._flush_request_log()
 
     def _flush_requests(self) -> None:
         with self._lock:
@@ -154,6 +163,24 @@ class UsageBuffer:
                 for (day, model_name, version), count in rows.items():
                     self.add_answers(tenant_id, day, model_name, version, count)
             raise
+
+    def _flush_request_log(self) -> None:
+        with self._lock:
+            sample, self._requests = self._requests, RequestSample()
+        entries = sample.entries
+        try:
+            entries_insert(entries)
+            entries = []
+            omitted_add(sample.omitted)
+        except (OperationalError, InterfaceError):
+            with self._lock:
+                for entry in entries:
+                    self._requests.add(entry, len(entries))
+                self._requests.add_omitted(sample.omitted)
+            raise
+        except DatabaseError:
+            # Usage must not wait for what can never be written.
+            log.exception("%d entries of the request log are lost", len(entries))
 
     def flush_or_log(self) -> bool:
         """Flush, and log the error if the database is unavailable. Returns whether it succeeded."""

@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.webhooks.models import (
     MAX_URL_LENGTH,
     SUBSCRIBABLE,
@@ -106,8 +106,8 @@ class DeliveryAttemptSerializer(serializers.Serializer[Any]):
 class DeliverySerializer(serializers.ModelSerializer[WebhookDelivery]):
     """The delivery of one event to one endpoint, with the results of its attempts."""
 
-    kind = serializers.ChoiceField(choices=EventKind.choices, read_only=True)
-    state = serializers.ChoiceField(choices=DeliveryState.choices, read_only=True)
+    kind = ChoiceField(choices=EventKind.choices, read_only=True)
+    state = ChoiceField(choices=DeliveryState.choices, read_only=True)
     attempt_log = DeliveryAttemptSerializer(many=True, read_only=True)
     payload = serializers.DictField(read_only=True, help_text="The body of the request.")
 

@@ -38,24 +38,26 @@ class WebhookBaseView(TenantView):
 
 
 class WebhooksView(WebhookBaseView):
-    """The tenant's webhooks, oldest first."""
+    """The tenant's webhooks."""
 
     ordering = ("created_at", "pk")
 
     @extend_schema(responses=WebhookSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the tenant's webhooks, oldest first."""
         page = self.paginate_queryset(webhooks_of(self.tenant))
         return self.get_paginated_response(WebhookSerializer(page, many=True).data)
 
     @extend_schema(request=WebhookCreateSerializer, responses={201: WebhookWithSecretSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Create a webhook. Its secret is in this response only."""
         data = validated_body(WebhookCreateSerializer, request)
         endpoint, secret = webhook_create(tenant=self.tenant, actor=request_actor(request), **data)
         return _with_secret(endpoint, secret, status.HTTP_201_CREATED)
 
 
 class WebhookView(ConditionalView, WebhookBaseView):
-    """One webhook."""
+    """Get a webhook."""
 
     volatile_fields = ("failing_since",)
 
@@ -64,6 +66,7 @@ class WebhookView(ConditionalView, WebhookBaseView):
 
     @extend_schema(request=WebhookChangeSerializer, responses=WebhookSerializer)
     def patch(self, request: Request, **kwargs: Any) -> Response:
+        """Change a webhook."""
         endpoint = self.find_object(**kwargs)
         data = validated_body(WebhookChangeSerializer, request)
         changed = webhook_update(endpoint=endpoint, actor=request_actor(request), **data)
@@ -71,12 +74,13 @@ class WebhookView(ConditionalView, WebhookBaseView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **kwargs: Any) -> Response:
+        """Delete a webhook."""
         webhook_delete(endpoint=self.find_object(**kwargs), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class WebhookRotateView(WebhookBaseView):
-    """Replace the secret of a webhook. The new one is shown only once."""
+    """Replace the secret of a webhook. The new one is in this response only."""
 
     @extend_schema(request=WebhookRotateSerializer, responses=WebhookWithSecretSerializer)
     def post(self, request: Request, endpoint_id: UUID, **_: Any) -> Response:
@@ -97,7 +101,7 @@ class WebhookTestView(WebhookBaseView):
 
 
 class DeliveriesView(WebhookBaseView):
-    """The deliveries to a webhook, newest first. They are kept for 30 days."""
+    """List the deliveries to a webhook, newest first. They are kept for 30 days."""
 
     serializer_class = DeliverySerializer
     ordering = ("-created_at", "-pk")
@@ -109,7 +113,7 @@ class DeliveriesView(WebhookBaseView):
 
 
 class DeliveryView(ConditionalView, WebhookBaseView):
-    """One delivery."""
+    """Get a delivery."""
 
     serializer_class = DeliverySerializer
 

@@ -83,15 +83,15 @@ class Migration(migrations.Migration):
                     "kind",
                     models.CharField(
                         choices=[
-                            ("job.started", "A job begins"),
+                            ("job.started", "A job starts"),
                             ("job.succeeded", "A job succeeds"),
                             ("job.failed", "A job fails"),
-                            ("job.cancelled", "A job is cancelled"),
+                            ("job.cancelled", "A job is canceled"),
                             ("alias.moved", "An alias moves to another version"),
-                            ("version.drifted", "Answers of a version leave their band"),
+                            ("version.drifted", "Answers of a version drift"),
                             ("batch.completed", "A batch completes"),
                             ("batch.failed", "A batch fails"),
-                            ("batch.cancelled", "A batch is cancelled"),
+                            ("batch.cancelled", "A batch is canceled"),
                             ("batch.expired", "A batch expires"),
                             ("webhook.test", "A test"),
                         ],
@@ -165,12 +165,15 @@ class Migration(migrations.Migration):
                     models.Q(("kinds", []), _negated=True),
                 ),
                 name="webhook_kinds_are_known",
+                violation_error_message="Choose at least one kind of event.",
             ),
         ),
         migrations.AddConstraint(
             model_name="webhookendpoint",
             constraint=models.CheckConstraint(
-                condition=models.Q(("secret", ""), _negated=True), name="webhook_has_a_secret"
+                condition=models.Q(("secret", ""), _negated=True),
+                name="webhook_has_a_secret",
+                violation_error_message="A webhook needs a secret.",
             ),
         ),
         migrations.AddIndex(
@@ -194,6 +197,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["waiting", "delivered", "failed"])),
                 name="delivery_state_is_known",
+                violation_error_message="The state of the delivery is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -218,6 +222,7 @@ class Migration(migrations.Migration):
                     )
                 ),
                 name="delivery_kind_is_known",
+                violation_error_message="The kind of event is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -233,6 +238,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="delivery_waits_or_has_ended",
+                violation_error_message="A delivery has either a next attempt or an end.",
             ),
         ),
     ]

@@ -6,8 +6,6 @@ from django.db.models import Q
 
 from tenants.base.managers import TenantScopedManager
 
-__all__ = ["AnswerDay", "Quota", "UsageDay", "UsageMonth", "UsageSum"]
-
 
 class UsageDay(models.Model):
     """Infer requests of one day (UTC) by model name and API key.
@@ -20,20 +18,20 @@ class UsageDay(models.Model):
     model_name = models.CharField(
         "model",
         max_length=100,
-        help_text="A new model that takes the name of a deleted one goes on in its row of that day.",
+        help_text="A new model with the name of a deleted one shares its row of that day.",
     )
     key_prefix = models.CharField(
-        "key",
+        "API key",
         max_length=8,
         blank=True,
         default="",
         db_default="",
-        help_text="The beginning of the API key that asked; empty for the browser.",
+        help_text="The prefix of the API key; empty for the browser.",
     )
     day = models.DateField()
     requests = models.PositiveBigIntegerField(default=0)
     inputs = models.PositiveBigIntegerField(default=0)
-    tokens = models.PositiveBigIntegerField(default=0, help_text="Those read and those generated.")
+    tokens = models.PositiveBigIntegerField(default=0, help_text="Prompt and generated tokens.")
     generated_tokens = models.PositiveBigIntegerField(default=0, db_default=0)
     failed = models.PositiveBigIntegerField(default=0, help_text="Requests that ended in an error.")
     busy_ms = models.FloatField(
@@ -52,13 +50,17 @@ class UsageDay(models.Model):
             models.UniqueConstraint(
                 fields=("tenant", "day", "model_name", "key_prefix"),
                 name="one_usage_row_per_tenant_day_model_and_key",
+                violation_error_message="There is already a row for this tenant, day, model and key.",
             ),
             models.CheckConstraint(
-                condition=models.Q(failed__lte=models.F("requests")), name="usage_failed_within_requests"
+                condition=models.Q(failed__lte=models.F("requests")),
+                name="usage_failed_within_requests",
+                violation_error_message="There cannot be more failed requests than requests.",
             ),
             models.CheckConstraint(
                 condition=models.Q(generated_tokens__lte=models.F("tokens")),
                 name="usage_generated_within_tokens",
+                violation_error_message="There cannot be more generated tokens than tokens.",
             ),
         )
 
@@ -74,7 +76,7 @@ class UsageSum(models.Model):
     """
 
     tenant = models.ForeignKey("accounts.Tenant", on_delete=models.PROTECT, related_name="usage_sums")
-    key_prefix = models.CharField("key", max_length=8, blank=True, default="", db_default="")
+    key_prefix = models.CharField("API key", max_length=8, blank=True, default="", db_default="")
     day = models.DateField()
     requests = models.BigIntegerField(default=0)
     inputs = models.BigIntegerField(default=0)
@@ -88,9 +90,12 @@ class UsageSum(models.Model):
 
     class Meta:
         ordering = ("-day", "key_prefix")
+        verbose_name_plural = "usage by key"
         constraints = (
             models.UniqueConstraint(
-                fields=("tenant", "day", "key_prefix"), name="one_usage_sum_per_tenant_day_and_key"
+                fields=("tenant", "day", "key_prefix"),
+                name="one_usage_sum_per_tenant_day_and_key",
+                violation_error_message="There is already a row for this tenant, day and key.",
             ),
         )
 
@@ -121,7 +126,9 @@ class UsageMonth(models.Model):
         ordering = ("-month", "model_name")
         constraints = (
             models.UniqueConstraint(
-                fields=("tenant", "month", "model_name"), name="one_usage_month_per_tenant_month_and_model"
+                fields=("tenant", "month", "model_name"),
+                name="one_usage_month_per_tenant_month_and_model",
+                violation_error_message="There is already a row for this tenant, month and model.",
             ),
         )
         indexes = (
@@ -165,7 +172,7 @@ class AnswerDay(models.Model):
         blank=True,
         default="",
         db_default="",
-        help_text="The figures that left the band of the dev split; empty while none has.",
+        help_text="Figures outside the range of the dev split; empty if none.",
     )
 
     unscoped = models.Manager()
@@ -173,9 +180,12 @@ class AnswerDay(models.Model):
 
     class Meta:
         ordering = ("-day", "model_name", "-version")
+        verbose_name_plural = "answers by day"
         constraints = (
             models.UniqueConstraint(
-                fields=("tenant", "model_name", "version", "day"), name="one_answer_row_per_version_and_day"
+                fields=("tenant", "model_name", "version", "day"),
+                name="one_answer_row_per_version_and_day",
+                violation_error_message="There is already a row for this version and day.",
             ),
             models.CheckConstraint(
                 condition=Q(
@@ -185,9 +195,12 @@ class AnswerDay(models.Model):
                     agreed_texts__lte=models.F("checked_texts"),
                 ),
                 name="answer_counts_are_within_texts",
+                violation_error_message="A count of some texts cannot exceed the count of all texts.",
             ),
             models.CheckConstraint(
-                condition=Q(failed__lte=models.F("requests")), name="answer_failed_within_requests"
+                condition=Q(failed__lte=models.F("requests")),
+                name="answer_failed_within_requests",
+                violation_error_message="There cannot be more failed requests than requests.",
             ),
         )
         indexes = (
@@ -224,14 +237,14 @@ GIGABYTE = 1_000_000_000
 
 
 def rate(
-    what: str, default: str = "the installation's own limit"
+    what: str, default: str = "the limit of the installation"
 ) -> "models.PositiveIntegerField[int | None, int | None]":
     """A field for a rate limit per minute. Null means the default."""
     return models.PositiveIntegerField(
         null=True,
         blank=True,
         validators=[MinValueValidator(1)],
-        help_text=f"{what} in a minute. Empty: {default}.",
+        help_text=f"{what} per minute. Empty: {default}.",
     )
 
 
@@ -244,15 +257,15 @@ class Quota(models.Model):
     max_storage_bytes = models.PositiveBigIntegerField(
         default=5 * GIGABYTE,
         db_default=5 * GIGABYTE,
-        help_text="Of uploads; a new version also counts what the tenant's versions hold as artifacts.",
+        help_text="Bytes of uploads, and of models and tables.",
     )
     max_requests_per_day = models.PositiveIntegerField(default=1_000_000, db_default=1_000_000)
     max_active_jobs = models.PositiveIntegerField(default=10, db_default=10)
     max_api_keys = models.PositiveIntegerField(
-        "max API keys", default=100, db_default=100, help_text="That are neither revoked nor expired."
+        "max API keys", default=100, db_default=100, help_text="Active keys: neither revoked nor expired."
     )
     max_invitations_per_day = models.PositiveIntegerField(
-        default=50, db_default=50, help_text="Links that are made and sent, those sent again among them."
+        default=50, db_default=50, help_text="Invitation links, including resent ones."
     )
     requests_per_minute = rate("Infer requests")
     tokens_per_minute = rate("Tokens of infer requests")
@@ -266,6 +279,7 @@ class Quota(models.Model):
             models.CheckConstraint(
                 condition=Q(requests_per_minute__gt=0, tokens_per_minute__gt=0, manage_per_minute__gt=0),
                 name="quota_rates_are_above_0",
+                violation_error_message="Rate limits must be above 0.",
             ),
         )
 

@@ -1,0 +1,41 @@
+"""The form that adds a tenant, with its owner."""
+
+from typing import Any
+
+from django import forms
+from unfold.widgets import UnfoldAdminEmailInputWidget
+
+from tenants.accounts.models import Membership, Tenant, User
+from tenants.base.admin.base import ModelForm
+from tenants.base.admin.search_select import SearchSelect
+
+
+class TenantAddForm(ModelForm):
+    """A new tenant. Its owner is a user, or somebody who is invited by e-mail."""
+
+    owner = forms.ModelChoiceField(
+        queryset=User.objects.filter(is_active=True),
+        required=False,
+        widget=SearchSelect(Membership._meta.get_field("user")),
+        help_text="A user who has an account.",
+    )
+    owner_email = forms.EmailField(
+        required=False,
+        widget=UnfoldAdminEmailInputWidget,
+        label="Or invite owner by e-mail",
+        help_text="For an owner without an account. If no e-mail can be sent, the next page shows the link.",
+    )
+
+    class Meta:
+        model = Tenant
+        fields = ("slug", "name", "weight", "shares_fragment_counts", "checks_answers")
+
+    def clean(self) -> Any:
+        cleaned = super().clean()
+        if {"owner", "owner_email"} & self.errors.keys():
+            return cleaned
+        if self.cleaned_data["owner"] and self.cleaned_data["owner_email"]:
+            self.add_error("owner_email", "Choose a user or enter an e-mail address, not both.")
+        elif not self.cleaned_data["owner"] and not self.cleaned_data["owner_email"]:
+            self.add_error("owner", "Choose a user, or enter an e-mail address.")
+        return cleaned

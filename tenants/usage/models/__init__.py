@@ -1,0 +1,16 @@
+"""Models of usage, quotas and the request log."""
+
+from tenants.usage.models.requests import LoggedRequest, OmittedRequests, RequestApi
+from tenants.usage.models.usage import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum, rate
+
+__all__ = [
+    "AnswerDay",
+    "LoggedRequest",
+    "OmittedRequests",
+    "Quota",
+    "RequestApi",
+    "UsageDay",
+    "UsageMonth",
+    "UsageSum",
+    "rate",
+]

@@ -1,0 +1,199 @@
+"""The request log: which entries of an interval are kept, how they are written, and when they are deleted."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import connection
+from django.utils import timezone
+
+from tenants.base.scope import platform_scope
+from tenants.usage.models import LoggedRequest, OmittedRequests
+
+MAX_TEXT_CHARACTERS: Final = 500
+"""Of each input, where texts are kept."""
+ROWS_PER_DELETION: Final = 10_000
+
+
+@dataclass(slots=True)
+class RequestEntry:
+    """One request, with the fields of `LoggedRequest`. ``texts`` are written only if the tenant keeps them
+    when the entry is written."""
+
+    tenant_id: int
+    request_id: str
+    api: str
+    status: int
+    error_code: str = ""
+    model_name: str = ""
+    version: int | None = None
+    key_prefix: str = ""
+    latency_ms: float | None = None
+    level: str = ""
+    inputs: int = 0
+    tokens: int = 0
+    generated_tokens: int = 0
+    details: Mapping[str, Any] = field(default_factory=dict)
+    texts: list[str] | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(slots=True)
+class _TenantEntries:
+    """The kept entries of one tenant."""
+
+    answered: list[RequestEntry] = field(default_factory=list)
+    failed: list[RequestEntry] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.answered) + len(self.failed)
+
+
+Omitted = dict[tuple[int, datetime], list[int]]
+"""By tenant and hour: requests, and those of them that failed."""
+
+
+class RequestSample:
+    """Entries that wait to be written: all of them up to a limit, then a sample. Not thread-safe.
+
+    Beyond the limit each tenant has the same share, and failures displace answered requests of their tenant.
+    What is not kept is counted.
+    """
+
+    def __init__(self) -> None:
+        self.omitted: Omitted = defaultdict(lambda: [0, 0])
+        self._tenants: dict[int, _TenantEntries] = {}
+        self._size = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._size or self.omitted)
+
+    @property
+    def entries(self) -> list[RequestEntry]:
+        """What is kept, in the order of time."""
+        kept = [entry for own in self._tenants.values() for entry in (*own.answered, *own.failed)]
+        return sorted(kept, key=lambda entry: entry.at)
+
+    def add(self, entry: RequestEntry, limit: int) -> None:
+        """Keep the entry, perhaps in the place of another, or count it as omitted."""
+        own = self._tenants.get(entry.tenant_id) or _TenantEntries()
+        if self._size >= limit:
+            displaced = self._displaced(own, entry, limit)
+            self._omit(displaced or entry)
+            if displaced is None:
+                return
+            self._size -= 1
+        (own.failed if entry.error_code else own.answered).append(entry)
+        self._tenants[entry.tenant_id] = own
+        self._size += 1
+
+    def add_omitted(self, omitted: Omitted) -> None:
+        """Add counts of requests that were omitted earlier."""
+        for key, (requests, failed) in omitted.items():
+            self.omitted[key][0] += requests
+            self.omitted[key][1] += failed
+
+    def _displaced(self, own: _TenantEntries, entry: RequestEntry, limit: int) -> RequestEntry | None:
+        """Remove and return the entry whose place the new one takes; None if there is none."""
+        share = limit // (len(self._tenants) + (entry.tenant_id not in self._tenants))
+        if len(own) < share:  # then another has more than its share
+            most = max(self._tenants.values(), key=len)
+            return (most.answered or most.failed).pop()
+        return own.answered.pop() if entry.error_code and own.answered else None
+
+    def _omit(self, entry: RequestEntry) -> None:
+        count = self.omitted[entry.tenant_id, entry.at.replace(minute=0, second=0, microsecond=0)]
+        count[0] += 1
+        count[1] += bool(entry.error_code)
+
+
+_TYPES: Final = {
+    "tenant_id": "bigint",
+    "status": "smallint",
+    "version": "integer",
+    "latency_ms": "float8",
+    "inputs": "integer",
+    "tokens": "bigint",
+    "generated_tokens": "bigint",
+    "at": "timestamptz",
+}
+_COLUMNS: Final = tuple(each.name for each in fields(RequestEntry))
+_CONVERTED: Final = {
+    "details": "new.details::jsonb",
+    # The tenant of a request is cached; its row may say by now that no texts are kept.
+    "texts": "CASE WHEN tenant.keeps_request_texts THEN new.texts::jsonb END",
+}
+# Nothing is kept of a tenant that is being deleted.
+_INSERT: Final = """
+    INSERT INTO {log} ({columns})
+    SELECT {values}
+    FROM unnest({arrays}) AS new ({columns})
+    JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_requested_at IS NULL
+    ORDER BY new.at
+"""
+_COUNT: Final = """
+    INSERT INTO {omitted} AS kept (tenant_id, hour, requests, failed)
+    SELECT new.tenant_id, new.hour, new.requests, new.failed
+    FROM unnest(%s::bigint[], %s::timestamptz[], %s::bigint[], %s::bigint[])
+        AS new (tenant_id, hour, requests, failed)
+    JOIN {tenants} AS tenant ON tenant.id = new.tenant_id AND tenant.deletion_requested_at IS NULL
+    ORDER BY 1, 2
+    ON CONFLICT (tenant_id, hour) DO UPDATE SET
+        requests = kept.requests + EXCLUDED.requests, failed = kept.failed + EXCLUDED.failed
+"""
+
+
+def entries_insert(entries: Iterable[RequestEntry]) -> None:
+    """Write entries to the log, in one statement."""
+    rows = [[_value(name, getattr(entry, name)) for name in _COLUMNS] for entry in entries]
+    _execute(_INSERT, rows)
+
+
+def omitted_add(omitted: Omitted) -> None:
+    """Add counts of requests that are not in the log, in one statement."""
+    _execute(_COUNT, [[*key, *counts] for key, counts in omitted.items()])
+
+
+def _value(name: str, value: Any) -> Any:
+    return json.dumps(value) if name in _CONVERTED and value is not None else value
+
+
+def _execute(statement: str, rows: list[list[Any]]) -> None:
+    if not rows:
+        return
+    query = statement.format(
+        log=LoggedRequest._meta.db_table,
+        omitted=OmittedRequests._meta.db_table,
+        tenants=LoggedRequest._meta.get_field("tenant").related_model._meta.db_table,
+        columns=", ".join(_COLUMNS),
+        values=", ".join(_CONVERTED.get(name, f"new.{name}") for name in _COLUMNS),
+        arrays=", ".join(f"%s::{_TYPES.get(name, 'text')}[]" for name in _COLUMNS),
+    )
+    with platform_scope(), connection.cursor() as cursor:
+        cursor.execute(query, [list(column) for column in zip(*rows, strict=True)])
+
+
+def kept_text(text: str) -> str:
+    """The beginning of a text, as the database can hold it."""
+    shown = text[:MAX_TEXT_CHARACTERS].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return shown.encode("utf-8", "replace").decode()
+
+
+def request_log_expire() -> int:
+    """Delete entries older than HMI_REQUEST_LOG_DAYS, and texts that their tenants do not keep any more.
+    Returns the number of deleted entries."""
+    until = timezone.now() - timedelta(days=settings.HMI_REQUEST_LOG_DAYS)
+    OmittedRequests.unscoped.filter(hour__lt=until - timedelta(hours=1)).delete()
+    LoggedRequest.unscoped.filter(texts__isnull=False, tenant__keeps_request_texts=False).update(texts=None)
+    return sum(_deletions(until))
+
+
+def _deletions(until: datetime) -> Iterator[int]:
+    """Delete entries older than ``until`` in portions, and yield the size of each."""
+    old = LoggedRequest.unscoped.filter(at__lt=until).order_by("at")
+    while keys := list(old.values_list("pk", flat=True)[:ROWS_PER_DELETION]):
+        yield LoggedRequest.unscoped.filter(pk__in=keys).delete()[0]
