@@ -9,6 +9,7 @@ from tenants.base.errors import ErrorCode, HmiError
 
 MAX_NAME_LENGTH: Final = 63
 SLUG_PATTERN: Final = r"^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
+SLUG_RULE: Final = "A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end."
 _SLUG = re.compile(SLUG_PATTERN.removesuffix("$") + r"\Z")
 
 
@@ -17,7 +18,7 @@ def require_slug(name: str, *, param: str = "name") -> str:
     if not isinstance(name, str) or not _SLUG.match(name):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            "A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
+            SLUG_RULE,
             param=param,
         )
     return name
@@ -25,4 +26,6 @@ def require_slug(name: str, *, param: str = "name") -> str:
 
 def slug_check(label: str) -> models.CheckConstraint:
     """A check constraint that the field ``name`` is a slug."""
-    return models.CheckConstraint(condition=models.Q(name__regex=SLUG_PATTERN), name=label)
+    return models.CheckConstraint(
+        condition=models.Q(name__regex=SLUG_PATTERN), name=label, violation_error_message=SLUG_RULE
+    )

@@ -31,7 +31,7 @@ class JobOwner(Protocol):
         ...
 
     def fail(self, *, version_id: int) -> None:
-        """Mark the version as failed: one of its jobs failed or was cancelled."""
+        """Mark the version as failed: one of its jobs failed or was canceled."""
         ...
 
     def check_retry(self, *, job: Job, jobs: int) -> None:
@@ -46,7 +46,7 @@ class JobOwner(Protocol):
         ...
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
-        """Send webhooks for the new state of a job."""
+        """Send webhooks and notices for the new state of a job."""
         ...
 
 

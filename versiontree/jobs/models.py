@@ -1,6 +1,7 @@
 """Jobs on the version tree, their history, and the shards that several workers share."""
 
 import uuid
+from datetime import datetime, timedelta
 from typing import Final
 
 from django.conf import settings
@@ -32,7 +33,7 @@ class JobState(models.TextChoices):
     RUNNING = "running", "Running"
     SUCCEEDED = "succeeded", "Succeeded"
     FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    CANCELLED = "cancelled", "Canceled"
 
 
 LEGAL_TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
@@ -123,25 +124,42 @@ class Job(models.Model):
     class Meta:
         ordering = ["-created_at", "id"]
         constraints = [
-            models.CheckConstraint(condition=Q(state__in=JobState.values), name="job_state_is_known"),
-            models.CheckConstraint(condition=Q(kind__in=JobKind.values), name="job_kind_is_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=JobState.values),
+                name="job_state_is_known",
+                violation_error_message="The state of the job is unknown.",
+            ),
+            models.CheckConstraint(
+                condition=Q(kind__in=JobKind.values),
+                name="job_kind_is_known",
+                violation_error_message="The kind of job is unknown.",
+            ),
             models.CheckConstraint(
                 condition=(Q(state="running", lease_expires_at__isnull=False) & ~Q(worker=""))
                 | (~Q(state="running") & Q(lease_expires_at__isnull=True)),
                 name="job_lease_while_running",
+                violation_error_message="A job has a worker and a lease exactly while it is running.",
             ),
             models.CheckConstraint(
-                condition=Q(progress__gte=0.0, progress__lte=1.0), name="job_progress_in_0_1"
+                condition=Q(progress__gte=0.0, progress__lte=1.0),
+                name="job_progress_in_0_1",
+                violation_error_message="Progress must be from 0 to 1.",
             ),
-            models.CheckConstraint(condition=Q(priority__lte=9), name="job_priority_in_0_9"),
+            models.CheckConstraint(
+                condition=Q(priority__lte=9),
+                name="job_priority_in_0_9",
+                violation_error_message="Priority must be from 0 to 9.",
+            ),
             models.CheckConstraint(
                 condition=Q(state="waiting", after__isnull=False) | ~Q(state="waiting"),
                 name="job_waiting_has_after",
+                violation_error_message="A waiting job must name the job that it waits for.",
             ),
             models.UniqueConstraint(
                 fields=["version"],
                 condition=Q(state__in=["queued", "running"]),
                 name="job_one_active_per_version",
+                violation_error_message="The version already has a queued or running job.",
             ),
         ]
         indexes = [
@@ -158,12 +176,19 @@ class Job(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.get_kind_display()} {str(self.id)[:8]}"
+        return f"{self.get_kind_display()} {self.version}"
 
     @property
     def is_active(self) -> bool:
         """Whether the job is waiting, queued or running."""
         return self.state in ACTIVE
+
+    @property
+    def expected_at(self) -> datetime | None:
+        """When the job will end, from the ETA of its last heartbeat. None if that is unknown."""
+        if self.eta_seconds is None or self.heartbeat_at is None:
+            return None
+        return self.heartbeat_at + timedelta(seconds=self.eta_seconds)
 
 
 class JobEvent(models.Model):
@@ -233,12 +258,21 @@ class JobShard(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [
-            models.UniqueConstraint(fields=["job", "stage", "number"], name="shard_is_unique"),
-            models.CheckConstraint(condition=Q(state__in=ShardState.values), name="shard_state_is_known"),
+            models.UniqueConstraint(
+                fields=["job", "stage", "number"],
+                name="shard_is_unique",
+                violation_error_message="The job already has a shard of this number in this stage.",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=ShardState.values),
+                name="shard_state_is_known",
+                violation_error_message="The state of the shard is unknown.",
+            ),
             models.CheckConstraint(
                 condition=(Q(state="running", lease_expires_at__isnull=False) & ~Q(worker=""))
                 | (~Q(state="running") & Q(lease_expires_at__isnull=True)),
                 name="shard_lease_while_running",
+                violation_error_message="A shard has a worker and a lease exactly while it is running.",
             ),
         ]
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from zlib import crc32
 
 from django.db.models import DurationField, ExpressionWrapper, F, Max, Q, QuerySet
+from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.base.errors import not_found
@@ -142,16 +143,30 @@ def queue_position(job: Job | None = None) -> QueuePosition:
     """The position of a queued job, or that of a job created now, among the jobs of all tenants."""
     with platform_scope():
         active = Job.unscoped.filter(state__in=[JobState.QUEUED, JobState.RUNNING])
-        jobs = list(active.order_by(*QUEUE_ORDER).only("kind", "state", "eta_seconds", "worker"))
+        jobs = list(
+            active.order_by(*QUEUE_ORDER).only("kind", "state", "eta_seconds", "worker", "started_at")
+        )
     running = [one for one in jobs if one.state == JobState.RUNNING]
     queued = [one for one in jobs if one.state == JobState.QUEUED]
     before = list(takewhile(lambda one: job is None or one.pk != job.pk, queued))
     ahead = [*running, *before]
     medians = median_durations(one.kind for one in ahead)
-    remaining = [medians.get(one.kind) if one.eta_seconds is None else one.eta_seconds for one in ahead]
+    remaining = [_remaining(one, medians.get(one.kind)) for one in ahead]
     known = [seconds for seconds in remaining if seconds is not None]
     workers = len({one.worker for one in running}) or 1
     return QueuePosition(1 + len(before), sum(known) / workers if len(known) == len(ahead) else None)
+
+
+def _remaining(job: Job, median_s: float | None) -> float | None:
+    """The seconds that a job still takes: its ETA, or the rest of the median duration of its kind."""
+    if job.eta_seconds is not None or median_s is None:
+        return job.eta_seconds
+    elapsed = (
+        (timezone.now() - job.started_at).total_seconds()
+        if job.state == JobState.RUNNING and job.started_at
+        else 0.0
+    )
+    return max(0.0, median_s - elapsed)
 
 
 def _revision(job: Job, event: int, position: int | None) -> JobRevision:

@@ -45,12 +45,18 @@ class Takeout(models.Model):
 
     class Meta:
         ordering = ("-created_at", "id")
+        verbose_name = "data export"
         constraints = (
-            models.CheckConstraint(condition=Q(state__in=TakeoutState.values), name="takeout_state_is_known"),
+            models.CheckConstraint(
+                condition=Q(state__in=TakeoutState.values),
+                name="takeout_state_is_known",
+                violation_error_message="The state of the takeout is unknown.",
+            ),
             models.UniqueConstraint(
                 fields=("tenant",),
                 condition=Q(state__in=ACTIVE_TAKEOUTS),
                 name="one_takeout_at_a_time_per_tenant",
+                violation_error_message="A takeout of this tenant is already in progress.",
             ),
         )
 

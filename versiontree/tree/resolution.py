@@ -111,23 +111,23 @@ class ResolvedModel:
 
 
 def require_encoder(model: ResolvedModel) -> ResolvedModel:
-    """The model, if it stands on an encoder. Raises ``invalid_field`` for a generative one."""
+    """The model, if it is built on an encoder. Raises ``invalid_field`` for a generative one."""
     if model.is_generative:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"{model.model_name} writes text: send it to /v1/chat/completions or /v1/completions.",
+            f"{model.model_name} is a generative model. Use /v1/chat/completions or /v1/completions.",
             param="model",
         )
     return model
 
 
 def require_generative(model: ResolvedModel) -> ResolvedModel:
-    """The model, if it writes text. Raises ``invalid_field`` for one that stands on an encoder."""
+    """The model, if it writes text. Raises ``invalid_field`` for one that is built on an encoder."""
     if not model.is_generative:
         task = Task(model.task).label.lower()
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"{model.model_name} writes no text, it does {task}: send it to /api/v1/infer.",
+            f"{model.model_name} is not generative, its task is {task}. Use /api/v1/infer.",
             param="model",
         )
     return model

@@ -57,10 +57,10 @@ def _integer(default: int | None, min_value: float, max_value: float, help_text:
 
 
 def _rate(default: float) -> SettingSpec:
-    return SettingSpec(float, default, 1e-6, 1.0)
+    return SettingSpec(float, default, 1e-6, 1.0, help="The highest learning rate.")
 
 
-_SEED = _integer(0, 0, 2**31 - 1)
+_SEED = _integer(0, 0, 2**31 - 1, "Seed of the random numbers.")
 
 ADAPTER_SPECS: Final = {
     "adapter": _integer(0, 0, 1024, "Width of an adapter after the attention. 0: none."),
@@ -71,7 +71,9 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.CONVERT: {
         "lower_layers": _integer(None, 1, 64, "Layers that the table replaces. Default: half of them."),
         "n": _integer(3, 2, 5, "Tokens in a fragment."),
-        "max_tokens": _integer(None, 8, 4096, "The longest text. Default: what the checkpoint allows."),
+        "max_tokens": _integer(
+            None, 8, 4096, "Maximum tokens per text. Default: the limit of the checkpoint."
+        ),
         "ridge_tokens": _integer(60_000, 1_000, 10**9, "Tokens for the closed form."),
         "distil_tokens": _integer(1_100_000, 0, 10**10, "Tokens for the distillation."),
         "distil_minutes": SettingSpec(
@@ -102,8 +104,8 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.FINE_TUNE: {
         "lora": _integer(16, 0, 256, "Rank of LoRA in every linear layer. 0: none."),
         **ADAPTER_SPECS,
-        "biases": SettingSpec(bool, True),
-        "norms": SettingSpec(bool, True),
+        "biases": SettingSpec(bool, True, help="Train the biases of the upper layers."),
+        "norms": SettingSpec(bool, True, help="Train the layer norms of the upper layers."),
         "pooling": SettingSpec(
             str,
             "cls_mean",
@@ -111,17 +113,19 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
             help="Input of the head: the first token, with or without the mean. Not for tagging.",
         ),
         "learning_rate": _rate(2e-3),
-        "trials": _integer(1, 1, 3, "Learning rates to try: this one, half of it, twice of it."),
+        "trials": _integer(1, 1, 3, "Tries this learning rate, half of it and twice of it."),
         "epochs": _integer(
             None, 1, 100, f"Exact number. Default: {DEFAULT_EPOCHS}, or more to reach the minimum steps."
         ),
-        "batch_size": _integer(16, 1, 512),
+        "batch_size": _integer(16, 1, 512, "Rows in a batch."),
         "patience": _integer(8, 1, 100, "Stop after this many epochs without a better dev metric."),
         "min_steps": _integer(
             200, 0, 10**6, "Small datasets are repeated until this many steps. Ignored if epochs is set."
         ),
-        "max_epochs": _integer(30, 1, 1000, "Ignored if epochs is set."),
-        "dropout": SettingSpec(float, 0.1, 0, 0.9),
+        "max_epochs": _integer(30, 1, 1000, "Maximum number of epochs. Ignored if epochs is set."),
+        "dropout": SettingSpec(
+            float, 0.1, 0, 0.9, help="Dropout of the states at the cut and of the head's input."
+        ),
         "full_context_share": SettingSpec(
             float,
             0.5,
@@ -135,9 +139,14 @@ SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.EVALUATE: {},
     JobKind.COMPACT: {},
     JobKind.GROW: {
-        "min_count": _integer(None, 1, 10**9),
-        "min_tenants": _integer(None, 1, 10_000),
-        "max_fragments": _integer(None, 1, 10**7),
+        "min_count": _integer(None, 1, 10**9, "Minimum misses of a fragment. Default: 20."),
+        "min_tenants": _integer(
+            None,
+            1,
+            10_000,
+            "Minimum number of tenants that missed it. Default: 3; 1 in a tenant's own domain.",
+        ),
+        "max_fragments": _integer(None, 1, 10**7, "Maximum number of fragments to add. Default: 100,000."),
     },
 }
 
@@ -151,7 +160,7 @@ LORA_PROJECTIONS: Final[dict[str, tuple[str, ...]]] = {
 DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
     JobKind.CONVERT: {
         "lower_layers": _integer(
-            None, 0, 255, "Layers below the cut, which fine-tuning leaves alone. Default: a third of them."
+            None, 0, 255, "Layers below the cut, which are not trained. Default: a third of them."
         ),
     },
     JobKind.FINE_TUNE: {
@@ -164,14 +173,14 @@ DECODER_SETTING_SPECS: Final[dict[JobKind, dict[str, SettingSpec]]] = {
         ),
         **ADAPTER_SPECS,
         "learning_rate": _rate(1e-3),
-        "epochs": _integer(5, 1, 100, "At most so many."),
+        "epochs": _integer(5, 1, 100, "Maximum number of epochs."),
         "patience": _integer(2, 1, 100, "Stop after this many epochs without a lower dev loss."),
-        "batch_tokens": _integer(1024, 16, 2**17, "At most so many tokens in a batch."),
-        "batch_size": _integer(None, 1, 512, "At most so many rows in a batch. Default: no limit."),
-        "max_tokens": _integer(1024, 16, 2**17, "The longest row. Longer ones lose their end."),
-        "dropout": SettingSpec(float, 0.0, 0, 0.9),
-        "test_prompts": _integer(200, 1, 10_000, "Prompts of the test split that are answered."),
-        "new_tokens": _integer(128, 1, 4096, "Tokens of such an answer."),
+        "batch_tokens": _integer(1024, 16, 2**17, "Maximum tokens per batch."),
+        "batch_size": _integer(None, 1, 512, "Maximum rows per batch. Default: no limit."),
+        "max_tokens": _integer(1024, 16, 2**17, "Maximum tokens per row. Longer rows are truncated."),
+        "dropout": SettingSpec(float, 0.0, 0, 0.9, help="Dropout of the inputs of LoRA."),
+        "test_prompts": _integer(200, 1, 10_000, "Prompts of the test split to answer."),
+        "new_tokens": _integer(128, 1, 4096, "Maximum tokens per answer."),
         "seed": _SEED,
     },
     JobKind.EVALUATE: {},
@@ -213,7 +222,7 @@ def pet_check(settings: Mapping[str, Any], root: RootKind) -> None:
     if root == RootKind.DECODER and not any(full[name] for name in ("lora", *ADAPTER_SPECS)):
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            "Nothing would learn: choose a LoRA rank or an adapter width above 0.",
+            "Nothing to train: choose a LoRA rank or an adapter width above 0.",
             param="settings.lora",
         )
 

@@ -1,6 +1,5 @@
 """Admin pages of jobs, their events and their shards."""
 
-from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
@@ -9,7 +8,6 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.safestring import SafeString
 from django_htmx.http import HttpResponseClientRefresh
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
@@ -28,7 +26,7 @@ from tenants.base.admin.confirm import require_typed_name
 from versiontree.jobs.models import JOB_STATE_COLOURS, Job, JobEvent, JobShard, JobState
 from versiontree.jobs.selectors import queue_positions
 from versiontree.jobs.services.control import PRIORITIES, job_cancel, job_prioritise, job_requeue, job_retry
-from versiontree.tree.admin.base import ServiceAdmin, collapsed_json, colours, short_json
+from versiontree.tree.admin.base import VERSION_NAME, ServiceAdmin, collapsed_json, colours, short_json
 
 
 class JobEventInline(ReadOnlyInline):
@@ -59,12 +57,11 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         "percent",
         "stage",
         "queue_place",
-        "attempt",
         "created_at",
     )
     list_filter = ("state", "kind", "priority", ("tenant", AutocompleteSelectFilter), "created_at")
     list_filter_submit = True
-    list_select_related = ("version__root", "version__domain__root", "version__hplm__tenant", "tenant")
+    list_select_related = (*VERSION_NAME, "tenant")
     search_fields = (
         "id",
         "tenant__slug",
@@ -73,9 +70,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         "version__root__name",
         "error_code",
     )
-    date_hierarchy = "created_at"
     fields = (
-        "id",
         "kind",
         "version",
         "tenant",
@@ -97,6 +92,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         "started_at",
         "finished_at",
         "traceback",
+        "id",
     )
     readonly_fields = fields
     inlines = (JobEventInline,)
@@ -156,7 +152,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         """Progress in percent."""
         return f"{job.progress:.0%}"
 
-    @admin.display(description="Queue", ordering="priority", empty_value="")
+    @admin.display(description="Queue position", ordering="priority", empty_value="")
     def queue_place(self, job: Any) -> str | None:
         """The position in the queue, and the priority unless it is normal."""
         if not job.is_active:
@@ -165,7 +161,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         name = {number: name for name, number in PRIORITIES.items()}.get(job.priority, str(job.priority))
         return ", ".join([*position, *([name] if job.priority != PRIORITIES["normal"] else [])]) or None
 
-    @admin.display(description="Params")
+    @admin.display(description="Parameters")
     def shown_params(self, job: Job) -> SafeString | None:
         """The parameters as JSON."""
         return collapsed_json(job.params)
@@ -178,7 +174,7 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     @admin.display(description="Events")
     def all_events(self, job: Job) -> SafeString:
         """A link to the list of all events, metrics included."""
-        return changelist_link(JobEvent, f"q={job.pk}", "All events, with metrics")
+        return changelist_link(JobEvent, f"q={job.pk}", "All events and metrics")
 
     @admin.action(description="Cancel", permissions=["operate"])
     @require_typed_name("cancel", warning="Running jobs are stopped.", confirm_single=False)
@@ -188,17 +184,17 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
             request,
             rows,
             lambda job: job_cancel(job=job, actor=staff_user(request)),
-            "cancelled, or stopping",
+            "canceled",
         )
 
     @admin.action(description="Retry", permissions=["operate"])
     def retry(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Run failed or cancelled jobs again."""
+        """Run failed or canceled jobs again."""
         self.each(request, rows, lambda job: job_retry(job=job, actor=staff_user(request)), "retried")
 
     @admin.action(description="Requeue", permissions=["operate"])
     def requeue(self, request: HttpRequest, rows: QuerySet[Job]) -> None:
-        """Queue running jobs again, retry failed and cancelled ones, and send queued ones a new message."""
+        """Queue running jobs again, retry failed and canceled ones, and send queued ones a new message."""
         self.each(request, rows, lambda job: job_requeue(job=job, actor=staff_user(request)), "requeued")
 
     @admin.action(description="Priority: high", permissions=["operate"])
@@ -233,11 +229,10 @@ class JobAdmin(NoAddOrChangeAdmin, ServiceAdmin):
 
 def _progress_context(job: Job) -> dict[str, Any]:
     """Template context of the progress panel."""
-    ends_at = timezone.now() + timedelta(seconds=job.eta_seconds) if job.eta_seconds is not None else None
     return {
         "state_colour": JOB_STATE_COLOURS[JobState(job.state)],
         "percent": f"{100 * job.progress:.0f}",
-        "ends_at": ends_at if job.state == JobState.RUNNING else None,
+        "ends_at": job.expected_at if job.state == JobState.RUNNING else None,
     }
 
 
@@ -247,7 +242,7 @@ class JobEventAdmin(ReadOnlyAdmin):
 
     list_display = ("moment", "to_job", "kind", "message", "figures")
     list_filter = ("kind", "at")
-    list_select_related = ("job",)
+    list_select_related = tuple(f"job__{field}" for field in VERSION_NAME)
     search_fields = ("job__id", "message")
     show_full_result_count = False
 
@@ -271,9 +266,9 @@ class JobEventAdmin(ReadOnlyAdmin):
 class JobShardAdmin(ReadOnlyAdmin):
     """The shards of jobs, their workers and errors."""
 
-    list_display = ("to_job", "stage", "number", "state", "worker", "attempts", "error_code")
+    list_display = ("stage", "number", "to_job", "state", "worker", "attempts", "error_code")
     list_filter = ("state", "stage")
-    list_select_related = ("job",)
+    list_select_related = tuple(f"job__{field}" for field in VERSION_NAME)
     search_fields = ("job__id", "worker", "error_code")
 
     @admin.display(description="Job", ordering="job")

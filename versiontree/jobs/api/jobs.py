@@ -15,13 +15,14 @@ from tenants.base.api.conditional import ConditionalView
 from tenants.base.api.inputs import validated_query
 from tenants.base.api.pagination import LinkHeaderPagination
 from versiontree.jobs.api.serializers import (
+    POSITIONS,
     EventsQuerySerializer,
     JobEventSerializer,
     JobSerializer,
     JobsQuerySerializer,
 )
 from versiontree.jobs.models import Job
-from versiontree.jobs.selectors import job_detail, job_events, jobs_search
+from versiontree.jobs.selectors import job_detail, job_events, jobs_search, queue_positions
 from versiontree.jobs.services.control import job_cancel, job_retry
 
 
@@ -55,9 +56,10 @@ class _Jobs(_Job):
     @extend_schema(parameters=[JobsQuerySerializer], responses=JobSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
         query = validated_query(JobsQuerySerializer, request)
-        found = jobs_search(self.owner, words=query["words"], kind=query["kind"])
+        found = jobs_search(self.owner, words=query["words"], kind=query.get("kind", ""))
         page = self.paginate_queryset(found.filter(state=query["state"]) if "state" in query else found)
-        return self.get_paginated_response(JobSerializer(page, many=True).data)
+        context = {POSITIONS: queue_positions(page or [])}
+        return self.get_paginated_response(JobSerializer(page, many=True, context=context).data)
 
 
 class _JobDetail(ConditionalView, _Job):
@@ -97,16 +99,19 @@ class _JobRetry(_Job):
 
 
 class JobsView(_Jobs, OwnerView):
-    """The tenant's jobs, newest first."""
+    """List the tenant's jobs, newest first."""
 
 
 class JobView(_JobDetail, OwnerView):
-    """One job."""
+    """Get a job."""
 
 
 class JobEventsView(_JobEvents, OwnerView):
-    """The events of a job, oldest first, at most 500 a page. The header ``Link`` has the addresses of the
-    previous and next page; ``after`` starts behind the event with that id."""
+    """List the events of a job, oldest first.
+
+    A page has at most 500. The header ``Link`` has the addresses of the previous and next page; ``after``
+    starts behind the event with that id.
+    """
 
 
 class JobCancelView(_JobCancel, OwnerView):
@@ -114,23 +119,23 @@ class JobCancelView(_JobCancel, OwnerView):
 
 
 class JobRetryView(_JobRetry, OwnerView):
-    """Run a failed or cancelled job again."""
+    """Retry a failed or canceled job."""
 
 
 class PlatformJobsView(_Jobs, PlatformView):
-    """The platform's jobs."""
+    """List the platform's jobs, newest first."""
 
     permissions = {"GET": ("jobs.view_job",)}
 
 
 class PlatformJobView(_JobDetail, PlatformView):
-    """One job of the platform."""
+    """Get a job of the platform."""
 
     permissions = {"GET": ("jobs.view_job",)}
 
 
 class PlatformJobEventsView(_JobEvents, PlatformView):
-    """The events of a job of the platform."""
+    """List the events of a job of the platform."""
 
     permissions = {"GET": ("jobs.view_job",)}
 
@@ -142,6 +147,6 @@ class PlatformJobCancelView(_JobCancel, PlatformView):
 
 
 class PlatformJobRetryView(_JobRetry, PlatformView):
-    """Run a failed or cancelled job of the platform again."""
+    """Retry a failed or canceled job of the platform."""
 
     permissions = {"POST": ("jobs.change_job",)}

@@ -1,10 +1,17 @@
 """Serializers of jobs, their events, and the query parameters of their lists."""
 
-from typing import Any
+from typing import Any, Final
+from uuid import UUID
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from tenants.base.api.inputs import ChoiceField
 from versiontree.jobs.models import Job, JobEvent
+from versiontree.jobs.selectors import queue_positions
+
+POSITIONS: Final = "queue_positions"
+"""Where the context of a serializer of many jobs has their queue positions."""
 
 
 class JobSerializer(serializers.ModelSerializer[Job]):
@@ -15,6 +22,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
         source="version.name", read_only=True, help_text="The root, domain or model of the version."
     )
     after = serializers.UUIDField(source="after_id", read_only=True, allow_null=True)
+    queue_position = serializers.SerializerMethodField()
 
     class Meta:
         model = Job
@@ -22,6 +30,7 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "id",
             "kind",
             "state",
+            "queue_position",
             "version",
             "version_name",
             "after",
@@ -40,6 +49,14 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "finished_at",
         )
         read_only_fields = fields
+
+    @extend_schema_field(
+        serializers.IntegerField(allow_null=True, help_text="Of a queued job, among those of all tenants.")
+    )
+    def get_queue_position(self, job: Job) -> int | None:
+        """The position of a queued job, 1 is next. A list gets those of all its jobs in its context."""
+        positions: dict[UUID, int] | None = self.context.get(POSITIONS)
+        return (queue_positions([job]) if positions is None else positions).get(job.pk)
 
 
 class JobEventSerializer(serializers.ModelSerializer[JobEvent]):
@@ -71,6 +88,6 @@ class EventsQuerySerializer(serializers.Serializer[Any]):
 class JobsQuerySerializer(serializers.Serializer[Any]):
     """Filters of job lists: state, kind, and words in the name of the domain or model."""
 
-    state = serializers.ChoiceField(choices=Job.State.choices, required=False)
-    kind = serializers.ChoiceField(choices=Job.Kind.choices, required=False, default="")
-    words = serializers.CharField(required=False, default="")
+    state = ChoiceField(choices=Job.State.choices, required=False)
+    kind = ChoiceField(choices=Job.Kind.choices, required=False)
+    words = serializers.CharField(required=False, allow_blank=True, default="")

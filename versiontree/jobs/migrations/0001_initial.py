@@ -49,7 +49,7 @@ class Migration(migrations.Migration):
                             ("running", "Running"),
                             ("succeeded", "Succeeded"),
                             ("failed", "Failed"),
-                            ("cancelled", "Cancelled"),
+                            ("cancelled", "Canceled"),
                         ],
                         default="waiting",
                         max_length=9,
@@ -217,6 +217,7 @@ class Migration(migrations.Migration):
                     ("state__in", ["waiting", "queued", "running", "succeeded", "failed", "cancelled"])
                 ),
                 name="job_state_is_known",
+                violation_error_message="The state of the job is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -237,6 +238,7 @@ class Migration(migrations.Migration):
                     )
                 ),
                 name="job_kind_is_known",
+                violation_error_message="The kind of job is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -254,6 +256,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="job_lease_while_running",
+                violation_error_message="A job has a worker and a lease exactly while it is running.",
             ),
         ),
         migrations.AddConstraint(
@@ -261,12 +264,15 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("progress__gte", 0.0), ("progress__lte", 1.0)),
                 name="job_progress_in_0_1",
+                violation_error_message="Progress must be from 0 to 1.",
             ),
         ),
         migrations.AddConstraint(
             model_name="job",
             constraint=models.CheckConstraint(
-                condition=models.Q(("priority__lte", 9)), name="job_priority_in_0_9"
+                condition=models.Q(("priority__lte", 9)),
+                name="job_priority_in_0_9",
+                violation_error_message="Priority must be from 0 to 9.",
             ),
         ),
         migrations.AddConstraint(
@@ -278,6 +284,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="job_waiting_has_after",
+                violation_error_message="A waiting job must name the job that it waits for.",
             ),
         ),
         migrations.AddConstraint(
@@ -286,6 +293,7 @@ class Migration(migrations.Migration):
                 condition=models.Q(("state__in", ["queued", "running"])),
                 fields=("version",),
                 name="job_one_active_per_version",
+                violation_error_message="The version already has a queued or running job.",
             ),
         ),
         migrations.AddIndex(
@@ -294,13 +302,18 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="jobshard",
-            constraint=models.UniqueConstraint(fields=("job", "stage", "number"), name="shard_is_unique"),
+            constraint=models.UniqueConstraint(
+                fields=("job", "stage", "number"),
+                name="shard_is_unique",
+                violation_error_message="The job already has a shard of this number in this stage.",
+            ),
         ),
         migrations.AddConstraint(
             model_name="jobshard",
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["waiting", "running", "done", "failed"])),
                 name="shard_state_is_known",
+                violation_error_message="The state of the shard is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -318,6 +331,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="shard_lease_while_running",
+                violation_error_message="A shard has a worker and a lease exactly while it is running.",
             ),
         ),
     ]

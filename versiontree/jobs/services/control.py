@@ -62,7 +62,7 @@ def job_requeue(*, job: Job, actor: Actor) -> Job:
     if state == JobState.RUNNING:
         _requeue_running(job, actor)
     elif state != JobState.QUEUED:
-        raise _invalid_transition(job, "put back in the queue")
+        raise _invalid_transition(job, "requeued")
     job_dispatch(job_id=job.pk, priority=job.priority)
     audit_record(verb="job.requeue", subject=str(job.pk), tenant=job.tenant, actor=actor)
     return Job.unscoped.get(pk=job.pk)
@@ -84,11 +84,11 @@ def _requeue_running(job: Job, actor: Actor) -> None:
         from_states=[JobState.RUNNING],
         to=JobState.QUEUED,
         where=Q(cancel_requested_at=None),
-        message=f"Put back in the queue by {actor or 'the system'}.",
+        message=f"Requeued by {actor or 'the system'}.",
         attempt=F("attempt") - 1,
     )
     if not taken:
-        raise _invalid_transition(job, "put back in the queue while it is being cancelled")
+        raise _invalid_transition(job, "requeued while it is being canceled")
 
 
 def _invalid_transition(job: Job, verb: str) -> HmiError:
@@ -112,11 +112,11 @@ def job_cancel(*, job: Job, actor: Actor) -> Job:
         job_id=job.pk,
         from_states=[JobState.WAITING, JobState.QUEUED],
         to=JobState.CANCELLED,
-        message=f"Cancelled by {actor or 'the system'}.",
+        message=f"Canceled by {actor or 'the system'}.",
         error_code=ErrorCode.JOB_CANCELLED,
-        error_message="Cancelled.",
+        error_message="Canceled.",
     ):
-        chain_break(job=job, reason=f"{job.get_kind_display()} was cancelled.")
+        chain_break(job=job, reason=f"{job.get_kind_display()} was canceled.")
     else:
         _request_cancel(job, actor)
     audit_record(verb="job.cancel", subject=str(job.pk), tenant=job.tenant, actor=actor)
@@ -163,7 +163,7 @@ def job_retry(*, job: Job, actor: Actor) -> Job:
 def _request_cancel(job: Job, actor: Actor) -> None:
     running = Job.unscoped.filter(pk=job.pk, state=JobState.RUNNING)
     if running.filter(cancel_requested_at=None).update(cancel_requested_at=timezone.now()):
-        message = f"{actor or 'The system'} requested the cancellation."
+        message = f"{actor or 'The system'} requested cancellation."
         JobEvent.unscoped.create(job=job, kind="cancel_requested", message=message)
     elif not running.exists():
-        raise _invalid_transition(job, "cancelled")
+        raise _invalid_transition(job, "canceled")

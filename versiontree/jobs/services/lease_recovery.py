@@ -76,7 +76,9 @@ def job_end_out_of_memory(*, job_id: UUID, worker: str, again: bool, message: st
     if again or job.attempt >= job.max_attempts:
         end = _Outcome(JobState.FAILED, message, ErrorCode.OUT_OF_MEMORY)
     else:
-        end = _Outcome(JobState.QUEUED, "The machine ran out of memory; the job goes on with half the batch.")
+        end = _Outcome(
+            JobState.QUEUED, "The machine ran out of memory. The job continues with half the batch size."
+        )
     _end_attempt(job, Q(worker=worker), end, code=ErrorCode.OUT_OF_MEMORY)
 
 
@@ -85,10 +87,10 @@ def _recover_expired(job_id: UUID, version_id: int, now: datetime, report: Recov
     job_owner().lock(version_id=version_id)
     job = Job.unscoped.get(pk=job_id)
     if job.attempt >= job.max_attempts:
-        message = f"The worker was lost {job.attempt} times in a row, so the job was given up."
+        message = f"The worker was lost {job.attempt} times in a row, so the job failed."
         end = _Outcome(JobState.FAILED, message, ErrorCode.JOB_CRASHED)
     else:
-        end = _Outcome(JobState.QUEUED, "The worker was lost; the job starts again.")
+        end = _Outcome(JobState.QUEUED, "The worker stopped responding. The job restarts.")
     to = _end_attempt(job, Q(lease_expires_at__lt=now, worker=job.worker), end)
     report.requeued += to == JobState.QUEUED
     report.cancelled += to == JobState.CANCELLED
@@ -107,7 +109,7 @@ class _Outcome:
 def _end_attempt(job: Job, where: Q, end: _Outcome, **data: Any) -> JobState | None:
     """End a running attempt, as cancelled if that was requested. None if no row matches ``where``."""
     if job.cancel_requested_at is not None:
-        end = _Outcome(JobState.CANCELLED, "Cancelled.", ErrorCode.JOB_CANCELLED)
+        end = _Outcome(JobState.CANCELLED, "Canceled.", ErrorCode.JOB_CANCELLED)
     changes = {"error_code": end.code, "error_message": end.message} if end.code else {}
     if not job_transition(
         job_id=job.pk,

@@ -162,7 +162,7 @@ def job_release(*, job_id: UUID | str, worker: str) -> None:
         from_states=[JobState.RUNNING],
         to=JobState.QUEUED,
         where=Q(worker=worker, cancel_requested_at=None),
-        message="The worker shuts down; the job starts again on another.",
+        message="The worker is shutting down. The job restarts on another worker.",
         attempt=F("attempt") - 1,
     )
     if released:
@@ -184,8 +184,8 @@ def _end_cancelled(job: Job, worker: str) -> None:
         where=Q(worker=worker),
         message="The worker stopped the job.",
         error_code=ErrorCode.JOB_CANCELLED,
-        error_message="Cancelled.",
+        error_message="Canceled.",
     )
     if not cancelled:
         raise LeaseLost
-    chain_break(job=job, reason=f"{job.get_kind_display()} was cancelled.")
+    chain_break(job=job, reason=f"{job.get_kind_display()} was canceled.")

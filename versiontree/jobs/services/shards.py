@@ -59,7 +59,11 @@ def shard_claim(*, job_id: UUID, worker: str, lease_s: float) -> JobShard | None
             claimable, _JOB_RUNS, pk=shard.pk, worker=shard.worker, attempts=shard.attempts
         )
         if shard.attempts >= MAX_SHARD_ATTEMPTS:
-            _fail(mine, "job_crashed", f"A worker was lost {shard.attempts} times over the same part.")
+            _fail(
+                mine,
+                "job_crashed",
+                f"A worker was lost {shard.attempts} times while processing the same part.",
+            )
             continue
         claimed = mine.update(
             state=ShardState.RUNNING,

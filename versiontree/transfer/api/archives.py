@@ -12,6 +12,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.models import Role, Tenant
 from tenants.accounts.permissions import request_actor
+from tenants.base.api.downloads import OCTET_STREAM, DownloadView, download_type
 from tenants.base.api.inputs import UploadFormParser, validated_body, validated_query
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
@@ -21,7 +22,7 @@ from versiontree.transfer.api.serializers import (
     ImportSerializer,
 )
 from versiontree.transfer.archive.sandboxed_check import FORMATS
-from versiontree.transfer.archive.sources import zip_response
+from versiontree.transfer.archive.sources import ZIP_TYPE, zip_response
 from versiontree.transfer.services.adapter_import import adapter_import
 from versiontree.transfer.services.version_export import adapter_download, version_download
 from versiontree.transfer.services.version_import import version_import
@@ -32,14 +33,10 @@ from versiontree.tree.selectors.versions import hplm_of, version_visible_to
 ARCHIVE: Final = "archive"
 
 
-class _VersionExport(GenericAPIView[Version]):
+class _VersionExport(DownloadView):
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
     owner: Tenant | None
-
-    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Accept any ``Accept`` header: the answer is a zip file, errors are JSON."""
-        return super().perform_content_negotiation(request, force=True)
 
     @extend_schema(
         parameters=[
@@ -50,14 +47,16 @@ class _VersionExport(GenericAPIView[Version]):
                 description="A model as an archive, or as an adapter that peft or adapters load.",
             ),
         ],
-        responses={(200, "application/zip"): OpenApiTypes.BINARY},
+        responses={(200, ZIP_TYPE, OCTET_STREAM): OpenApiTypes.BINARY},
     )
     def get(self, request: Request, version_id: int, **_: Any) -> StreamingHttpResponse:
         query, actor = validated_query(ExportQuerySerializer, request), request_actor(request)
         version = version_visible_to(self.owner, version_id)
         if (form := query["format"]) != ARCHIVE:
-            return zip_response(adapter_download(version=version, form=form, actor=actor))
-        return zip_response(version_download(version=version, actor=actor, branch=query["branch"]))
+            download = adapter_download(version=version, form=form, actor=actor)
+        else:
+            download = version_download(version=version, actor=actor, branch=query["branch"])
+        return zip_response(download, content_type=download_type(request, ZIP_TYPE))
 
 
 class _Import(GenericAPIView[Version]):
@@ -81,19 +80,19 @@ class _Import(GenericAPIView[Version]):
 
 
 class VersionExportView(_VersionExport, OwnerView):
-    """A ready version as a zip file."""
+    """Export a ready version as a zip file."""
 
     read_role = Role.DEVELOPER
 
 
 class PlatformVersionExportView(_VersionExport, PlatformView):
-    """A ready version of the platform as a zip file."""
+    """Export a ready version of the platform as a zip file."""
 
     permissions = {"GET": ("tree.change_version",)}
 
 
 class ImportView(_Import, OwnerView):
-    """Import an exported model or domain for the tenant."""
+    """Import an exported model or domain."""
 
 
 class ImportAdapterView(OwnerView):

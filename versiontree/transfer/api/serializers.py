@@ -4,7 +4,7 @@ from typing import Any
 
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from versiontree.transfer.archive.sandboxed_check import FORMATS
 
 
@@ -12,7 +12,7 @@ class ExportQuerySerializer(serializers.Serializer[Any]):
     """Query parameters of an export. ``branch``: include the domains and the root."""
 
     branch = serializers.BooleanField(required=False, default=False)
-    format = serializers.ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
+    format = ChoiceField(choices=["archive", *FORMATS], required=False, default="archive")
 
 
 class ImportSerializer(StrictSerializer):
@@ -41,7 +41,7 @@ class ImportAdapterSerializer(StrictSerializer):
         default=list,
         help_text="Names of the outputs in order, if the folder does not have them.",
     )
-    task = serializers.ChoiceField(
+    task = ChoiceField(
         choices=["classification", "multilabel", "regression", "generation", "chat"],
         required=False,
         allow_blank=True,

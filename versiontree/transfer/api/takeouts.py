@@ -14,7 +14,9 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.downloads import OCTET_STREAM, DownloadView, download_type
 from tenants.base.errors import ErrorCode, HmiError
+from versiontree.transfer.archive.sources import ZIP_TYPE
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.selectors import takeout_of, takeout_ready, takeouts_of
 from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
@@ -55,34 +57,32 @@ class _TakeoutBaseView(TenantView):
 
 
 class TakeoutsView(_TakeoutBaseView):
-    """The tenant's takeouts, newest first. POST has a worker make one."""
+    """The tenant's takeouts: exports of all of its data."""
 
     @extend_schema(responses=TakeoutSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the tenant's takeouts, newest first."""
         page = self.paginate_queryset(takeouts_of(self.tenant))
         return self.get_paginated_response(TakeoutSerializer(page, many=True).data)
 
     @extend_schema(request=None, responses={201: TakeoutSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Start a takeout. A worker creates it."""
         takeout = takeout_request(tenant=self.tenant, actor=request_actor(request))
         return Response(TakeoutSerializer(takeout).data, status=status.HTTP_201_CREATED)
 
 
 class TakeoutView(ConditionalView, _TakeoutBaseView):
-    """One takeout."""
+    """Get a takeout and its progress."""
 
     def find_object(self, *, takeout_id: UUID, **_: Any) -> Takeout:
         return takeout_of(self.tenant, takeout_id)
 
 
-class TakeoutFileView(_TakeoutBaseView):
-    """The zip file of a ready takeout. Downloads are recorded in the audit log."""
+class TakeoutFileView(DownloadView, _TakeoutBaseView):
+    """Download the zip file of a ready takeout. The audit log records it."""
 
-    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Accept any ``Accept`` header: the answer is a zip file, errors are JSON."""
-        return super().perform_content_negotiation(request, force=True)
-
-    @extend_schema(responses={(200, "application/zip"): OpenApiTypes.BINARY})
+    @extend_schema(responses={(200, ZIP_TYPE, OCTET_STREAM): OpenApiTypes.BINARY})
     def get(self, request: Request, takeout_id: UUID, **_: Any) -> FileResponse:
         takeout = takeout_ready(self.tenant, takeout_id)
         name = f"{self.tenant.slug}-{takeout.created_at:%Y-%m-%d}.zip"
@@ -91,4 +91,5 @@ class TakeoutFileView(_TakeoutBaseView):
         except FileNotFoundError as error:
             raise HmiError(ErrorCode.NOT_FOUND, "This file was deleted. Request a new export.") from error
         takeout_record_download(takeout=takeout, actor=request_actor(request))
-        return FileResponse(file, as_attachment=True, filename=name, content_type="application/zip")
+        kind = download_type(request, ZIP_TYPE)
+        return FileResponse(file, as_attachment=True, filename=name, content_type=kind)

@@ -29,7 +29,7 @@ EXTRA_BYTES: Final = 4 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An open adapter. `paths` are those of its files in the source, by name; `size` is what they claim."""
+    """An open adapter. `paths`: its files in the source, by name. `size`: their declared size."""
 
     source: Source
     paths: Mapping[str, str]
@@ -38,7 +38,7 @@ class Adapter:
     def unpack(self, folder: Path) -> None:
         """Write its files into a new `folder`.
 
-        Raises ``invalid_archive`` if a file is larger than it claims, ``out_of_disk``.
+        Raises ``invalid_archive`` if a file is larger than its declared size, ``out_of_disk``.
         """
         with disk_full_errors():
             folder.mkdir()
@@ -61,12 +61,12 @@ def adapter_open(archive: Path | IO[bytes], *, max_bytes: int) -> Iterator[Adapt
         paths = {name: where + name for name in (*CONFIG_FILES, *WEIGHTS) if where + name in source.sizes}
         if pickled := [name for name in PICKLED if where + name in source.sizes]:
             raise invalid_archive(
-                f"{pickled[0]} is a pickle, and reading one runs code: save it as safetensors."
+                f"{pickled[0]} is a pickle file, which can run code. Save it as safetensors."
             )
         for name in CONFIG_FILES:
             if source.sizes.get(where + name, 0) > MAX_CONFIG_BYTES:
                 raise invalid_archive(
-                    f"{name} is longer than {MAX_CONFIG_BYTES:,} bytes.", limit=MAX_CONFIG_BYTES
+                    f"{name} is larger than {MAX_CONFIG_BYTES:,} bytes.", limit=MAX_CONFIG_BYTES
                 )
         yield Adapter(source, paths, sizes_check(source, paths.values(), max_bytes=max_bytes))
 
@@ -98,12 +98,12 @@ def _config_folder(source: Source) -> str:
     """The folder of the configuration, with a slash at its end: the top folder, or the only folder in it."""
     folders = [name.removesuffix(CONFIG) for name in source.sizes if f"/{name}".endswith(f"/{CONFIG}")]
     if len(folders) != 1 or folders[0].count("/") > 1:
-        raise invalid_archive(f"This is no adapter's folder: {CONFIG} must be in it, once.")
+        raise invalid_archive(f"This is not an adapter folder. It must contain exactly one {CONFIG}.")
     return folders[0]
 
 
 def _copy(source: Source, name: str, target: Path, max_bytes: int) -> None:
-    """Copy a file. Raises ``invalid_archive`` if it is larger than it claims."""
+    """Copy a file. Raises ``invalid_archive`` if it is larger than `max_bytes`, its declared size."""
     size = 0
     with read_errors(name):
         stream = source.open(name)
@@ -115,5 +115,5 @@ def _copy(source: Source, name: str, target: Path, max_bytes: int) -> None:
                 return
             size += len(chunk)
             if size > max_bytes:
-                raise invalid_archive(f"{name[:80]} is longer than it says.")
+                raise invalid_archive(f"{name[:80]} is larger than its declared size.")
             out.write(chunk)

@@ -80,7 +80,7 @@ class Node:
     number: int
     digests: Mapping[str, str]
     task: str = ""
-    licence: str = ""
+    license: str = ""
     source_url: str = ""
     description: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Node:
             "number": self.number,
             "digest": self.digest,
             "digests": dict(self.digests),
-            "license": self.licence,
+            "license": self.license,
         }
         optional = {"task": self.task, "source_url": self.source_url, "description": self.description}
         return entry | {name: value for name, value in optional.items() if value}

@@ -50,7 +50,7 @@ def manifest_contents(manifest: Mapping[str, Any], config: Mapping[str, Any]) ->
     lineage = _typed(manifest, "lineage", list)
     configs = [config, *_typed(config, "lineage", list)]
     if len(lineage) > MAX_BRANCH_LENGTH or len(configs) != len(lineage) + 1:
-        raise invalid_archive("The manifest and the config tell of different lineages.")
+        raise invalid_archive("The manifest and the config have different lineages.")
     entries = [manifest, *lineage]
     kind = _root_kind(entries[-1])
     nodes = tuple(_node(entry, about, kind) for entry, about in zip(entries, configs, strict=True))
@@ -90,13 +90,13 @@ def _node(entry: Any, about: Any, root: RootKind) -> Node:
         raise invalid_archive("A version in the lineage is not an object.")
     kind = _typed(entry, "kind", str)
     if kind not in VersionKind.values:
-        raise invalid_archive(f"{kind[:40]!r} is no kind of version.")
+        raise invalid_archive(f"Unknown kind of version: {kind[:40]!r}.")
     digests, number = _typed(entry, "digests", dict), entry.get("number")
     if type(number) is not int or not 0 < number < 2**31:
         raise invalid_archive("A version has no number.")
     required = REQUIRED_ROLES[root].get(VersionKind(kind))
     if required is None:
-        raise invalid_archive(f"The root is {root.in_words}, which no {kind} stands on.")
+        raise invalid_archive(f"The root is {root.in_words}. A {kind} cannot be built on it.")
     optional = OPTIONAL_ROLES[root].get(VersionKind(kind), frozenset())
     task = _text(entry, "task")
     complete = required <= digests.keys() <= required | optional
@@ -108,7 +108,7 @@ def _node(entry: Any, about: Any, root: RootKind) -> Node:
         number=number,
         digests=digests,
         task=task,
-        licence=_text(entry, "license"),
+        license=_text(entry, "license"),
         source_url=_text(entry, "source_url"),
         description=_text(entry, "description"),
         config=_typed(about, "config", dict),
@@ -117,9 +117,9 @@ def _node(entry: Any, about: Any, root: RootKind) -> Node:
     if entry.get("digest") != node.digest:
         raise invalid_archive(f"The digest of {node.name} is not that of its main artifact.")
     if (node.kind == VersionKind.HPLM) != (node.task in Task.values):
-        raise invalid_archive(f"{node.task[:40]!r} is not what {node.name} can do.")
+        raise invalid_archive(f"The task {node.task[:40]!r} is not valid for {node.name}.")
     if node.task and (node.task in GENERATIVE_TASKS) != (root == RootKind.DECODER):
-        raise invalid_archive(f"The root is {root.in_words}, which no model for {node.task} stands on.")
+        raise invalid_archive(f"The root is {root.in_words}. A model for {node.task} cannot be built on it.")
     node_check(node)
     return node
 
@@ -127,7 +127,7 @@ def _node(entry: Any, about: Any, root: RootKind) -> Node:
 def _check_order(nodes: tuple[Node, ...]) -> None:
     for below, above in pairwise(nodes):
         if above.kind not in _ABOVE[below.kind]:
-            raise invalid_archive(f"{below.name} cannot stand on {above.name}.")
+            raise invalid_archive(f"{below.name} cannot be built on {above.name}.")
     if nodes[-1].kind != VersionKind.ROOT:
         raise invalid_archive("The lineage does not end at a root.")
     for place, node in enumerate(nodes):
@@ -146,12 +146,12 @@ def _check_files(contents: Contents) -> None:
         if not files or files_digest(files) != digest:
             raise invalid_archive(f"The files of the artifact {kind}/{digest[:12]} do not have its digest.")
         if odd := sorted(files.keys() - contents.allowed_files[kind]):
-            raise invalid_archive(f"{odd[0][:80]!r} is no part of an artifact of the kind {kind}.")
+            raise invalid_archive(f"{odd[0][:80]!r} is not part of an artifact of the kind {kind}.")
         for name, entry in files.items():
             _check_size(name, entry)
         expected |= {artifact_prefix(kind, digest) + name for name in files}
     if odd := sorted(expected ^ contents.files.keys()):
-        raise invalid_archive(f"{odd[0][:80]} is missing from the manifest, or has no place in it.")
+        raise invalid_archive(f"{odd[0][:80]} is missing from the manifest, or does not belong in it.")
     _check_size(CARD, contents.files[CARD])
 
 
@@ -165,9 +165,7 @@ def _check_size(name: str, entry: FileEntry) -> None:
 def _typed(found: Mapping[str, Any], name: str, kind: type[Kind]) -> Kind:
     value = found.get(name)
     if not isinstance(value, kind):
-        raise invalid_archive(
-            f"{name} is missing from the manifest or the config, or is not what it should be."
-        )
+        raise invalid_archive(f"{name} is missing from the manifest or the config, or is invalid.")
     return value
 
 

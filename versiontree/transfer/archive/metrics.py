@@ -85,7 +85,7 @@ def _check_report(kind: str, report: Mapping[str, Any], of: str) -> None:
 def _check_samples(report: Mapping[str, Any], of: str) -> None:
     for sample in report.get("samples", ()):
         if not isinstance(sample, dict) or not all(isinstance(text, str) for text in sample.values()):
-            raise invalid_archive(f"samples in {of} are no texts.")
+            raise invalid_archive(f"samples in {of} are not texts.")
 
 
 def _check_evaluation(report: Mapping[str, Any], of: str) -> None:
@@ -95,15 +95,15 @@ def _check_evaluation(report: Mapping[str, Any], of: str) -> None:
             raise invalid_archive(f"per_label in {of} lacks figures.")
     counts = report.get("class_counts", {}).values()
     if not all(is_number(count) and count >= 0 for count in counts) or (counts and not any(counts)):
-        raise invalid_archive(f"class_counts in {of} are no counts.")
+        raise invalid_archive(f"class_counts in {of} are not counts.")
     confusion = report.get("confusion", {})
     labels, rows = confusion.get("labels", []), confusion.get("rows", [])
     square = isinstance(labels, list) and isinstance(rows, list) and len(rows) == len(labels)
     if not square or not all(isinstance(label, str) for label in labels):
-        raise invalid_archive(f"confusion in {of} is no table.")
+        raise invalid_archive(f"confusion in {of} is not a table.")
     for row in rows:
         if not isinstance(row, list) or len(row) != len(labels) or not all(map(is_number, row)):
-            raise invalid_archive(f"confusion in {of} is no table.")
+            raise invalid_archive(f"confusion in {of} is not a table.")
 
 
 def _check_types(found: Mapping[str, Any], wanted: Types, where: str) -> None:
@@ -113,4 +113,4 @@ def _check_types(found: Mapping[str, Any], wanted: Types, where: str) -> None:
         if name not in found or (value is None and kind == FIGURE):
             continue
         if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise invalid_archive(f"{name} in {where} is not what it should be.")
+            raise invalid_archive(f"{name} in {where} is invalid.")

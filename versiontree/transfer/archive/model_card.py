@@ -33,7 +33,7 @@ def model_card(nodes: Sequence[Node]) -> str:
 def _front_matter(nodes: Sequence[Node]) -> str:
     version, root = nodes[0], nodes[-1]
     data = ModelCardData(
-        license=version.licence or UNKNOWN,
+        license=version.license or UNKNOWN,
         base_model=(root.source_url or root.name) if root is not version else None,
         pipeline_tag=PIPELINES.get(version.task, version.task) if version.task else None,
         tags=["hmi", str(version.kind), *([version.task] if version.task else [])],
@@ -65,12 +65,12 @@ def _sections(nodes: Sequence[Node]) -> Iterator[str]:
     yield from _section("Training", _table(("setting", "value"), _settings(version)))
     data = [(f"{node.name} v{node.number}", *row) for node in nodes for row in _data(node)]
     yield from _section("Data", _table(("version", "data", "part", "sha256"), data))
-    licences = [
-        (f"{node.kind.label} {node.name}", node.licence or UNKNOWN, node.source_url)
+    licenses = [
+        (f"{node.kind.label} {node.name}", node.license or UNKNOWN, node.source_url)
         for node in nodes
         if node.kind != VersionKind.DOMAIN
     ]
-    yield from _section("Licences", _table(("of", "licence", "source"), licences))
+    yield from _section("Licenses", _table(("of", "license", "source"), licenses))
 
 
 def _section(title: str, lines: Iterable[str]) -> Iterator[str]:

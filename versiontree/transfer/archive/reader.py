@@ -59,7 +59,7 @@ def unpacked(folder: Path, kind: str, digest: str) -> Path:
 def _check_names(source: Source, files: dict[str, FileEntry]) -> None:
     expected = {MANIFEST, CARD, CONFIG} | files.keys()
     if odd := sorted(expected ^ source.sizes.keys()):
-        word = "is missing" if odd[0] in expected else "has no place in the archive"
+        word = "is missing" if odd[0] in expected else "does not belong in the archive"
         raise invalid_archive(f"{odd[0][:80]} {word}.")
     for name in (CARD, CONFIG):
         if name not in files:

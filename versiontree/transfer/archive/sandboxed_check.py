@@ -34,7 +34,7 @@ CPU_LIMIT_S: Final = 30
 BYTES_PER_CPU_S: Final = 20 * 1024**2
 """Large artifacts get another second for each 20 MiB, ten times what reading them takes."""
 MAX_REASON_LENGTH: Final = 300
-FORMATS: Final = {"peft": "an adapter of PEFT", "adapterhub": "an adapter of AdapterHub"}
+FORMATS: Final = {"peft": "a PEFT adapter", "adapterhub": "an AdapterHub adapter"}
 """The formats of adapter exports."""
 MAX_REFUSAL_LENGTH: Final = 1000
 PASSED_ENVIRONMENT: Final = frozenset(
@@ -85,8 +85,8 @@ class ArtifactCheck:
 class AdapterImportRequest:
     """The folders of an adapter and its root, and a new folder `out` for the model.
 
-    `labels`, `task` and `pairs` are used if the adapter does not have them. `drop_lower` drops changes below
-    the cut.
+    `labels`, `task` and `pairs` are used if the adapter does not define them. `drop_lower` drops changes
+    below the cut.
     """
 
     root: str
@@ -108,7 +108,7 @@ class AdapterImportRequest:
 class AdapterExportRequest:
     """The folders of a model and its root, a new folder `out`, and one of FORMATS.
 
-    `base` is the hub id of a decoder's checkpoint, if that is known.
+    `base` is the hub id of the root's checkpoint, if that is known.
     """
 
     root: str
@@ -126,7 +126,7 @@ class AdapterExportRequest:
 
 @dataclass(frozen=True, slots=True)
 class AdapterExportResult:
-    """How to read the outputs of the written adapter, or why the format cannot represent the model."""
+    """How to load the exported adapter and get its outputs, or why the format does not support the model."""
 
     read: str
     refused: str
@@ -139,7 +139,7 @@ def artifacts_check(request: ArtifactCheck) -> dict[str, Any]:
     """
     answer = sandbox_response(request)
     if answer is None:
-        raise invalid_archive("Loading the artifacts ends the process that tries it.")
+        raise invalid_archive("The process crashed while loading the artifacts. The files may be damaged.")
     if "error" in answer:
         raise invalid_archive(f"The artifacts cannot be loaded: {str(answer['error'])[:MAX_REASON_LENGTH]}.")
     return answer
@@ -152,7 +152,7 @@ def adapter_import_run(request: AdapterImportRequest) -> dict[str, Any]:
     """
     answer = sandbox_response(request)
     if answer is None:
-        raise invalid_archive("Reading the adapter ends the process that tries it.")
+        raise invalid_archive("The process crashed while reading the adapter. The files may be damaged.")
     if "error" in answer:
         lower = {"lower": list(answer["lower"])[:MAX_NAMES]} if "lower" in answer else {}
         raise invalid_archive(
@@ -165,7 +165,7 @@ def adapter_export_run(request: AdapterExportRequest) -> AdapterExportResult:
     """Write a model as an adapter of another library. Raises ``internal`` if the process fails."""
     answer = sandbox_response(request)
     if answer is None or "error" in answer:
-        raise HmiError(ErrorCode.INTERNAL, f"This version could not be written as {FORMATS[request.format]}.")
+        raise HmiError(ErrorCode.INTERNAL, f"Exporting this version as {FORMATS[request.format]} failed.")
     return AdapterExportResult(
         str(answer.get("read", "")), str(answer.get("refused", ""))[:MAX_REFUSAL_LENGTH]
     )
@@ -189,7 +189,7 @@ def sandbox_response(
     except subprocess.TimeoutExpired as error:
         raise invalid_archive("Loading the artifacts took too long.") from error
     except (ValueError, IndexError, OSError) as error:
-        raise HmiError(ErrorCode.INTERNAL, "The artifacts could not be tried.") from error
+        raise HmiError(ErrorCode.INTERNAL, "The artifacts could not be checked.") from error
 
 
 def folder_text(folder: Path) -> str:
@@ -217,7 +217,7 @@ def _run(
             raise
     if child.returncode == -signal.SIGXCPU:
         raise invalid_archive(
-            f"Loading the artifacts takes more than the allowed {max_cpu_s} seconds of processor time.",
+            f"Loading the artifacts exceeded the limit of {max_cpu_s} seconds of CPU time.",
             limit=max_cpu_s,
         )
     return output if child.returncode == 0 else None
@@ -250,8 +250,8 @@ def _sandboxed() -> bool:
     )
     if found.returncode != 0:
         log.warning(
-            "This machine grants no namespaces to this user, so the process that tries imported weights can "
-            "reach the sockets and files of this installation: %s",
+            "This machine grants no namespaces to this user. The process that loads imported weights is not "
+            "isolated from the sockets and files of this installation: %s",
             found.stderr.decode(errors="replace").strip().rpartition("\n")[2][-MAX_REASON_LENGTH:],
         )
     return found.returncode == 0

@@ -18,6 +18,7 @@ from django.http import StreamingHttpResponse
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.transfer.archive.layout import invalid_archive
 
+ZIP_TYPE: Final = "application/zip"
 MAX_FILES: Final = 4096
 MAX_NAME_LENGTH: Final = 512
 MAX_DEPTH: Final = 16
@@ -74,12 +75,12 @@ def sizes_check(source: Source, names: Iterable[str], *, max_bytes: int) -> int:
     """
     claimed = sum(source.sizes[name] for name in names)
     if claimed > max_bytes:
-        message = f"Unpacked, the archive has more than the {max_bytes:,} bytes that are taken here."
+        message = f"The unpacked archive is larger than the limit of {max_bytes:,} bytes."
         raise HmiError(ErrorCode.FILE_TOO_LARGE, message, param="archive", details={"limit": max_bytes})
     if source.packed is not None and claimed > MIN_UNPACKED_BYTES + MAX_COMPRESSION_RATIO * source.packed:
         raise invalid_archive(
-            f"The zip file has {source.packed:,} bytes and would unpack to {claimed:,}, more than "
-            f"{MAX_COMPRESSION_RATIO} times as many: no weights shrink so far.",
+            f"The zip file has {source.packed:,} bytes and would unpack to {claimed:,}. The limit of "
+            f"the compression ratio is {MAX_COMPRESSION_RATIO}.",
             limit=MAX_COMPRESSION_RATIO,
         )
     return claimed
@@ -138,7 +139,7 @@ class _Zip:
                 raise invalid_archive(f"{about.filename[:80]!r} is not a plain file.")
             if about.flag_bits & 1 or about.compress_type not in _READABLE:
                 raise invalid_archive(
-                    f"{about.filename[:80]!r} is encrypted, or compressed in an unusual way."
+                    f"{about.filename[:80]!r} is encrypted, or uses an unsupported compression."
                 )
             yield about.orig_filename, about.file_size
 
@@ -169,9 +170,9 @@ def _by_name(files: Iterable[tuple[str, int]]) -> dict[str, int]:
     for name, size in files:
         parts = name.split("/")
         if len(name) > MAX_NAME_LENGTH or not all(_PART.match(part) for part in parts):
-            raise invalid_archive(f"{name[:80]!r} is not a name that a file of an archive has.")
+            raise invalid_archive(f"{name[:80]!r} is not a valid file name in an archive.")
         if name.lower() in seen:
-            raise invalid_archive(f"{name} is there twice.")
+            raise invalid_archive(f"{name} occurs twice.")
         seen.add(name.lower())
         sizes[name] = size
         if len(sizes) > MAX_FILES:
@@ -190,9 +191,9 @@ class Download:
     chunks: Iterator[bytes]
 
 
-def zip_response(download: Download) -> StreamingHttpResponse:
+def zip_response(download: Download, content_type: str = ZIP_TYPE) -> StreamingHttpResponse:
     """A streaming response that downloads the zip file."""
-    answer = StreamingHttpResponse(download.chunks, content_type="application/zip")
+    answer = StreamingHttpResponse(download.chunks, content_type=content_type)
     answer["Content-Disposition"] = f'attachment; filename="{download.name}"'
     answer["X-Accel-Buffering"] = "no"
     return answer

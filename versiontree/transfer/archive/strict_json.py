@@ -24,7 +24,7 @@ def json_object(content: bytes, name: str) -> dict[str, Any]:
         )
         _check_values(value)
     except (ValueError, RecursionError) as error:
-        raise invalid_archive(f"{name} is not JSON that can be used: {error}.") from error
+        raise invalid_archive(f"{name} is not valid JSON: {error}.") from error
     if not isinstance(value, dict):
         raise invalid_archive(f"{name} is not a JSON object.")
     return value
@@ -33,12 +33,12 @@ def json_object(content: bytes, name: str) -> dict[str, Any]:
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("duplicate key in an object")
     return found
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")
 
 
 def _check_values(value: Any) -> None:

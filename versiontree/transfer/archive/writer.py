@@ -146,7 +146,7 @@ def _node(step: LineageStep, indexes: Mapping[int, int]) -> Node:
         number=version.number,
         digests={role: artifact.digest for role, artifact in step.artifacts.items()},
         task=hplm.task if hplm else "",
-        licence=hplm.license if hplm else root.license if of_root else "",
+        license=hplm.license if hplm else root.license if of_root else "",
         source_url=root.source_url if of_root else "",
         description=hplm.description if hplm else domain.description if domain else "",
         config=_without_ids(config) | ({COMPACTS: merged} if merged else {}),

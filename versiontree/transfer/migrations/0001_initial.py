@@ -71,16 +71,19 @@ class Migration(migrations.Migration):
                 ),
             ],
             options={
+                "verbose_name": "data export",
                 "ordering": ("-created_at", "id"),
                 "constraints": [
                     models.CheckConstraint(
                         condition=models.Q(("state__in", ["waiting", "running", "ready", "failed"])),
                         name="takeout_state_is_known",
+                        violation_error_message="The state of the takeout is unknown.",
                     ),
                     models.UniqueConstraint(
                         condition=models.Q(("state__in", ("waiting", "running"))),
                         fields=("tenant",),
                         name="one_takeout_at_a_time_per_tenant",
+                        violation_error_message="A takeout of this tenant is already in progress.",
                     ),
                 ],
             },

@@ -1,4 +1,4 @@
-"""Import adapters that `peft` or `adapters` saved as versions of models."""
+"""Import adapters, saved by `peft` or `adapters`, as versions of models."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ from versiontree.tree.tokenizer_fit import root_config
 LARGEST: Final = {RootKind.ENCODER: largest_adapter, RootKind.DECODER: largest_lora}
 """The size of the largest adapter by the kind of the root."""
 PREPARED: Final = {RootKind.ENCODER: Task.CLASSIFICATION, RootKind.DECODER: Task.GENERATION}
-"""A task to try with what does not depend on the task, before the adapter is read."""
+"""A placeholder task for the checks before the adapter is read. They do not depend on the task."""
 MAX_LIST_LENGTH = 2000
 """The longest list of dropped tensor names in a warning, in characters."""
 MAX_BASE_LENGTH = 200
@@ -58,11 +58,11 @@ def adapter_import(
     """Import the adapter in an archive (a folder, a zip file, or an open one) as a ready version.
 
     `model` is the name of a new model, or the model that gets a new version. `labels`, `task` and `pairs` are
-    used if the folder does not have them. Changes of the adapter below the cut of an encoder are an error, or
-    with `drop_lower` a warning of the version. Below a decoder the adapter is a LoRA, for `task` "generation"
-    or "chat", and may change any layer. The adapter is loaded in a sandbox before anything is stored. Quota
-    and disk space are checked before unpacking, and again with the size of the model. Do not call it in a
-    transaction: it takes seconds. Each tenant can run one import at a time.
+    used if the folder does not define them. Changes of the adapter below the cut of an encoder are an error,
+    or with `drop_lower` a warning of the version. For a decoder root the adapter is a LoRA, for `task`
+    "generation" or "chat", and may change any layer. The adapter is loaded in a sandbox before anything is
+    stored. Quota and disk space are checked before unpacking, and again with the size of the model. Do not
+    call it in a transaction: it takes seconds. Each tenant can run one import at a time.
 
     Raises ``invalid_archive``, ``file_too_large``, ``conflict`` (the name), ``not_found``, ``invalid_field``,
     ``model_not_ready``, ``quota_exceeded``, ``queue_full``, ``out_of_disk``.
@@ -105,15 +105,15 @@ def adapter_import(
 def _check_options(
     kind: RootKind, *, labels: Sequence[str], task: str, pairs: bool, drop_lower: bool
 ) -> None:
-    """Raise ``invalid_field`` for an option that means nothing below a root of this kind."""
+    """Raise ``invalid_field`` for an option that is not supported for a root of this kind."""
     if task and (task in GENERATIVE_TASKS) != (kind == RootKind.DECODER):
         tasks = [choice for choice in Task if (choice in GENERATIVE_TASKS) == (kind == RootKind.DECODER)]
-        message = f"Below this root, which is {kind.in_words}, a model does one of {', '.join(tasks)}."
+        message = f"The root is {kind.in_words}. The task must be one of {', '.join(tasks)}."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="task")
     if kind == RootKind.DECODER:
         for name, chosen in {"labels": labels, "pairs": pairs, "drop_lower": drop_lower}.items():
             if chosen:
-                message = f"The root is a decoder: {name} is for adapters of encoders."
+                message = f"The root is a decoder, but {name} is supported for encoders only."
                 raise HmiError(ErrorCode.INVALID_FIELD, message, param=name)
 
 
@@ -137,7 +137,8 @@ def _create_version(
     if hplm.task != report["task"]:
         raise HmiError(
             ErrorCode.INVALID_FIELD,
-            f"{hplm.name} does {hplm.get_task_display().lower()}; this adapter does {report['task']}.",
+            f"The task of {hplm.name} is {hplm.task}, but that of the adapter is {report['task']}. Import it "
+            "as a new model.",
             param="archive",
         )
     version = version_create(
@@ -205,17 +206,17 @@ def _config(report: Mapping[str, Any], root: Root) -> dict[str, Any]:
 def _warnings(report: Mapping[str, Any], root: Root) -> Iterator[str]:
     if report["dropped"]:
         names = ", ".join(report["dropped"])
-        dropped = f"Changes of the adapter below the cut were dropped: {names[:MAX_LIST_LENGTH]}."
-        yield f"{dropped} The answers differ from those of the original adapter."
+        dropped = f"The adapter's changes to the lower layers were dropped: {names[:MAX_LIST_LENGTH]}."
+        yield f"{dropped} The outputs differ from those of the original adapter."
     if report.get("below_cut"):
         yield (
-            "It changes layers below the cut. A version that is trained further does not: its training "
-            "starts anew."
+            "The LoRA changes layers below the cut. Training a new version from this one starts from the "
+            "root's layers and does not continue this LoRA."
         )
     base = str(report["about"].get("base_model_name_or_path") or "")[:MAX_BASE_LENGTH]
     ours = checkpoint_hub_id(root.source, root.source_url)
     if root.kind == RootKind.DECODER and ours and base.count("/") == 1 and _name(base) != _name(ours):
-        yield f"The adapter says that it was trained on {base}; the root {root.name} is {ours}."
+        yield f"The adapter was trained on {base}, but the root {root.name} is {ours}."
 
 
 def _name(hub_id: str) -> str:

@@ -53,7 +53,9 @@ def import_plan(contents: Contents, *, tenant: Tenant | None, parent: Version | 
     ancestors = len(nodes) - 1
     if len(levels) == len(nodes):
         existing = levels[-1][0]
-        raise HmiError(ErrorCode.CONFLICT, f"{existing.in_words} is the same.", param="archive")
+        raise HmiError(
+            ErrorCode.CONFLICT, f"This version already exists: {existing.in_words}.", param="archive"
+        )
     if parent is not None and (
         not ancestors or len(levels) < ancestors or parent not in levels[ancestors - 1]
     ):
@@ -67,8 +69,8 @@ def import_plan(contents: Contents, *, tenant: Tenant | None, parent: Version | 
         needed = ", ".join(node.in_words for node in reversed(missing_ancestors))
         raise HmiError(
             ErrorCode.MISSING_BRANCH,
-            f"{contents.version.name} needs {needed}, which is not on this site. "
-            "Export it with its branch, or import that first.",
+            f"{contents.version.name} needs {needed}, which this installation does not have. "
+            "Export the version including its base models, or import those first.",
             param="archive",
             details={"missing": [node.identity() for node in missing_ancestors]},
         )
@@ -228,7 +230,7 @@ def _owner(
     same_owner = above is not None and (above.kind, above.name) == (node.kind, node.name) and new_name is None
     by = person(actor)
     if node.kind == VersionKind.HPLM:
-        terms = {"task": node.task, "license": node.licence, "description": node.description}
+        terms = {"task": node.task, "license": node.license, "description": node.description}
         return _create(Hplm, new_name or node.name, tenant=tenant, created_by=by, **terms)
     if node.kind == VersionKind.ROOT:
         if isinstance(parent, Root) and same_owner:
@@ -238,7 +240,7 @@ def _owner(
         about = {
             "kind": kind_of_root(node.digests),
             "source": source,
-            "license": node.licence,
+            "license": node.license,
             "source_url": node.source_url,
         }
         taken = set(Root.objects.values_list("name", flat=True))
@@ -259,7 +261,7 @@ def _create(model: type[Made], name: str, **columns: Any) -> Made:
     except IntegrityError as error:
         raise HmiError(
             ErrorCode.CONFLICT,
-            f"There is another {model._meta.verbose_name} called {name!r}: choose a name.",
+            f"A {model._meta.verbose_name} named {name!r} already exists. Choose another name.",
             param="name",
         ) from error
 

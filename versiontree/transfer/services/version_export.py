@@ -60,7 +60,7 @@ def version_export(*, version: Version, out: Path | IO[bytes], actor: Actor, bra
     """
     if isinstance(out, Path):
         if out.exists() or out.is_symlink():
-            raise HmiError(ErrorCode.CONFLICT, f"{out} exists already.", param="out")
+            raise HmiError(ErrorCode.CONFLICT, f"{out} already exists.", param="out")
         _write(_members(version, branch=branch, actor=actor), out)
         return
     for chunk in zip_stream(_members(version, branch=branch, actor=actor)):
@@ -128,7 +128,7 @@ def _convert(
             (made / REFUSAL).write_text(answer.refused, encoding="utf-8")
             conversion_store(store, key, made)
             return answer.refused
-        card += f"\n## Reading its outputs\n\n{answer.read}\n"
+        card += f"\n## Usage\n\n{answer.read}\n"
         found = [file_member(file) for file in sorted((folder / form).iterdir())]
         with disk_full_errors(), (made / ADAPTER).open("xb") as out:
             out.writelines(zip_stream([bytes_member(CARD, card.encode()), *found]))

@@ -62,7 +62,7 @@ def version_import(
     ):
         contents = opened.contents
         if contents.version.kind == VersionKind.HPLM and tenant is None:
-            message = "A model belongs to a tenant: name it."
+            message = "A model belongs to a tenant. Specify the tenant."
             raise HmiError(ErrorCode.MISSING_FIELD, message, param="tenant")
         plan = import_plan(contents, tenant=tenant, parent=parent)
         _check_rights(plan.missing, tenant, actor)

@@ -17,14 +17,14 @@ from tenants.base.hooks import TakeoutPart
 from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.models import Corpus, Dataset, File
 from tenants.datasets.storage import CHUNK_BYTES, corrupt_file_error, stored_path
-from tenants.usage.models import AnswerDay, UsageDay
+from tenants.usage.models import AnswerDay, LoggedRequest, UsageDay
 from tenants.usage.selectors import quota_of
 from tenants.usage.services.answer_counts import COUNTED
 from tenants.webhooks.models import WebhookEndpoint
 
 
 def tenant_parts(tenant: Tenant) -> Iterator[Part]:
-    """Settings, members, keys, uploads, usage and audit events of the tenant."""
+    """Settings, members, keys, uploads, usage, request log and audit events of the tenant."""
     yield json_part("tenant.json", _settings(tenant))
     yield table_part("members.csv", Membership.objects.for_tenant(tenant), _MEMBERS)
     yield table_part("api_keys.csv", ApiKey.objects.for_tenant(tenant), _KEYS)
@@ -34,6 +34,7 @@ def tenant_parts(tenant: Tenant) -> Iterator[Part]:
     yield from _files(tenant)
     yield table_part("usage.csv", UsageDay.objects.for_tenant(tenant).order_by("pk"), _USAGE)
     yield table_part("answers.csv", AnswerDay.objects.for_tenant(tenant).order_by("pk"), _ANSWERS)
+    yield table_part("requests.csv", LoggedRequest.objects.for_tenant(tenant).order_by("pk"), _REQUESTS)
     yield table_part("audit.csv", AuditEvent.objects.for_tenant(tenant).order_by("pk"), _AUDIT)
 
 
@@ -95,6 +96,12 @@ _USAGE: Final = (
 _ANSWERS: Final = ("day", "model_name", "version", *COUNTED, "drift")
 
 
+_REQUESTS: Final = (
+    *("at", "request_id", "api", "model_name", "version", "key_prefix", "status", "error_code", "latency_ms"),
+    *("level", "inputs", "tokens", "generated_tokens", "details", "texts"),
+)
+
+
 _AUDIT: Final = (
     "at",
     "verb",
@@ -116,6 +123,7 @@ def _settings(tenant: Tenant) -> dict[str, Any]:
         "created_at": tenant.created_at,
         "shares_fragment_counts": tenant.shares_fragment_counts,
         "checks_answers": tenant.checks_answers,
+        "keeps_request_texts": tenant.keeps_request_texts,
         "weight": tenant.weight,
         "quota": {name: limit for name, limit in limits.items() if name not in ("id", "tenant")},
     }

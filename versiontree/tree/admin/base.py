@@ -27,6 +27,10 @@ def colours(styles: Iterable[tuple[str, str]]) -> dict[str, str]:
 STATE_COLOURS = colours((state.label, colour) for state, colour in VERSION_STATE_COLOURS.items())
 
 
+VERSION_NAME: Final = ("version__root", "version__domain__root", "version__hplm__tenant")
+"""What the name of a row's version is read from."""
+
+
 class ServiceAdmin(PageActionsAdmin):
     """Rows that change only through services, which forms and actions call. Nothing is deleted here."""
 

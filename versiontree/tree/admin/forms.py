@@ -3,12 +3,8 @@
 from typing import Any, Final
 
 from django import forms
-from django.contrib import admin
-from django.contrib.admin.widgets import AutocompleteSelect
 from django.db.models import QuerySet
-from django.utils.http import urlencode
 from unfold.widgets import (
-    UnfoldAdminAutocompleteWidget,
     UnfoldAdminDecimalFieldWidget,
     UnfoldAdminIntegerFieldWidget,
     UnfoldAdminTextareaWidget,
@@ -16,6 +12,7 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
+from tenants.base.admin.search_select import SearchSelect
 from tenants.datasets.admin.uploads import PLATFORM
 from tenants.datasets.models import Corpus, Dataset
 from versiontree.jobs.models import JobKind
@@ -31,7 +28,7 @@ from versiontree.tree.services.roots import root_register
 from versiontree.tree.training_fields import INHERITED_LABEL
 from versiontree.tree.training_settings import DEFAULT_ALPHA
 
-LICENCE_LABELS: Final = {"license": "Licence", "source_url": "Source URL"}
+LICENSE_LABELS: Final = {"license": "License", "source_url": "Source URL"}
 
 
 def _alpha_field() -> forms.FloatField:
@@ -40,7 +37,7 @@ def _alpha_field() -> forms.FloatField:
         max_value=100,
         initial=DEFAULT_ALPHA,
         widget=UnfoldAdminDecimalFieldWidget,
-        help_text="Coverage: the share, in %, of the occurrences of fragments that the PLOT keeps.",
+        help_text="Coverage: the share, in percent, of fragment occurrences that the table keeps.",
     )
 
 
@@ -51,23 +48,6 @@ def _platform_corpora() -> Any:
 def _ready_parents() -> QuerySet[Version]:
     ready = Version.unscoped.filter(state=VersionState.READY).exclude(kind=VersionKind.HPLM)
     return ready.select_related("root", "domain__root").order_by("root__name", "domain__name", "-number")
-
-
-class SearchSelect(AutocompleteSelect):
-    """An autocomplete widget. ``within`` are filters of the rows (see ``AutocompleteFilterAdmin``)."""
-
-    def __init__(self, field: Any, **within: str) -> None:
-        super().__init__(field, admin.site, attrs={"class": "unfold-filter-autocomplete"})
-        self.within = within
-
-    def get_url(self) -> str:
-        return f"{super().get_url()}?{urlencode(self.within)}"
-
-    @property
-    def media(self) -> forms.Media:
-        """The scripts of the admin theme."""
-        media: forms.Media = UnfoldAdminAutocompleteWidget().media
-        return media
 
 
 def _corpus_field(**more: Any) -> "forms.ModelChoiceField[Corpus]":
@@ -86,7 +66,7 @@ class RootForm(TrainingForm):
     kind = JobKind.CONVERT
     builds_plot = True
 
-    corpus = _corpus_field(required=False, help_text="A corpus of the platform. A decoder takes none.")
+    corpus = _corpus_field(required=False, help_text="A corpus of the platform. Not for decoders.")
     lower_layers = forms.IntegerField(
         required=False,
         min_value=0,
@@ -98,7 +78,7 @@ class RootForm(TrainingForm):
     class Meta:
         model = Root
         fields = ("name", "kind", "source", "license", "source_url")
-        labels = LICENCE_LABELS
+        labels = LICENSE_LABELS
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -122,7 +102,7 @@ class RootLicenseForm(ServiceForm):
     class Meta:
         model = Root
         fields = ("license", "source_url")
-        labels = LICENCE_LABELS
+        labels = LICENSE_LABELS
 
     def act(self, actor: Any) -> Root:
         data = self.cleaned_data
@@ -140,7 +120,7 @@ class DomainForm(TrainingForm):
     parent = forms.ModelChoiceField(
         queryset=_ready_parents().filter(tenant=None),
         widget=SearchSelect(Version._meta.get_field("parent"), fit="parents", owner=PLATFORM),
-        help_text="The ready version of a root or domain to build upon.",
+        help_text="A ready version of a root or domain.",
     )
     corpus = _corpus_field()
     alpha = _alpha_field()
@@ -214,7 +194,7 @@ class HplmForm(TrainingForm):
     parent = forms.ModelChoiceField(
         queryset=_ready_parents(),
         widget=SearchSelect(Version._meta.get_field("parent"), fit="parents"),
-        help_text="The ready version to build upon, of the platform or the tenant.",
+        help_text="A ready version of the platform or the tenant.",
     )
     chosen_dataset = forms.ModelChoiceField(
         label="Dataset",
@@ -226,7 +206,7 @@ class HplmForm(TrainingForm):
     class Meta:
         model = Hplm
         fields = ("tenant", "name", "license")
-        labels = LICENCE_LABELS
+        labels = LICENSE_LABELS
 
     def act(self, actor: Any) -> Version:
         data = self.cleaned_data
@@ -301,7 +281,7 @@ class AliasForm(ServiceForm):
         queryset=Version.unscoped.none(), widget=SearchSelect(Alias._meta.get_field("version"))
     )
     reason = forms.CharField(
-        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="For the alias's history."
+        max_length=200, widget=UnfoldAdminTextInputWidget, help_text="Shown in the history of the alias."
     )
 
     class Meta:

@@ -89,7 +89,7 @@ class HplmAdmin(VersionedAdmin):
         living = obj is None or obj.deleted_at is None
         return living and super().has_change_permission(request, obj)
 
-    @admin.action(description="Pin: keep in workers' memory", permissions=["operate"])
+    @admin.action(description="Pin in memory", permissions=["operate"])
     def pin(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
         """Keep the versions of their aliases in the memory of inference workers."""
         self.each(request, rows, lambda hplm: hplm_pin(hplm=hplm, actor=staff_user(request)), "pinned")
@@ -99,11 +99,11 @@ class HplmAdmin(VersionedAdmin):
         """Undo pinning."""
         self.each(request, rows, lambda hplm: hplm_unpin(hplm=hplm, actor=staff_user(request)), "unpinned")
 
-    @admin.action(description="Delete: stop serving, keep the record", permissions=["operate"])
+    @admin.action(description="Delete", permissions=["operate"])
     @require_typed_name(
         "delete",
-        warning="Requests to them fail at once, and their names are free. The records stay; "
-        "the weights are removed after a day.",
+        warning="Requests to {these} fail at once, and the same name can be given again. Records are kept; "
+        "weights are removed after a day.",
     )
     def stop_serving(self, request: HttpRequest, rows: QuerySet[Hplm]) -> None:
         """Delete models, as their tenants can."""
@@ -115,6 +115,7 @@ class AliasAdmin(ServiceAdmin):
     """Aliases. Saving moves one."""
 
     form = AliasForm
+    ordering = ("-pk",)  # by an index: nearly all are called default
     list_display = ("name", "hplm", "version", "canary", "canary_percent", "moved_by", "moved_at")
     list_select_related = (
         "hplm__tenant",

@@ -72,7 +72,7 @@ class RootAdmin(VersionedAdmin):
     @admin.display(description="Decoder")
     def decoder(self, root: Root) -> SafeString:
         """What the job reported of a decoder's checkpoint, a line each."""
-        return text_lines(list(decoder_facts(root)) or ["Not known before it is copied"])
+        return text_lines(list(decoder_facts(root)) or ["Known after the copy job"])
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         fields = super().get_fields(request, obj)
@@ -83,7 +83,7 @@ class RootAdmin(VersionedAdmin):
     @admin.display(description="Served by")
     def served_by(self, root: Root) -> SafeString:
         """A link to the inference workers."""
-        return text_link(reverse("admin:serving-workers"), "The inference workers, by root")
+        return text_link(reverse("admin:serving-workers"), "Workers")
 
     def save_model(self, request: HttpRequest, obj: Any, form: ModelForm, change: bool) -> None:
         if isinstance(form, RootLicenseForm):
@@ -140,24 +140,24 @@ class DomainAdmin(VersionedAdmin):
         """Create a version of each domain with fragments that requests often missed."""
         self.each(request, rows, lambda row: domain_grow(domain=row, actor=staff_user(request)), "growing")
 
-    @admin.action(description="Compact its chain of tables", permissions=["operate"])
+    @admin.action(description="Compact tables", permissions=["operate"])
     def compact(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
         """Create a version of each domain with a single merged table."""
         self.each(
             request, rows, lambda row: domain_compact(domain=row, actor=staff_user(request)), "compacting"
         )
 
-    @admin.action(description="Publish to all tenants", permissions=["operate"])
+    @admin.action(description="Publish", permissions=["operate"])
     def publish(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:
         """Publish domains, so that tenants can build upon them."""
         self.each(
             request, rows, lambda row: domain_publish(domain=row, actor=staff_user(request)), "published"
         )
 
-    @admin.action(description="Retire: nobody builds upon it any more", permissions=["operate"])
+    @admin.action(description="Retire", permissions=["operate"])
     @require_typed_name(
         "retire",
-        warning="Nobody can build upon it any more. This cannot be undone. Its dependents are still served:",
+        warning="New versions cannot be built on it. This cannot be undone. These keep working:",
         dependents=dependent_links,
     )
     def retire(self, request: HttpRequest, rows: QuerySet[Domain]) -> None:

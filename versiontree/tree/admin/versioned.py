@@ -9,7 +9,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.decorators import display
 
-from tenants.base.admin.base import ModelForm, ReadOnlyInline, admin_link, staff_user
+from tenants.base.admin.base import ModelForm, ReadOnlyInline, admin_link, once_per_row, staff_user
 from versiontree.jobs.models import Job, JobState
 from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, ServiceForm, html_lines, text_lines
 from versiontree.tree.admin.dependents import dependent_links
@@ -73,12 +73,14 @@ class VersionedAdmin(ServiceAdmin):
         """The number of the newest version."""
         return str(row.newest_number)
 
-    @admin.display(description="Jobs", empty_value="None under way")
+    @admin.display(description="Jobs", empty_value="None")
+    @once_per_row
     def progress(self, row: Any) -> SafeString:
         """The unfinished and failed jobs of the newest version."""
         return job_lines(row)
 
     @admin.display(description="Dependents", empty_value="None")
+    @once_per_row
     def dependents(self, row: Any) -> SafeString:
         """Links to the direct dependents."""
         return text_lines(dependent_links(row))

@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 
 from django.conf import settings
 from django.contrib import admin, messages
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 from django.http import HttpRequest, StreamingHttpResponse
 from django.template.defaultfilters import filesizeformat
+from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 from unfold.decorators import display
@@ -28,7 +29,7 @@ from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
 from versiontree.transfer.archive.sources import zip_response
 from versiontree.transfer.services.version_export import version_download
-from versiontree.tree.admin.base import STATE_COLOURS, ServiceAdmin, collapsed_json, text_lines
+from versiontree.tree.admin.base import STATE_COLOURS, VERSION_NAME, ServiceAdmin, collapsed_json, text_lines
 from versiontree.tree.admin.forms import VersionForm
 from versiontree.tree.models import Artifact, Coverage, Evaluation, Version, VersionArtifact
 from versiontree.tree.models.version import VersionKind, VersionState
@@ -79,7 +80,7 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
     }
 
     ordering = ("-id",)  # newest first, from an index
-    list_display = ("__str__", "kind", "status", "tenant", "parent", "short_digest", "created_at", "ready_at")
+    list_display = ("__str__", "kind", "status", "tenant", "parent", "created_at", "ready_at")
     list_filter = ("kind", "state", ("root", AutocompleteSelectFilter), ("tenant", AutocompleteSelectFilter))
     list_filter_submit = True
     list_select_related = (
@@ -150,11 +151,6 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
         """The aliases that point at it."""
         return ", ".join(str(alias) for alias in version.aliases.all())
 
-    @admin.display(description="Digest", ordering="digest")
-    def short_digest(self, version: Version) -> str:
-        """The beginning of the digest."""
-        return version.digest[:12]
-
     @admin.display(description="Config")
     def shown_config(self, version: Version) -> SafeString:
         """The config as JSON."""
@@ -165,17 +161,17 @@ class VersionAdmin(AutocompleteFilterAdmin, ServiceAdmin):
         """The metrics as JSON."""
         return collapsed_json(version.metrics)
 
-    @admin.action(description="Retry the failed job", permissions=["operate"])
+    @admin.action(description="Retry", permissions=["operate"])
     def retry(self, request: HttpRequest, rows: QuerySet[Version]) -> None:
         """Retry the first job that failed or was cancelled, and the jobs after it."""
         self.each(request, rows, lambda row: version_retry(version=row, actor=staff_user(request)), "retried")
 
-    @admin.action(description="Export as a zip file", permissions=["operate"])
+    @admin.action(description="Export", permissions=["operate"])
     def export(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
         """Download one version."""
         return self._download(request, rows, branch=False)
 
-    @admin.action(description="Export with its branch", permissions=["operate"])
+    @admin.action(description="Export including base models", permissions=["operate"])
     def export_branch(self, request: HttpRequest, rows: QuerySet[Version]) -> StreamingHttpResponse | None:
         """Download one version with its domains and its root."""
         return self._download(request, rows, branch=True)
@@ -202,7 +198,7 @@ class ArtifactVersionInline(ReadOnlyInline):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         links: QuerySet[Any] = super().get_queryset(request)
-        return links.select_related("version__root", "version__domain__root", "version__hplm__tenant")
+        return links.select_related(*VERSION_NAME)
 
     @admin.display(description="Version")
     def version_link(self, link: VersionArtifact) -> SafeString:
@@ -214,13 +210,37 @@ class ArtifactVersionInline(ReadOnlyInline):
 class ArtifactAdmin(NoAddOrChangeAdmin, ServiceAdmin):
     """Artifacts of the store."""
 
-    list_display = ("digest", "kind", "shown_size", "created_at")
+    list_display = ("kind", "versions", "shown_size", "created_at", "short_digest")
     list_filter = ("kind",)
     search_fields = ("digest",)
     fields = ("kind", "digest", "shown_size", "shown_files", "created_at")
     readonly_fields = fields
     inlines = (ArtifactVersionInline,)
     actions = ("verify",)
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        changelist = super().get_changelist_instance(request)
+        rows = {artifact.pk: artifact for artifact in changelist.result_list}
+        links = VersionArtifact.unscoped.filter(artifact__in=list(rows)).order_by("artifact_id", "pk")
+        counted = links.order_by().values_list("artifact_id").annotate(Count("pk"))
+        for artifact, count in counted:
+            rows[artifact].other_versions = count - 1
+        for link in links.distinct("artifact_id").select_related(*VERSION_NAME):
+            rows[link.artifact_id].first_version = link.version
+        return changelist
+
+    @admin.display(description="Versions")
+    def versions(self, artifact: Any) -> SafeString | None:
+        """The first version that uses it, and how many others do."""
+        if not hasattr(artifact, "first_version"):
+            return None
+        others = f" and {artifact.other_versions:,} more" if artifact.other_versions else ""
+        return format_html("<span>{}{}</span>", admin_link(artifact.first_version), others)
+
+    @admin.display(description="Digest", ordering="digest")
+    def short_digest(self, artifact: Artifact) -> str:
+        """The beginning of the digest."""
+        return artifact.digest[:12]
 
     @admin.display(description="Size", ordering="size")
     def shown_size(self, artifact: Artifact) -> str:
@@ -245,7 +265,7 @@ class VersionArtifactAdmin(ReadOnlyAdmin):
 
     list_display = ("version", "role", "artifact")
     list_filter = ("role",)
-    list_select_related = ("version__root", "version__domain__root", "version__hplm__tenant", "artifact")
+    list_select_related = (*VERSION_NAME, "artifact")
     search_fields = ("artifact__digest", "version__hplm__name", "version__domain__name")
 
 

@@ -42,11 +42,13 @@ class _Domains(GenericAPIView[Domain]):
 
     @extend_schema(responses=DomainSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the visible domains."""
         page = self.paginate_queryset(domains_visible_to(self.owner))
         return self.get_paginated_response(DomainSerializer(page, many=True).data)
 
     @extend_schema(request=DomainCreateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Create a domain from a corpus."""
         body = validated_body(DomainCreateSerializer, request)
         body["parent"] = version_visible_to(self.owner, body["parent"], param="parent")
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
@@ -62,12 +64,14 @@ class _DomainVersions(GenericAPIView[Version]):
 
     @extend_schema(responses=VersionSerializer(many=True))
     def get(self, request: Request, domain_id: int, **_: Any) -> Response:
+        """List the versions of a domain, newest first."""
         versions = versions_of(domain_visible_to(self.owner, domain_id)).prefetch_related("jobs")
         page = self.paginate_queryset(versions)
         return self.get_paginated_response(VersionSerializer(page, many=True).data)
 
     @extend_schema(request=DomainUpdateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, domain_id: int, **_: Any) -> Response:
+        """Update a domain: create its next version from a corpus."""
         body = validated_body(DomainUpdateSerializer, request)
         domain = domain_of(self.owner, domain_id)
         body["corpus"] = corpus_usable_by(self.owner, body["corpus"])
@@ -97,15 +101,15 @@ class _DomainCompact(GenericAPIView[Version]):
 
 
 class DomainsView(_Domains, OwnerView):
-    """The domains that a tenant sees. POST creates one of its own."""
+    """The domains that a tenant sees."""
 
 
 class DomainVersionsView(_DomainVersions, OwnerView):
-    """The versions of a domain. POST creates the next one from a corpus."""
+    """The versions of a domain that a tenant sees."""
 
 
 class DomainView(ConditionalView, OwnerView):
-    """One domain."""
+    """Get a domain."""
 
     serializer_class = DomainSerializer
     queryset = Domain.unscoped.none()

@@ -74,7 +74,7 @@ class DomainEstimateSerializer(EstimateSerializer):
 
 
 class EstimateView(OwnerView):
-    """Estimate the time and storage of a new model. Raises what creating it would raise."""
+    """Estimate the time and storage of a new model. Fails as creating it would."""
 
     serializer_class = EstimateSerializer
     takes_idempotency_key = False
@@ -134,7 +134,7 @@ class _DomainUpdateEstimate(_DomainEstimate):
 
 
 class DomainsEstimateView(_NewDomainEstimate, OwnerView):
-    """Estimate the time and storage of a new domain. Raises what creating it would raise."""
+    """Estimate the time and storage of a new domain. Fails as creating it would."""
 
 
 class DomainEstimateView(_DomainUpdateEstimate, OwnerView):
@@ -142,12 +142,12 @@ class DomainEstimateView(_DomainUpdateEstimate, OwnerView):
 
 
 class PlatformDomainsEstimateView(_NewDomainEstimate, PlatformView):
-    """The same for a domain of the platform's."""
+    """Estimate the time and storage of a new domain of the platform."""
 
     permissions = {"POST": ("tree.add_domain",)}
 
 
 class PlatformDomainEstimateView(_DomainUpdateEstimate, PlatformView):
-    """The same for a domain of the platform's."""
+    """Estimate the time and storage of an update of a domain of the platform."""
 
     permissions = {"POST": ("tree.change_domain",)}

@@ -9,7 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from tenants.accounts.models import Tenant
-from tenants.base.api.inputs import validated_query
+from tenants.base.api.inputs import ChoiceField, validated_query
 from tenants.datasets.models import Corpus, Dataset
 from tenants.datasets.selectors.uploads import corpus_of, dataset_of
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
@@ -56,7 +56,7 @@ class FitSerializer(serializers.Serializer[Any]):
     longest = serializers.IntegerField(help_text="Tokens of the longest row in the sample.")
     long_share = serializers.FloatField(help_text="Share of the sample longer than max_tokens, 0 to 1.")
     long = RowsFoundSerializer()
-    too_long = serializers.ChoiceField(
+    too_long = ChoiceField(
         choices=[kind.value for kind in LongTextPolicy],
         help_text="What happens to longer rows: cut, or split into pieces or windows.",
     )
@@ -79,17 +79,17 @@ class _CorpusFit(GenericAPIView[Corpus]):
 
 
 class CorpusFitView(_CorpusFit, OwnerView):
-    """The fit of a root to a corpus of the tenant or the platform."""
+    """Measure how a root's tokenizer fits a corpus of the tenant or the platform."""
 
 
 class PlatformCorpusFitView(_CorpusFit, PlatformView):
-    """The fit of a root to a corpus of the platform."""
+    """Measure how a root's tokenizer fits a corpus of the platform."""
 
     permissions = {"GET": ("datasets.view_corpus",)}
 
 
 class DatasetFitView(OwnerView):
-    """The fit of a root to a dataset."""
+    """Measure how a root's tokenizer fits a dataset."""
 
     serializer_class = FitSerializer
     queryset = Dataset.unscoped.none()
@@ -144,7 +144,7 @@ class _Coverage(OwnerView):
 
 
 class CorpusCoverageView(_Coverage):
-    """The coverage of a corpus by the tables of each root and domain."""
+    """Get the coverage of a corpus by the tables of each root and domain."""
 
     @extend_schema(responses=CoverageSerializer)
     def get(self, request: Request, corpus_id: int, **_: Any) -> Response:
@@ -152,7 +152,7 @@ class CorpusCoverageView(_Coverage):
 
 
 class DatasetCoverageView(_Coverage):
-    """The coverage of a dataset by the tables of each root and domain."""
+    """Get the coverage of a dataset by the tables of each root and domain."""
 
     @extend_schema(responses=CoverageSerializer)
     def get(self, request: Request, dataset_id: int, **_: Any) -> Response:

@@ -41,6 +41,7 @@ from versiontree.tree.services.canaries import canary_end, canary_promote, canar
 from versiontree.tree.services.hplms import (
     hplm_create,
     hplm_delete,
+    hplm_rename,
     hplm_set_description,
     hplm_update,
     version_set_policy,
@@ -49,7 +50,7 @@ from versiontree.tree.services.licenses import hplm_set_license
 
 
 class HplmsView(OwnerView):
-    """The tenant's models, by name."""
+    """The tenant's models."""
 
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
@@ -57,12 +58,14 @@ class HplmsView(OwnerView):
 
     @extend_schema(parameters=[SearchQuerySerializer], responses=HplmSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the tenant's models, by name."""
         words = validated_query(SearchQuerySerializer, request)["words"]
         page = self.paginate_queryset(hplms_of(self.tenant, words=words))
         return self.get_paginated_response(HplmSerializer(page, many=True).data)
 
     @extend_schema(request=HplmCreateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, **_: Any) -> Response:
+        """Create a model from a dataset."""
         body = validated_body(HplmCreateSerializer, request)
         body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
         body["dataset"] = dataset_of(self.tenant, body["dataset"])
@@ -71,7 +74,7 @@ class HplmsView(OwnerView):
 
 
 class HplmView(ConditionalView, OwnerView):
-    """One model, by its name."""
+    """Get a model by its name."""
 
     serializer_class = HplmSerializer
     queryset = Hplm.unscoped.none()
@@ -81,6 +84,7 @@ class HplmView(ConditionalView, OwnerView):
 
     @extend_schema(request=HplmPatchSerializer, responses=HplmSerializer)
     def patch(self, request: Request, **path: Any) -> Response:
+        """Change the name, description or license of a model."""
         body = validated_body(HplmPatchSerializer, request)
         found, actor = self.find_object(**path), request_actor(request)
         with transaction.atomic():
@@ -88,16 +92,19 @@ class HplmView(ConditionalView, OwnerView):
                 hplm_set_description(hplm=found, description=body["description"], actor=actor)
             if "license" in body:
                 hplm_set_license(hplm=found, license=body["license"], actor=actor)
+            if "name" in body:
+                hplm_rename(hplm=found, name=body["name"], actor=actor)
         return Response(HplmSerializer(found).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **path: Any) -> Response:
+        """Delete a model with all its versions."""
         hplm_delete(hplm=self.find_object(**path), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class HplmVersionsView(OwnerView):
-    """The versions of a model. POST creates the next one from a dataset."""
+    """The versions of a model."""
 
     serializer_class = VersionSerializer
     ordering = ("-number",)
@@ -105,11 +112,13 @@ class HplmVersionsView(OwnerView):
 
     @extend_schema(responses=VersionSerializer(many=True))
     def get(self, request: Request, name: str, **_: Any) -> Response:
+        """List the versions of a model, newest first."""
         page = self.paginate_queryset(versions_of(hplm_of(self.tenant, name)).prefetch_related("jobs"))
         return self.get_paginated_response(VersionSerializer(page, many=True).data)
 
     @extend_schema(request=HplmUpdateSerializer, responses={201: VersionSerializer})
     def post(self, request: Request, name: str, **_: Any) -> Response:
+        """Update a model: create its next version from a dataset."""
         body = validated_body(HplmUpdateSerializer, request)
         body["dataset"] = dataset_of(self.tenant, body["dataset"])
         found = hplm_of(self.tenant, name)
@@ -118,7 +127,7 @@ class HplmVersionsView(OwnerView):
 
 
 class HplmVersionView(ConditionalView, OwnerView):
-    """One version of a model, by its number. PATCH sets its policy."""
+    """Get a version of a model by its number."""
 
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
@@ -128,6 +137,7 @@ class HplmVersionView(ConditionalView, OwnerView):
 
     @extend_schema(request=VersionPatchSerializer, responses=VersionSerializer)
     def patch(self, request: Request, **path: Any) -> Response:
+        """Set the policy of a version."""
         policy = validated_body(VersionPatchSerializer, request)["policy"]
         found = self.find_object(**path)
         changed = version_set_policy(version=found, policy=policy or "", actor=request_actor(request))
@@ -135,7 +145,7 @@ class HplmVersionView(ConditionalView, OwnerView):
 
 
 class AliasesView(OwnerView):
-    """The aliases of a model."""
+    """List the aliases of a model."""
 
     serializer_class = AliasSerializer
     ordering = ("name",)
@@ -148,7 +158,7 @@ class AliasesView(OwnerView):
 
 
 class AliasView(ConditionalView, OwnerView):
-    """One alias. PUT moves or creates it."""
+    """Get an alias of a model."""
 
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
@@ -161,6 +171,7 @@ class AliasView(ConditionalView, OwnerView):
 
     @extend_schema(request=AliasPutSerializer, responses=AliasSerializer)
     def put(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        """Create an alias, or move it to another version."""
         body = validated_body(AliasPutSerializer, request)
         found = hplm_of(self.tenant, name)
         version = hplm_version(found, body["version"])
@@ -170,18 +181,20 @@ class AliasView(ConditionalView, OwnerView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        """Delete an alias."""
         alias_remove(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class CanaryView(OwnerView):
-    """The canary of an alias: PUT starts it or changes its share, DELETE ends it."""
+    """The canary of an alias."""
 
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
 
     @extend_schema(request=CanaryPutSerializer, responses=AliasSerializer)
     def put(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        """Start a canary, or change its share of the requests."""
         body = validated_body(CanaryPutSerializer, request)
         found = hplm_of(self.tenant, name)
         version, actor = hplm_version(found, body["version"]), request_actor(request)
@@ -190,12 +203,13 @@ class CanaryView(OwnerView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, name: str, alias: str, **_: Any) -> Response:
+        """End a canary."""
         canary_end(hplm=hplm_of(self.tenant, name), name=alias, actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class CanaryPromoteView(OwnerView):
-    """Point an alias at its canary, which ends."""
+    """Point an alias at its canary, and end the canary."""
 
     serializer_class = AliasSerializer
     queryset = Alias.unscoped.none()
@@ -207,7 +221,7 @@ class CanaryPromoteView(OwnerView):
 
 
 class AliasMovesView(OwnerView):
-    """The moves of a model's aliases, newest first."""
+    """List the moves of a model's aliases, newest first."""
 
     serializer_class = AliasMoveSerializer
     queryset = AliasMove.unscoped.none()

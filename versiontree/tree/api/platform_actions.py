@@ -10,7 +10,7 @@ from rest_framework.response import Response
 
 from tenants.accounts.permissions import request_actor
 from tenants.accounts.selectors import tenant_by_slug
-from tenants.base.api.inputs import StrictSerializer, validated_body
+from tenants.base.api.inputs import ChoiceField, StrictSerializer, validated_body
 from versiontree.jobs.api.jobs import PlatformView
 from versiontree.jobs.api.serializers import JobSerializer
 from versiontree.jobs.models import Job
@@ -32,7 +32,7 @@ class RetiredSerializer(serializers.Serializer[Any]):
 class JobPrioritySerializer(StrictSerializer):
     """The new priority of a job."""
 
-    priority = serializers.ChoiceField(choices=list(PRIORITIES))
+    priority = ChoiceField(choices=list(PRIORITIES))
 
 
 class DomainPublishView(PlatformView):
@@ -90,7 +90,7 @@ class JobRequeueView(_JobActionView):
 
 
 class HplmPinView(PlatformView):
-    """Pin a tenant's model in the memory of inference workers, or unpin it."""
+    """A tenant's model in the memory of inference workers."""
 
     permissions = {"PUT": ("tree.change_hplm",), "DELETE": ("tree.change_hplm",)}
     serializer_class = HplmSerializer
@@ -98,11 +98,13 @@ class HplmPinView(PlatformView):
 
     @extend_schema(request=None, responses={204: None})
     def put(self, request: Request, **path: Any) -> Response:
+        """Pin a tenant's model in the memory of inference workers."""
         hplm_pin(hplm=_hplm(**path), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, **path: Any) -> Response:
+        """Unpin a tenant's model."""
         hplm_unpin(hplm=_hplm(**path), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 

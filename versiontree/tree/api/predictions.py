@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictSerializer, validated_body, validated_query
+from tenants.base.api.inputs import ChoiceField, StrictSerializer, validated_body, validated_query
 from tenants.base.errors import ErrorCode, HmiError, not_found
 from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.api.jobs import OwnerView
@@ -47,8 +47,8 @@ class PredictionsQuerySerializer(serializers.Serializer[Any]):
     gold = serializers.CharField(required=False, default="", allow_blank=True)
     predicted = serializers.CharField(required=False, default="", allow_blank=True)
     against = serializers.IntegerField(required=False, default=None, min_value=1)
-    change = serializers.ChoiceField(required=False, default="", choices=[one.value for one in ChangeKind])
-    cursor = serializers.CharField(required=False, default="")
+    change = ChoiceField(required=False, choices=[one.value for one in ChangeKind])
+    cursor = serializers.CharField(required=False, allow_blank=True, default="")
     limit = serializers.IntegerField(required=False, default=50, min_value=1, max_value=500)
 
 
@@ -59,7 +59,7 @@ class EvaluateSerializer(StrictSerializer):
 
 
 class PredictionsView(OwnerView):
-    """The stored predictions of a version, in pages. A cursor is valid until it is evaluated again."""
+    """List the stored predictions of a version. A cursor is valid until it is evaluated again."""
 
     queryset = Evaluation.unscoped.none()
     pagination_class = None  # type: ignore[assignment]
@@ -119,7 +119,7 @@ class PredictionsView(OwnerView):
             "changes": counts,
             "p_value": mcnemar(counts[ChangeKind.FIXED], counts[ChangeKind.BROKEN]),
         }
-        return pair[1], [one for one in changes if query["change"] in ("", one.change)], about
+        return pair[1], [one for one in changes if query.get("change", one.change) == one.change], about
 
 
 class EvaluateView(OwnerView):

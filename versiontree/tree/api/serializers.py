@@ -9,8 +9,15 @@ from typing import Any
 from drf_spectacular.utils import extend_schema_field, extend_schema_serializer
 from rest_framework import serializers
 
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from versiontree.jobs.api.serializers import JobSummarySerializer
+from versiontree.tree.api.job_settings import (
+    ConversionSettingsField,
+    GrowthSettingsField,
+    PretrainingSettingsField,
+    TrainingSettingsField,
+    TrainingSettingsUpdateField,
+)
 from versiontree.tree.models import Alias, AliasMove, Domain, Hplm, Root, RootKind, Version
 from versiontree.tree.models.hplm import MAX_CANARY_PERCENT
 from versiontree.tree.models.version import VersionPolicy
@@ -134,9 +141,9 @@ class VersionSerializer(serializers.ModelSerializer[Version]):
         )
         read_only_fields = fields
 
-    @extend_schema_field(serializers.ChoiceField(choices=POLICIES, allow_null=True))
+    @extend_schema_field(ChoiceField(choices=POLICIES, allow_null=True))
     def get_policy(self, version: Version) -> str | None:
-        """How requests that choose no quality are answered. None: by the default of the deployment."""
+        """Used for requests that set no quality. None: by the default of the installation."""
         return version.policy or None
 
     @extend_schema_field(FREE_OBJECT)
@@ -170,11 +177,6 @@ class TreeQuerySerializer(serializers.Serializer[Any]):
     )
 
 
-@extend_schema_field(FREE_OBJECT)
-class SettingsField(serializers.JSONField):
-    """Settings of a job by name. The service validates them."""
-
-
 class RootRegisterSerializer(StrictSerializer):
     """A new root: a checkpoint folder or hub id, and the platform corpus to convert an encoder with.
 
@@ -182,7 +184,7 @@ class RootRegisterSerializer(StrictSerializer):
     """
 
     name = serializers.CharField()
-    kind = serializers.ChoiceField(choices=RootKind.choices, required=False, default=RootKind.ENCODER)
+    kind = ChoiceField(choices=RootKind.choices, required=False, default=RootKind.ENCODER)
     source = serializers.CharField()  # type: ignore[assignment]
     license = serializers.CharField(required=False, allow_blank=True, default="")
     source_url = serializers.CharField(required=False, allow_blank=True, default="")
@@ -190,13 +192,13 @@ class RootRegisterSerializer(StrictSerializer):
     lower_layers = serializers.IntegerField(required=False, allow_null=True, default=None)
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
-    settings = SettingsField(required=False, default=dict)
+    settings = ConversionSettingsField()
 
 
 class DomainGrowSerializer(StrictSerializer):
-    """Settings of growing a domain: ``min_count``, ``min_tenants``, ``max_fragments``."""
+    """Settings of growing a domain."""
 
-    settings = SettingsField(required=False, default=dict)
+    settings = GrowthSettingsField()
 
 
 class DomainUpdateSerializer(StrictSerializer):
@@ -205,7 +207,7 @@ class DomainUpdateSerializer(StrictSerializer):
     corpus = serializers.IntegerField()
     alpha = serializers.FloatField(required=False, allow_null=True, default=None)
     vectors = serializers.CharField(required=False, allow_null=True, default=None)
-    settings = SettingsField(required=False, default=dict)
+    settings = PretrainingSettingsField()
 
 
 class DomainCreateSerializer(StrictSerializer):
@@ -217,7 +219,7 @@ class DomainCreateSerializer(StrictSerializer):
     alpha = serializers.FloatField(required=False, default=DEFAULT_ALPHA)
     vectors = serializers.CharField(required=False, default=DEFAULT_VECTORS)
     description = serializers.CharField(required=False, allow_blank=True, default="")
-    settings = SettingsField(required=False, default=dict)
+    settings = PretrainingSettingsField()
 
 
 @extend_schema_serializer(component_name="ModelUpdate")
@@ -225,7 +227,7 @@ class HplmUpdateSerializer(StrictSerializer):
     """An update of a model. ``auto_promote``: move ``default`` to the new version once it is ready."""
 
     dataset = serializers.IntegerField()
-    settings = SettingsField(required=False, default=dict)
+    settings: serializers.JSONField = TrainingSettingsUpdateField()
     auto_promote = serializers.BooleanField(required=False, default=True)
 
 
@@ -236,26 +238,28 @@ class HplmCreateSerializer(HplmUpdateSerializer):
     name = serializers.CharField()
     license = serializers.CharField(required=False, allow_blank=True, default="")
     parent = serializers.IntegerField()  # type: ignore[assignment]
+    settings = TrainingSettingsField()
 
 
 @extend_schema_serializer(component_name="ModelPatch")
 class HplmPatchSerializer(StrictSerializer):
-    """Changes of a model's description and license."""
+    """Changes of a model's name, description and license. Requests by the former name get ``not_found``."""
 
+    name = serializers.CharField(required=False)
     description = serializers.CharField(required=False, allow_blank=True)
     license = serializers.CharField(required=False, allow_blank=True)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         if not attrs:
-            raise serializers.ValidationError({"license": "Set this, description, or both."})
+            raise serializers.ValidationError({"license": "Set this, description or name."})
         return attrs
 
 
 @extend_schema_serializer(component_name="VersionPatch")
 class VersionPatchSerializer(StrictSerializer):
-    """The policy of a version of a model. Null: the default of the deployment."""
+    """The policy of a version of a model. Null: the default of the installation."""
 
-    policy = serializers.ChoiceField(choices=POLICIES, allow_null=True)
+    policy = ChoiceField(choices=POLICIES, allow_null=True)
 
 
 class AliasPutSerializer(StrictSerializer):

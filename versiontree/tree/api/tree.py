@@ -37,8 +37,11 @@ class TreePages(LinkHeaderPagination):
 
 
 class TreeView(OwnerView):
-    """Every version that the tenant sees, parents first, at most 100 a page. The header ``Link`` has the
-    addresses of the previous and next page; ``after`` starts behind the version with that id."""
+    """List every visible version, parents first.
+
+    A page has at most 100. The header ``Link`` has the addresses of the previous and next page; ``after``
+    starts behind the version with that id.
+    """
 
     serializer_class = NodeSerializer
     pagination_class = TreePages
@@ -54,7 +57,7 @@ class TreeView(OwnerView):
 
 
 class RootsView(OwnerView):
-    """The roots, which every tenant sees."""
+    """List the roots, which every tenant sees."""
 
     serializer_class = RootSerializer
     ordering = ("name",)
@@ -67,7 +70,7 @@ class RootsView(OwnerView):
 
 
 class VersionView(ConditionalView, OwnerView):
-    """One version."""
+    """Get a version by its id."""
 
     serializer_class = VersionSerializer
     queryset = Version.unscoped.none()
@@ -77,7 +80,7 @@ class VersionView(ConditionalView, OwnerView):
 
 
 class PlatformRootsView(PlatformView):
-    """List and register roots."""
+    """The platform's roots."""
 
     permissions = {"GET": ("tree.view_root",), "POST": ("tree.add_root",)}
     serializer_class = RootSerializer
@@ -86,11 +89,13 @@ class PlatformRootsView(PlatformView):
 
     @extend_schema(responses=RootSerializer(many=True))
     def get(self, request: Request) -> Response:
+        """List the roots, with their state."""
         page = self.paginate_queryset(roots_all())
         return self.get_paginated_response(RootSerializer(page, many=True).data)
 
     @extend_schema(request=RootRegisterSerializer, responses={201: VersionSerializer})
     def post(self, request: Request) -> Response:
+        """Register a root from a checkpoint."""
         body = validated_body(RootRegisterSerializer, request)
         if body["corpus"] is not None:
             body["corpus"] = corpus_usable_by(None, body["corpus"])

@@ -50,16 +50,22 @@ class Migration(migrations.Migration):
             options={
                 "ordering": ["id"],
                 "constraints": [
-                    models.UniqueConstraint(fields=("kind", "digest"), name="artifact_is_unique"),
+                    models.UniqueConstraint(
+                        fields=("kind", "digest"),
+                        name="artifact_is_unique",
+                        violation_error_message="There is already an artifact of this kind and digest.",
+                    ),
                     models.CheckConstraint(
                         condition=models.Q(("digest__regex", "^[0-9a-f]{64}$")),
                         name="artifact_digest_is_sha256",
+                        violation_error_message="A digest has 64 lower-case hexadecimal digits.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
                             ("kind__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])
                         ),
                         name="artifact_kind_is_known",
+                        violation_error_message="The kind of artifact is unknown.",
                     ),
                 ],
             },
@@ -97,7 +103,7 @@ class Migration(migrations.Migration):
                     "pinned_at",
                     models.DateTimeField(
                         blank=True,
-                        help_text="Inference workers keep the versions that its aliases mean in memory.",
+                        help_text="Inference workers keep the versions of its aliases in memory.",
                         null=True,
                         verbose_name="pinned",
                     ),
@@ -259,7 +265,7 @@ class Migration(migrations.Migration):
                     "state",
                     models.CharField(
                         choices=[
-                            ("building", "Building"),
+                            ("building", "Training"),
                             ("ready", "Ready"),
                             ("failed", "Failed"),
                             ("retired", "Retired"),
@@ -379,7 +385,7 @@ class Migration(migrations.Migration):
                             ("validating", "Validating files"),
                             ("started", "Started"),
                             ("failed", "Failed"),
-                            ("cancelled", "Cancelled"),
+                            ("cancelled", "Canceled"),
                         ],
                         default="validating",
                         max_length=10,
@@ -390,6 +396,7 @@ class Migration(migrations.Migration):
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("dispatched_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
+                ("results_deleted_at", models.DateTimeField(null=True)),
                 (
                     "api_key",
                     models.ForeignKey(
@@ -727,6 +734,7 @@ class Migration(migrations.Migration):
                 condition=models.Q(("deleted_at__isnull", True)),
                 fields=("tenant", "name"),
                 name="hplm_name_is_unique",
+                violation_error_message="The tenant already has a model of this name.",
             ),
         ),
         migrations.AddConstraint(
@@ -747,6 +755,7 @@ class Migration(migrations.Migration):
                     )
                 ),
                 name="hplm_task_is_known",
+                violation_error_message="The task is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -754,6 +763,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
                 name="hplm_name_is_a_slug",
+                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
             ),
         ),
         migrations.AddConstraint(
@@ -761,18 +771,24 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
                 name="root_name_is_a_slug",
+                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
             ),
         ),
         migrations.AddConstraint(
             model_name="root",
             constraint=models.CheckConstraint(
-                condition=models.Q(("kind__in", ["encoder", "decoder"])), name="root_kind_is_known"
+                condition=models.Q(("kind__in", ["encoder", "decoder"])),
+                name="root_kind_is_known",
+                violation_error_message="The kind must be encoder or decoder.",
             ),
         ),
         migrations.AddConstraint(
             model_name="domain",
             constraint=models.UniqueConstraint(
-                fields=("root", "tenant", "name"), name="domain_name_is_unique", nulls_distinct=False
+                fields=("root", "tenant", "name"),
+                name="domain_name_is_unique",
+                violation_error_message="There is already a domain of this name.",
+                nulls_distinct=False,
             ),
         ),
         migrations.AddConstraint(
@@ -780,6 +796,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
                 name="domain_name_is_a_slug",
+                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
             ),
         ),
         migrations.AddIndex(
@@ -800,6 +817,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="version_is_of_one_thing",
+                violation_error_message="A version belongs to one root, domain or model.",
             ),
         ),
         migrations.AddConstraint(
@@ -809,12 +827,15 @@ class Migration(migrations.Migration):
                     ("parent__isnull", False), models.Q(("kind", "root"), ("number", 1)), _connector="OR"
                 ),
                 name="version_has_a_parent",
+                violation_error_message="A version needs a parent, unless it is the first of a root.",
             ),
         ),
         migrations.AddConstraint(
             model_name="version",
             constraint=models.CheckConstraint(
-                condition=models.Q(("number__gte", 1)), name="version_number_starts_at_one"
+                condition=models.Q(("number__gte", 1)),
+                name="version_number_starts_at_one",
+                violation_error_message="Version numbers start at 1.",
             ),
         ),
         migrations.AddConstraint(
@@ -822,6 +843,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["building", "ready", "failed", "retired"])),
                 name="version_state_is_known",
+                violation_error_message="The state of the version is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -839,6 +861,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="version_digest_when_ready",
+                violation_error_message="A version has a digest exactly when it is ready or retired.",
             ),
         ),
         migrations.AddConstraint(
@@ -847,15 +870,24 @@ class Migration(migrations.Migration):
                 condition=models.Q(("kind", "root")),
                 fields=("root", "number"),
                 name="version_number_per_root",
+                violation_error_message="There is already a version of this number.",
             ),
         ),
         migrations.AddConstraint(
             model_name="version",
-            constraint=models.UniqueConstraint(fields=("domain", "number"), name="version_number_per_domain"),
+            constraint=models.UniqueConstraint(
+                fields=("domain", "number"),
+                name="version_number_per_domain",
+                violation_error_message="There is already a version of this number.",
+            ),
         ),
         migrations.AddConstraint(
             model_name="version",
-            constraint=models.UniqueConstraint(fields=("hplm", "number"), name="version_number_per_hplm"),
+            constraint=models.UniqueConstraint(
+                fields=("hplm", "number"),
+                name="version_number_per_hplm",
+                violation_error_message="There is already a version of this number.",
+            ),
         ),
         migrations.AddIndex(
             model_name="finetuning",
@@ -874,6 +906,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("state__in", ["validating", "started", "failed", "cancelled"])),
                 name="fine_tuning_state_is_known",
+                violation_error_message="The state of the fine-tuning is unknown.",
             ),
         ),
         migrations.AddConstraint(
@@ -885,6 +918,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="fine_tuning_version_when_started",
+                violation_error_message="A fine-tuning has a version exactly when it has started.",
             ),
         ),
         migrations.AddConstraint(
@@ -892,18 +926,23 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("parent", None), ("hplm", None), _connector="XOR"),
                 name="fine_tuning_of_a_parent_or_an_hplm",
+                violation_error_message="A fine-tuning has either a parent or a model.",
             ),
         ),
         migrations.AddConstraint(
             model_name="evaluation",
             constraint=models.UniqueConstraint(
-                fields=("version", "test_sha256"), name="evaluation_of_version_once"
+                fields=("version", "test_sha256"),
+                name="evaluation_of_version_once",
+                violation_error_message="The version was already evaluated on this file.",
             ),
         ),
         migrations.AddConstraint(
             model_name="evaluation",
             constraint=models.CheckConstraint(
-                condition=models.Q(("test_sha256__regex", "^[0-9a-f]{64}$")), name="evaluation_test_is_sha256"
+                condition=models.Q(("test_sha256__regex", "^[0-9a-f]{64}$")),
+                name="evaluation_test_is_sha256",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
             ),
         ),
         migrations.AddConstraint(
@@ -911,16 +950,23 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("corpus", None), ("dataset", None), _connector="XOR"),
                 name="coverage_is_of_one_upload",
+                violation_error_message="A coverage is of either a corpus or a dataset.",
             ),
         ),
         migrations.AddConstraint(
             model_name="coverage",
-            constraint=models.UniqueConstraint(fields=("corpus", "version"), name="coverage_of_corpus_once"),
+            constraint=models.UniqueConstraint(
+                fields=("corpus", "version"),
+                name="coverage_of_corpus_once",
+                violation_error_message="The coverage of this corpus is already measured.",
+            ),
         ),
         migrations.AddConstraint(
             model_name="coverage",
             constraint=models.UniqueConstraint(
-                fields=("dataset", "version"), name="coverage_of_dataset_once"
+                fields=("dataset", "version"),
+                name="coverage_of_dataset_once",
+                violation_error_message="The coverage of this dataset is already measured.",
             ),
         ),
         migrations.AddIndex(
@@ -929,13 +975,18 @@ class Migration(migrations.Migration):
         ),
         migrations.AddConstraint(
             model_name="alias",
-            constraint=models.UniqueConstraint(fields=("hplm", "name"), name="alias_name_is_unique"),
+            constraint=models.UniqueConstraint(
+                fields=("hplm", "name"),
+                name="alias_name_is_unique",
+                violation_error_message="The model already has an alias of this name.",
+            ),
         ),
         migrations.AddConstraint(
             model_name="alias",
             constraint=models.CheckConstraint(
                 condition=models.Q(("name__regex", "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$")),
                 name="alias_name_is_a_slug",
+                violation_error_message="A name is 1 to 63 lower-case letters, digits and hyphens, with no hyphen at either end.",
             ),
         ),
         migrations.AddIndex(
@@ -947,7 +998,9 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name="versionartifact",
             constraint=models.UniqueConstraint(
-                fields=("version", "role"), name="version_artifact_role_is_unique"
+                fields=("version", "role"),
+                name="version_artifact_role_is_unique",
+                violation_error_message="The version already has an artifact in this role.",
             ),
         ),
         migrations.AddConstraint(
@@ -955,6 +1008,7 @@ class Migration(migrations.Migration):
             constraint=models.CheckConstraint(
                 condition=models.Q(("role__in", ["root", "lower", "plot", "hplm", "cascade", "answers"])),
                 name="version_artifact_role_is_known",
+                violation_error_message="The role of the artifact is unknown.",
             ),
         ),
         migrations.AddField(
@@ -963,14 +1017,14 @@ class Migration(migrations.Migration):
             field=models.CharField(
                 blank=True,
                 choices=[
-                    ("", "Default of the deployment"),
+                    ("", "Default of this installation"),
                     ("table", "From the lookup tables"),
                     ("full", "Computed in full"),
                     ("cascade", "Cascade"),
                 ],
                 db_default="",
                 default="",
-                help_text="How requests that choose no quality are answered.",
+                help_text="Used for requests that set no quality.",
                 max_length=8,
             ),
         ),
@@ -983,6 +1037,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="version_policy_of_a_model",
+                violation_error_message="Only versions of models have a quality.",
             ),
         ),
         migrations.AddField(
@@ -1020,6 +1075,7 @@ class Migration(migrations.Migration):
                     _connector="OR",
                 ),
                 name="alias_canary_is_another_version",
+                violation_error_message="A canary is another version, with 1 to 99 percent of the requests.",
             ),
         ),
     ]

@@ -33,11 +33,21 @@ class Artifact(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [
-            models.UniqueConstraint(fields=["kind", "digest"], name="artifact_is_unique"),
-            models.CheckConstraint(
-                condition=models.Q(digest__regex="^[0-9a-f]{64}$"), name="artifact_digest_is_sha256"
+            models.UniqueConstraint(
+                fields=["kind", "digest"],
+                name="artifact_is_unique",
+                violation_error_message="There is already an artifact of this kind and digest.",
             ),
-            models.CheckConstraint(condition=models.Q(kind__in=Role.values), name="artifact_kind_is_known"),
+            models.CheckConstraint(
+                condition=models.Q(digest__regex="^[0-9a-f]{64}$"),
+                name="artifact_digest_is_sha256",
+                violation_error_message="A digest has 64 lower-case hexadecimal digits.",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(kind__in=Role.values),
+                name="artifact_kind_is_known",
+                violation_error_message="The kind of artifact is unknown.",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -65,9 +75,15 @@ class VersionArtifact(models.Model):
     class Meta:
         ordering = ["id"]
         constraints = [
-            models.UniqueConstraint(fields=["version", "role"], name="version_artifact_role_is_unique"),
+            models.UniqueConstraint(
+                fields=["version", "role"],
+                name="version_artifact_role_is_unique",
+                violation_error_message="The version already has an artifact in this role.",
+            ),
             models.CheckConstraint(
-                condition=models.Q(role__in=Role.values), name="version_artifact_role_is_known"
+                condition=models.Q(role__in=Role.values),
+                name="version_artifact_role_is_known",
+                violation_error_message="The role of the artifact is unknown.",
             ),
         ]
         indexes = [

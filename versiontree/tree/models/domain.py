@@ -38,7 +38,11 @@ class Root(models.Model):
         ordering = ["name"]
         constraints = [
             slug_check("root_name_is_a_slug"),
-            models.CheckConstraint(condition=Q(kind__in=RootKind.values), name="root_kind_is_known"),
+            models.CheckConstraint(
+                condition=Q(kind__in=RootKind.values),
+                name="root_kind_is_known",
+                violation_error_message="The kind must be encoder or decoder.",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -74,7 +78,10 @@ class Domain(models.Model):
         ordering = ["name"]
         constraints = [
             models.UniqueConstraint(
-                fields=["root", "tenant", "name"], nulls_distinct=False, name="domain_name_is_unique"
+                fields=["root", "tenant", "name"],
+                nulls_distinct=False,
+                name="domain_name_is_unique",
+                violation_error_message="There is already a domain of this name.",
             ),
             slug_check("domain_name_is_a_slug"),
         ]

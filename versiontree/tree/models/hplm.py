@@ -33,7 +33,7 @@ class Hplm(models.Model):
         "pinned",
         null=True,
         blank=True,
-        help_text="Inference workers keep the versions that its aliases mean in memory.",
+        help_text="Inference workers keep the versions of its aliases in memory.",
     )
 
     unscoped = models.Manager()
@@ -48,8 +48,13 @@ class Hplm(models.Model):
                 fields=["tenant", "name"],
                 condition=models.Q(deleted_at__isnull=True),
                 name="hplm_name_is_unique",
+                violation_error_message="The tenant already has a model of this name.",
             ),
-            models.CheckConstraint(condition=models.Q(task__in=Task.values), name="hplm_task_is_known"),
+            models.CheckConstraint(
+                condition=models.Q(task__in=Task.values),
+                name="hplm_task_is_known",
+                violation_error_message="The task is unknown.",
+            ),
             slug_check("hplm_name_is_a_slug"),
         ]
         indexes = [
@@ -93,7 +98,11 @@ class Alias(models.Model):
         ordering = ["name"]
         verbose_name_plural = "aliases"
         constraints = [
-            models.UniqueConstraint(fields=["hplm", "name"], name="alias_name_is_unique"),
+            models.UniqueConstraint(
+                fields=["hplm", "name"],
+                name="alias_name_is_unique",
+                violation_error_message="The model already has an alias of this name.",
+            ),
             models.CheckConstraint(
                 condition=Q(canary=None, canary_percent=None, canary_started_at=None)
                 | Q(
@@ -103,6 +112,7 @@ class Alias(models.Model):
                     canary_started_at__isnull=False,
                 ),
                 name="alias_canary_is_another_version",
+                violation_error_message="A canary is another version, with 1 to 99 percent of the requests.",
             ),
             slug_check("alias_name_is_a_slug"),
         ]
@@ -145,7 +155,7 @@ class FineTuningState(models.TextChoices):
     VALIDATING = "validating", "Validating files"
     STARTED = "started", "Started"
     FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    CANCELLED = "cancelled", "Canceled"
 
 
 class FineTuning(models.Model):
@@ -183,6 +193,7 @@ class FineTuning(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     dispatched_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    results_deleted_at = models.DateTimeField(null=True)
 
     unscoped = models.Manager()
     objects = TenantScopedManager()
@@ -191,14 +202,19 @@ class FineTuning(models.Model):
         ordering = ["-created_at", "-id"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(state__in=FineTuningState.values), name="fine_tuning_state_is_known"
+                condition=Q(state__in=FineTuningState.values),
+                name="fine_tuning_state_is_known",
+                violation_error_message="The state of the fine-tuning is unknown.",
             ),
             models.CheckConstraint(
                 condition=Q(state="started", version__isnull=False) | (~Q(state="started") & Q(version=None)),
                 name="fine_tuning_version_when_started",
+                violation_error_message="A fine-tuning has a version exactly when it has started.",
             ),
             models.CheckConstraint(
-                condition=Q(parent=None) ^ Q(hplm=None), name="fine_tuning_of_a_parent_or_an_hplm"
+                condition=Q(parent=None) ^ Q(hplm=None),
+                name="fine_tuning_of_a_parent_or_an_hplm",
+                violation_error_message="A fine-tuning has either a parent or a model.",
             ),
         ]
         indexes = [

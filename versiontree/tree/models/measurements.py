@@ -35,10 +35,20 @@ class Coverage(models.Model):
         ordering = ["id"]
         constraints = [
             models.CheckConstraint(
-                condition=Q(corpus=None) ^ Q(dataset=None), name="coverage_is_of_one_upload"
+                condition=Q(corpus=None) ^ Q(dataset=None),
+                name="coverage_is_of_one_upload",
+                violation_error_message="A coverage is of either a corpus or a dataset.",
             ),
-            models.UniqueConstraint(fields=["corpus", "version"], name="coverage_of_corpus_once"),
-            models.UniqueConstraint(fields=["dataset", "version"], name="coverage_of_dataset_once"),
+            models.UniqueConstraint(
+                fields=["corpus", "version"],
+                name="coverage_of_corpus_once",
+                violation_error_message="The coverage of this corpus is already measured.",
+            ),
+            models.UniqueConstraint(
+                fields=["dataset", "version"],
+                name="coverage_of_dataset_once",
+                violation_error_message="The coverage of this dataset is already measured.",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -75,9 +85,15 @@ class Evaluation(models.Model):
     class Meta:
         ordering = ["-evaluated_at", "-id"]
         constraints = [
-            models.UniqueConstraint(fields=["version", "test_sha256"], name="evaluation_of_version_once"),
+            models.UniqueConstraint(
+                fields=["version", "test_sha256"],
+                name="evaluation_of_version_once",
+                violation_error_message="The version was already evaluated on this file.",
+            ),
             models.CheckConstraint(
-                condition=models.Q(test_sha256__regex="^[0-9a-f]{64}$"), name="evaluation_test_is_sha256"
+                condition=models.Q(test_sha256__regex="^[0-9a-f]{64}$"),
+                name="evaluation_test_is_sha256",
+                violation_error_message="A SHA-256 digest has 64 lower-case hexadecimal digits.",
             ),
         ]
 

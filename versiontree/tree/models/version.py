@@ -29,7 +29,7 @@ class VersionKind(models.TextChoices):
 class VersionState(models.TextChoices):
     """The states of a version."""
 
-    BUILDING = "building", "Building"
+    BUILDING = "building", "Training"
     READY = "ready", "Ready"
     FAILED = "failed", "Failed"
     RETIRED = "retired", "Retired"
@@ -49,7 +49,7 @@ class VersionPolicy(models.TextChoices):
     The same values as `inference.cascade.dispatcher.AnswerPolicy`, and none.
     """
 
-    NONE = "", "Default of the deployment"
+    NONE = "", "Default of this installation"
     TABLE = "table", "From the lookup tables"
     FULL = "full", "Computed in full"
     CASCADE = "cascade", "Cascade"
@@ -125,7 +125,7 @@ class Version(models.Model):
         blank=True,
         default=VersionPolicy.NONE,
         db_default=VersionPolicy.NONE,
-        help_text="How requests that choose no quality are answered.",
+        help_text="Used for requests that set no quality.",
     )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
@@ -144,28 +144,52 @@ class Version(models.Model):
                 | Q(kind="domain", domain__isnull=False, hplm__isnull=True)
                 | Q(kind="model", domain__isnull=True, hplm__isnull=False),
                 name="version_is_of_one_thing",
+                violation_error_message="A version belongs to one root, domain or model.",
             ),
             models.CheckConstraint(
-                condition=Q(parent__isnull=False) | Q(kind="root", number=1), name="version_has_a_parent"
+                condition=Q(parent__isnull=False) | Q(kind="root", number=1),
+                name="version_has_a_parent",
+                violation_error_message="A version needs a parent, unless it is the first of a root.",
             ),
-            models.CheckConstraint(condition=Q(number__gte=1), name="version_number_starts_at_one"),
-            models.CheckConstraint(condition=Q(state__in=VersionState.values), name="version_state_is_known"),
+            models.CheckConstraint(
+                condition=Q(number__gte=1),
+                name="version_number_starts_at_one",
+                violation_error_message="Version numbers start at 1.",
+            ),
+            models.CheckConstraint(
+                condition=Q(state__in=VersionState.values),
+                name="version_state_is_known",
+                violation_error_message="The state of the version is unknown.",
+            ),
             models.CheckConstraint(
                 condition=Q(
                     state__in=["ready", "retired"], digest__regex="^[0-9a-f]{64}$", ready_at__isnull=False
                 )
                 | Q(state__in=["building", "failed"], digest="", ready_at__isnull=True),
                 name="version_digest_when_ready",
+                violation_error_message="A version has a digest exactly when it is ready or retired.",
             ),
             models.CheckConstraint(
                 condition=Q(policy="") | Q(kind="model", policy__in=VersionPolicy.values),
                 name="version_policy_of_a_model",
+                violation_error_message="Only versions of models have a quality.",
             ),
             models.UniqueConstraint(
-                fields=["root", "number"], condition=Q(kind="root"), name="version_number_per_root"
+                fields=["root", "number"],
+                condition=Q(kind="root"),
+                name="version_number_per_root",
+                violation_error_message="There is already a version of this number.",
             ),
-            models.UniqueConstraint(fields=["domain", "number"], name="version_number_per_domain"),
-            models.UniqueConstraint(fields=["hplm", "number"], name="version_number_per_hplm"),
+            models.UniqueConstraint(
+                fields=["domain", "number"],
+                name="version_number_per_domain",
+                violation_error_message="There is already a version of this number.",
+            ),
+            models.UniqueConstraint(
+                fields=["hplm", "number"],
+                name="version_number_per_hplm",
+                violation_error_message="There is already a version of this number.",
+            ),
         ]
         indexes = [
             models.Index(fields=["state", "kind"], name="version_state_kind"),

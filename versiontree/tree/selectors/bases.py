@@ -56,7 +56,7 @@ def bases_visible_to(tenant: Tenant) -> list[Base]:
 
 
 def base_root_kind(base: Base) -> RootKind:
-    """The kind of the root that it is, or stands on."""
+    """The kind of the root that it is, or is built on."""
     if isinstance(base, Hplm):
         return RootKind.DECODER if base.task in GENERATIVE_TASKS else RootKind.ENCODER
     return RootKind((base.root if isinstance(base, Domain) else base).kind)

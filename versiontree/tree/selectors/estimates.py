@@ -69,6 +69,11 @@ class Estimate:
     queue: QueuePosition
     storage_is_rough: bool = False
 
+    @property
+    def until_ready(self) -> EstimateRange:
+        """``seconds`` after the wait in the queue, without the wait if that is unknown."""
+        return EstimateRange.exactly(self.queue.wait_s or 0.0) + self.seconds
+
 
 def hplm_estimate(*, parent: Version, dataset: Dataset, settings: Mapping[str, Any]) -> Estimate:
     """The estimate of fine-tuning a model on the dataset and evaluating it. Validates nothing."""

@@ -1,7 +1,7 @@
 """Fine-tuning jobs of the OpenAI API: their status, jobs, events and training curve."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -44,6 +44,11 @@ def fine_tuning_of(tenant: Tenant, key: UUID) -> FineTuning:
     if found is None:
         raise not_found("fine-tuning job", param="fine_tuning_job_id")
     return found
+
+
+def fine_tunings_with_results(tenant: Tenant) -> QuerySet[FineTuning]:
+    """The tenant's fine-tunings that succeeded and whose results were not deleted."""
+    return fine_tunings_of(tenant).filter(version__state__in=BUILT, results_deleted_at=None)
 
 
 def fine_tunings_running(hplm: Hplm) -> list[FineTuning]:
@@ -94,7 +99,7 @@ def fine_tuning_status(fine_tuning: FineTuning) -> FineTuningStatus:
         return FineTuningStatus(CANCELLED, ended)
     running = next((job for job in jobs if job.state == JobState.RUNNING), None)
     if running is not None or any(job.state == JobState.SUCCEEDED for job in jobs):
-        return FineTuningStatus(RUNNING, None, _expected_at(running) if running else None)
+        return FineTuningStatus(RUNNING, None, running.expected_at if running else None)
     return FineTuningStatus(QUEUED)
 
 
@@ -103,13 +108,6 @@ _STATUS_WITHOUT_VERSION: Final = {
     FineTuningState.FAILED: FAILED,
     FineTuningState.CANCELLED: CANCELLED,
 }
-
-
-def _expected_at(job: Job) -> datetime | None:
-    """When the job will end, from the ETA of its last heartbeat."""
-    if job.eta_seconds is None or job.heartbeat_at is None:
-        return None
-    return job.heartbeat_at + timedelta(seconds=job.eta_seconds)
 
 
 def _error(fine_tuning: FineTuning) -> dict[str, Any] | None:

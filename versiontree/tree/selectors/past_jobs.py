@@ -1,15 +1,19 @@
-"""Durations of past jobs, and estimates from those of the most similar size."""
+"""Durations of past jobs and of their stages, and estimates from those of the most similar size."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from math import log2
-from statistics import quantiles
+from statistics import fmean, quantiles
 from typing import Any, Final, Self
+from uuid import UUID
+
+from django.db.models import F
 
 from tenants.base.scope import platform_scope
 from tenants.datasets.models import Corpus, DatasetSplit
-from versiontree.jobs.models import JobKind
+from versiontree.jobs.models import JobEvent, JobKind
 from versiontree.jobs.selectors import succeeded_jobs
 from versiontree.tree.models.version import VersionKind
 
@@ -19,6 +23,8 @@ MIN_PAST_JOBS: Final = 3
 """With fewer past jobs there is no estimate."""
 TEXT: Final = "text"
 """The only key in the sizes of a corpus; those of a dataset have its splits as keys."""
+START_STAGE: Final = "start"
+"""The time of a job before its first stage."""
 CORPUS_JOBS: Final = frozenset({JobKind.FURTHER_PRETRAIN, JobKind.BUILD_PLOT})
 """Jobs that train a domain on a corpus. The others train or evaluate a model on a dataset."""
 
@@ -93,6 +99,46 @@ def past_jobs(kind: JobKind, root_id: int) -> list[PastJob]:
         )
         for settings, alpha, data, took, table_bytes in found
     ]
+
+
+def stage_shares(kind: JobKind, root_id: int, plan: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """The stages of the plan after ``START_STAGE``, each with its mean share of the time of the last jobs of
+    this kind below this root.
+
+    The plan itself with too few past jobs. Two queries.
+    """
+    names = [START_STAGE, *(name for name, _ in plan)]
+    recent = succeeded_jobs(kind).filter(version__root=root_id).values_list("pk", "started_at", "finished_at")
+    events: dict[UUID, list[tuple[str, datetime]]] = defaultdict(list)
+    with platform_scope():
+        jobs = list(recent[:MAX_NEIGHBOURS])
+        stages = JobEvent.unscoped.filter(
+            job__in=[pk for pk, _, _ in jobs], kind="stage", at__gte=F("job__started_at")
+        )
+        for job, name, at in stages.order_by("pk").values_list("job", "message", "at"):
+            events[job].append((name, at))
+    timed = [
+        _stage_times(names, start, events[pk], end) for pk, start, end in jobs if pk in events and end > start
+    ]
+    if len(timed) < MIN_PAST_JOBS:
+        return list(plan)
+    shares = [[time / sum(times, timedelta()) for time in times] for times in timed]
+    return [(name, fmean(column)) for name, column in zip(names, zip(*shares, strict=True), strict=True)]
+
+
+def _stage_times(
+    names: Sequence[str], start: datetime, begun: Iterable[tuple[str, datetime]], end: datetime
+) -> list[timedelta]:
+    """The time of each named stage, from the stages that a job began in order. Time of stages without such a
+    name counts for the one before."""
+    times = [timedelta()] * len(names)
+    index, since = 0, start
+    for name, at in begun:
+        if name in names[index + 1 :]:
+            times[index] = at - since
+            index, since = names.index(name, index + 1), at
+    times[index] = end - since
+    return times
 
 
 def dataset_sizes(datasets: Iterable[int]) -> dict[int, dict[str, DataSize]]:

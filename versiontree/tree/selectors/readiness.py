@@ -50,10 +50,14 @@ def _runs(job: Job) -> bool:
 
 
 def _time_left(job: Job, estimate: tuple[EstimateRange, int] | None) -> TimeUntilReady | None:
-    """A running job's ETA, or the rest of its estimate. For other jobs the estimate, after the queue wait."""
+    """A running job's ETA, or before its first progress the rest of its estimate. For other jobs the
+    estimate, after the queue wait.
+
+    A job with progress but no ETA tells nothing: its time left has not settled, see `workers.time_left`.
+    """
     if job.eta_seconds is not None and _runs(job):
         return TimeUntilReady(EstimateRange.exactly(job.eta_seconds), rough=False)
-    if estimate is None:
+    if estimate is None or (_runs(job) and job.progress):
         return None
     total, past_jobs = estimate
     if _runs(job):

@@ -41,7 +41,7 @@ class ServedVersion:
 
     @property
     def is_generative(self) -> bool:
-        """Whether it stands on a decoder."""
+        """Whether it is built on a decoder."""
         return self.task in GENERATIVE_TASKS
 
 

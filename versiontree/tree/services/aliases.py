@@ -61,7 +61,7 @@ def alias_remove(*, hplm: Hplm, name: str, actor: Actor, reason: str = "") -> No
     if name == DEFAULT_ALIAS:
         raise HmiError(
             ErrorCode.CONFLICT,
-            f"Requests that name no alias are answered by @{name}: move it instead, or delete the model.",
+            f"Requests without an alias use @{name}. Move it instead, or delete the model.",
             param="alias",
         )
     alias = Alias.unscoped.select_for_update().filter(hplm=locked, name=name).first()

@@ -57,7 +57,7 @@ def domain_create(
             quota_check_domains(tenant=tenant, having=Domain.objects.for_tenant(tenant).count())
         above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
         if above.root.kind == RootKind.DECODER:
-            message = f"{above.root.name} is a decoder, which has no tables, so no domain can stand on it."
+            message = f"{above.root.name} is a decoder. Domains can only be built on encoders."
             raise HmiError(ErrorCode.INVALID_FIELD, message, param="parent")
         domain = _create(above.root, tenant, name, description, actor)
         if tenant is None and not published:
@@ -115,7 +115,7 @@ def _create(root: Root, tenant: Tenant | None, name: str, description: str, acto
             )
     except IntegrityError as error:
         raise HmiError(
-            ErrorCode.CONFLICT, f"There is a domain called {name!r} under {root.name} already.", param="name"
+            ErrorCode.CONFLICT, f"{root.name} already has a domain named {name!r}.", param="name"
         ) from error
 
 

@@ -153,11 +153,17 @@ def fine_tuning_cancel(*, fine_tuning: FineTuning, actor: Actor) -> FineTuning:
             None if has_ended else next((job for job in fine_tuning_jobs(row) if job.state in ACTIVE), None)
         )
         if first is None:
-            raise HmiError(
-                ErrorCode.INVALID_TRANSITION, "This fine-tuning has ended; it cannot be cancelled."
-            )
+            raise HmiError(ErrorCode.INVALID_TRANSITION, "This fine-tuning has ended; it cannot be canceled.")
         job_cancel(job=first, actor=actor)
     return row
+
+
+@transaction.atomic
+def fine_tuning_delete_results(*, fine_tuning: FineTuning, actor: Actor) -> None:
+    """Delete the result file: it is neither listed nor readable any more. The metrics of the version stay."""
+    rows = FineTuning.unscoped.filter(pk=fine_tuning.pk, results_deleted_at=None)
+    if rows.update(results_deleted_at=timezone.now()):
+        _record("fine_tuning.delete_results", fine_tuning, actor)
 
 
 def fine_tunings_redispatch() -> None:

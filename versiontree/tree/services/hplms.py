@@ -1,4 +1,4 @@
-"""Create, update, describe, pin and delete models, and set policies of their versions."""
+"""Create, update, rename, describe, pin and delete models, and set policies of their versions."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,8 +9,10 @@ from django.utils import timezone
 
 from tenants.accounts.models import Tenant
 from tenants.audit.services import Actor, audit_record, person
+from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError, has_dependents, not_found
 from tenants.datasets.models import GENERATIVE_TASKS, Dataset, Task
+from tenants.usage.services.quotas import quota_lock
 from versiontree.jobs.models import ACTIVE, Job, JobKind
 from versiontree.names import require_slug
 from versiontree.tree.models import Alias, AliasMove, FineTuning, Hplm, Root, RootKind, Version
@@ -19,6 +21,7 @@ from versiontree.tree.models.version import VersionKind, VersionPolicy, VersionS
 from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import (
     JOBS_PER_HPLM_VERSION,
+    hplm_name_check,
     quota_reserve_hplm,
     quota_reserve_version,
 )
@@ -133,6 +136,31 @@ def hplm_delete(*, hplm: Hplm, actor: Actor) -> None:
 
 
 @transaction.atomic
+def hplm_rename(*, hplm: Hplm, name: str, actor: Actor) -> Hplm:
+    """Give a model another name. Requests by the former name get ``not_found``, and the name is free.
+
+    Usage and the request log keep the name that a request named. Raises ``invalid_field`` (not a name),
+    ``conflict`` (the name is taken), ``has_dependents`` while batches call it by its name, ``not_found``.
+    """
+    require_slug(name)
+    quota_lock(tenant=hplm.tenant)
+    locked = _lock(hplm)
+    before = locked.name
+    if name == before:
+        return locked
+    hplm_name_check(tenant=locked.tenant, name=name)
+    if users := [row for rows in hooks.hplm_callers(locked.tenant, before) for row in rows]:
+        raise has_dependents(f"Batches of {before} are active; cancel them or wait", users, param="name")
+    hplm.name = locked.name = name
+    locked.save(update_fields=["name"])
+    audit_record(
+        verb="model.rename", subject=str(locked), tenant=locked.tenant, actor=actor, detail={"from": before}
+    )
+    manifest_publish_on_commit()
+    return locked
+
+
+@transaction.atomic
 def hplm_set_description(*, hplm: Hplm, description: str, actor: Actor) -> Hplm:
     """Set or clear the description, shown on the model's page and in its model card.
 
@@ -181,10 +209,10 @@ def version_set_policy(*, version: Version, policy: str, actor: Actor) -> Versio
             ErrorCode.INVALID_FIELD, f"The policy must be one of {allowed}, or none.", param="policy"
         )
     if version.hplm is None:
-        message = f"{version.in_words} answers no requests; only versions of models have a policy."
+        message = f"{version.in_words} has no policy. Only versions of models have one."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
     if version.root.kind == RootKind.DECODER:
-        message = f"{version.in_words} writes text and reads nothing from tables, so it has no policy."
+        message = f"{version.in_words} is generative and uses no lookup tables, so it has no policy."
         raise HmiError(ErrorCode.INVALID_FIELD, message, param="policy")
     hplm = _lock(version.hplm)
     Version.unscoped.filter(pk=version.pk).update(policy=policy)

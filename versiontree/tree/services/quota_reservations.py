@@ -47,15 +47,23 @@ def quota_reserve_hplm(
 ) -> None:
     """Check that the tenant may have one more model of this name. Call it under the quota's lock.
 
-    Raises ``quota_exceeded``, and ``conflict`` if the name is taken or reserved.
+    Raises ``quota_exceeded``, and what ``hplm_name_check`` raises.
     """
     quota_check_models(tenant=tenant, having=hplms_in_use(tenant, reserved_by))
+    hplm_name_check(tenant=tenant, name=name, param=param, reserved_by=reserved_by)
+
+
+def hplm_name_check(
+    *, tenant: Tenant, name: str, param: str = "name", reserved_by: FineTuning | None = None
+) -> None:
+    """Raise ``conflict`` if a model has the name, or a fine-tuning reserved it. Call it under the quota's
+    lock."""
     living = Hplm.objects.for_tenant(tenant).filter(deleted_at=None)
     reserved = _pending(tenant, reserved_by).filter(hplm=None)
     if living.filter(name=name).exists():
-        raise HmiError(ErrorCode.CONFLICT, f"There is a model called {name!r} already.", param=param)
+        raise HmiError(ErrorCode.CONFLICT, f"A model named {name!r} already exists.", param=param)
     if reserved.filter(name=name).exists():
-        message = f"A fine-tuning is already creating a model called {name!r}."
+        message = f"A fine-tuning is already creating a model named {name!r}."
         raise HmiError(ErrorCode.CONFLICT, message, param=param)
 
 

@@ -80,7 +80,7 @@ def root_register(
 def _kind_check(kind: str) -> RootKind:
     if kind not in RootKind.values:
         raise HmiError(
-            ErrorCode.INVALID_FIELD, f"A root is one of {', '.join(RootKind.values)}.", param="kind"
+            ErrorCode.INVALID_FIELD, f"The kind must be one of: {', '.join(RootKind.values)}.", param="kind"
         )
     return RootKind(kind)
 
@@ -128,6 +128,4 @@ def _create(name: str, kind: RootKind, source: str, actor: Actor, license_column
                 name=name, kind=kind, source=source, created_by=person(actor), **license_columns
             )
     except IntegrityError as error:
-        raise HmiError(
-            ErrorCode.CONFLICT, f"There is a root called {name!r} already.", param="name"
-        ) from error
+        raise HmiError(ErrorCode.CONFLICT, f"A root named {name!r} already exists.", param="name") from error

@@ -47,7 +47,8 @@ def start_warnings(before: Version, settings: Mapping[str, SettingValue], task: 
     if task in TASKS_WITHOUT_POOLING:
         return []
     if pooling := _difference(POOLING, earlier, now):
-        return [f"The head starts anew, not from that of version {number}: its input differs ({pooling})."]
+        differs = f"its input differs ({pooling})"
+        return [f"The head is trained from scratch, not from that of version {number}: {differs}."]
     return []
 
 

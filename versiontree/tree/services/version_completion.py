@@ -15,6 +15,7 @@ from versiontree.artifact_store import ArtifactDamaged, ArtifactStore, StoredArt
 from versiontree.jobs.hooks import JobOwner
 from versiontree.jobs.models import Job, JobState
 from versiontree.jobs.services.control import RETRYABLE, job_retry
+from versiontree.jobs.services.notices import notice_create
 from versiontree.tree.models import Alias, Artifact, Hplm, RootKind, VersionArtifact
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -93,7 +94,7 @@ def version_retry(*, version: Version, actor: Actor) -> Job:
     jobs = Job.unscoped.filter(version=version).select_related("version", "tenant").order_by("created_at")
     job = jobs.filter(state__in=RETRYABLE).first()
     if job is None:
-        raise HmiError(ErrorCode.INVALID_TRANSITION, f"No job of {version} failed or was cancelled.")
+        raise HmiError(ErrorCode.INVALID_TRANSITION, f"No job of {version} failed or was canceled.")
     return job_retry(job=job, actor=actor)
 
 
@@ -132,3 +133,4 @@ class VersionJobs(JobOwner):
 
     def notify(self, *, job_id: UUID | str, state: JobState) -> None:
         job_notify(job_id=job_id, state=state)
+        notice_create(job_id=job_id, state=state)
