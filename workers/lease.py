@@ -19,6 +19,7 @@ from django.db import DatabaseError, InterfaceError, connection
 from inference.periodic_thread import PeriodicThread
 from versiontree.jobs.services.lifecycle import job_event, job_heartbeat
 from versiontree.jobs.services.transitions import LeaseLost
+from workers.time_left import TimeLeft
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ MIN_WRITE_INTERVAL_S = 1.0
 
 @dataclass(slots=True)
 class Progress:
-    """The latest progress of a job."""
+    """The latest progress of a job, with an estimate of the time left that `TimeLeft` may withhold."""
 
     progress: float = 0.0
     stage: str = ""
@@ -60,6 +61,7 @@ class JobLease:
         self._lease_s = lease_s
         self._renewed_at = time.monotonic()
         self._progress = Progress()
+        self._time_left = TimeLeft()
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
         self._write_lock = threading.Lock()
@@ -118,7 +120,7 @@ class JobLease:
                 progress=progress.progress,
                 stage=progress.stage,
                 metrics=progress.metrics,
-                eta=progress.eta_seconds,
+                eta=self._time_left.shown(started, progress.eta_seconds),
             )
             self._renewed_at = started
             self._write_events()

@@ -7,6 +7,7 @@ from typing import Any
 
 from tenants.base.child_process import WorkerStopping, is_stopping
 from versiontree.jobs.services.transitions import LeaseLost
+from versiontree.tree.selectors.past_jobs import START_STAGE
 from workers.jobs.outcome import to_json
 from workers.lease import Event, JobLease, Progress
 from workers.training.progress import Cancelled
@@ -19,8 +20,9 @@ ETA_AFTER_PROGRESS = 0.02
 class DatabaseReporter:
     """Reports the progress of a training function to its job.
 
-    plan: the stages in order, each with its share of the time, so that the progress bar moves evenly. Other
-    stages do not move the bar. If the first report of a stage is beyond step 1, the stage was resumed.
+    plan: the stages in order, each with its share of the time, so that the progress bar moves evenly. A first
+    stage `START_STAGE` is the time before any other. Stages that are not planned do not move the bar. If the
+    first report of a stage is beyond step 1, the stage was resumed.
     """
 
     def __init__(
@@ -32,6 +34,7 @@ class DatabaseReporter:
     ) -> None:
         self._lease = lease
         self._plan = plan
+        self._start_share = plan[0][1] / _total(plan) if plan[0][0] == START_STAGE else 0.0
         self._stage_index = -1
         self._clock = clock
         self._started = clock()
@@ -93,11 +96,9 @@ class DatabaseReporter:
     def _advance_bar(self) -> None:
         if not self._is_planned:
             return
-        shares = [share for _, share in self._plan]
-        done = sum(shares[: self._stage_index]) + shares[self._stage_index] * min(
-            self._step / self._total, 1.0
-        )
-        self._progress = done / sum(shares)
+        done = _total(self._plan[: self._stage_index])
+        done += self._plan[self._stage_index][1] * min(self._step / self._total, 1.0)
+        self._progress = min(done / _total(self._plan), 1.0)
 
     def _current_progress(self) -> Progress:
         return Progress(self._progress, self._stage, dict(self._metrics), self._eta_seconds())
@@ -107,4 +108,8 @@ class DatabaseReporter:
         elapsed = self._clock() - self._started
         if elapsed < ETA_AFTER_S or self._progress_made < ETA_AFTER_PROGRESS:
             return None
-        return elapsed * (1 - self._progress) / self._progress_made
+        return elapsed * (1 - self._progress) / (self._start_share + self._progress_made)
+
+
+def _total(plan: Sequence[tuple[str, float]]) -> float:
+    return sum(share for _, share in plan)

@@ -15,7 +15,7 @@ from django.db import InterfaceError, OperationalError, connection
 from tenants.base.child_process import WorkerStopping, is_stopping
 from tenants.base.machine_lock import machine_lock
 from versiontree.artifact_store import ArtifactStore, StoredArtifact
-from versiontree.jobs.models import TERMINAL, Job, JobState
+from versiontree.jobs.models import TERMINAL, Job, JobKind, JobState
 from versiontree.jobs.services.lifecycle import (
     job_claim,
     job_confirm_cancel,
@@ -25,6 +25,7 @@ from versiontree.jobs.services.lifecycle import (
 )
 from versiontree.jobs.services.transitions import LeaseLost, job_set_waiting_stage
 from versiontree.tree.models import RootKind
+from versiontree.tree.selectors.past_jobs import stage_shares
 from workers.failures import failure_from
 from workers.jobs.outcome import JobOutcome, to_json
 from workers.lease import LEASE_S, JobLease
@@ -123,7 +124,8 @@ def _work(job: Job, worker: str) -> JobOutcome:
     store = _store()
     lease = JobLease(job_id=job.pk, worker=worker)
     with lease, job_workspace(store, job.pk) as workspace:
-        reporter = DatabaseReporter(lease, (*module.STAGES, (STORE_STAGE, 0.02)))
+        plan = stage_shares(JobKind(job.kind), job.version.root_id, (*module.STAGES, (STORE_STAGE, 0.02)))
+        reporter = DatabaseReporter(lease, plan)
         try:
             outcome = module.run(job, store, workspace, reporter)
             artifacts = _ingest(outcome, store, reporter)

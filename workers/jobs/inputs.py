@@ -42,9 +42,7 @@ def job_settings(job: Job) -> dict[str, Any]:
 def _upload(sha256: str, what: str) -> Path:
     path = stored_path(sha256)
     if not path.is_file():
-        raise HmiError(
-            ErrorCode.NOT_FOUND, f"The file of {what} is gone: it was deleted after the job was made."
-        )
+        raise HmiError(ErrorCode.NOT_FOUND, f"The file of {what} was deleted after the job was created.")
     if digest_file(path).sha256 != sha256:
         raise corrupt_file_error(f"The file of {what}")
     return path

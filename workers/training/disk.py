@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from inference.errors import HplmError
 
-DISK_FULL: Final = "The disk is full. Ask the administrator to make room, then start the job again."
+DISK_FULL: Final = "The disk is full. Ask an administrator to free disk space, then retry the job."
 _ERRNOS: Final = (errno.ENOSPC, errno.EDQUOT)
 # Libraries pass the system's error on as text.
 _MESSAGES: Final = (

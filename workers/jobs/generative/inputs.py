@@ -74,7 +74,7 @@ def _settings(job: Job, root: DecoderRoot) -> GenerativeSettings:
 def _tokenizer(folder: Path, root: DecoderRoot, now: datetime) -> GenerativeTokenizer:
     """The tokenizer of serving."""
     if not root.config.stop_ids:
-        raise HplmError("unsupported_checkpoint", "This root has no token that ends a text.")
+        raise HplmError("unsupported_checkpoint", "This root has no end-of-text token.")
     codec = GenerativeCodec.of_root(folder)
     return GenerativeTokenizer(
         codec.prompts, codec.detokenizer, root.config.stop_ids, root.config.max_tokens, now
