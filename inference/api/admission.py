@@ -60,8 +60,8 @@ def admit(asking: AdmissionRequest, standing: ServingState) -> None:
     if wait > asking.seconds:
         raise HmiError(
             ErrorCode.QUEUE_FULL,
-            f"The request would wait for about {format_seconds(wait)}, longer than the "
-            f"{format_seconds(asking.seconds)} it has.",
+            f"The estimated wait of {format_seconds(wait)} exceeds the timeout of "
+            f"{format_seconds(asking.seconds)}.",
             details={
                 "expected_wait_s": round(wait, 3),
                 **_counts(asking.tenant, _before(serving, standing.outstanding)),

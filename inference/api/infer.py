@@ -84,7 +84,7 @@ def conclude(prepared: PreparedRequest, reply: InferReply | None) -> dict[str, A
     without a reply, or what the reply says."""
     if reply is None:
         _count(prepared, None, None)
-        message = f"There was no answer within {format_seconds(prepared.admission.seconds)}."
+        message = f"The request timed out after {format_seconds(prepared.admission.seconds)}."
         raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
     bind_contextvars(**reply_fields(reply))
     answer = None
@@ -168,7 +168,7 @@ def results_of(
         return codec.results(encoded, outputs_of(reply.outputs), plan)
     except Exception as error:
         log.exception("The reply to %s cannot be read", reply.id)
-        message = "The model's numbers make no prediction."
+        message = "The model returned an invalid output."
         raise HmiError(ErrorCode.INFERENCE_FAILED, message) from error
 
 
@@ -184,18 +184,18 @@ def failure_of(reply: InferReply, *, asked: ModelRef, sequences: int) -> HmiErro
         return _error_of(reply, asked)
     if reply.model != asked or len(reply.outputs) != sequences:
         log.critical("Request %s for %s was answered by %s", reply.id, asked, reply.model)
-        message = "The answer did not come from the model that was asked for."
+        message = "The response came from another model and was discarded."
         return HmiError(ErrorCode.INFERENCE_FAILED, message)
     return None
 
 
 def _error_of(reply: InferReply, asked: ModelRef) -> HmiError:
     if reply.error is None or reply.error.code not in _KNOWN_CODES:
-        return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not answer.")
+        return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not process the request.")
     code = ErrorCode(reply.error.code)
     if code is ErrorCode.NOT_FOUND:
         # It was there a moment ago, when it was resolved: the worker has yet to hear of it.
-        message = f"{asked.hplm}:{asked.version} is not served yet; try again in a moment."
+        message = f"{asked.hplm}:{asked.version} is not loaded yet. Try again in a moment."
         return HmiError(ErrorCode.MODEL_NOT_READY, message, param="model", retry_after=NOT_READY_RETRY_S)
     return HmiError(code, reply.error.message)
 

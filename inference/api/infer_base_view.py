@@ -1,9 +1,12 @@
 """What all views that ask a model have in common: who may, how often, and under which name."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from rest_framework.authentication import SessionAuthentication
+from rest_framework.exceptions import APIException
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.views import APIView
 from structlog.contextvars import get_contextvars
 
@@ -14,30 +17,63 @@ from inference.api.prepared_request import prepare_request
 from inference.api.rates.headers import tell
 from inference.api.rates.limits import limits_of
 from inference.api.rates.throttles import InferRate, key_of
+from inference.api.request_trace import RequestTrace
 from inference.api.validation import InferCall, tenant_in
 from tenants.accounts.authentication import CachedApiKeyAuthentication
 from tenants.accounts.models import Tenant
-from tenants.base.upload_concurrency import INFER_BODY_LIMIT
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.upload_concurrency import INFER_BODY_LIMIT, SMALL_BODY_BYTES
+from tenants.usage.models import RequestApi
+
+UNREADABLE: Final = (HmiError, APIException, OSError)
 
 
 class InferAPIView(APIView):
-    """``request_id`` is the name that the log has, too, and by which the request can be cancelled."""
+    """``request_id`` is the name that the log has, too, and by which the request can be cancelled.
+    ``request_trace`` collects what the tenant's request log says of it."""
 
     body_limit_setting = INFER_BODY_LIMIT
     authentication_classes = (CachedApiKeyAuthentication, SessionAuthentication)
     parser_classes: Any = (InferBodyParser,)
     permission_classes = (IsIdentified,)
     throttle_classes = (InferRate,)
+    api: ClassVar[RequestApi]
     request_id: str
+    request_trace: RequestTrace
 
     def initialize_request(self, request: Any, *args: Any, **kwargs: Any) -> Request:
         """Every call has an id, those that are refused too."""
         self.request_id = get_contextvars().get("request_id", "")  # none while the schema is made
+        self.request_trace = RequestTrace(self.api, self.request_id)
         return super().initialize_request(request, *args, **kwargs)
+
+    def perform_authentication(self, request: Request) -> None:
+        """Note the tenant of the key, so that requests that are refused later are logged too."""
+        super().perform_authentication(request)
+        self.request_trace.set_key(key_of(request))
+        self.request_trace.reference = self.kwargs.get("model", "")
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Log a request that ends in an unexpected error."""
+        try:
+            return super().handle_exception(exc)
+        except Exception:
+            self._record(self.request, 500, str(ErrorCode.INTERNAL))
+            raise
+
+    def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
+        """Log the request, unless its answer is only about to be streamed."""
+        response = super().finalize_response(request, response, *args, **kwargs)
+        if not self.request_trace.deferred:
+            failed = response.status_code >= 400
+            code = get_contextvars().get("code", str(ErrorCode.INTERNAL)) if failed else ""
+            self._record(request, response.status_code, code)
+        return response
 
     def enter_tenant_of(self, request: Request, reference: str) -> Tenant:
         """The tenant whose model is asked for, in whose scope the rest of the request is."""
-        tenant = enter_asked_tenant(request, tenant_in(reference))
+        self.request_trace.reference = reference
+        self.request_trace.tenant = tenant = enter_asked_tenant(request, tenant_in(reference))
         if key_of(request) is None:  # a key's were told when it was known
             tell(request._request, limits_of(tenant, None).tokens)
         return tenant
@@ -48,4 +84,26 @@ class InferAPIView(APIView):
         """The answer to the call, for whoever sent the request."""
         key = key_of(request)
         prepared = prepare_request(call, tenant=tenant, key=key, request_id=self.request_id, embed=embed)
-        return infer(prepared, environ=request.META)
+        self.request_trace.set_prepared(prepared)
+        self.request_trace.answer = answer = infer(prepared, environ=request.META)
+        return answer
+
+    def _record(self, request: Request, status: int, code: str) -> None:
+        if request.method != "POST":
+            return
+        if code and not self.request_trace.reference and self.request_trace.tenant is not None:
+            self.request_trace.reference = _named_model(request)
+        self.request_trace.record(status, code)
+
+
+def _named_model(request: Request) -> str:
+    """The model that the body of a refused request names; empty if the body is large or cannot be read."""
+    size = str(request.META.get("CONTENT_LENGTH", ""))
+    if not size.isdecimal() or int(size) > SMALL_BODY_BYTES:
+        return ""
+    try:
+        body: object = request.data
+    except UNREADABLE:
+        return ""
+    name = body.get("model") if isinstance(body, Mapping) else None
+    return name if isinstance(name, str) else ""

@@ -25,7 +25,7 @@ _NO_BACKSLASH: Final = re.compile(rb"[^\\]")
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise HmiError(ErrorCode.INVALID_JSON, f"The body is not valid JSON: {name} is no number of JSON.")
+    raise HmiError(ErrorCode.INVALID_JSON, f"The body is not valid JSON: {name} is not a JSON number.")
 
 
 def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         key = Counter(key for key, _ in pairs).most_common(1)[0][0][:LONGEST_KEY_SHOWN]
-        raise HmiError(ErrorCode.INVALID_JSON, f"The key {key!a} stands twice in one object.")
+        raise HmiError(ErrorCode.INVALID_JSON, f"The key {key!a} occurs twice in one object.")
     return found
 
 
@@ -112,7 +112,7 @@ def _within(value: object) -> Iterable[object]:
 
 
 def _too_deep() -> HmiError:
-    message = f"The body is nested too deeply: lists and objects stand in each other at most {DEEPEST} deep."
+    message = f"The body is nested too deeply: at most {DEEPEST} levels are allowed."
     return HmiError(ErrorCode.INVALID_JSON, message, details={"max_depth": DEEPEST})
 
 

@@ -6,7 +6,7 @@ from drf_spectacular.utils import PolymorphicProxySerializer, extend_schema_fiel
 from rest_framework import serializers
 
 from inference.api.validation import QUALITIES
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import ErrorCode
 
 
@@ -29,7 +29,7 @@ class InputField(serializers.JSONField):
 
 @extend_schema_serializer(component_name="Infer")
 class InferRequestSerializer(StrictSerializer):
-    """What a client sends."""
+    """An infer request."""
 
     model = serializers.CharField(help_text="`model`, `tenant/model`, with `@alias` or `:version`.")
     inputs = serializers.ListField(
@@ -38,7 +38,7 @@ class InferRequestSerializer(StrictSerializer):
         "`question` and `context` (a long one is read in windows that overlap). Each has one result.",
     )
     timeout_s = serializers.FloatField(required=False, help_text="Seconds to wait at most.")
-    quality = serializers.ChoiceField(
+    quality = ChoiceField(
         choices=QUALITIES,
         required=False,
         help_text="`fast`: every text is answered from the tables. `exact`: every text is computed in full. "
@@ -72,30 +72,28 @@ class TokenSerializer(serializers.Serializer[object]):
     """Characters `start` to `end` of one of the input's texts, and what the tables gave for the fragment
     around them."""
 
-    of = serializers.ChoiceField(choices=("text", "text_pair", "question", "context"))
+    of = ChoiceField(choices=("text", "text_pair", "question", "context"))
     start = serializers.IntegerField()
     end = serializers.IntegerField()
-    level = serializers.ChoiceField(choices=("trigram", "bigram", "unigram", "computed"))
+    level = ChoiceField(choices=("trigram", "bigram", "unigram", "computed"))
 
 
 class ResultSerializer(serializers.Serializer[object]):
-    """What every result says."""
+    """Fields of every result."""
 
-    truncated = serializers.BooleanField(help_text="Longer than the root reads, and cut.")
-    level = serializers.ChoiceField(
-        choices=("table", "full"), help_text="Answered from the tables, or computed in full."
-    )
+    truncated = serializers.BooleanField(help_text="Whether the text was too long and was truncated.")
+    level = ChoiceField(choices=("table", "full"), help_text="Answered from the tables, or computed in full.")
     confidence = serializers.FloatField(
         required=False, help_text="The calibrated probability that the answer is right; numbers have none."
     )
     table = serializers.DictField(
-        required=False, help_text="What the tables gave, of a text that went on from there."
+        required=False, help_text="The answer from the tables, for a text that was then computed in full."
     )
-    tokens = TokenSerializer(many=True, required=False, help_text="Where the request asked to `explain`.")
+    tokens = TokenSerializer(many=True, required=False, help_text="Only if the request sets `explain`.")
 
 
 class ClassResultSerializer(ResultSerializer):
-    """Text classification: the likeliest label, and the probability of each."""
+    """Text classification: the most likely label, and the probability of each."""
 
     label = serializers.CharField()  # type: ignore[assignment]
     scores = serializers.DictField(child=serializers.FloatField())
@@ -149,11 +147,11 @@ class UsageSerializer(serializers.Serializer[object]):
 
 
 class PlotSerializer(serializers.Serializer[object]):
-    """How the fragments were answered."""
+    """How the fragments were looked up."""
 
-    trigram = serializers.IntegerField(help_text="By the tables, as themselves (whatever the root's n is).")
-    bigram = serializers.IntegerField(help_text="By the tables, by a part of them.")
-    unigram = serializers.IntegerField(help_text="By the tables, by their token alone.")
+    trigram = serializers.IntegerField(help_text="Fragments found whole in the tables.")
+    bigram = serializers.IntegerField(help_text="Fragments found by a shorter part.")
+    unigram = serializers.IntegerField(help_text="Fragments found by their token alone.")
     hit_ratio = serializers.FloatField(
         allow_null=True, help_text="`trigram` as a share of all fragments; null where there are none."
     )
@@ -161,7 +159,7 @@ class PlotSerializer(serializers.Serializer[object]):
 
 @extend_schema_serializer(component_name="InferBatch")
 class BatchSerializer(serializers.Serializer[object]):
-    """The largest batch the request travelled in."""
+    """The largest batch that included the request."""
 
     rows = serializers.IntegerField()
     tenants = serializers.IntegerField()
@@ -179,7 +177,7 @@ class TimingsSerializer(serializers.Serializer[object]):
 
 @extend_schema_serializer(component_name="InferAnswer")
 class InferAnswerSerializer(serializers.Serializer[object]):
-    """What a client gets back."""
+    """The response to an infer request."""
 
     id = serializers.CharField()
     model = AnsweredBySerializer()
@@ -202,10 +200,10 @@ class InferAnswerSerializer(serializers.Serializer[object]):
 
 
 class ErrorDetailSerializer(serializers.Serializer[object]):
-    """What went wrong: its class, a code for programs, a sentence for people, and where."""
+    """An error: its type, a code for programs, a message for people, and the field at fault."""
 
     type = serializers.CharField()
-    code = serializers.ChoiceField(choices=[code.value for code in ErrorCode])
+    code = ChoiceField(choices=[code.value for code in ErrorCode])
     message = serializers.CharField()
     param = serializers.CharField(allow_null=True)
     details = serializers.DictField(required=False)
@@ -213,6 +211,6 @@ class ErrorDetailSerializer(serializers.Serializer[object]):
 
 @extend_schema_serializer(component_name="Error")
 class InferErrorSerializer(serializers.Serializer[object]):
-    """The answer when there is none. 429 and 503 come with a Retry-After header."""
+    """An error response. 429 and 503 have a Retry-After header."""
 
     error = ErrorDetailSerializer()

@@ -27,7 +27,7 @@ from inference.api.validation import REQUEST_ID_HEADER
 from inference.queueing.messages import InferReply, InferRequest
 from inference.queueing.replies import GRACE_S
 from inference.queueing.transport import CallOutstanding, QueueFull
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ class Submitter:
             except Exception:
                 log.exception("infer requests could not be submitted")
                 for one in (one for one in batch if not one.accepted):
-                    one.refuse(HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has it."))
+                    one.refuse(HmiError(ErrorCode.INTERNAL, INTERNAL_MESSAGE))
 
     def _waiting(self) -> list[Submission]:
         waiting: list[Submission] = []
@@ -155,7 +155,7 @@ class Submitter:
 
     def _is_wanted(self, submission: Submission) -> bool:
         if not submission.is_wanted:
-            submission.refuse(HmiError(ErrorCode.CANCELLED, "The request was cancelled."))
+            submission.refuse(HmiError(ErrorCode.CANCELLED, "The request was canceled."))
         return submission.is_wanted
 
     def _submit(self, submissions: list[Submission]) -> None:

@@ -64,7 +64,7 @@ class InferCall(Struct, frozen=True, kw_only=True):
         if self.target is not None and not 0 <= self.target <= 1:
             raise invalid("target", WRONG_TYPE["target"])
         if self.target is not None and self.quality not in (None, BALANCED):
-            raise invalid("target", f'A target is for the quality "{BALANCED}".')
+            raise invalid("target", f'A target requires the quality "{BALANCED}".')
 
     @property
     def policy(self) -> AnswerPolicy | None:
@@ -87,7 +87,7 @@ WRONG_TYPE: Final = {
     "timeout_s": "The timeout must be a number of seconds above 0.",
     "quality": f"The quality must be one of {', '.join(QUALITIES)}.",
     "target": "The target must be a number from 0 to 1.",
-    "explain": "This is true or false.",
+    "explain": "This must be true or false.",
 }
 """By field: what its type is."""
 

@@ -17,6 +17,7 @@ from inference.api.validation import REQUEST_ID_HEADER, parse_call
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import check_key
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.usage.models import RequestApi
 
 TIMEOUT_HEADER = "X-Timeout-S"
 TENANT = OpenApiParameter("tenant", description="For signed-in members, where the model names no tenant.")
@@ -25,6 +26,8 @@ ERROR_STATUSES = (401, 403, 404, 408, 409, 413, 422, 429, 500, 503, 504)
 
 class InferView(InferAPIView):
     """`POST /api/v1/infer`: texts and a model in, one result for each text out."""
+
+    api = RequestApi.INFER
 
     @extend_schema(
         operation_id="infer",
@@ -53,7 +56,7 @@ class InferView(InferAPIView):
         ],
     )
     def post(self, request: Request) -> Response:
-        """Ask a model."""
+        """Run inference on a model."""
         key = check_key(request.headers.get(idempotency.HEADER))
         call = parse_call(request.data, timeout_header=request.headers.get(TIMEOUT_HEADER))
         tenant = self.enter_tenant_of(request, call.model)
@@ -62,6 +65,7 @@ class InferView(InferAPIView):
             return self.ask(request, call, tenant=tenant)
 
         answer = answered_once(ask, tenant=tenant.slug, key=key, body=request.data, seconds=call.seconds)
+        self.request_trace.answer = answer
         return Response(answer, headers=answer_headers(answer))
 
 
@@ -76,8 +80,8 @@ class InferCallView(APIView):
         parameters=[TENANT],
     )
     def delete(self, request: Request, request_id: str) -> Response:
-        """Cancel a request that waits for its answer: who waits for it gets `cancelled`."""
+        """Cancel a pending request. It fails with the code `cancelled`."""
         tenant = enter_asked_tenant(request, None)
         if not cancel(tenant=tenant, request_id=request_id):
-            raise HmiError(ErrorCode.NOT_FOUND, "There is no such request that waits for an answer.")
+            raise HmiError(ErrorCode.NOT_FOUND, "There is no pending request with this id.")
         return Response(status=204)

@@ -40,16 +40,16 @@ class BatchAdmin(NoAddOrChangeAdmin, ServiceAdmin):
         return ("cancel",) if row.is_active else ("remove",)
 
     @admin.action(description="Cancel", permissions=["operate"])
-    @require_typed_name("cancel", warning="What is answered by now can be fetched.", confirm_single=False)
+    @require_typed_name("cancel", warning="Results so far are kept.", confirm_single=False)
     def cancel(self, request: HttpRequest, rows: QuerySet[Batch]) -> None:
         """End them as their tenants would."""
         self.each(
-            request, rows, lambda batch: batch_cancel(batch=batch, actor=staff_user(request)), "cancelled"
+            request, rows, lambda batch: batch_cancel(batch=batch, actor=staff_user(request)), "canceled"
         )
 
-    @admin.action(description="Delete, with the answers", permissions=["operate"])
+    @admin.action(description="Delete with results", permissions=["operate"])
     @require_typed_name(
-        "delete", warning="What they were answered is gone for good, and so are their inputs."
+        "delete", warning="Inputs and results of {these} are deleted too. This cannot be undone."
     )
     def remove(self, request: HttpRequest, rows: QuerySet[Batch]) -> None:
         """Delete those that have ended as their tenants would."""

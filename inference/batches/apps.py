@@ -8,11 +8,12 @@ class BatchesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from inference.batches.selectors import batch_takeout_parts, batches_of_file
+        from inference.batches.selectors import batch_takeout_parts, batches_of_file, batches_of_hplm
         from inference.batches.services.lifecycle import batches_delete_expired, batches_redispatch
         from tenants.base import hooks
 
         hooks.file_users.register(batches_of_file)
+        hooks.hplm_callers.register(batches_of_hplm)
         hooks.takeout_parts.register(batch_takeout_parts)
         hooks.recovery.register(batches_redispatch)
         hooks.expiry.register(batches_delete_expired)

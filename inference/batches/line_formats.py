@@ -6,9 +6,12 @@ endpoint, which parses their bodies.
 
 import json
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from inference.api.errors import rendered
 from inference.api.validation import invalid
@@ -19,6 +22,7 @@ from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.resolution import ResolvedModel
 
 MAX_ID_LENGTH: Final = 200
+MAX_ID_SHOWN: Final = 64
 
 
 class LineFormat(Protocol):
@@ -77,10 +81,12 @@ class RequestLineFormat:
             request = _request_object(parse_json_line(line))
             parsed = replace(parsed, custom_id=_check_id(request.get("custom_id"), "custom_id"))
             if request.get("method") != "POST" or request.get("url") != self._url:
-                raise invalid("url", f"Each request of this batch is a POST to {self._url}.")
+                raise invalid("url", f"Each request of this batch must be a POST to {self._url}.")
             body = _request_body(request)
             if body.get("model") != self._reference:
-                raise invalid("model", f"All requests of a batch are for one model, here {self._reference}.")
+                raise invalid(
+                    "model", f"All requests of a batch must use the same model, here {self._reference}."
+                )
             inputs, options = self._endpoint.parse_body(body, self._model)
             return replace(parsed, inputs=inputs, options=options)
         except HmiError as error:
@@ -114,6 +120,46 @@ def model_of_request(line: InputLine) -> str:
         message = 'The first request of the file has no "model" in its body.'
         raise HmiError(ErrorCode.MISSING_FIELD, message, param="model")
     return model[:256]
+
+
+@contextmanager
+def errors_at_line(line: InputLine) -> Iterator[None]:
+    """Add the number of the line to the details of an error that its content raises."""
+    try:
+        yield
+    except HmiError as error:
+        error.details = {**(error.details or {}), "line": line.number}
+        raise
+
+
+class _CustomId(msgspec.Struct):
+    """The id of a request line. Other fields are skipped without being built."""
+
+    custom_id: str
+
+
+class CustomIds:
+    """The ids of the requests of a file, as hashes: a million of them take some 60 MB."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+        self._decode = msgspec.json.Decoder(_CustomId).decode
+
+    def check(self, line: InputLine) -> None:
+        """Remember the id of a line. Raises ``invalid_field`` if an earlier line has it.
+
+        Lines without a readable id are skipped. They get an error of their own later.
+        """
+        try:
+            found = self._decode(line.content or b"").custom_id
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return
+        key = hash(found)
+        if key in self._seen:
+            shown = found if len(found) <= MAX_ID_SHOWN else f"{found[:MAX_ID_SHOWN]}…"
+            with errors_at_line(line):
+                raise invalid("custom_id", f"Duplicate custom_id {shown!r}: an earlier line has it, too.")
+        self._seen.add(key)
 
 
 def parse_json_line(line: InputLine) -> Any:

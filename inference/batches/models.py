@@ -30,15 +30,15 @@ class BatchState(models.TextChoices):
     RUNNING = "running", "Running"
     COMPLETED = "completed", "Completed"
     FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
+    CANCELLED = "cancelled", "Canceled"
     EXPIRED = "expired", "Expired"
 
 
 class BatchFormat(models.TextChoices):
     """The format of the lines: an input each, or an OpenAI-style request each."""
 
-    INPUTS = "inputs", "An input a line"
-    REQUESTS = "requests", "A request a line"
+    INPUTS = "inputs", "One input per line"
+    REQUESTS = "requests", "One request per line"
 
 
 ACTIVE_BATCHES: Final = (BatchState.WAITING, BatchState.RUNNING)
@@ -47,7 +47,7 @@ BATCH_STYLE: Final[dict[BatchState, tuple[str, str]]] = {
     BatchState.RUNNING: ("Running", "primary"),
     BatchState.COMPLETED: ("Completed", "success"),
     BatchState.FAILED: ("Failed", "danger"),
-    BatchState.CANCELLED: ("Cancelled", "warning"),
+    BatchState.CANCELLED: ("Canceled", "warning"),
     BatchState.EXPIRED: ("Expired", "warning"),
 }
 
@@ -107,6 +107,8 @@ class Batch(models.Model):
     errors_bytes = models.PositiveBigIntegerField(default=0)
     error_code = models.CharField(max_length=40, blank=True, default="")
     error_message = models.TextField(blank=True, default="")
+    error_param = models.CharField(max_length=64, blank=True, default="")
+    error_line = models.PositiveIntegerField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True, db_default=Now())
     dispatched_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
@@ -120,12 +122,20 @@ class Batch(models.Model):
         verbose_name_plural = "batches"
         ordering = ("-created_at", "-id")
         constraints = (
-            models.CheckConstraint(condition=Q(state__in=BatchState.values), name="batch_state_is_known"),
             models.CheckConstraint(
-                condition=Q(line_format__in=BatchFormat.values), name="batch_line_format_is_known"
+                condition=Q(state__in=BatchState.values),
+                name="batch_state_is_known",
+                violation_error_message="The state of the batch is unknown.",
             ),
             models.CheckConstraint(
-                condition=Q(lines=F("succeeded") + F("failed")), name="batch_lines_are_answered_once"
+                condition=Q(line_format__in=BatchFormat.values),
+                name="batch_line_format_is_known",
+                violation_error_message="The line format of the batch is unknown.",
+            ),
+            models.CheckConstraint(
+                condition=Q(lines=F("succeeded") + F("failed")),
+                name="batch_lines_are_answered_once",
+                violation_error_message="The number of lines must be the sum of succeeded and failed lines.",
             ),
         )
         indexes = (

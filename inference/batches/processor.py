@@ -16,6 +16,7 @@ from inference.batches.jsonl import (
     RESULTS,
     LineChunk,
     OutputFiles,
+    ParsedLine,
     chunk_lines,
     read_lines,
 )
@@ -26,8 +27,10 @@ from inference.batches.services.lifecycle import batch_check_storage_quota, batc
 from inference.queueing.replies import InferClient
 from tenants.base.child_process import is_stopping
 from tenants.base.errors import HmiError
+from tenants.usage.models import RequestApi
 from tenants.usage.services.quotas import quota_check_requests
-from tenants.usage.services.usage import answers_record, usage_record
+from tenants.usage.services.request_log import RequestEntry
+from tenants.usage.services.usage import answers_record, request_record, usage_record
 from versiontree.tree.resolution import ResolvedModel, resolve_model_cached
 
 PROGRESS_INTERVAL_S: Final = 1.0
@@ -150,8 +153,11 @@ class BatchProcessor:
         left = iter(results.results)
         written: dict[str, list[bytes]] = {kind: [] for kind in OUTPUT_KINDS}
         for line in chunk.lines:
-            kind, output = self._model.format.format_results(line, [next(left) for _ in line.inputs])
+            own = [next(left) for _ in line.inputs]
+            kind, output = self._model.format.format_results(line, own)
             written[kind].append(output)
+            if error := line.error or next((one for one in own if isinstance(one, HmiError)), None):
+                self._log_failure(line, error)
         outputs.write(written)
         progress = self._progress
         progress["read_bytes"], progress["read_lines"] = chunk.end, chunk.last
@@ -175,6 +181,22 @@ class BatchProcessor:
                 version=self._model.resolved.version_number,
                 count=results.answers,
             )
+
+    def _log_failure(self, line: ParsedLine, error: HmiError) -> None:
+        """Add a line to the request log of the tenant. Answered lines are in the results alone."""
+        request_record(
+            RequestEntry(
+                tenant_id=self._batch.tenant_id,
+                request_id=f"{self._batch.pk.hex}-{line.number}",
+                api=RequestApi.BATCH.value,
+                status=error.status,
+                error_code=str(error.code),
+                model_name=self._model.resolved.model_name,
+                version=self._model.resolved.version_number,
+                key_prefix=self._batch.key_prefix,
+                inputs=len(line.inputs),
+            )
+        )
 
     def _checkpoint(self, outputs: OutputFiles) -> None:
         """Once per PROGRESS_INTERVAL_S: save the progress, and check that the batch may and can continue."""

@@ -14,7 +14,13 @@ from django.conf import settings
 
 from inference.batches.endpoints import endpoint_of
 from inference.batches.jsonl import OUTPUT_KINDS, output_path, read_lines
-from inference.batches.line_formats import InputLineFormat, RequestLineFormat, model_of_request
+from inference.batches.line_formats import (
+    CustomIds,
+    InputLineFormat,
+    RequestLineFormat,
+    errors_at_line,
+    model_of_request,
+)
 from inference.batches.models import COMPLETIONS, INFER, MAX_LINES, RETENTION, Batch, BatchFormat
 from inference.batches.processor import BatchModel, BatchPaused, BatchProcessor, BatchStopped
 from inference.batches.services.lifecycle import (
@@ -104,11 +110,15 @@ def _verified_input(batch: Batch) -> Path:
 
 
 def _count_lines(batch: Batch, source: Path) -> None:
-    """Save the number of lines. Raises ``empty_file`` and ``too_many_inputs``."""
+    """Save the number of lines. Raises ``empty_file``, ``too_many_inputs``, and ``invalid_field`` for a
+    ``custom_id`` that two requests have."""
     total = 0
+    check = CustomIds().check if batch.line_format == BatchFormat.REQUESTS else None
     with source.open("rb") as stream:
-        for _ in read_lines(stream):
+        for line in read_lines(stream):
             total += 1
+            if check is not None:
+                check(line)
             if total > MAX_LINES:
                 message = f"The file has more than {MAX_LINES:,} lines. Split it into several batches."
                 raise HmiError(ErrorCode.TOO_MANY_INPUTS, message)
@@ -128,8 +138,11 @@ def _resolve_model(batch: Batch, source: Path) -> BatchModel:
     endpoint = endpoint_of(batch.endpoint)
     if batch.version_number is None:
         with source.open("rb") as stream:
-            model = model_of_request(next(read_lines(stream)))
-        batch_set_model(batch=batch, model=model, resolved=endpoint.check_model(resolve_model(tenant, model)))
+            first = next(read_lines(stream))
+        with errors_at_line(first):
+            model = model_of_request(first)
+            resolved = endpoint.check_model(resolve_model(tenant, model))
+        batch_set_model(batch=batch, model=model, resolved=resolved)
     resolved = resolve_model(tenant, f"{batch.model_name}:{batch.version_number}")
     line_format = RequestLineFormat(resolved, endpoint=endpoint, url=batch.endpoint, reference=batch.model)
     return BatchModel(resolved, line_format, endpoint)
@@ -164,4 +177,4 @@ def _as_hmi_error(error: HmiError | OSError) -> HmiError:
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         raise error
     log.error("The disk is full: the results of a batch cannot be written")
-    return HmiError(ErrorCode.OUT_OF_DISK, "The server's disk has no room for the results.")
+    return HmiError(ErrorCode.OUT_OF_DISK, "The server's disk is full. The results cannot be stored.")

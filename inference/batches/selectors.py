@@ -71,6 +71,11 @@ def batches_of_file(file: File) -> QuerySet[Batch]:
     return Batch.unscoped.filter(input=file, state__in=ACTIVE_BATCHES)
 
 
+def batches_of_hplm(tenant: Tenant, name: str) -> QuerySet[Batch]:
+    """Active batches that the tenant's model of this name answers."""
+    return Batch.objects.for_tenant(tenant).filter(model_name=name, state__in=ACTIVE_BATCHES)
+
+
 def batch_takeout_parts(tenant: Tenant) -> Iterator[TakeoutPart]:
     """The table of the tenant's batches for a takeout. Their files are among its files."""
     rows = Batch.objects.for_tenant(tenant).order_by("created_at", "pk")

@@ -31,9 +31,9 @@ RANKS: Final = "ranks"
 @dataclass(frozen=True, eq=False)
 class DecoderLora:
     """LoRA and adapters. LoRA adds x @ A @ B to projections of inputs x [T, in]; alpha / rank is folded into
-    B. Adapters read what a projection gives, see `lora_layout.ADAPTERS`.
+    B. Adapters take the output of a projection as input, see `lora_layout.ADAPTERS`.
 
-    All factors are views of one `row` [width]: what computes is read, moved and copied as one. Ranks, and
+    All factors are views of one `row` [width], which is read, moved and copied as one tensor. Ranks, and
     widths of adapters, may differ by layer and projection.
     """
 
@@ -54,7 +54,7 @@ class DecoderLora:
         the factors are of another shape or not finite.
         """
         if not tensors:
-            raise HplmError(code, "LoRA: it changes no projection")
+            raise HplmError(code, "LoRA: no projection is changed")
         for key, (a, b) in tensors.items():
             _check_factors(key, a, b, shape, code)
         names = changed_maps(shape)
@@ -84,12 +84,12 @@ class DecoderLora:
 
     @property
     def lowest_layer(self) -> int:
-        """The lowest layer that it changes."""
+        """The lowest layer with a LoRA or an adapter."""
         return self.layout.factors[0].layer
 
     @property
     def has_adapters(self) -> bool:
-        """Whether it is more than LoRA."""
+        """Whether it has adapters besides or instead of LoRA."""
         return any(is_adapter(factor.projection) for factor in self.layout.factors)
 
     def to(
@@ -110,39 +110,47 @@ class DecoderLora:
 
     @classmethod
     def load(cls, path: Path, shape: DecoderShape) -> "DecoderLora":
-        """Read what `save` wrote, or wrote before there were adapters, in its dtype on the CPU. Raises
-        HplmError(corrupt_artifact) if the file is damaged, holds anything else, or does not fit the
+        """Read a file that `save` wrote, also one from before adapters existed, in its dtype on the CPU.
+        Raises HplmError(corrupt_artifact) if the file is damaged, has other tensors, or does not fit the
         decoder."""
         stored = read_weights(path)
         if stored.keys() != {ROW, RANKS}:
             odd = sorted(stored.keys() ^ {ROW, RANKS})[0]
-            raise _corrupt(f"{path.name}: {odd[:60]!r} is missing or not expected")
+            raise _corrupt(f"{odd[:60]!r} is missing or unexpected in {path.name}")
         layout = shared_layout(tuple(_stored_shapes(stored[RANKS], shape)))
         row = stored[ROW]
         if not row.is_floating_point() or tuple(row.shape) != (layout.width,):
-            raise _corrupt(f"{ROW} has shape {tuple(row.shape)} and type {row.dtype}, not ({layout.width},)")
+            raise _corrupt(
+                f"{ROW} has shape {tuple(row.shape)} and type {row.dtype}; expected ({layout.width},) and a "
+                "floating-point type"
+            )
         return cls(layout, row)
 
 
 def largest_rank(name: str) -> int:
-    """The highest rank of a projection's LoRA, or the greatest width of an adapter, that is served."""
+    """The maximum rank of a projection's LoRA, or the maximum width of an adapter."""
     return MAX_ADAPTER_WIDTH if is_adapter(name) else MAX_RANK
 
 
 def _stored_shapes(ranks: Tensor, shape: DecoderShape) -> list[FactorShape]:
     names = changed_maps(shape)
     expected = (shape.layers, len(names))
-    # A file from before there were adapters has no columns for them.
+    # Files from before adapters existed have no columns for them.
     if tuple(ranks.shape) == (shape.layers, len(shape.projections)):
         names, expected = shape.projections, (shape.layers, len(shape.projections))
     if ranks.dtype != torch.int32 or tuple(ranks.shape) != expected:
-        raise _corrupt(f"{RANKS} has shape {tuple(ranks.shape)} and type {ranks.dtype}, not {expected}")
+        raise _corrupt(
+            f"{RANKS} has shape {tuple(ranks.shape)} and type {ranks.dtype}; expected {expected} and "
+            "torch.int32"
+        )
     for name, found in zip(names, ranks.t(), strict=True):
         least, most = int(found.min()), int(found.max())
         if not 0 <= least <= most <= largest_rank(name):
-            raise _corrupt(f"{RANKS} of {name} from {least} to {most}; 0 to {largest_rank(name)} are served")
+            raise _corrupt(
+                f"{RANKS} of {name} are {least} to {most}; they must be between 0 and {largest_rank(name)}"
+            )
     if not bool(ranks.any()):
-        raise _corrupt("it changes no projection")
+        raise _corrupt("no projection is changed")
     return [
         _factor_shape(shape, layer, name, rank)
         for layer, row in enumerate(ranks.tolist())
@@ -160,22 +168,25 @@ def _check_factors(key: tuple[int, str], a: Tensor, b: Tensor, shape: DecoderSha
     layer, projection = key
     if projection not in changed_maps(shape):
         known = ", ".join(shape.projections)
-        raise HplmError(code, f"LoRA: no projection {projection[:60]!r}; the projections are {known}")
+        raise HplmError(code, f"LoRA: unknown projection {projection[:60]!r}; the projections are {known}")
     name = f"LoRA of layer {layer}, {projection}"
     if not 0 <= layer < shape.layers:
-        raise HplmError(code, f"{name}: the decoder has {shape.layers} layers")
+        raise HplmError(code, f"{name}: the decoder has layers 0 to {shape.layers - 1}")
     inputs, outputs = map_shape(shape, projection)
     rank = a.shape[-1] if a.dim() else 0
     if tuple(a.shape) != (inputs, rank) or tuple(b.shape) != (rank, outputs):
         found = f"{tuple(a.shape)} and {tuple(b.shape)}"
-        raise HplmError(code, f"{name}: shapes {found}, not ({inputs}, rank) and (rank, {outputs})")
+        raise HplmError(
+            code, f"{name}: A and B have shapes {found}; expected ({inputs}, rank) and (rank, {outputs})"
+        )
     if not 1 <= rank <= largest_rank(projection):
-        raise HplmError(code, f"{name}: rank {rank}; ranks from 1 to {largest_rank(projection)} are served")
+        limit = largest_rank(projection)
+        raise HplmError(code, f"{name}: the rank is {rank}; it must be between 1 and {limit}")
     for factor in (a, b):
         if not factor.is_floating_point():
-            raise HplmError(code, f"{name}: stored as {factor.dtype}")
+            raise HplmError(code, f"{name}: the type is {factor.dtype}; it must be a floating-point type")
         if not bool(torch.isfinite(factor).all()):
-            raise HplmError(code, f"{name}: holds NaN or infinite numbers")
+            raise HplmError(code, f"{name}: the factors contain NaN or infinite values")
 
 
 def _corrupt(message: str) -> HplmError:

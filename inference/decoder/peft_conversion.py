@@ -18,15 +18,15 @@ from inference.text.tokenization import DECODER_FILE
 
 PEFT: Final = "peft"
 LOADING: Final = """\
-This folder is a LoRA of `{base}`:
+This folder contains a LoRA adapter for `{base}`. Load it with:
 
 ```python
 from peft import PeftModel
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 tokenizer = AutoTokenizer.from_pretrained("{base}")
-root = AutoModelForCausalLM.from_pretrained("{base}")
-model = PeftModel.from_pretrained(root, "path/to/this/folder")
+base = AutoModelForCausalLM.from_pretrained("{base}")
+model = PeftModel.from_pretrained(base, "path/to/this/folder")
 prompt = tokenizer("A prompt", return_tensors="pt")
 print(tokenizer.decode(model.generate(**prompt, max_new_tokens=50)[0]))
 ```"""
@@ -45,7 +45,8 @@ def generative_adapter_import(payload: Mapping[str, Any]) -> dict[str, Any]:
     check_not_pickled(folder)
     if "peft_type" not in read_adapter_json(folder / CONFIG_FILE):
         raise unsupported_adapter(
-            f"{CONFIG_FILE} has no peft_type: a generative model is imported from a LoRA that PEFT saved"
+            f"{CONFIG_FILE} has no peft_type. For a decoder root, only LoRA adapters that PEFT saved can be "
+            "imported"
         )
     config = DecoderRootConfig.from_json(read_artifact_json(root / DECODER_FILE))
     imported = read_peft_lora(folder, config.architecture)
@@ -66,11 +67,12 @@ def generative_adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Write the generative model in the folder `hplm`, of the decoder in the folder `root`, as a PEFT folder
     `out`, float32. `base`: the hub id of the decoder's checkpoint, or the root's name.
 
-    Returns {"read": how to load it}, or {"refused": why the format cannot express it}.
+    Returns {"read": how to load it}, or {"refused": why the format does not support it}.
     """
     if payload["format"] != PEFT:
         return {
-            "refused": "a generative model has no such format: export it for PEFT, if its PET is LoRA alone"
+            "refused": "this format does not support generative models. Use the peft format, or archive if "
+            "the model has bottleneck adapters"
         }
     config = DecoderRootConfig.from_json(read_artifact_json(Path(payload["root"]) / DECODER_FILE))
     hplm = GenerativeHplm.load(Path(payload["hplm"]), config.architecture)
@@ -87,13 +89,13 @@ def generative_adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
 def _task(asked: str, *, has_template: bool) -> str:
     if asked == CHAT and not has_template:
         raise unsupported_adapter(
-            "the root has no chat template, so its models continue prompts: import it for generation"
+            "the root has no chat template, so the task cannot be chat. Set the task to generation"
         )
     return asked or (CHAT if has_template else GENERATION)
 
 
 def _shape(lora: DecoderLora) -> dict[str, str]:
-    """The projections, ranks and layers of a LoRA, in words."""
+    """The projections, ranks and layers of a LoRA, as text."""
     factors = lora.layout.factors
     ranks, layers = ({getattr(factor, name) for factor in factors} for name in ("rank", "layer"))
     return {

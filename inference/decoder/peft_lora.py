@@ -27,7 +27,7 @@ Factors = dict[tuple[int, str], tuple[Tensor, Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class ImportedLora:
-    """The LoRA of a folder, float32, and what the folder says of where it comes from.
+    """The LoRA of a folder, float32, and the folder's metadata, such as the base model.
 
     A LoRA whose `lowest_layer` is below the cut changes layers that tables replace: it must be served at the
     level `full`.
@@ -47,7 +47,7 @@ def read_peft_lora(folder: Path, architecture: DecoderArchitecture) -> ImportedL
     config = PeftConfig.read(folder / CONFIG_FILE)
     if config.task_type not in TASK_TYPES:
         raise unsupported_adapter(
-            f"task_type {config.task_type[:40]!r}: a generative model has a LoRA of the type CAUSAL_LM"
+            f"task_type is {config.task_type[:40]!r}. For a decoder root, it must be CAUSAL_LM"
         )
     pairs = _paired_factors(read_tensors(folder / WEIGHTS_FILE))
     modules = _modules_by_name(architecture)
@@ -56,12 +56,14 @@ def read_peft_lora(folder: Path, architecture: DecoderArchitecture) -> ImportedL
         place = modules.get(module)
         if place is None:
             raise unsupported_adapter(
-                f"{module[:120]} is no projection of this decoder ({architecture.family}, "
+                f"{module[:120]} is not a projection of this decoder ({architecture.family}, "
                 f"{architecture.layers} layers)"
             )
         factors = place.split(a, b, config, module, architecture)
         if factors.keys() & found.keys():
-            raise unsupported_adapter(f"{module[:120]} is changed twice, under two names")
+            raise unsupported_adapter(
+                f"{module[:120]} is changed twice, under two names. Keep the tensors of one name"
+            )
         found |= factors
     return ImportedLora(DecoderLora.of(found, architecture, UNSUPPORTED), config.provenance())
 
@@ -75,7 +77,7 @@ def write_peft_lora(lora: DecoderLora, architecture: DecoderArchitecture, base_m
     """
     if lora.has_adapters:
         raise unsupported_adapter(
-            "its PET has bottleneck adapters, which PEFT does not know: archives carry it"
+            "it has bottleneck adapters, which PEFT does not support. Use the archive format"
         )
     out.mkdir(parents=True, exist_ok=True)
     factors: Factors = {key: (a.float(), b.float()) for key, (a, b) in lora.tensors.items()}
@@ -125,8 +127,8 @@ class _Module:
         rank = config.rank(module)
         if tuple(a.shape) != (rank, inputs) or tuple(b.shape) != (sum(outputs), rank):
             raise unsupported_adapter(
-                f"{module}: factors of shapes {tuple(a.shape)} and {tuple(b.shape)}, not ({rank}, {inputs}) "
-                f"and ({sum(outputs)}, {rank})"
+                f"{module}: lora_A and lora_B have shapes {tuple(a.shape)} and {tuple(b.shape)}; expected "
+                f"({rank}, {inputs}) and ({sum(outputs)}, {rank})"
             )
         scaled = torch.split(b * config.scaling(module, rank), outputs)
         return {
@@ -178,10 +180,11 @@ def _paired_factors(weights: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Te
         match = _FACTOR.fullmatch(name.removeprefix(PREFIX))
         if match is None:
             raise unsupported_adapter(
-                f"{name[:120]} is no part of LoRA on a linear map, the only one read here"
+                f"{name[:120]} in {WEIGHTS_FILE} is not supported. Only LoRA on linear layers can be imported"
             )
         factors.setdefault(match[1], {})[match[2]] = weights[name]
     for module, pair in factors.items():
         if len(pair) < 2:
-            raise unsupported_adapter(f"{module[:120]} has only one of the two factors of its update")
+            missing = "lora_B" if "A" in pair else "lora_A"
+            raise unsupported_adapter(f"{module[:120]}.{missing}.weight is missing in {WEIGHTS_FILE}")
     return {module: (pair["A"], pair["B"]) for module, pair in factors.items()}

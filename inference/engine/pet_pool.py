@@ -169,7 +169,7 @@ class PetPool(Generic[LoadedT]):
 
     def check_integrity(self) -> None:
         """Raise IntegrityError unless, with no batch running, the slots are what they should be. A call looks
-        at CHECKED of them; the next one goes on there, or begins anew if the slots have changed."""
+        at CHECKED of them; the next one goes on there, or starts again if the slots have changed."""
         with self._lock:
             if self._check_cursor is None:
                 self._check_cursor, self._checked_bytes = reversed(self._slots.items()), 0

@@ -31,6 +31,7 @@ from inference.open_inference.serializers import (
 from inference.open_inference.signatures import signature_of
 from tenants.accounts.authentication import CachedApiKeyAuthentication
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.usage.models import RequestApi
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.resolution import require_encoder, resolve_model_cached
 from versiontree.tree.selectors.versions import hplm_of, versions_of
@@ -38,8 +39,9 @@ from versiontree.tree.selectors.versions import hplm_of, versions_of
 EXTENSIONS: Final = ["binary_tensor_data"]
 SERVER: Final = "hmi"
 NOT_READY_CODES: Final = {ErrorCode.MODEL_NOT_READY, ErrorCode.WORKER_UNAVAILABLE}
-MODEL_ERRORS: Final = (400, 401, 403, 404, 409, 429, 503)
-INFER_ERRORS: Final = (*MODEL_ERRORS, 408, 413, 415, 500, 504)
+SERVER_ERRORS: Final = (400, 406, 500)
+MODEL_ERRORS: Final = (*SERVER_ERRORS, 401, 403, 404, 409, 429, 503)
+INFER_ERRORS: Final = (*MODEL_ERRORS, 408, 413, 415, 504)
 
 
 def _errors(*statuses: int) -> dict[int, Any]:
@@ -58,7 +60,11 @@ class ServerView(OipView):
 
     permission_classes = (AllowAny,)
 
-    @extend_schema(operation_id="oip_server", responses={200: OipServerSerializer}, auth=[])
+    @extend_schema(
+        operation_id="oip_server",
+        responses={200: OipServerSerializer, **_errors(*SERVER_ERRORS)},
+        auth=[],
+    )
     def get(self, request: Request) -> Response:
         """Get the server metadata."""
         return Response(
@@ -97,7 +103,7 @@ class ModelReadyView(OipView):
         },
     )
     def get(self, request: Request, model: str, version: int | None = None) -> Response:
-        """Whether a model is ready: 200, or 503 if its version is not ready or no worker serves its root."""
+        """Check whether a model is ready. 503 if its version is not ready, or no worker serves its root."""
         reference = _reference(model, version)
         tenant = enter_asked_tenant(request, tenant_in(reference))
         try:
@@ -114,6 +120,7 @@ class ModelReadyView(OipView):
 class ModelInferView(InferAPIView):
     """`POST /v2/models/<model>/infer`."""
 
+    api = RequestApi.OIP
     parser_classes = (OipBodyParser,)
 
     @extend_schema(

@@ -67,7 +67,7 @@ class CompletionsEndpoint:
     ) -> tuple[tuple[BatchedCompletion, ...], object]:
         call = self._call.parse(body)
         if call.stream:
-            raise unsupported("stream", "Answers in batches are whole: leave out stream.")
+            raise unsupported("stream", "Batches do not support stream. Omit it.")
         return (BatchedCompletion(encode_completion(call, root=model.root_digest), self._style),), None
 
     def response_body(self, results: Sequence[dict[str, Any]], model: str, options: Any) -> dict[str, Any]:

@@ -11,13 +11,14 @@ from rest_framework.response import Response
 from inference.batches.models import ENDPOINTS, Batch, BatchFormat, BatchState
 from inference.batches.selectors import batch_of, batches_of
 from inference.batches.services.batches import batch_cancel, batch_create
-from inference.openai.errors import OpenAiView, error_responses
+from inference.openai.errors import OpenAiView, error_responses, openai_code
 from inference.openai.ids import BATCH, FILE, format_id, parse_id, unix_time
 from inference.openai.pagination import ListQuerySerializer, list_schema, paginated_list
 from inference.openai.serializers import MetadataField
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
-from tenants.base.api.inputs import StrictSerializer, validated_body
+from tenants.base.api.inputs import ChoiceField, StrictSerializer, validated_body
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File
 from tenants.datasets.selectors.files import file_of
 
@@ -33,8 +34,8 @@ class OpenAiBatchRequestSerializer(StrictSerializer):
     """A file of requests, all for one endpoint and one model."""
 
     input_file_id = serializers.CharField(help_text="A file with the purpose `batch`.")
-    endpoint = serializers.ChoiceField(ENDPOINTS)
-    completion_window = serializers.ChoiceField([COMPLETION_WINDOW])
+    endpoint = ChoiceField(ENDPOINTS)
+    completion_window = ChoiceField([COMPLETION_WINDOW])
     metadata = MetadataField()
 
 
@@ -142,7 +143,7 @@ class OpenAiBatchCancelView(OpenAiBatchView):
         responses={200: OpenAiBatchSerializer, **error_responses(409)},
     )
     def post(self, request: Request, batch_key: str, **_: Any) -> Response:
-        """Cancel a batch. Its results until then stay."""
+        """Cancel a batch. Results so far are kept."""
         batch = self.batch(batch_key)
         return Response(batch_json(batch_cancel(batch=batch, actor=request_actor(request))))
 
@@ -150,13 +151,12 @@ class OpenAiBatchCancelView(OpenAiBatchView):
 def batch_json(batch: Batch) -> dict[str, Any]:
     """The JSON object of a batch."""
     ended, status = unix_time(batch.finished_at), _status(batch)
-    error = {"code": batch.error_code, "message": batch.error_message, "param": None, "line": None}
     return {
         "id": format_id(BATCH, batch.pk),
         "object": "batch",
         "endpoint": batch.endpoint,
         "model": batch.model or None,
-        "errors": {"object": "list", "data": [error]} if batch.error_code else None,
+        "errors": {"object": "list", "data": [_error_json(batch)]} if batch.error_code else None,
         "input_file_id": _file_id(batch.input),
         "completion_window": COMPLETION_WINDOW,
         "status": status,
@@ -176,6 +176,13 @@ def batch_json(batch: Batch) -> dict[str, Any]:
         },
         "metadata": batch.metadata or None,
     }
+
+
+def _error_json(batch: Batch) -> dict[str, Any]:
+    """Why the batch failed."""
+    error = HmiError(ErrorCode(batch.error_code), batch.error_message, param=batch.error_param or None)
+    code = openai_code(error)
+    return {"code": code, "message": error.message, "param": error.param, "line": batch.error_line}
 
 
 def _status(batch: Batch) -> str:

@@ -72,7 +72,7 @@ class Choice:
 
     def accept(self, events: Iterable[TokenEvent]) -> Delta:
         """What the events add; nothing once the choice has ended. Raises HmiError where the completion ended
-        with an error or was cancelled."""
+        with an error or was canceled."""
         text, logprobs = "", []
         for event in events:
             if self.ended:
@@ -121,7 +121,7 @@ def text_of(token: bytes) -> str:
 
 def _error_of(event: TokenEvent) -> HmiError:
     if event.finish_reason is FinishReason.CANCELLED:
-        return HmiError(ErrorCode.CANCELLED, "The request was cancelled.")
+        return HmiError(ErrorCode.CANCELLED, "The request was canceled.")
     if event.error is None or event.error.code not in _KNOWN_CODES:
-        return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not answer.")
+        return HmiError(ErrorCode.INFERENCE_FAILED, "The model could not process the request.")
     return HmiError(ErrorCode(event.error.code), event.error.message)

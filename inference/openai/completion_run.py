@@ -13,6 +13,7 @@ from django.db import InterfaceError, OperationalError
 from inference.api.admission import AdmissionRequest, Gateway, admit, gateway, reaching_the_queue
 from inference.api.infer import failure_of, is_free
 from inference.api.rates.spending import charge, refund, spend
+from inference.api.request_trace import RequestTrace
 from inference.api.submitter import ON_HANG_UP, refusal_of
 from inference.number_format import format_seconds
 from inference.openai.arrivals import Arrival, Arrivals
@@ -38,11 +39,12 @@ class CompletionRun:
     """All choices of one request, from their submission to `close`, which any thread may call.
 
     Each choice is a request of the queue. The first has the request's own name; if it is cancelled by that
-    name, all are.
+    name, all are. ``trace`` is told how many tokens there were; it is recorded at the end of a stream.
     """
 
-    def __init__(self, prepared: PreparedCompletion) -> None:
+    def __init__(self, prepared: PreparedCompletion, trace: RequestTrace | None = None) -> None:
         self.prepared = prepared
+        self._trace = trace
         self.arrivals = Arrivals()
         self._choices = [prepared.choice(index) for index in range(len(prepared.sampling))]
         self._requests: list[InferRequest] = []
@@ -128,7 +130,7 @@ class CompletionRun:
         """What has come, as deltas that are not empty. Raises HmiError if a choice failed, and
         `deadline_exceeded` if nothing came and there is no time left."""
         if not arrived and not self.seconds_left:
-            message = f"There was no answer within {format_seconds(self.prepared.admission.seconds)}."
+            message = f"The request timed out after {format_seconds(self.prepared.admission.seconds)}."
             raise HmiError(ErrorCode.DEADLINE_EXCEEDED, message)
         return [delta for index, item in arrived if (delta := self._accept(index, item))]
 
@@ -211,6 +213,10 @@ class CompletionRun:
             )
         except (OperationalError, InterfaceError) as error:
             log.error("A request of %s was not counted: %s", prepared.model.tenant, error)
+        if self._trace is not None:
+            self._trace.generated_tokens = generated
+            if self._trace.deferred:
+                self._trace.record(200, "" if code == OK else code)
         seconds = time.monotonic() - self._started_at
         fields = {"code": code, "generated": generated, "ms": round(1000 * seconds, 1)}
         log.info("completion", extra=fields)
@@ -222,10 +228,12 @@ class CompletionRun:
         return str(self._failure.code if isinstance(self._failure, HmiError) else ErrorCode.INTERNAL)
 
 
-def complete(prepared: PreparedCompletion, *, environ: Mapping[str, Any]) -> tuple[list[list[Delta]], Usage]:
+def complete(
+    prepared: PreparedCompletion, *, environ: Mapping[str, Any], trace: RequestTrace | None = None
+) -> tuple[list[list[Delta]], Usage]:
     """All deltas of each choice, and the usage. Waits in this thread; if who waits for it hangs up, by the
-    WSGI ``environ``, the choices are cancelled. Raises HmiError."""
-    run = CompletionRun(prepared)
+    WSGI ``environ``, the choices are cancelled. ``trace`` is told the tokens. Raises HmiError."""
+    run = CompletionRun(prepared, trace)
     run.submit()
     try:
         if watch := environ.get(ON_HANG_UP):

@@ -12,7 +12,7 @@ from django.http import StreamingHttpResponse
 from inference.openai.completion_run import CompletionRun
 from inference.openai.completions import HEARTBEAT, ChoiceFormat, ChunkStream, Heading
 from inference.openai.generation_requests import GenerationCall
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class CompletionEvents:
         except Exception as error:
             log.exception("a stream of completions failed")
             self._run.fail(error)
-            message = "An internal error; the operator's log has it."
+            message = INTERNAL_MESSAGE
             yield self._chunks.error(HmiError(ErrorCode.INTERNAL, message))
 
     async def _next(self) -> bytes:

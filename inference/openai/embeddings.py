@@ -19,8 +19,9 @@ from inference.api.validation import InferCall, fit_inputs, invalid, parse_call
 from inference.batches.endpoints import EncoderEndpoint
 from inference.openai.errors import PermissiveNegotiation, error_responses
 from inference.text.encodings import InferInput
-from tenants.base.api.inputs import unknown_field
+from tenants.base.api.inputs import ChoiceField, unknown_field
 from tenants.base.errors import ErrorCode, HmiError
+from tenants.usage.models import RequestApi
 from versiontree.tree.resolution import ResolvedModel
 
 FLOAT, BASE64 = "float", "base64"
@@ -33,7 +34,7 @@ class EmbeddingsRequestSerializer(serializers.Serializer[Any]):
 
     model = serializers.CharField()
     input = serializers.JSONField(help_text="A text, or a list of texts.")
-    encoding_format = serializers.ChoiceField(ENCODINGS, required=False, default=FLOAT)
+    encoding_format = ChoiceField(ENCODINGS, required=False, default=FLOAT)
     dimensions = serializers.IntegerField(required=False, min_value=1)
     user = serializers.CharField(required=False)
 
@@ -77,6 +78,7 @@ class EmbeddingsRequest:
 class EmbeddingsView(InferAPIView):
     """`POST /v1/embeddings`."""
 
+    api = RequestApi.EMBEDDINGS
     content_negotiation_class: Any = PermissiveNegotiation
 
     @extend_schema(
@@ -89,7 +91,7 @@ class EmbeddingsView(InferAPIView):
         ],
     )
     def post(self, request: Request) -> Response:
-        """Turn texts into vectors."""
+        """Create embeddings of texts."""
         body = parse_embeddings_request(request.data)
         tenant = self.enter_tenant_of(request, body.call.model)
         answer = self.ask(request, body.call, tenant=tenant, embed=True)
@@ -138,7 +140,7 @@ def parse_embeddings_request(body: object) -> EmbeddingsRequest:
 def _call(model: object, value: object) -> InferCall:
     texts = value if isinstance(value, list) else [value]
     if texts and all(isinstance(part, int | list) and not isinstance(part, bool) for part in texts):
-        raise invalid("input", "Send texts: tokens of another tokenizer mean nothing to this model.")
+        raise invalid("input", "Token ids are not supported. Send text.")
     for index, text in enumerate(texts):
         if not isinstance(text, str):
             raise invalid(f"input[{index}]", f"Input {index} is not a string.")

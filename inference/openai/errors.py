@@ -89,5 +89,5 @@ class OpenAiView(TenantView):
 def error_responses(*statuses: int) -> dict[int, Any]:
     """The OpenAPI responses of these error statuses, and of those that every operation has."""
     unsupported_type = {415} if 413 in statuses else set()
-    every = {401, 403, 404, 429, 500, 503}
+    every = {400, 401, 403, 404, 429, 500, 503}
     return dict.fromkeys(sorted({*every, *unsupported_type, *statuses}), OpenAiErrorSerializer)

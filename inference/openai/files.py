@@ -1,6 +1,5 @@
 """`/v1/files`: list, upload, fetch and delete files."""
 
-from functools import partial
 from typing import Any
 
 from django.http import FileResponse
@@ -10,8 +9,9 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from inference.openai.errors import OpenAiView, error_responses
+from inference.openai.file_list import PURPOSES, file_list
 from inference.openai.ids import FILE, format_id, parse_id
-from inference.openai.pagination import ListQuerySerializer, list_schema, paginated_list
+from inference.openai.pagination import ListQuerySerializer, list_query, list_schema
 from inference.openai.serializers import (
     DeletedSerializer,
     FileUploadSerializer,
@@ -23,8 +23,8 @@ from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import UploadFormParser
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
-from tenants.datasets.models import File, FilePurpose
-from tenants.datasets.selectors.files import file_of, files_of
+from tenants.datasets.models import File
+from tenants.datasets.selectors.files import file_of
 from tenants.datasets.services.files import file_create, file_delete
 from tenants.datasets.storage import stored_path
 
@@ -42,21 +42,18 @@ class OpenAiFilesView(OpenAiView):
 
     @extend_schema(
         operation_id="openai_files_list",
-        parameters=[ListQuerySerializer, OpenApiParameter("purpose", enum=FilePurpose.values)],
+        parameters=[ListQuerySerializer, OpenApiParameter("purpose", enum=PURPOSES)],
         responses={200: list_schema(OpenAiFileSerializer, "OpenAiFiles"), **error_responses(400)},
     )
     def get(self, request: Request, **_: Any) -> Response:
         """List files."""
-        rows = files_of(self.tenant)
-        if (purpose := request.query_params.get("purpose")) is not None:
-            rows = rows.filter(purpose=_parse_purpose(purpose))
-        page = paginated_list(
-            rows,
-            request,
-            file_json,
-            parse_id=partial(parse_id, FILE, param="after"),
-            max_limit=MAX_FILES_LIMIT,
-            default_limit=MAX_FILES_LIMIT,
+        query = list_query(request, max_limit=MAX_FILES_LIMIT, default_limit=MAX_FILES_LIMIT)
+        page = file_list(
+            self.tenant,
+            purpose=_parse_purpose(request.query_params.get("purpose")),
+            after=query.get("after"),
+            limit=query["limit"],
+            descending=query["order"] == "desc",
         )
         return Response(page)
 
@@ -132,9 +129,8 @@ def _file(view: OpenAiView, file_id: str) -> File:
     return file_of(view.tenant, parse_id(FILE, file_id, param="file_id"))
 
 
-def _parse_purpose(purpose: str) -> FilePurpose:
-    try:
-        return FilePurpose(purpose)
-    except ValueError:
-        message = f"A purpose is one of {', '.join(FilePurpose.values)}."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param="purpose") from None
+def _parse_purpose(purpose: str | None) -> str | None:
+    if purpose is None or purpose in PURPOSES:
+        return purpose
+    message = f"A purpose is one of {', '.join(PURPOSES)}."
+    raise HmiError(ErrorCode.INVALID_FIELD, message, param="purpose")

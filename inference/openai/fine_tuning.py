@@ -28,10 +28,11 @@ from inference.openai.fine_tuning_serializers import (
     job_json,
     results_csv,
     results_file_json,
+    results_id,
 )
 from inference.openai.ids import FILE, FINE_TUNING, parse_id
 from inference.openai.pagination import ListQuerySerializer, list_json, list_schema, paginated_list
-from inference.openai.serializers import OpenAiFileSerializer
+from inference.openai.serializers import DeletedSerializer, OpenAiFileSerializer
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import validated_body
 from tenants.base.errors import ErrorCode, HmiError
@@ -44,7 +45,11 @@ from versiontree.tree.selectors.fine_tunings import (
     fine_tunings_of,
     training_events,
 )
-from versiontree.tree.services.fine_tunings import fine_tuning_cancel, fine_tuning_create
+from versiontree.tree.services.fine_tunings import (
+    fine_tuning_cancel,
+    fine_tuning_create,
+    fine_tuning_delete_results,
+)
 
 OPTIONS = ("task", "columns", "separator", "allow_leaks")
 EXAMPLE = {
@@ -176,16 +181,28 @@ class ResultsView(FineTuningView):
         """Get the metadata of a result file."""
         return Response(results_file_json(self.finished(fine_tuning_key)))
 
+    @extend_schema(
+        operation_id="openai_fine_tuning_results_delete",
+        responses={200: DeletedSerializer, **error_responses(409)},
+    )
+    def delete(self, request: Request, fine_tuning_key: UUID, **_: Any) -> Response:
+        """Delete a result file. The version and its metrics are kept."""
+        found = self.finished(fine_tuning_key)
+        fine_tuning_delete_results(fine_tuning=found, actor=request_actor(request))
+        return Response({"id": results_id(found.pk), "object": "file", "deleted": True})
+
     def finished(self, key: UUID) -> FineTuning:
         """The fine-tuning. Raises ``not_found`` if it has no results."""
         found = fine_tuning_of(self.tenant, key)
-        if fine_tuning_status(found).status != SUCCEEDED:
-            raise HmiError(ErrorCode.NOT_FOUND, "This fine-tuning has no results yet.", param="file_id")
+        if fine_tuning_status(found).status != SUCCEEDED or found.results_deleted_at:
+            raise HmiError(ErrorCode.NOT_FOUND, "This fine-tuning has no results.", param="file_id")
         return found
 
 
 class ResultsContentView(ResultsView):
     """The content of a result file."""
+
+    http_method_names = ("get", "head", "options")  # a file is deleted at its own address
 
     @extend_schema(
         operation_id="openai_fine_tuning_results_content",

@@ -7,12 +7,13 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.openai.serializers import MetadataField
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.api.serializers import ColumnsField
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
 from tenants.datasets.models import Task
 from versiontree.jobs.models import JobKind
+from versiontree.tree.api.job_settings import TRAINING_SETTINGS_UPDATE
 from versiontree.tree.models import RootKind
 from versiontree.tree.training_settings import SettingValue, setting_specs, settings_check
 
@@ -58,18 +59,23 @@ class SupervisedSerializer(StrictSerializer):
 class MethodSerializer(StrictSerializer):
     """The method of the training: only `supervised`."""
 
-    type = serializers.ChoiceField([SUPERVISED])
+    type = ChoiceField([SUPERVISED])
     supervised = SupervisedSerializer(required=False)
+
+
+@extend_schema_field(TRAINING_SETTINGS_UPDATE)
+class TrainingSettingsField(serializers.DictField):
+    """Settings of fine-tuning by name."""
 
 
 class HmiOptionsSerializer(StrictSerializer):
     """Options of the product that OpenAI's API does not have."""
 
-    task = serializers.ChoiceField(Task.choices, required=False)
+    task = ChoiceField(Task.choices, required=False)
     columns = ColumnsField(required=False)
     separator = serializers.CharField(required=False, default=DEFAULT_SEPARATOR)
     allow_leaks = serializers.BooleanField(required=False, default=False)
-    settings = serializers.DictField(required=False, help_text="As in POST models; override hyperparameters.")
+    settings = TrainingSettingsField(required=False, help_text="As in POST models; override hyperparameters.")
 
 
 class FineTuningRequestSerializer(StrictSerializer):

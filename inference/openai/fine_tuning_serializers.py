@@ -4,10 +4,12 @@ import csv
 import io
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 from rest_framework import serializers
 
 from inference.openai.ids import FILE, FINE_TUNING, format_id, unix_time
+from tenants.base.api.inputs import ChoiceField
 from versiontree.jobs.models import JobEvent, JobKind
 from versiontree.tree.models import FineTuning
 from versiontree.tree.selectors.fine_tunings import (
@@ -19,6 +21,7 @@ from versiontree.tree.selectors.fine_tunings import (
 )
 
 EVENT, CHECKPOINT, RESULTS = "ftevent", "ftckpt", "file-results"
+RESULTS_PURPOSE: Final = "fine-tune-results"
 ERRORS: Final = frozenset({"failed"})
 WARNINGS: Final = frozenset({"cancelled", "cancel_requested"})
 STEP_FIELDS: Final = ("stage", "step", "total")
@@ -44,7 +47,7 @@ class FineTuningJobSerializer(serializers.Serializer[Any]):
     estimated_finish = serializers.IntegerField(allow_null=True)
     fine_tuned_model = serializers.CharField(allow_null=True)
     organization_id = serializers.CharField()
-    status = serializers.ChoiceField(STATUSES)
+    status = ChoiceField(STATUSES)
     training_file = serializers.CharField()
     validation_file = serializers.CharField(allow_null=True)
     result_files = serializers.ListField(child=serializers.CharField())
@@ -56,7 +59,9 @@ class FineTuningJobSerializer(serializers.Serializer[Any]):
     metadata = serializers.DictField(allow_null=True)
     integrations = serializers.ListField()
     error = FineTuningErrorSerializer(allow_null=True)
-    hmi = serializers.DictField(help_text="The ids of the jobs and of the version in the product's own API.")
+    hmi = serializers.DictField(
+        help_text="The ids of the jobs, the version and the dataset in the product's own API."
+    )
 
 
 class FineTuningEventSerializer(serializers.Serializer[Any]):
@@ -65,9 +70,9 @@ class FineTuningEventSerializer(serializers.Serializer[Any]):
     id = serializers.CharField()
     object = serializers.CharField(help_text="`fine_tuning.job.event`.")
     created_at = serializers.IntegerField()
-    level = serializers.ChoiceField(["info", "warn", "error"])
+    level = ChoiceField(["info", "warn", "error"])
     message = serializers.CharField()
-    type = serializers.ChoiceField(["message", "metrics"])
+    type = ChoiceField(["message", "metrics"])
     data = serializers.DictField()  # type: ignore[assignment]  # the name of the field in OpenAI's API
 
 
@@ -104,7 +109,7 @@ def job_json(fine_tuning: FineTuning) -> dict[str, Any]:
         "status": status.status,
         "training_file": format_id(FILE, fine_tuning.training_file),
         "validation_file": fine_tuning.validation_file and format_id(FILE, fine_tuning.validation_file),
-        "result_files": [f"{RESULTS}-{fine_tuning.pk.hex}"] if done else [],
+        "result_files": [results_id(fine_tuning.pk)] if done and not fine_tuning.results_deleted_at else [],
         "trained_tokens": None,
         "hyperparameters": hyperparameters,
         "method": {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}},
@@ -113,7 +118,11 @@ def job_json(fine_tuning: FineTuning) -> dict[str, Any]:
         "metadata": request.get("metadata"),
         "integrations": [],
         "error": status.error,
-        "hmi": {"jobs": [str(job.pk) for job in jobs], "version": version.pk if version else None},
+        "hmi": {
+            "jobs": [str(job.pk) for job in jobs],
+            "version": version.pk if version else None,
+            "dataset": version.dataset_id if version else None,
+        },
     }
 
 
@@ -165,17 +174,22 @@ def results_csv(fine_tuning: FineTuning) -> bytes:
     return out.getvalue().encode()
 
 
+def results_id(key: UUID) -> str:
+    """The id of the result file of the fine-tuning with this primary key."""
+    return f"{RESULTS}-{key.hex}"
+
+
 def results_file_json(fine_tuning: FineTuning) -> dict[str, Any]:
     """The JSON object of the result file."""
     finished = fine_tuning_status(fine_tuning).finished_at
     return {
-        "id": f"{RESULTS}-{fine_tuning.pk.hex}",
+        "id": results_id(fine_tuning.pk),
         "object": "file",
         "bytes": len(results_csv(fine_tuning)),
         "created_at": unix_time(finished),
         "expires_at": None,
         "filename": "step_metrics.csv",
-        "purpose": "fine-tune-results",
+        "purpose": RESULTS_PURPOSE,
         "status": "processed",
     }
 

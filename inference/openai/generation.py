@@ -26,10 +26,11 @@ from inference.openai.generation_serializers import (
     CompletionRequestSerializer,
     CompletionSerializer,
 )
-from inference.openai.prepared_completion import PreparedCompletion, prepare_completion
+from inference.openai.prepared_completion import PreparedCompletion, prepare_completion, texts_of
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import check_key
 from tenants.accounts.models import Tenant
+from tenants.usage.models import RequestApi
 
 EVENTS: Final = "text/event-stream"
 ERRORS: Final = error_responses(400, 408, 409, 413, 504)
@@ -66,7 +67,9 @@ class GenerationView(InferAPIView):
         tenant = self.enter_tenant_of(request, call.model)
         if call.stream:
             if idempotency_key is not None:
-                raise unsupported(idempotency.HEADER, "Streams are not kept: send no idempotency key.")
+                raise unsupported(
+                    idempotency.HEADER, "Streams do not support idempotency keys. Omit the key."
+                )
             return self._stream(self._prepare(request, call, tenant), call)
 
         def ask() -> dict[str, Any]:
@@ -79,18 +82,24 @@ class GenerationView(InferAPIView):
         return Response(answer["body"], headers=answer["headers"])
 
     def _prepare(self, request: Request, call: GenerationCall, tenant: Tenant) -> PreparedCompletion:
-        return prepare_completion(call, tenant=tenant, key=key_of(request), request_id=self.request_id)
+        prepared = prepare_completion(call, tenant=tenant, key=key_of(request), request_id=self.request_id)
+        self.request_trace.set_model(
+            prepared.model, inputs=len(prepared.prompts), tokens=prepared.prompt_tokens
+        )
+        self.request_trace.keep_texts(lambda: texts_of(call))
+        return prepared
 
     def _complete(self, request: Request, prepared: PreparedCompletion) -> dict[str, Any]:
         """The body and the headers of the answer."""
         heading = heading_of(prepared)
-        deltas, usage = complete(prepared, environ=request.META)
+        deltas, usage = complete(prepared, environ=request.META, trace=self.request_trace)
         body = response_json(self.style, heading, deltas, usage)
         return {"body": body, "headers": headers_of(heading)}
 
     def _stream(self, prepared: PreparedCompletion, call: GenerationCall) -> HttpResponseBase:
-        run, heading = CompletionRun(prepared), heading_of(prepared)
+        run, heading = CompletionRun(prepared, self.request_trace), heading_of(prepared)
         run.submit()
+        self.request_trace.deferred = True
         response = stream_response(run, self.style, heading, call)
         for name, value in headers_of(heading).items():
             response.headers[name] = value
@@ -100,6 +109,7 @@ class GenerationView(InferAPIView):
 class ChatCompletionsView(GenerationView):
     """`POST /v1/chat/completions`."""
 
+    api = RequestApi.CHAT
     style = CHAT
 
     @extend_schema(
@@ -114,13 +124,14 @@ class ChatCompletionsView(GenerationView):
         examples=[OpenApiExample("A question", QUESTION, request_only=True)],
     )
     def post(self, request: Request) -> HttpResponseBase:
-        """Write the next message of a chat."""
+        """Create a chat completion."""
         return self.answer(request, ChatCall.parse(request.data))
 
 
 class CompletionsView(GenerationView):
     """`POST /v1/completions`."""
 
+    api = RequestApi.COMPLETIONS
     style = TEXT
 
     @extend_schema(
@@ -135,7 +146,7 @@ class CompletionsView(GenerationView):
         examples=[OpenApiExample("A prompt", PROMPT, request_only=True)],
     )
     def post(self, request: Request) -> HttpResponseBase:
-        """Continue texts."""
+        """Create text completions."""
         return self.answer(request, CompletionCall.parse(request.data))
 
 

@@ -65,7 +65,7 @@ class StreamOptions(Struct, frozen=True, kw_only=True):
 
 
 class GenerationCall(Struct, frozen=True, kw_only=True):
-    """What both kinds of requests have in common. Its constructor checks the values, and raises HmiError.
+    """Fields of chat and text completion requests. Its constructor checks the values, and raises HmiError.
 
     max_tokens: of each choice; None: as many as fit. stop: strings that end a choice, not part of it. seed:
     None: any. n: choices for each prompt. top_logprobs: alternatives to report for each token; None: no log
@@ -92,7 +92,7 @@ class GenerationCall(Struct, frozen=True, kw_only=True):
         force_setattr(self, "stop", _check_stop(self.stop))
         force_setattr(self, "n", 1 if self.n is None else self.n)
         if not 1 <= self.choices <= MAX_CHOICES:
-            raise invalid("n", f"There are 1 to {MAX_CHOICES} choices for all prompts together.")
+            raise invalid("n", f"There are 1 to {MAX_CHOICES} choices in total for all prompts.")
         if self.stream_options is not None and not self.stream:
             raise invalid("stream_options", 'Stream options are for "stream": true.')
         try:
@@ -172,7 +172,7 @@ class ChatCall(GenerationCall, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         limits = {self.max_tokens, self.max_completion_tokens} - {None}
         if len(limits) > 1:
-            raise invalid("max_tokens", "This and max_completion_tokens say different things.")
+            raise invalid("max_tokens", "max_tokens and max_completion_tokens differ. Send only one of them.")
         force_setattr(self, "max_tokens", next(iter(limits), None))
         if self.alternatives is not None and not self.logprobs:
             raise invalid("top_logprobs", 'Alternatives are for "logprobs": true.')
@@ -266,7 +266,7 @@ def _convert(fields: Mapping[str, Any], call: type[Call]) -> Call:
 def _prompts(value: object) -> tuple[str, ...]:
     prompts = value if isinstance(value, list) else [value]
     if prompts and all(isinstance(part, int | list) and not isinstance(part, bool) for part in prompts):
-        raise invalid("prompt", "Send texts: tokens of another tokenizer mean nothing to this model.")
+        raise invalid("prompt", "Token ids are not supported. Send text.")
     for index, each in enumerate(prompts):
         if not isinstance(each, str):
             raise invalid(f"prompt[{index}]", f"Prompt {index} is not a string.")

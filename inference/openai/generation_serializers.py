@@ -9,6 +9,7 @@ from inference.generation.requests import MAX_LOGPROBS, MAX_SEED
 from inference.openai.choices import LENGTH, STOP
 from inference.openai.generation_requests import MAX_CHOICES, MAX_COMPLETION_LOGPROBS
 from inference.text.chat_template import ROLES
+from tenants.base.api.inputs import ChoiceField
 
 FINISH_REASONS: Final = (STOP, LENGTH)
 
@@ -25,7 +26,7 @@ class StreamOptionsSerializer(serializers.Serializer[Any]):
 
 
 class GenerationRequestSerializer(serializers.Serializer[Any]):
-    """What both kinds of requests have in common."""
+    """Fields of chat and text completion requests."""
 
     model = serializers.CharField(help_text="A generative model.")
     max_tokens = serializers.IntegerField(required=False, min_value=1, help_text="Of each choice.")
@@ -46,7 +47,7 @@ class GenerationRequestSerializer(serializers.Serializer[Any]):
 class ChatMessageSerializer(serializers.Serializer[Any]):
     """A message of a chat."""
 
-    role = serializers.ChoiceField([*ROLES, "developer"])
+    role = ChoiceField([*ROLES, "developer"])
     content = serializers.JSONField(help_text="A text, or a list of parts of the type `text`.")
     name = serializers.CharField(required=False)
 
@@ -78,17 +79,17 @@ class CompletionUsageSerializer(serializers.Serializer[Any]):
 
 
 class CompletionBaseSerializer(serializers.Serializer[Any]):
-    """What both kinds of answers have in common."""
+    """Fields of chat and text completions."""
 
     id = serializers.CharField()
     created = serializers.IntegerField()
     model = serializers.CharField(help_text="The version that answered: `tenant/model:version`.")
-    system_fingerprint = serializers.CharField(help_text="Differs for versions that differ.")
+    system_fingerprint = serializers.CharField(help_text="A fingerprint of the version.")
     usage = CompletionUsageSerializer()
 
 
 class AssistantMessageSerializer(serializers.Serializer[Any]):
-    """What the model wrote."""
+    """The message of the model."""
 
     role = serializers.CharField(help_text="`assistant`.")
     content = serializers.CharField()
@@ -101,7 +102,7 @@ class ChatChoiceSerializer(serializers.Serializer[Any]):
     index = serializers.IntegerField()
     message = AssistantMessageSerializer()
     logprobs = serializers.DictField(allow_null=True)
-    finish_reason = serializers.ChoiceField(FINISH_REASONS)
+    finish_reason = ChoiceField(FINISH_REASONS)
 
 
 class ChatCompletionSerializer(CompletionBaseSerializer):
@@ -117,7 +118,7 @@ class TextChoiceSerializer(serializers.Serializer[Any]):
     index = serializers.IntegerField()
     text = serializers.CharField()
     logprobs = serializers.DictField(allow_null=True)
-    finish_reason = serializers.ChoiceField(FINISH_REASONS)
+    finish_reason = ChoiceField(FINISH_REASONS)
 
 
 class CompletionSerializer(CompletionBaseSerializer):

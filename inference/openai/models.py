@@ -14,6 +14,7 @@ from inference.openai.pagination import list_json, list_schema
 from inference.openai.serializers import DeletedSerializer
 from tenants.accounts.models import ApiKey, Scope
 from tenants.accounts.permissions import request_actor, require_scope
+from tenants.base.api.inputs import ChoiceField
 from tenants.base.errors import ErrorCode, HmiError, has_dependents
 from versiontree.tree.models import Domain, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
@@ -34,7 +35,7 @@ EXAMPLE = {
 class ModelDetailsSerializer(serializers.Serializer[Any]):
     """Fields of a model that OpenAI's API does not have."""
 
-    kind = serializers.ChoiceField(["root", "domain", "model"])
+    kind = ChoiceField(["root", "domain", "model"])
     task = serializers.CharField(required=False)
     version = serializers.IntegerField(required=False)
     state = serializers.CharField(required=False)

@@ -104,7 +104,7 @@ def prepare_completion(
     """
     named = require_generative(resolve_model_cached(tenant, call.model))
     quota_check_requests(tenant=tenant)
-    resolved = version_for(named, [InferInput(text) for text in _texts(call)])
+    resolved = version_for(named, [InferInput(text) for text in texts_of(call)])
     encoded = encode_completion(call, root=resolved.root_digest)
     prepared = PreparedCompletion(
         request_id=request_id,
@@ -154,7 +154,8 @@ def _read_codec(root: str) -> GenerativeCodec:
         raise HmiError(ErrorCode.INFERENCE_FAILED, error.message) from error
 
 
-def _texts(call: GenerationCall) -> Sequence[str]:
+def texts_of(call: GenerationCall) -> Sequence[str]:
+    """The messages of a chat, or the prompts."""
     if isinstance(call, ChatCall):
         return [message.content for message in call.messages]
     assert isinstance(call, CompletionCall)
@@ -165,7 +166,7 @@ def _encode(codec: GenerativeCodec, call: GenerationCall) -> tuple[tuple[int, ..
     try:
         if isinstance(call, ChatCall):
             return (tuple(codec.prompts.encode_chat(call.messages, now=datetime.now(UTC))),)
-        return tuple(tuple(codec.prompts.encode_text(text)) for text in _texts(call))
+        return tuple(tuple(codec.prompts.encode_text(text)) for text in texts_of(call))
     except HplmError as error:
         raise located(error) from error
     except Exception as error:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from rest_framework import serializers
 
 from inference.openai.ids import FILE, UPLOAD, format_id, unix_time
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File, MultipartUpload
 from tenants.datasets.models.file import UPLOADABLE_PURPOSES
@@ -43,18 +43,18 @@ class OpenAiFileSerializer(serializers.Serializer[Any]):
     expires_at = serializers.IntegerField(allow_null=True)
     filename = serializers.CharField()
     purpose = serializers.CharField()
-    status = serializers.ChoiceField(["processed"])
+    status = ChoiceField(["processed"])
 
 
 class FileUploadSerializer(StrictSerializer):
     """A file and its purpose."""
 
     file = serializers.FileField(allow_empty_file=True)
-    purpose = serializers.ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
+    purpose = ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
 
     def get_fields(self) -> dict[str, Any]:
         """Add the two fields of ``expires_after``, an object in a form."""
-        anchor = serializers.ChoiceField(["created_at"], required=False)
+        anchor = ChoiceField(["created_at"], required=False)
         seconds = serializers.IntegerField(required=False, min_value=MIN_LIFETIME_S, max_value=MAX_LIFETIME_S)
         lifetime = {"expires_after[anchor]": anchor, "expires_after[seconds]": seconds}
         return super().get_fields() | lifetime
@@ -63,7 +63,7 @@ class FileUploadSerializer(StrictSerializer):
 class ExpiresAfterSerializer(StrictSerializer):
     """When the file expires: ``seconds`` after its creation."""
 
-    anchor = serializers.ChoiceField(["created_at"])
+    anchor = ChoiceField(["created_at"])
     seconds = serializers.IntegerField(min_value=MIN_LIFETIME_S, max_value=MAX_LIFETIME_S)
 
 
@@ -73,7 +73,7 @@ class UploadRequestSerializer(StrictSerializer):
     bytes = serializers.IntegerField(min_value=1, max_value=2**53)
     filename = serializers.CharField(max_length=500)
     mime_type = serializers.CharField(max_length=200, required=False)
-    purpose = serializers.ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
+    purpose = ChoiceField([str(purpose) for purpose in UPLOADABLE_PURPOSES])
     expires_after = ExpiresAfterSerializer(required=False)
 
 
@@ -100,7 +100,7 @@ class OpenAiUploadSerializer(serializers.Serializer[Any]):
     expires_at = serializers.IntegerField()
     filename = serializers.CharField()
     purpose = serializers.CharField()
-    status = serializers.ChoiceField(["pending", "completed", "cancelled"])
+    status = ChoiceField(["pending", "completed", "cancelled"])
     file = OpenAiFileSerializer(allow_null=True)
 
 

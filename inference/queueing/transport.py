@@ -104,7 +104,7 @@ class RequestQueue:
         request_id, root, entry, reply_to = (value.decode() for value in mark)
         if request not in ("", request_id):
             return False
-        reply = InferReply.failure(request_id, NO_MODEL, CANCELLED, "The request was cancelled.")
+        reply = InferReply.failure(request_id, NO_MODEL, CANCELLED, "The request was canceled.")
         return send_answer(self._redis, Address(root, entry), tenant, reply_to, reply)
 
     def outstanding(self) -> dict[str, dict[str, int]]:

@@ -48,7 +48,7 @@ def expiry(entry: Entry) -> InferReply:
 def cancellation(entry: Entry) -> InferReply:
     """The reply to a request that its caller has cancelled."""
     request = entry.request
-    return InferReply.failure(request.id, request.model, CANCELLED, "the request was cancelled")
+    return InferReply.failure(request.id, request.model, CANCELLED, "the request was canceled")
 
 
 def _ticket(entry: Entry, catalogue: Catalogue) -> Ticket:

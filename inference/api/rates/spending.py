@@ -37,8 +37,8 @@ def spend(limits: Sequence[Limit], amount: int = 1, *, next_to: Sequence[Limit] 
         limit, wait = refusal.limit, max(1, math.ceil(refusal.wait_s))
         raise HmiError(
             ErrorCode.RATE_LIMITED,
-            f"This {limit.whom} may send {limit.per_minute:,} {limit.what} a minute, and has. Try again in"
-            f" {wait} s.",
+            f"Rate limit exceeded: {limit.per_minute:,} {limit.what} per minute for this {limit.whom}."
+            f" Try again in {wait} s.",
             details={"of": limit.whom, "limit": limit.what, "per_minute": limit.per_minute, "asked": amount},
             retry_after=wait,
         ) from None

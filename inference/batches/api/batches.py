@@ -1,7 +1,7 @@
 """The API of batches: files of inputs that a model answers with low priority."""
 
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from django.http import FileResponse
@@ -19,9 +19,12 @@ from tenants.accounts.api.access import TenantView
 from tenants.accounts.models import Scope
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.conditional import ConditionalView
+from tenants.base.api.downloads import OCTET_STREAM, DownloadView, download_type
 from tenants.base.api.inputs import validated_body, validated_query
 from tenants.base.upload_concurrency import UPLOAD_BODY_LIMIT
 from tenants.datasets.selectors.uploads import upload_of
+
+JSON_LINES: Final = "application/jsonl"
 
 
 class BatchTenantView(TenantView):
@@ -33,13 +36,14 @@ class BatchTenantView(TenantView):
 
 
 class BatchesView(BatchTenantView):
-    """The tenant's batches, newest first."""
+    """The tenant's batches."""
 
     body_limit_setting = UPLOAD_BODY_LIMIT
     ordering = ("-created_at", "-pk")
 
     @extend_schema(parameters=[BatchesQuerySerializer], responses=BatchSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
+        """List the tenant's batches, newest first."""
         rows = batches_of(self.tenant).filter(**validated_query(BatchesQuerySerializer, request))
         page = self.paginate_queryset(rows)
         return self.get_paginated_response(BatchSerializer(page, many=True).data)
@@ -61,7 +65,7 @@ class BatchesView(BatchTenantView):
 
 
 class BatchView(ConditionalView, BatchTenantView):
-    """One batch. To delete it, a key needs the scope ``manage``."""
+    """Get a batch and its progress."""
 
     @property
     def scope(self) -> Scope:  # type: ignore[override]
@@ -76,13 +80,16 @@ class BatchView(ConditionalView, BatchTenantView):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, batch_id: UUID, **_: Any) -> Response:
-        """Delete a batch that has ended, with its files. 409 before that: cancel it first."""
+        """Delete a batch that has ended, with its files.
+
+        A key needs the scope ``manage``. 409 before the batch has ended: cancel it first.
+        """
         batch_delete(batch=batch_of(self.tenant, batch_id), actor=request_actor(request))
         return Response(status=status.HTTP_204_NO_CONTENT)
 
 
 class BatchCancelView(BatchTenantView):
-    """Cancel a batch. Its results until then stay."""
+    """Cancel a batch. Results so far are kept."""
 
     @extend_schema(request=None, responses=BatchSerializer)
     def post(self, request: Request, batch_id: UUID, **_: Any) -> Response:
@@ -90,26 +97,23 @@ class BatchCancelView(BatchTenantView):
         return Response(BatchSerializer(batch).data)
 
 
-class _BatchFile(BatchTenantView):
+class _BatchFile(DownloadView, BatchTenantView):
     kind: str
 
-    def perform_content_negotiation(self, request: Request, force: bool = False) -> Any:
-        """Accept any ``Accept`` header: the file is JSON lines, errors are JSON."""
-        return super().perform_content_negotiation(request, force=True)
-
-    @extend_schema(responses={(200, "application/jsonl"): OpenApiTypes.BINARY})
+    @extend_schema(responses={(200, JSON_LINES, OCTET_STREAM): OpenApiTypes.BINARY})
     def get(self, request: Request, batch_id: UUID, **_: Any) -> FileResponse:
         stream, filename = batch_file_open(batch_of(self.tenant, batch_id), self.kind)
-        return FileResponse(stream, as_attachment=True, filename=filename, content_type="application/jsonl")
+        kind = download_type(request, JSON_LINES)
+        return FileResponse(stream, as_attachment=True, filename=filename, content_type=kind)
 
 
 class BatchResultsView(_BatchFile):
-    """The results, a line each, once the batch has ended."""
+    """Get the results of a batch that has ended, one per line."""
 
     kind = "results"
 
 
 class BatchErrorsView(_BatchFile):
-    """The lines without a result and their errors, once the batch has ended."""
+    """Get the failed lines of a batch that has ended, with their errors."""
 
     kind = "errors"

@@ -6,7 +6,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from inference.batches.models import Batch, BatchState
-from tenants.base.api.inputs import StrictSerializer
+from tenants.base.api.inputs import ChoiceField, StrictSerializer
 from tenants.base.errors import ErrorCode, HmiError
 
 
@@ -32,14 +32,16 @@ class BatchCreateSerializer(StrictSerializer):
 class BatchesQuerySerializer(serializers.Serializer[Any]):
     """Filters of the list of batches."""
 
-    state = serializers.ChoiceField(choices=BatchState.choices, required=False)
+    state = ChoiceField(choices=BatchState.choices, required=False)
 
 
 class BatchErrorSerializer(serializers.Serializer[Any]):
-    """Why a batch failed."""
+    """Why a batch failed. ``line`` is the number of the line of its file that is wrong."""
 
     code = serializers.CharField()
     message = serializers.CharField()
+    param = serializers.CharField(allow_null=True)
+    line = serializers.IntegerField(allow_null=True)
 
 
 class BatchSerializer(serializers.ModelSerializer[Batch]):
@@ -78,5 +80,12 @@ class BatchSerializer(serializers.ModelSerializer[Batch]):
         read_only_fields = fields
 
     @extend_schema_field(BatchErrorSerializer(allow_null=True))
-    def get_error(self, batch: Batch) -> dict[str, str] | None:
-        return {"code": batch.error_code, "message": batch.error_message} if batch.error_code else None
+    def get_error(self, batch: Batch) -> dict[str, Any] | None:
+        if not batch.error_code:
+            return None
+        return {
+            "code": batch.error_code,
+            "message": batch.error_message,
+            "param": batch.error_param or None,
+            "line": batch.error_line,
+        }

@@ -31,7 +31,7 @@ class Migration(migrations.Migration):
                 (
                     "line_format",
                     models.CharField(
-                        choices=[("inputs", "An input a line"), ("requests", "A request a line")],
+                        choices=[("inputs", "One input per line"), ("requests", "One request per line")],
                         default="inputs",
                         max_length=8,
                     ),
@@ -50,7 +50,7 @@ class Migration(migrations.Migration):
                             ("running", "Running"),
                             ("completed", "Completed"),
                             ("failed", "Failed"),
-                            ("cancelled", "Cancelled"),
+                            ("cancelled", "Canceled"),
                             ("expired", "Expired"),
                         ],
                         default="waiting",
@@ -69,6 +69,8 @@ class Migration(migrations.Migration):
                 ("errors_bytes", models.PositiveBigIntegerField(default=0)),
                 ("error_code", models.CharField(blank=True, default="", max_length=40)),
                 ("error_message", models.TextField(blank=True, default="")),
+                ("error_param", models.CharField(blank=True, default="", max_length=64)),
+                ("error_line", models.PositiveIntegerField(blank=True, null=True)),
                 (
                     "created_at",
                     models.DateTimeField(
@@ -147,10 +149,12 @@ class Migration(migrations.Migration):
                             )
                         ),
                         name="batch_state_is_known",
+                        violation_error_message="The state of the batch is unknown.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(("line_format__in", ["inputs", "requests"])),
                         name="batch_line_format_is_known",
+                        violation_error_message="The line format of the batch is unknown.",
                     ),
                     models.CheckConstraint(
                         condition=models.Q(
@@ -162,6 +166,7 @@ class Migration(migrations.Migration):
                             )
                         ),
                         name="batch_lines_are_answered_once",
+                        violation_error_message="The number of lines must be the sum of succeeded and failed lines.",
                     ),
                 ],
             },

@@ -106,7 +106,7 @@ def batch_cancel(*, batch: Batch, actor: Actor) -> Batch:
     """Cancel the batch; its results until now stay. Raises ``invalid_transition`` if it has ended."""
     if not batches_end(active_batch(batch.pk), BatchState.CANCELLED):
         batch.refresh_from_db()
-        message = f"The batch is {batch.get_state_display().lower()}; it cannot be cancelled."
+        message = f"The batch is {batch.get_state_display().lower()}; it cannot be canceled."
         raise HmiError(ErrorCode.INVALID_TRANSITION, message)
     _audit("batch.cancel", batch, actor)
     transaction.on_commit(lambda: batch_dispatch(batch_id=batch.pk))

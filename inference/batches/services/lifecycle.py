@@ -53,7 +53,7 @@ def batch_start(*, batch_id: UUID) -> Batch | None:
     if batch is None or batch.state == BatchState.WAITING:
         return None
     if batch.is_active and batch.attempts > MAX_ATTEMPTS:
-        message = f"The batch stopped {MAX_ATTEMPTS} times without progress. The operator's log says why."
+        message = f"The batch stopped {MAX_ATTEMPTS} times without progress. The server log has the details."
         batch_fail(batch=batch, error=HmiError(ErrorCode.JOB_CRASHED, message))
     if batch.is_active or batch.folder.exists():
         return batch
@@ -90,7 +90,7 @@ def batch_check_storage_quota(*, batch: Batch) -> None:
     if used > limit + STORAGE_OVERDRAFT_BYTES:
         raise HmiError(
             ErrorCode.QUOTA_EXCEEDED,
-            f"The quota allows {limit:,} bytes of storage. With the results of batches {used:,} are used.",
+            f"Quota exceeded: {limit:,} bytes of storage allowed, {used:,} used with the results of batches.",
             details={"quota": "bytes of storage", "limit": limit, "used": used},
         )
 
@@ -107,12 +107,14 @@ def batch_complete(*, batch: Batch) -> None:
 
 
 def batch_fail(*, batch: Batch, error: HmiError) -> None:
-    """End the batch with an error. The results until now stay."""
+    """End the batch with an error; its details may name the ``line``. The results until now stay."""
     batches_end(
         active_batch(batch.pk),
         BatchState.FAILED,
         error_code=str(error.code),
         error_message=error.message[:2000],
+        error_param=(error.param or "")[:64],
+        error_line=(error.details or {}).get("line"),
     )
     batch.refresh_from_db()
 
@@ -163,7 +165,7 @@ def active_batch(batch_id: UUID) -> QuerySet[Batch]:
 
 
 @transaction.atomic
-def batches_end(batches: QuerySet[Batch], state: BatchState, **error: str) -> int:
+def batches_end(batches: QuerySet[Batch], state: BatchState, **error: str | int | None) -> int:
     """End the batches that still match the query, and send webhooks. Returns how many."""
     locked = batches.order_by("pk").select_for_update(no_key=True)
     ended = Batch.unscoped.filter(pk__in=list(locked.values_list("pk", flat=True)))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from torch import Tensor
 from inference.errors import HplmError
 from inference.hplm.adapter_io import adapterhub, peft_config
 from inference.hplm.adapter_io.adapter_folder import UNSUPPORTED, module_name, unsupported_adapter
+from inference.hplm.adapter_io.peft_loading import peft_loading
 from inference.hplm.adapter_io.task_heads import FAMILY_HEADS, TOKEN_HEADS
 from inference.hplm.artifact_files import (
     read_artifact_json,
@@ -29,6 +31,8 @@ from inference.text.tokenization import ROOT_FILE
 
 PEFT_PREFIX: Final = "base_model.model."
 ADAPTER_NAME: Final = "hmi"
+OUTPUT_WEIGHTS: Final = ("classifier.weight", "out_proj.weight", "qa_outputs.weight")
+"""The ends of the names of a task model's last weights."""
 PROBLEM_TYPES: Final = {
     CLASSIFICATION: "single_label_classification",
     MULTILABEL: "multi_label_classification",
@@ -52,11 +56,14 @@ ADAPTERHUB_PARTS: Final = {
 def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Export the hPLM in the folder `hplm`, of the root in the folder `root`, to the new folder `out`.
 
-    The `format` is "peft" or "adapterhub", the tensors are float32. Returns {"read": how to read its
-    outputs}, or {"refused": why the format cannot express it}. Raises HplmError for unreadable artifacts.
+    The `format` is "peft" or "adapterhub", the tensors are float32. `base` is the hub id of the root's
+    checkpoint, by default the root's name. Returns {"read": how to load it and to get its outputs}, or
+    {"refused": why the format does not support it}. Raises HplmError for unreadable artifacts.
     """
     root, out = Path(payload["root"]), Path(payload["out"])
     config = RootConfig.from_json(read_artifact_json(root / ROOT_FILE))
+    if payload.get("base"):
+        config = replace(config, name=payload["base"])
     hplm = Hplm.load(Path(payload["hplm"]))
     out.mkdir()
     try:
@@ -68,11 +75,11 @@ def adapter_export(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
-    """Write LoRA, biases and layer norms of the upper layers, and the head. Returns how to read outputs."""
+    """Write LoRA, biases and layer norms of the upper layers, and the head. Returns how to load them."""
     spec = hplm.pet.spec
     if spec.adapter or spec.output_adapter:
         raise unsupported_adapter(
-            "its PET has bottleneck adapters, which LoRA is not: export it for AdapterHub"
+            "it has bottleneck adapters, which PEFT does not support. Use the adapterhub or archive format"
         )
     prefix = PEFT_PREFIX + FAMILIES[config.family].prefix
     kind, head, read = _peft_head(hplm, config)
@@ -104,12 +111,25 @@ def write_peft(hplm: Hplm, config: RootConfig, root: Path, out: Path) -> str:
             "modules_to_save": sorted({name.removeprefix("bert.").split(".")[0] for name in head}),
         },
     )  # fmt: skip
-    labels = {str(number): label for number, label in enumerate(hplm.labels)}
-    extra: dict[str, Any] = {"id2label": labels, "label2id": {label: int(at) for at, label in labels.items()}}
+    names = _output_names(hplm, kind)
+    extra: dict[str, Any] = {
+        "id2label": {str(number): name for number, name in enumerate(names)},
+        "label2id": {name: number for number, name in enumerate(names)},
+    }
     if hplm.task in PROBLEM_TYPES:
         extra["problem_type"] = PROBLEM_TYPES[hplm.task]
     write_json(out / "config.json", extra)
-    return read
+    outputs = next(len(weight) for name, weight in head.items() if name.endswith(OUTPUT_WEIGHTS))
+    return peft_loading(kind, base=config.name, outputs=outputs, read=read)
+
+
+def _output_names(hplm: Hplm, kind: str) -> list[str]:
+    """The name of each logit of the task model. A token classifier for whole texts may have two logits for
+    each label: one for the first token, and one to average over all tokens."""
+    if kind != "TOKEN_CLS" or hplm.head.pooling == "token":
+        return list(hplm.labels)
+    labels = list(hplm.labels) or ["value"]
+    return labels if hplm.head.pooling == "cls" else [*labels, *(f"{label} (mean)" for label in labels)]
 
 
 def _shifted_tensors(hplm: Hplm, config: RootConfig, root: Path) -> dict[str, Tensor]:
@@ -131,39 +151,40 @@ def _shifted_tensors(hplm: Hplm, config: RootConfig, root: Path) -> dict[str, Te
 
 
 def _peft_head(hplm: Hplm, config: RootConfig) -> tuple[str, dict[str, Tensor], str]:
-    """(PEFT's task type, tensors by the task model's names, how to read its outputs)."""
+    """(PEFT's task type, tensors by the task model's names, the outputs as an expression of the logits)."""
     head, names = hplm.head, FAMILY_HEADS[config.family]
     if head.pooling == "token":
         if head.inner:
             raise unsupported_adapter(
-                "its head has a layer more than task models of transformers have for tokens"
+                "its head has a hidden layer, but transformers' models for token tasks have only an output "
+                "layer. Use the archive format"
             )
         kind = "QUESTION_ANS" if hplm.task == QUESTION_ANSWERING else "TOKEN_CLS"
-        return kind, _linear(TOKEN_HEADS[hplm.task], head.weight, head.bias), "The logits are its outputs."
+        return kind, _linear(TOKEN_HEADS[hplm.task], head.weight, head.bias), "logits"
     if head.inner is None:
         return "TOKEN_CLS", *_token_head(head)
     if head.activation != names.activation:
-        raise unsupported_adapter(f"its head has {head.activation} where task models of {config.family} have "
-                      f"{names.activation}")  # fmt: skip
+        raise unsupported_adapter(
+            f"its head uses the activation {head.activation}, but transformers' {config.family} classifiers "
+            f"use {names.activation}. Use the archive format"
+        )
     # The pooler is a module of the encoder.
     inner = f"bert.{names.inner}" if names.inner == "pooler.dense" else names.inner
     tensors = _linear(inner, head.inner.weight, head.inner.bias)
-    return "SEQ_CLS", tensors | _linear(names.output, head.weight, head.bias), "The logits are its outputs."
+    return "SEQ_CLS", tensors | _linear(names.output, head.weight, head.bias), "logits"
 
 
 def _token_head(head: Head) -> tuple[dict[str, Tensor], str]:
     """A head without a hidden layer, as a token classifier: text classifiers all have one."""
     width = head.hidden
     if head.pooling == "cls":
-        return _linear("classifier", head.weight, head.bias), "Its outputs are the logits of the first token."
+        return _linear("classifier", head.weight, head.bias), "logits[0]"
     both = head.weight.new_zeros(2 * head.num_labels, width)
     both[: head.num_labels], both[head.num_labels :] = head.weight[:, :width], head.weight[:, width:]
     bias = head.bias.new_zeros(2 * head.num_labels)
     bias[: head.num_labels] = head.bias
-    return _linear("classifier", both, bias), (
-        f"The model has {2 * head.num_labels} logits for each token. Its outputs are the first "
-        f"{head.num_labels} of the first token, plus the mean over all tokens of the other {head.num_labels}."
-    )
+    read = f"logits[0, :{head.num_labels}] + logits[:, {head.num_labels}:].mean(0)"
+    return _linear("classifier", both, bias), read
 
 
 def _linear(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
@@ -171,12 +192,18 @@ def _linear(name: str, weight: Tensor, bias: Tensor) -> dict[str, Tensor]:
 
 
 def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> str:
-    """Write bottleneck adapters of the upper layers, and the head. Returns how to read its outputs."""
+    """Write bottleneck adapters of the upper layers, and the head. Returns how to get its outputs."""
     spec = hplm.pet.spec
     if spec.lora or spec.biases or spec.norms or not (spec.adapter or spec.output_adapter):
-        raise unsupported_adapter("its PET has more than bottleneck adapters, or none: export it for PEFT")
+        raise unsupported_adapter(
+            "this format supports bottleneck adapters only, without LoRA, biases or layer norms. Use the "
+            "peft or archive format"
+        )
     if hplm.head.pooling == "cls_mean":
-        raise unsupported_adapter("its head reads the mean of all tokens, which no head of AdapterHub does")
+        raise unsupported_adapter(
+            "its head uses the mean of all tokens, which AdapterHub heads do not support. Use the archive "
+            "format"
+        )
     family = FAMILIES[config.family]
     tensors = {}
     for part, place in ADAPTERHUB_PARTS[config.family == "distilbert"].items():
@@ -206,7 +233,7 @@ def write_adapterhub(hplm: Hplm, config: RootConfig, _root: Path, out: Path) -> 
     }
     write_json(out / adapterhub.CONFIG_FILE, {**about, "config": form})
     _write_hub_head(hplm, about, out)
-    return "The logits are its outputs."
+    return "The logits are the outputs of the model."
 
 
 def _reduction_factor(hplm: Hplm, config: RootConfig) -> dict[str, float] | float:
@@ -214,7 +241,8 @@ def _reduction_factor(hplm: Hplm, config: RootConfig) -> dict[str, float] | floa
     spec = hplm.pet.spec
     if spec.adapter and spec.output_adapter and spec.adapter != spec.output_adapter:
         raise unsupported_adapter(
-            "its adapters differ in width from place to place, which AdapterHub's do not"
+            f"its adapters have different widths ({spec.adapter} after attention, {spec.output_adapter} "
+            "after the feed-forward block), but AdapterHub supports only one width. Use the archive format"
         )
     return config.hidden / ((spec.adapter or spec.output_adapter) + 0.5)
 

@@ -25,8 +25,9 @@ MAX_TENSORS = 20_000
 class AdapterRequest:
     """An adapter's folder, its root's folder, and options of the import.
 
-    labels: names of the outputs, if the folder has none. task: the task, if the folder does not say it, or
-    "". pairs: inputs have two texts. drop_lower: changes below the cut are dropped instead of refused.
+    labels: names of the outputs, if the folder has none. task: the task, if the folder does not define it,
+    or "". pairs: inputs have two texts. drop_lower: discard changes below the cut instead of raising
+    LowerLayersChangedError.
     """
 
     folder: Path
@@ -53,9 +54,9 @@ class LowerLayersChangedError(HplmError):
         more = f" and {len(names) - MAX_LISTED_NAMES} more" if len(names) > MAX_LISTED_NAMES else ""
         super().__init__(
             UNSUPPORTED,
-            "it changes what the domain's table replaces, which cannot be carried over: "
-            f"{', '.join(names[:MAX_LISTED_NAMES])}{more}. Train it with the upper layers alone, or leave "
-            "this out with drop_lower",
+            "it changes lower layers, which the lookup table replaces: "
+            f"{', '.join(names[:MAX_LISTED_NAMES])}{more}. Train only the upper layers, or set drop_lower to "
+            "discard these changes",
         )
         self.names = names
 
@@ -69,17 +70,22 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a file of an adapter's folder, finite and float32."""
     weights = read_weights(path, missing=UNSUPPORTED, damaged=UNSUPPORTED)
     if len(weights) > MAX_TENSORS:
-        raise unsupported_adapter(
-            f"{path.name} has {len(weights):,} tensors; at most {MAX_TENSORS:,} are read"
-        )
+        raise unsupported_adapter(f"{path.name} has {len(weights):,} tensors; the maximum is {MAX_TENSORS:,}")
     for name in weights:
         if len(name) > MAX_NAME_LENGTH or not name.isprintable():
-            raise unsupported_adapter(f"{name[:60]!r} is not a name of a tensor")
+            raise unsupported_adapter(
+                f"{path.name}: {name[:60]!r} is not a valid tensor name. Names must be printable and have at "
+                f"most {MAX_NAME_LENGTH} characters"
+            )
     return to_float32(weights)
 
 
 def unsupported_adapter(message: str) -> HplmError:
-    """The error for an adapter that cannot be imported."""
+    """The error for an adapter that cannot be imported, or for a model that a format does not support.
+
+    The message follows "The adapter cannot be imported: " or "This version cannot be exported as ...: ", and
+    a full stop is added.
+    """
     return HplmError(UNSUPPORTED, message)
 
 

@@ -61,5 +61,5 @@ def check_not_pickled(folder: Path) -> None:
     """Raise HplmError(invalid_archive) if the folder has a pickle."""
     if pickled := sorted(file.name for file in folder.iterdir() if file.suffix in PICKLED_SUFFIXES):
         raise unsupported_adapter(
-            f"{pickled[0][:80]} is a pickle, and reading one runs code: save it as safetensors"
+            f"{pickled[0][:80]} is a pickle file, which can run code. Save it as safetensors"
         )

@@ -87,7 +87,8 @@ def read_adapterhub(request: AdapterRequest, config: RootConfig) -> ImportedAdap
     form = about.get("config")
     if not isinstance(form, Mapping):
         raise unsupported_adapter(
-            f"{CONFIG_FILE} is of neither PEFT nor AdapterHub: it has no peft_type, and no config"
+            f"{CONFIG_FILE} has neither peft_type (PEFT) nor config (AdapterHub). Import a folder that one "
+            "of these libraries saved"
         )
     _check(form)
     weights = read_tensors(request.folder / WEIGHTS_FILE)
@@ -107,8 +108,8 @@ def _check(form: Mapping[str, Any]) -> None:
         if name in REQUIRED_CONFIG:
             if value != REQUIRED_CONFIG[name]:
                 raise unsupported_adapter(
-                    f"{name} is {str(value)[:40]!r}; only bottleneck adapters with "
-                    f"{name}={REQUIRED_CONFIG[name]!r} compute what a model can"
+                    f"{name} is {str(value)[:40]!r} in {CONFIG_FILE}. Only bottleneck adapters with "
+                    f"{name}={REQUIRED_CONFIG[name]!r} can be imported"
                 )
         elif (
             name not in IGNORED_CONFIG
@@ -116,18 +117,22 @@ def _check(form: Mapping[str, Any]) -> None:
             and value
         ):
             raise unsupported_adapter(
-                f"{name[:60]!r} in {CONFIG_FILE} is not understood here, so it must not be set"
+                f"{name[:60]!r} is set in {CONFIG_FILE}, but is not supported. Train the adapter without it"
             )
     if missing := sorted(
         REQUIRED_CONFIG.keys() - form.keys() - {"adapter_residual_before_ln", "cross_adapter"}
     ):
-        raise unsupported_adapter(f"{CONFIG_FILE} has no {missing[0]}: it is not of a bottleneck adapter")
+        raise unsupported_adapter(
+            f"{missing[0]} is missing in {CONFIG_FILE}. Only bottleneck adapters can be imported"
+        )
 
 
 def _scaling(form: Mapping[str, Any]) -> float:
     value = form.get("scaling", 1.0)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise unsupported_adapter(f"a scaling of {str(value)[:40]!r} is not a number")
+        raise unsupported_adapter(
+            f"scaling is {str(value)[:40]!r} in {CONFIG_FILE}; it must be a finite number"
+        )
     return float(value)
 
 
@@ -141,12 +146,15 @@ def _tensors_by_layer(
         match = _TENSOR.fullmatch(strip_prefix(name, config))
         if match is None or match[2] not in ADAPTER_PARTS or match[4] not in TENSOR_NAMES:
             raise unsupported_adapter(
-                f"{name[:120]} is no part of a bottleneck adapter on this root ({config.family})"
+                f"{name[:120]} in {WEIGHTS_FILE} is not a tensor of a bottleneck adapter for this root "
+                f"({config.family})"
             )
         names.add(match[3])
         number = int(match[1])
         if number >= config.layers:
-            raise unsupported_adapter(f"{name[:120]}: this root has {config.layers} layers")
+            raise unsupported_adapter(
+                f"{name[:120]} does not exist in this root, which has layers 0 to {config.layers - 1}"
+            )
         if number < config.lower:
             if TENSOR_NAMES[match[4]].startswith("up_") and bool(weights[name].any()):
                 dropped.append(name.rpartition(".adapters.")[0])
@@ -155,7 +163,7 @@ def _tensors_by_layer(
             weights[name]
         )
     if len(names) > 1:
-        raise unsupported_adapter(f"it holds {len(names)} adapters: save one alone")
+        raise unsupported_adapter(f"{WEIGHTS_FILE} contains {len(names)} adapters. Save a single adapter")
     dropped[:] = dict.fromkeys(dropped)
     return found
 
@@ -184,37 +192,45 @@ def _check_shapes(part: str, layer: int, tensors: Mapping[str, Tensor], config: 
     where = f"layer {layer + config.lower}, {part}"
     if tensors.keys() != set(TENSOR_NAMES.values()):
         raise unsupported_adapter(
-            f"{where}: it lacks {', '.join(sorted(set(TENSOR_NAMES.values()) - tensors.keys()))}"
+            f"{where}: {WEIGHTS_FILE} has no "
+            f"{', '.join(theirs for theirs, ours in TENSOR_NAMES.items() if ours not in tensors)}"
         )
     width = tensors["down_b"].numel()
     if not 1 <= width <= MAX_ADAPTER_WIDTH:
         raise unsupported_adapter(
-            f"{where}: a width of {width}; widths from 1 to {MAX_ADAPTER_WIDTH} are served"
+            f"{where}: the bottleneck width is {width}; it must be between 1 and {MAX_ADAPTER_WIDTH}"
         )
     hidden = config.hidden
     expected = {"down_w": (width, hidden), "down_b": (width,), "up_w": (hidden, width), "up_b": (hidden,)}
-    for name, shape in expected.items():
-        if tuple(tensors[name].shape) != shape:
-            raise unsupported_adapter(f"{where}: {name} has shape {tuple(tensors[name].shape)}, not {shape}")
+    for theirs, name in TENSOR_NAMES.items():
+        if tuple(tensors[name].shape) != expected[name]:
+            raise unsupported_adapter(
+                f"{where}: {theirs} has shape {tuple(tensors[name].shape)}; expected {expected[name]}"
+            )
 
 
 def _with_head(pet: PetWeights, request: AdapterRequest, config: RootConfig) -> Hplm:
     if not (request.folder / HEAD_CONFIG_FILE).is_file():
-        raise unsupported_adapter("it has no head, and a model answers with one: save it with with_head=True")
+        raise unsupported_adapter(
+            f"it has no prediction head ({HEAD_CONFIG_FILE} is missing). Save it with with_head=True"
+        )
     about = read_adapter_json(request.folder / HEAD_CONFIG_FILE).get("config")
     about = about if isinstance(about, Mapping) else {}
     kind = str(about.get("head_type"))
     if kind not in TASKS:
-        raise unsupported_adapter(f"a head of type {kind[:40]!r}; {', '.join(TASKS)} are read")
+        raise unsupported_adapter(
+            f"head_type is {kind[:40]!r} in {HEAD_CONFIG_FILE}; it must be one of {', '.join(TASKS)}"
+        )
     if about.get("use_pooler"):
         raise unsupported_adapter(
-            "its head reads the model's pooler (use_pooler), which is no part of the adapter"
+            f"use_pooler is set in {HEAD_CONFIG_FILE}, but adapters do not contain the pooler. Train the "
+            "head with use_pooler=False"
         )
     task = TASKS[kind]
     head = _head(read_tensors(request.folder / HEAD_FILE), about, "token" if task in PER_TOKEN else "cls")
     if head.hidden != config.hidden:
         raise unsupported_adapter(
-            f"its head reads {head.hidden} numbers; the layers of this root give {config.hidden}"
+            f"{HEAD_FILE}: the head expects a hidden size of {head.hidden}, but this root has {config.hidden}"
         )
     is_of_tokens = task in PER_TOKEN
     task = (
@@ -234,15 +250,21 @@ def _head(weights: Mapping[str, Tensor], about: Mapping[str, Any], pooling: str)
     for name, value in weights.items():
         match = _HEAD.fullmatch(name)
         if match is None:
-            raise unsupported_adapter(f"{name[:120]} is no part of a head that is read here")
+            raise unsupported_adapter(f"{name[:120]} in {HEAD_FILE} is not a tensor of a supported head")
         layers.setdefault(int(match[1]), {})[match[2]] = value
     maps = [layers[number] for number in sorted(layers)]
     if len(maps) not in (1, 2) or about.get("layers") != len(maps):
-        raise unsupported_adapter(f"a head of {about.get('layers')!r} layers; heads of one or two are served")
+        raise unsupported_adapter(
+            f"the head has {len(maps)} layers in {HEAD_FILE} and {str(about.get('layers'))[:40]} in "
+            f"{HEAD_CONFIG_FILE}. Both must be 1 or both must be 2"
+        )
     if not all(one.keys() == {"weight", "bias"} for one in maps):
-        raise unsupported_adapter("each layer of its head needs a weight and a bias")
+        raise unsupported_adapter(f"{HEAD_FILE}: each layer of the head must have a weight and a bias")
     activation = str(about.get("activation_function"))
     if len(maps) == 2 and activation not in ACTIVATIONS:
-        raise unsupported_adapter(f"a head with {activation[:40]!r}; {', '.join(ACTIVATIONS)} are served")
+        raise unsupported_adapter(
+            f"activation_function is {activation[:40]!r} in {HEAD_CONFIG_FILE}; it must be one of "
+            f"{', '.join(ACTIVATIONS)}"
+        )
     inner = HeadLayer(**maps[0], activation=cast("Activation", activation)) if len(maps) == 2 else None
     return Head(maps[-1]["weight"], maps[-1]["bias"], "token" if pooling == "token" else "cls", inner)

@@ -55,15 +55,15 @@ class NamePattern:
 def check_patterns(patterns: Any, field: str) -> None:
     """Raise HplmError if it is not an object of supported patterns."""
     if not isinstance(patterns, Mapping):
-        raise unsupported_adapter(f"{field} is not an object")
+        raise unsupported_adapter(f"{field} must be an object")
     if len(patterns) > MAX_PATTERNS:
-        raise unsupported_adapter(f"{field} has {len(patterns):,} patterns; at most {MAX_PATTERNS} are read")
+        raise unsupported_adapter(f"{field} has {len(patterns):,} patterns; the maximum is {MAX_PATTERNS}")
     for pattern in patterns:
         try:
             name_pattern(pattern)
         except ValueError as error:
             raise unsupported_adapter(
-                f"{field}: the pattern {pattern[:60]!r} is not supported: {error}"
+                f"{field}: the pattern {pattern[:60]!r} cannot be used: {error}"
             ) from error
 
 
@@ -90,7 +90,7 @@ def _parse_steps(text: str) -> Iterator[_Step]:
         sign = text[at] if at < len(text) and text[at] in REPETITIONS else ""
         at += len(sign)
         if sign and at < len(text) and text[at] in REPETITIONS:
-            raise ValueError(f"{text[at]!r} follows another repetition")
+            raise ValueError(f"{text[at]!r} directly follows another repetition")
         yield _Step(characters, optional=sign in ("?", "*"), repeated=sign in ("*", "+"))
 
 
@@ -125,7 +125,7 @@ def _parse_list(text: str) -> frozenset[str]:
         found.update(map(chr, range(ord(first), ord(last) + 1)))
         at += step
     if not found:
-        raise ValueError("its brackets are empty or not closed")
+        raise ValueError("its square brackets are empty or not closed")
     return frozenset(found)
 
 

@@ -37,25 +37,25 @@ WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal")
 
 @dataclass(frozen=True, slots=True)
 class PeftConfig:
-    """The fields of the file, which describe plain LoRA."""
+    """The fields of the file, for plain LoRA."""
 
     fields: Mapping[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> "PeftConfig":
-        """Raises HplmError(invalid_archive) for anything that is not plain LoRA, such as DoRA, and for fields
-        that are not known here."""
+        """Raises HplmError(invalid_archive) for anything that is not plain LoRA, such as DoRA, and for
+        unknown fields."""
         fields = read_adapter_json(path)
         _check(fields)
         return cls(fields)
 
     @property
     def task_type(self) -> str:
-        """The kind of head, such as "SEQ_CLS"; "None" if the file does not say."""
+        """The kind of head, such as "SEQ_CLS"; "None" if the file does not define it."""
         return str(self.fields.get("task_type"))
 
     def provenance(self) -> dict[str, Any]:
-        """What the folder says of where it comes from."""
+        """The base model and the PEFT version, as the file names them."""
         names = ("base_model_name_or_path", "peft_version")
         return {"format": "peft", **{name: self.fields.get(name) for name in names}}
 
@@ -64,7 +64,7 @@ class PeftConfig:
         rank = self._pattern_value("rank_pattern", module, self.fields.get("r"))
         if type(rank) is not int or not 1 <= rank <= MAX_RANK:
             raise unsupported_adapter(
-                f"{module}: a rank of {str(rank)[:40]}; ranks from 1 to {MAX_RANK} are served"
+                f"{module}: the rank is {str(rank)[:40]}; it must be an integer from 1 to {MAX_RANK}"
             )
         return rank
 
@@ -74,7 +74,10 @@ class PeftConfig:
         # False for NaN, and for whole numbers that no float can hold.
         is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
         if not is_number or not abs(alpha) <= MAX_ALPHA:
-            raise unsupported_adapter(f"{module}: lora_alpha is {str(alpha)[:40]}, not a number")
+            raise unsupported_adapter(
+                f"{module}: lora_alpha is {str(alpha)[:40]}; it must be a number from {-MAX_ALPHA:,.0f} to "
+                f"{MAX_ALPHA:,.0f}"
+            )
         return float(alpha) / (math.sqrt(rank) if self.fields.get("use_rslora") else rank)
 
     def _pattern_value(self, name: str, module: str, otherwise: Any) -> Any:
@@ -88,22 +91,24 @@ class PeftConfig:
 def _check(about: Mapping[str, Any]) -> None:
     if about.get("peft_type") != "LORA":
         raise unsupported_adapter(
-            f"{str(about.get('peft_type'))[:40]!r} is not LoRA, the only kind of PEFT read here"
+            f"peft_type is {str(about.get('peft_type'))[:40]!r}. Only LORA adapters can be imported"
         )
     for name, value in about.items():
         if value and name in UNSUPPORTED_VARIANTS:
             raise unsupported_adapter(
-                f"{UNSUPPORTED_VARIANTS[name]} ({name}) computes more than LoRA does, and is not read here"
+                f"{UNSUPPORTED_VARIANTS[name]} is not supported ({name} is set in {CONFIG_FILE}). Train the "
+                "adapter as plain LoRA"
             )
         if value and name not in USED_CONFIG | IGNORED_CONFIG:
             raise unsupported_adapter(
-                f"{name[:60]!r} in {CONFIG_FILE} is not understood here, so it must not be set"
+                f"{name[:60]!r} is set in {CONFIG_FILE}, but is not supported. Train the adapter without it"
             )
     for name in ("rank_pattern", "alpha_pattern"):
         check_patterns(about.get(name) or {}, name)
     started = about.get("init_lora_weights", True)
     if isinstance(started, str) and started not in WEIGHT_PRESERVING_INITS:
         raise unsupported_adapter(
-            f"init_lora_weights={started[:40]!r} changes the checkpoint itself: save the adapter converted "
-            "to plain LoRA"
+            f"init_lora_weights is {started[:40]!r} in {CONFIG_FILE}, which changes the weights of the base "
+            "model. Convert the adapter to plain LoRA when you save it "
+            "(path_initial_model_for_weight_conversion)"
         )

@@ -77,7 +77,8 @@ def _split_factors(
             factors.setdefault(match[1], {})[match[2]] = weights[name]
         elif "lora_" in plain:
             raise unsupported_adapter(
-                f"{plain[:120]} is no part of LoRA on a linear map, the only one read here"
+                f"{plain[:120]} in {WEIGHTS_FILE} is not supported. Only LoRA on linear layers can be "
+                "imported"
             )
         else:
             others[plain] = weights[name]
@@ -98,11 +99,10 @@ def _updates(
         place = locate_module(module, config)
         a, b = pair.get("A"), pair.get("B")
         if a is None or b is None:
-            raise unsupported_adapter(f"{module[:120]} has only one of the two factors of its update")
+            missing = "lora_A" if a is None else "lora_B"
+            raise unsupported_adapter(f"{module[:120]}.{missing}.weight is missing in {WEIGHTS_FILE}")
         if place is None or (place.layer is not None and place.part not in PLACES):
-            raise unsupported_adapter(
-                f"{module[:120]} is no linear map of a layer of this root ({config.family})"
-            )
+            raise unsupported_adapter(f"{module[:120]} is not a linear layer of this root ({config.family})")
         if place.layer is None:
             if bool(b.any()) and bool(a.any()):
                 dropped.append(module)
@@ -113,7 +113,8 @@ def _updates(
         if tuple(a.shape) != (rank, into) or tuple(b.shape) != (out, rank):
             shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
             raise unsupported_adapter(
-                f"{module}: factors of shapes {shapes}, not ({rank}, {into}) and ({out}, {rank})"
+                f"{module}: lora_A and lora_B have shapes {shapes}; expected ({rank}, {into}) and "
+                f"({out}, {rank})"
             )
         found[place.layer, place.part] = (a, b * about.scaling(module, rank))
     return found
@@ -121,11 +122,13 @@ def _updates(
 
 def _check_layer(place: ModuleLocation, module: str, config: RootConfig) -> None:
     if place.layer is not None and place.layer >= config.upper:
-        raise unsupported_adapter(f"{module}: this root has {config.layers} layers")
+        raise unsupported_adapter(
+            f"{module} does not exist in this root, which has layers 0 to {config.layers - 1}"
+        )
 
 
 def _tensor_location(name: str, config: RootConfig) -> ModuleLocation | None:
-    """The error for a tensor that is not a LoRA factor."""
+    """The location of a weight or bias that is not a LoRA factor; None if it is not in the encoder."""
     match = _PART.fullmatch(name)
     return locate_module(match[1], config) if match else None
 
@@ -151,11 +154,12 @@ def _shifts(
             ours = f"norm.{place.part.removesuffix('_norm')}.{end}"
         else:
             raise unsupported_adapter(
-                f"{name[:120]} was trained as a whole, not by LoRA; that is not carried over"
+                f"{name[:120]} was fully trained. In the encoder, only LoRA updates, biases and layer norms "
+                "can be imported"
             )
         base = own[f"layers.{place.layer}.{place.part}.{end}"]
         if base.shape != value.shape:
-            raise unsupported_adapter(f"{name} has shape {tuple(value.shape)}, not {tuple(base.shape)}")
+            raise unsupported_adapter(f"{name} has shape {tuple(value.shape)}; expected {tuple(base.shape)}")
         found[place.layer, ours] = value - base
     return found
 
@@ -188,8 +192,8 @@ def _with_head(
     kind, said = about.task_type, read_model_config(request)
     if kind not in TOKEN_TASKS and kind != "SEQ_CLS":
         raise unsupported_adapter(
-            f"task_type {kind[:40]!r} has no head, and a model answers with one: SEQ_CLS, TOKEN_CLS or "
-            "QUESTION_ANS"
+            f"task_type is {kind[:40]!r}, which has no prediction head. Train the adapter with SEQ_CLS, "
+            "TOKEN_CLS or QUESTION_ANS"
         )
     task: Task = TOKEN_TASKS.get(kind, "classification")
     head = read_head(rest, task, config, request.root)

@@ -34,6 +34,7 @@ PROBLEM_TYPES: Final = {
 MODEL_CONFIG_FILE: Final = "config.json"
 """The config.json of the task model, which names the labels."""
 OUTSIDE_TAG: Final = "O"
+MAX_LABEL_LENGTH: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,8 @@ def _linear(weights: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
     found = [weights.get(f"{name}.{part}") for part in ("weight", "bias")]
     if found[0] is None or found[1] is None:
         raise unsupported_adapter(
-            f"its head lacks {name}: a model answers with a head of its own. Save the adapter with "
-            f"modules_to_save that name it"
+            f"the head layer {name} is missing. Save the adapter with {name.partition('.')[0]!r} in "
+            "modules_to_save"
         )
     return found[0], found[1]
 
@@ -81,8 +82,8 @@ def _pooler(root: Path) -> dict[str, Tensor]:
     """The checkpoint's pooler, which BERT's task models do not train together with an adapter."""
     if not (root / POOLER_FILE).is_file():
         raise unsupported_adapter(
-            "its head reads the checkpoint's pooler, which this root was registered without. Save the "
-            'adapter with modules_to_save=["classifier", "pooler"], or ask for the root to be registered anew'
+            "the head uses the pooler, but this root was registered without one. Save the adapter with "
+            'modules_to_save=["classifier", "pooler"], or ask an administrator to register the root again'
         )
     return {
         f"pooler.dense.{name}": value for name, value in to_float32(read_weights(root / POOLER_FILE)).items()
@@ -92,7 +93,7 @@ def _pooler(root: Path) -> dict[str, Tensor]:
 def _check_width(head: Head, config: RootConfig) -> Head:
     if head.hidden != config.hidden:
         raise unsupported_adapter(
-            f"its head reads {head.hidden} numbers; the layers of this root give {config.hidden}"
+            f"the head expects a hidden size of {head.hidden}, but this root has {config.hidden}"
         )
     return head
 
@@ -110,14 +111,20 @@ def text_task(request: AdapterRequest, outputs: int, problem: Any = None) -> Tas
         request.task or PROBLEM_TYPES.get(str(problem)) or (REGRESSION if outputs == 1 else CLASSIFICATION)
     )
     if found not in TEXT_TASKS:
-        raise unsupported_adapter(f"its head reads a whole text, so its task cannot be {found}")
+        raise unsupported_adapter(
+            f"the head makes one prediction for a whole text, so the task cannot be {found}. Choose one of "
+            f"{', '.join(TEXT_TASKS)}"
+        )
     return cast("Task", found)
 
 
 def token_task(request: AdapterRequest, task: Task) -> Task:
     """The task of a head for tokens."""
     if request.task:
-        raise unsupported_adapter(f"its head reads each token ({task}), so its task cannot be {request.task}")
+        raise unsupported_adapter(
+            f"the head makes a prediction for each token ({task}), so the task cannot be {request.task}. "
+            "Leave the task empty"
+        )
     return task
 
 
@@ -137,22 +144,25 @@ def output_labels(
         labels = tuple(str(id2label.get(str(number), "")) for number in range(outputs))
     elif task == TAGGING:
         raise unsupported_adapter(
-            f"nothing names its {outputs} tags: say labels, in the order of its outputs"
+            f"its {outputs} tags have no names. Set labels, in the order of the outputs"
         )
     else:
         labels = tuple(f"LABEL_{number}" for number in range(outputs))
     if len(labels) != outputs or len(set(labels)) != outputs or not all(map(_is_name, labels)):
         raise unsupported_adapter(
-            f"its head has {outputs} outputs, which need as many different labels, not {len(labels)}"
+            f"the head has {outputs} outputs and needs {outputs} different labels; {len(set(labels))} were "
+            f"found. Labels must be printable, not blank, and have at most {MAX_LABEL_LENGTH} characters"
         )
     odd = [label for label in labels if task == TAGGING and not _is_tag(label)]
     if odd:
-        raise unsupported_adapter(f"{odd[0][:60]!r} is no tag: tags are {OUTSIDE_TAG}, B-... and I-...")
+        raise unsupported_adapter(
+            f"{odd[0][:60]!r} is not a valid tag. Tags must be {OUTSIDE_TAG}, or start with B- or I-"
+        )
     return labels
 
 
 def _is_name(label: str) -> bool:
-    return bool(label.strip()) and label.isprintable() and len(label) <= 200
+    return bool(label.strip()) and label.isprintable() and len(label) <= MAX_LABEL_LENGTH
 
 
 def _is_tag(label: str) -> bool:

@@ -1,0 +1,147 @@
+"""Collects the facts of an infer request for its tenant's request log, from its arrival to its answer."""
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from django.db import InterfaceError, OperationalError
+
+from inference.api.prepared_request import PreparedRequest
+from inference.cascade.answer_plan import AnswerPlan
+from inference.queueing.messages import ModelRef
+from inference.text.prediction_result import LEVEL_WORDS
+from tenants.accounts.models import ApiKey, Tenant
+from tenants.base.errors import ErrorCode, HmiError
+from tenants.usage.models import RequestApi
+from tenants.usage.models.requests import MAX_MODEL_NAME
+from tenants.usage.services.request_log import RequestEntry, kept_text
+from tenants.usage.services.usage import request_record
+
+log = logging.getLogger(__name__)
+
+CASCADE: Final = "cascade"
+
+
+@dataclass(slots=True)
+class RequestTrace:
+    """One request. ``reference`` is the model that was asked for, ``model`` the version that this meant.
+
+    ``deferred``: the response is a stream, whose end records the request. ``texts`` stays None unless the
+    tenant keeps them.
+    """
+
+    api: RequestApi
+    request_id: str
+    tenant: Tenant | None = None
+    key_prefix: str = ""
+    reference: str = ""
+    model: ModelRef | None = None
+    plan: AnswerPlan | None = None
+    inputs: int = 0
+    tokens: int = 0
+    generated_tokens: int = 0
+    answer: Mapping[str, Any] | None = None
+    texts: list[str] | None = None
+    deferred: bool = False
+    _begun: float = field(default_factory=time.perf_counter)
+
+    def set_key(self, key: ApiKey | None) -> None:
+        """Set the tenant and the key, if the request came with one."""
+        if key is not None:
+            self.tenant, self.key_prefix = key.tenant, key.prefix
+
+    def set_prepared(self, prepared: PreparedRequest) -> None:
+        """Set what is known once the version is found and the texts are token ids."""
+        self.tenant, self.plan = prepared.tenant, prepared.plan
+        self.set_key(prepared.key)
+        self.set_model(prepared.model, inputs=len(prepared.encoded), tokens=prepared.tokens)
+        self.keep_texts(
+            lambda: [_text_of(each.given.text, each.given.text_pair) for each in prepared.encoded]
+        )
+
+    def set_model(self, model: ModelRef, *, inputs: int, tokens: int) -> None:
+        """Set the version, and the number of inputs and tokens that it reads."""
+        self.model, self.inputs, self.tokens = model, inputs, tokens
+
+    def keep_texts(self, texts: Callable[[], Sequence[str]]) -> None:
+        """Keep the beginning of each text, if the tenant wants that."""
+        if self.tenant is not None and self.tenant.keeps_request_texts:
+            self.texts = [kept_text(text) for text in texts()]
+
+    def record(self, status: int, code: str = "") -> None:
+        """Add the request to its tenant's log, if it is known whose it is. ``code`` is that of the error that
+        ended it."""
+        if self.tenant is None:
+            return
+        seconds = time.perf_counter() - self._begun
+        try:
+            request_record(self._entry(self.tenant, status, code, round(1000 * seconds, 2)))
+        except (OperationalError, InterfaceError) as error:
+            log.error("The request %s was not logged for its tenant: %s", self.request_id, error)
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record the request at the end of the block: as answered, or with the error that leaves it."""
+        try:
+            yield
+        except HmiError as error:
+            self.record(error.status, str(error.code))
+            raise
+        except Exception:
+            self.record(500, str(ErrorCode.INTERNAL))
+            raise
+        self.record(200)
+
+    def _entry(self, tenant: Tenant, status: int, code: str, latency_ms: float) -> RequestEntry:
+        name, version = self._asked()
+        entry = RequestEntry(
+            tenant_id=tenant.pk,
+            request_id=self.request_id,
+            api=self.api.value,
+            status=status,
+            error_code=code,
+            model_name=name,
+            version=version,
+            key_prefix=self.key_prefix,
+            latency_ms=latency_ms,
+            inputs=self.inputs,
+            tokens=self.tokens + self.generated_tokens,
+            generated_tokens=self.generated_tokens,
+            texts=self.texts,
+        )
+        if self.answer is not None:
+            self._add_answer(entry, self.answer)
+        return entry
+
+    def _add_answer(self, entry: RequestEntry, answer: Mapping[str, Any]) -> None:
+        levels = Counter(word for result in answer["results"] if (word := result.get("level")))
+        by_cascade = self.plan is not None and self.plan.dispatcher is not None
+        if by_cascade or len(levels) > 1:
+            entry.level = CASCADE
+        else:
+            entry.level = next(iter(levels), LEVEL_WORDS[self.plan.level] if self.plan else "")
+        entry.inputs, entry.tokens = answer["usage"]["inputs"], answer["usage"]["tokens"]
+        entry.details = {"levels": levels, "timings_ms": answer["timings_ms"]}
+
+    def _asked(self) -> tuple[str, int | None]:
+        """The model's name and version, as far as they are known."""
+        if self.model is not None:
+            return self.model.hplm, self.model.version
+        if self.answer is not None:  # one kept under an idempotency key
+            return self.answer["model"]["name"].rpartition("/")[2], self.answer["model"]["version"]
+        return self._shown_reference(), None
+
+    def _shown_reference(self) -> str:
+        """The reference without the tenant's own name, an alias or a version."""
+        shown = self.reference if self.reference.isprintable() else ""
+        if self.tenant is not None:
+            shown = shown.removeprefix(f"{self.tenant.slug}/")
+        return shown.partition("@")[0].partition(":")[0][:MAX_MODEL_NAME]
+
+
+def _text_of(text: str, pair: str | None) -> str:
+    return text if pair is None else f"{text}\n{pair}"
