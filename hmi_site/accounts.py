@@ -16,6 +16,7 @@ from axes.utils import reset
 from django.conf import settings
 from django.db.models import Q, Sum
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 
 from frontend.invitation_session import open_invitation
 from hmi_site.http.errors import error_response
@@ -27,7 +28,7 @@ from tenants.base.errors import ErrorCode, HmiError
 log = logging.getLogger(__name__)
 
 
-SIGN_IN_FAILED = "The user name or the password is not right. Capital letters matter in passwords."
+SIGN_IN_FAILED = "Wrong user name or password. Passwords are case-sensitive."
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -57,8 +58,8 @@ class AccountAdapter(DefaultAccountAdapter):
 
 
 UNDECRYPTABLE_FACTOR = (
-    "This second factor was set up under another secret key of the installation. An administrator can delete"
-    " it; then set it up again."
+    "The secret key of this installation has changed since two-factor authentication was set up. Ask an"
+    " administrator to disable it for your account, then set it up again."
 )
 
 
@@ -66,7 +67,7 @@ class MfaAdapter(DefaultMFAAdapter):
     """allauth's adapter for second factors."""
 
     error_messages = DefaultMFAAdapter.error_messages | {
-        "cannot_delete_authenticator": "Staff sign in with a second factor here; it stays on.",
+        "cannot_delete_authenticator": "Staff must use two-factor authentication. It cannot be disabled.",
     }
 
     def encrypt(self, text: str) -> str:
@@ -127,12 +128,16 @@ def lockout_response(request: HttpRequest, *_: Any) -> HttpResponse:
     """429 for a locked-out user name."""
     minutes = settings.HMI_LOCKOUT_MINUTES
     message = (
-        f"There were {settings.HMI_LOCKOUT_FAILURES} wrong passwords for this user name from your address, or"
-        f" {ALL_ADDRESSES_FACTOR * settings.HMI_LOCKOUT_FAILURES} from several."
-        f" Wait {minutes} {'minute' if minutes == 1 else 'minutes'} and try again, or choose a new password"
-        " by e-mail, which ends the wait; so can an administrator."
+        "Too many wrong passwords for this user name."
+        f" Try again in {minutes} {'minute' if minutes == 1 else 'minutes'}, or reset your password."
+        " An administrator can also unlock the account."
     )
-    return error_response(request, HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60 * minutes))
+    return error_response(
+        request,
+        HmiError(ErrorCode.LOCKED_OUT, message, retry_after=60 * minutes),
+        title="Too many sign-in attempts",
+        link=(reverse("account_reset_password"), "Reset password"),
+    )
 
 
 def _reset_lockout(user: User, **_: Any) -> None:

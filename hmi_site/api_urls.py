@@ -10,7 +10,7 @@ from inference.batches.api import urls as batches
 from tenants.accounts.api import urls as accounts
 from tenants.audit.api import AuditView
 from tenants.datasets.api import urls as datasets
-from tenants.usage.api import UsageView
+from tenants.usage.api import RequestsView, UsageView
 from tenants.webhooks.api import urls as webhooks
 from versiontree.jobs.api import urls as jobs
 from versiontree.transfer.api import urls as transfer
@@ -25,6 +25,7 @@ in_tenant = [
     *batches.in_tenant,
     *jobs.in_tenant,
     path("usage", UsageView.as_view()),
+    path("requests", RequestsView.as_view()),
     path("audit", AuditView.as_view()),
 ]
 platform = [*datasets.platform, *tree.platform, *transfer.platform, *jobs.platform]

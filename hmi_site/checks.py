@@ -30,7 +30,14 @@ OTHER_VARIABLES = frozenset(
         *("HMI_READY_FILE", "HMI_SUPERVISED", "HMI_WEB_LISTENER"),  # the launcher
         *("HMI_API_KEY", "HMI_PROFILE", "HMI_URL"),  # clients
         *("HMI_BENCH_DIR", "HMI_DATA_DIR"),  # benchmarks
-        *("HMI_CHROMIUM", "HMI_FUZZ_CASES", "HMI_SCREENSHOTS", "HMI_TEST_HOME", "HMI_TEST_HOME_OF"),  # tests
+        *(
+            "HMI_CHROMIUM",
+            "HMI_FUZZ_CASES",
+            "HMI_JOURNEYS",
+            "HMI_SCREENSHOTS",
+            "HMI_TEST_HOME",
+            "HMI_TEST_HOME_OF",
+        ),  # tests
     ]
 )
 """Variables that something other than the settings reads."""
@@ -39,7 +46,7 @@ OTHER_VARIABLES = frozenset(
 @register()
 def check_unknown_variables(**_: Any) -> list[CheckMessage]:
     """Every HMI_ variable of the environment is read by something."""
-    unknown = {name for name in os.environ if name.startswith("HMI_")} - env.names_read - OTHER_VARIABLES
+    unknown = {name for name in os.environ if name.startswith("HMI_")} - env.in_use.keys() - OTHER_VARIABLES
     hint = "Correct the name or unset it; docs/operations.md lists the settings."
     return [CheckWarning(f"{name} is not a setting.", hint=hint, id="hmi.W011") for name in sorted(unknown)]
 

@@ -7,42 +7,47 @@ import ipaddress
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
-names_read: set[str] = set()
-"""The names of all variables that were read."""
+T = TypeVar("T")
+in_use: dict[str, object] = {}
+"""The value in use of each variable that was read: its own, or the default."""
 
 
 def text(name: str, default: str = "") -> str:
     """The variable without surrounding blanks."""
-    names_read.add(name)
-    value = os.environ.get(name, "").strip()
-    return value or default
+    return _use(name, _raw(name) or default)
+
+
+def is_set(name: str) -> bool:
+    """Whether the variable is set, to something else than blanks."""
+    return bool(_raw(name))
 
 
 def integer(name: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
     """An integer within [minimum, maximum]."""
-    value = text(name)
+    value = _raw(name)
     if not value:
-        return default
+        return _use(name, default)
     try:
         number = int(value)
     except ValueError:
         raise _invalid(name, value, "a whole number") from None
     _check_range(name, number, minimum, maximum)
-    return number
+    return _use(name, number)
 
 
 def decimal(
     name: str, default: float, *, minimum: float | None = None, maximum: float | None = None
 ) -> float:
     """A finite float within [minimum, maximum]."""
-    value = text(name)
+    value = _raw(name)
     if not value:
-        return default
+        return _use(name, default)
     try:
         number = float(value)
     except ValueError:
@@ -50,19 +55,17 @@ def decimal(
     if number != number or number in {float("inf"), float("-inf")}:
         raise _invalid(name, value, "a finite number")
     _check_range(name, number, minimum, maximum)
-    return number
+    return _use(name, number)
 
 
 def flag(name: str, default: bool) -> bool:
     """A boolean."""
-    value = text(name)
+    value = _raw(name)
     if not value:
-        return default
+        return _use(name, default)
     word = value.lower()
-    if word in TRUE_WORDS:
-        return True
-    if word in FALSE_WORDS:
-        return False
+    if word in TRUE_WORDS | FALSE_WORDS:
+        return _use(name, word in TRUE_WORDS)
     raise _invalid(name, value, "one of true, false, yes, no, on, off, 1, 0")
 
 
@@ -88,7 +91,7 @@ def path(name: str, default: Path) -> Path:
     value = text(name)
     if "\0" in value:
         raise _invalid(name, value, "a path")
-    return Path.cwd() / Path(value).expanduser() if value else default
+    return _use(name, Path.cwd() / Path(value).expanduser() if value else default)
 
 
 def optional_path(name: str) -> Path | None:
@@ -98,8 +101,18 @@ def optional_path(name: str) -> Path | None:
 
 def comma_separated(name: str, default: Sequence[str]) -> list[str]:
     """A list of comma-separated values."""
-    value = text(name)
-    return [word.strip() for word in value.split(",") if word.strip()] if value else list(default)
+    value = _raw(name)
+    words = [word.strip() for word in value.split(",") if word.strip()] if value else list(default)
+    return _use(name, words)
+
+
+def _raw(name: str) -> str:
+    return os.environ.get(name, "").strip()
+
+
+def _use(name: str, value: T) -> T:
+    in_use[name] = value
+    return value
 
 
 def _check_range(name: str, number: float, minimum: float | None, maximum: float | None) -> None:

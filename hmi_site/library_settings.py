@@ -1,6 +1,8 @@
-"""Settings of allauth, axes, drf-spectacular and unfold. settings.py imports them."""
+"""Settings of allauth, axes, corsheaders, drf-spectacular and unfold. settings.py imports them."""
 
 from datetime import timedelta
+
+from corsheaders.defaults import default_headers
 
 from hmi_site import env
 from hmi_site.server_urls import mail_server
@@ -22,6 +24,16 @@ HMI_SIGN_UP = env.flag("HMI_SIGN_UP", False)
 HMI_STAFF_TOTP = env.flag("HMI_STAFF_TOTP", False)
 HMI_LOCKOUT_FAILURES = 5
 HMI_LOCKOUT_MINUTES = 15
+
+# --- calls from pages of other origins ------------------------------------------------------------------
+# They authenticate with a key; cookies are not accepted from there.
+_ORIGINS = env.comma_separated("HMI_CORS_ORIGINS", [])
+_UPLOAD_HEADERS = ("tus-resumable", "upload-length", "upload-metadata", "upload-offset")
+CORS_ALLOW_ALL_ORIGINS = _ORIGINS == ["*"]
+CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else _ORIGINS
+CORS_URLS_REGEX = r"^/(api/v1|v1|v2)(/|$)"
+CORS_ALLOW_HEADERS = (*default_headers, "idempotency-key", "x-request-id", "x-timeout-s", *_UPLOAD_HEADERS)
+CORS_EXPOSE_HEADERS = ("location", "retry-after", "x-request-id", *_UPLOAD_HEADERS)
 
 # --- e-mail ----------------------------------------------------------------------------------------------
 _MAIL = mail_server(env.text("HMI_EMAIL_URL"))
@@ -83,7 +95,7 @@ AXES_VERBOSE = False
 # --- drf-spectacular -------------------------------------------------------------------------------------
 SPECTACULAR_SETTINGS = {
     "TITLE": "HMI",
-    "DESCRIPTION": "Serve thousands of tenants' own language models from one machine.",
+    "DESCRIPTION": "Train, deploy and call your own language models. [Back to HMI](/)",
     "VERSION": "1",
     "OAS_VERSION": "3.1.0",
     "SERVE_INCLUDE_SCHEMA": False,
@@ -96,6 +108,8 @@ SPECTACULAR_SETTINGS = {
         "drf_spectacular.hooks.postprocess_schema_enums",
         "hmi_site.openapi.schema.add_common_responses",
         "hmi_site.openapi.schema.one_of_to_any_of",
+        "hmi_site.openapi.schema.forms_for_files_only",
+        "hmi_site.openapi.examples.add_examples",
     ],
     "ENUM_NAME_OVERRIDES": {
         "Anchor": ["created_at"],
@@ -122,16 +136,23 @@ SPECTACULAR_SETTINGS = {
 UNFOLD = {
     "SITE_TITLE": "HMI",
     "SITE_HEADER": "HMI",
+    "SITE_SUBHEADER": "Administration",
+    "SITE_ICON": "/static/frontend/icon.svg",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": "/static/frontend/icon.svg"}],
     "SITE_URL": "/",
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
-    "STYLES": ["/static/hmi_site/palette.css", "/static/hmi_site/admin.css"],
+    "STYLES": [
+        "/static/frontend/variables.css",
+        "/static/hmi_site/palette.css",
+        "/static/hmi_site/admin.css",
+    ],
     "SCRIPTS": ["/static/hmi_site/policy.js", "/static/hmi_site/pages.js"],
     "COLORS": lambda _: {},  # in palette.css: the content security policy forbids inline styles
     "DASHBOARD_CALLBACK": "hmi_site.dashboard.views.dashboard_context",
     "SIDEBAR": {
         "show_search": True,
-        "show_all_applications": True,
         "navigation": "hmi_site.dashboard.navigation.navigation",
     },
+    "TABS": "hmi_site.dashboard.navigation.tabs",
 }

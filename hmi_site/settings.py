@@ -48,6 +48,9 @@ HMI_GENERATION_DEADLINE_S = env.decimal("HMI_GENERATION_DEADLINE_S", 300.0, mini
 HMI_KEY_CACHE_S = 5.0
 HMI_MODEL_CACHE_S = 1.0
 HMI_USAGE_INTERVAL_S = 1.0
+# For how many days single infer requests are logged (0: not at all), and how many a second each process logs.
+HMI_REQUEST_LOG_DAYS = env.integer("HMI_REQUEST_LOG_DAYS", 7, minimum=0, maximum=3650)
+HMI_REQUEST_LOG_RATE = env.integer("HMI_REQUEST_LOG_RATE", 50, minimum=1, maximum=10_000)
 MAX_RATE = 2_000_000_000  # what the database columns hold
 # Requests and tokens a minute for tenants whose quota sets no rate. 0: no limit.
 HMI_RATE_REQUESTS = env.integer("HMI_RATE_REQUESTS", 60_000, minimum=0, maximum=MAX_RATE)
@@ -69,6 +72,8 @@ HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 HMI_WEBHOOK_NETWORKS = env.networks("HMI_WEBHOOK_NETWORKS")
 HMI_WEBHOOK_HTTP = env.flag("HMI_WEBHOOK_HTTP", False)
 HMI_WEBHOOK_CA_FILE = env.text("HMI_WEBHOOK_CA_FILE") or None
+# The address of the site, for links in e-mails that no request caused.
+HMI_SITE_URL = env.text("HMI_SITE_URL", f"http://{HMI_HOST}:{HMI_PORT}").rstrip("/")
 # The contact that pages show to tenants who need more quota.
 HMI_CONTACT = env.text("HMI_CONTACT")
 HMI_DEMO_ROOT = env.text("HMI_DEMO_ROOT")
@@ -129,6 +134,7 @@ INSTALLED_APPS = [
     "rest_framework_api_key",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "corsheaders",
     "django_htmx",
     "tree_queries",
     "axes",
@@ -155,6 +161,8 @@ MIDDLEWARE = [
     "hmi_site.http.middleware.RequestScope",
     "hmi_site.http.request_log.RequestLog",
     "hmi_site.metrics.requests.RequestMetrics",
+    "hmi_site.http.compression.Compression",
+    "hmi_site.http.cross_origin.CrossOrigin",
     "django.middleware.security.SecurityMiddleware",
     "hmi_site.http.middleware.SecurityHeaders",
     "inference.api.rates.headers.RateHeaders",
@@ -180,6 +188,7 @@ ASGI_APPLICATION = "hmi_site.asgi.application"
 TEMPLATES: list[dict[str, Any]] = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "hmi_site/templates"],  # some of the admin theme's templates are overridden here
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

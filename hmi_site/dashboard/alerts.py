@@ -8,7 +8,8 @@ from typing import Final
 from django.urls import reverse
 from django.utils import timezone
 
-from hmi_site.dashboard.disk import Store
+from hmi_site.dashboard.disk import Disk
+from hmi_site.dashboard.quotas import UsedUp
 from hmi_site.dashboard.serving import RootRow
 from hmi_site.dashboard.work import Jobs
 from hmi_site.launcher.supervisor import Restart
@@ -16,6 +17,7 @@ from inference.api.serving import Serving
 from tenants.usage.selectors import days_drifted
 
 MAX_DRIFTED_SHOWN: Final = 10
+MAX_QUOTAS_SHOWN: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,44 +42,56 @@ def serving_alerts(serving: Serving | None, roots: list[RootRow]) -> Iterator[Al
     else:
         for root in roots:
             if root.hplms and not root.workers:
-                text = f"No inference worker serves the root {root.name}, which has {root.hplms:,} models."
+                text = f"No worker serves the root {root.name} ({root.hplms:,} models)."
                 yield Alert(text, "danger", page)
     for worker in serving.workers:
         if worker.slot_mismatches:
-            text = f"{worker.name} refused {worker.slot_mismatches:,} rows because a slot held another model."
+            text = f"{worker.name} rejected {worker.slot_mismatches:,} rows: a slot held another model."
             yield Alert(text, "danger", page)
         if worker.last_error:
             yield Alert(f"{worker.name}: {worker.last_error}", "warning", page)
+        if worker.state in ("draining", "drained"):
+            yield Alert(f"{worker.name} is {worker.state}: it takes no requests.", "warning", page)
 
 
 def work_alerts(jobs: Jobs) -> Iterator[Alert]:
     """Failed and stalled jobs."""
     changelist = reverse("admin:jobs_job_changelist")
     if jobs.failed_today:
-        what = "job has" if jobs.failed_today == 1 else "jobs have"
-        yield Alert(
-            f"{jobs.failed_today:,} {what} failed today.", "warning", f"{changelist}?state__exact=failed"
-        )
+        what = "job" if jobs.failed_today == 1 else "jobs"
+        text = f"{jobs.failed_today:,} {what} failed today."
+        yield Alert(text, "warning", f"{changelist}?state__exact=failed")
     if jobs.is_stalled:
-        text = "Jobs have been waiting for ten minutes and none is running: is there a training worker?"
+        text = "Jobs have been queued for 10 minutes and none is running. Check the training worker."
         yield Alert(text, "warning", f"{changelist}?state__exact=queued")
 
 
 def drift_alerts() -> Iterator[Alert]:
-    """Versions whose answers left their band today or yesterday, UTC (one query)."""
+    """Versions whose answers drifted today or yesterday, UTC (one query)."""
     changelist = reverse("admin:usage_answerday_changelist")
     for row in days_drifted(datetime.now(UTC).date() - timedelta(days=1), MAX_DRIFTED_SHOWN):
         name = f"{row.tenant}/{row.model_name}:{row.version}"
-        text = f"The answers of {name} left their band on {row.day.day} {row.day:%b}: {row.drift}."
+        text = f"Drift of {name} on {row.day.day} {row.day:%b}: {row.drift}."
         yield Alert(text, "warning", f"{changelist}?q={row.model_name}")
 
 
-def disk_alerts(stores: list[Store]) -> Iterator[Alert]:
-    """Disks that are nearly full."""
-    for store in stores:
-        if store.is_nearly_full:
-            text = f"{store.name}: the disk is {store.percent} % full, {store.free} are free."
-            yield Alert(text, "danger", reverse("admin:tree_artifact_changelist"))
+def disk_alerts(disks: list[Disk]) -> Iterator[Alert]:
+    """Disks that are filling up."""
+    for disk in disks:
+        if disk.is_filling:
+            text = f"{disk.name}: the disk is {disk.percent}% full, {disk.free} free."
+            colour = "danger" if disk.is_nearly_full else "warning"
+            yield Alert(text, colour, reverse("admin:tree_artifact_changelist"))
+
+
+def quota_alerts(used_up: list[UsedUp]) -> Iterator[Alert]:
+    """Tenants that have used up a limit of their quota."""
+    for row in used_up[:MAX_QUOTAS_SHOWN]:
+        text = f"{row.slug} has used up its quota: {row.limit}, {row.used} of {row.most}."
+        yield Alert(text, "warning", reverse("admin:accounts_tenant_change", args=[row.tenant]))
+    if len(used_up) > MAX_QUOTAS_SHOWN:
+        text = f"{len(used_up) - MAX_QUOTAS_SHOWN:,} more quotas are used up."
+        yield Alert(text, "warning", reverse("admin:usage_quota_changelist"))
 
 
 def restart_alerts(restarts: Iterable[Restart]) -> Iterator[Alert]:

@@ -1,5 +1,6 @@
-"""The sidebar of the admin."""
+"""The menu of the admin, and the tabs below its entries."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from django.apps import apps
@@ -7,78 +8,109 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.urls import reverse
 
-GROUPS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
-    "Version tree": (
-        ("tree.Root", "potted_plant"),
-        ("tree.Domain", "account_tree"),
-        ("tree.Hplm", "psychology"),
-        ("tree.Version", "history"),
-        ("tree.Alias", "label"),
-        ("tree.Artifact", "inventory_2"),
-        ("tree.VersionArtifact", "join_inner"),
+
+@dataclass(frozen=True, slots=True)
+class MenuEntry:
+    """An entry of the menu: a page of its own (``view``), or the lists of ``models``.
+
+    The entry leads to the first list. All its lists are tabs of each other.
+    """
+
+    title: str
+    icon: str
+    models: tuple[str, ...] = ()
+    view: str = ""
+    superuser: bool = False
+
+
+MENU: Final = (
+    MenuEntry("Dashboard", "dashboard", view="admin:index"),
+    MenuEntry(
+        "Tenants",
+        "apartment",
+        (
+            "accounts.Tenant",
+            "usage.Quota",
+            "accounts.Membership",
+            "accounts.Invitation",
+            "accounts.ApiKey",
+            "webhooks.WebhookEndpoint",
+            "webhooks.WebhookDelivery",
+            "transfer.Takeout",
+            "usage.UsageDay",
+            "usage.UsageSum",
+            "usage.UsageMonth",
+            "usage.LoggedRequest",
+            "usage.OmittedRequests",
+        ),
     ),
-    "Work": (
-        ("jobs.Job", "work"),
-        ("jobs.JobShard", "grid_view"),
-        ("tree.FineTuning", "tune"),
-        ("batches.Batch", "stacks"),
-        ("datasets.UploadCheck", "fact_check"),
+    MenuEntry("Roots", "potted_plant", ("tree.Root", "tree.Artifact", "tree.VersionArtifact")),
+    MenuEntry("Domains", "account_tree", ("tree.Domain", "datasets.Corpus", "tree.Coverage")),
+    MenuEntry(
+        "Models",
+        "psychology",
+        (
+            "tree.Hplm",
+            "tree.Version",
+            "tree.Alias",
+            "tree.AliasMove",
+            "datasets.Dataset",
+            "datasets.DatasetSplit",
+            "tree.Evaluation",
+            "usage.AnswerDay",
+        ),
     ),
-    "Tenants": (
-        ("accounts.Tenant", "apartment"),
-        ("usage.Quota", "speed"),
-        ("accounts.Membership", "group"),
-        ("accounts.Invitation", "forward_to_inbox"),
-        ("accounts.ApiKey", "key"),
-        ("webhooks.WebhookEndpoint", "webhook"),
-        ("transfer.Takeout", "folder_zip"),
+    MenuEntry(
+        "Jobs",
+        "work",
+        (
+            "jobs.Job",
+            "jobs.JobEvent",
+            "jobs.JobShard",
+            "tree.FineTuning",
+            "batches.Batch",
+            "datasets.Upload",
+            "datasets.UploadCheck",
+            "datasets.MultipartUpload",
+            "datasets.File",
+        ),
     ),
-    "Data": (
-        ("datasets.Corpus", "article"),
-        ("datasets.Dataset", "dataset"),
-        ("datasets.DatasetSplit", "table_rows"),
-        ("datasets.Upload", "upload_file"),
-        ("datasets.File", "draft"),
-        ("datasets.MultipartUpload", "file_copy"),
+    MenuEntry("Workers", "dns", view="admin:serving-workers"),
+    MenuEntry(
+        "Users",
+        "person",
+        ("accounts.User", "auth.Group", "account.EmailAddress", "mfa.Authenticator", "axes.AccessAttempt"),
     ),
-    "Accounts": (
-        ("accounts.User", "person"),
-        ("auth.Group", "groups"),
-        ("account.EmailAddress", "mail"),
-        ("mfa.Authenticator", "password"),
-        ("axes.AccessAttempt", "lock"),
-    ),
-    "Records": (
-        ("audit.AuditEvent", "receipt_long"),
-        ("usage.UsageDay", "bar_chart"),
-        ("usage.UsageSum", "functions"),
-        ("usage.UsageMonth", "calendar_month"),
-        ("usage.AnswerDay", "query_stats"),
-        ("tree.AliasMove", "swap_horiz"),
-        ("jobs.JobEvent", "notes"),
-        ("tree.Coverage", "percent"),
-        ("tree.Evaluation", "grading"),
-        ("webhooks.WebhookDelivery", "outbound"),
-        ("accounts.IdempotentResponse", "mark_email_read"),
-    ),
-}
-"""Each registered model with its icon, by group."""
+    MenuEntry("Settings", "settings", view="admin:settings", superuser=True),
+    MenuEntry("Audit log", "receipt_long", ("audit.AuditEvent", "accounts.IdempotentResponse")),
+)
+"""The entries in the order of the work."""
 
 
 def navigation(request: HttpRequest) -> list[dict[str, Any]]:
-    """The groups with the models that the user may view."""
-    first = [
-        {"title": "Dashboard", "icon": "dashboard", "link": reverse("admin:index")},
-        {"title": "Serving workers", "icon": "dns", "link": reverse("admin:serving-workers")},
-    ]
-    groups: list[dict[str, Any]] = [{"title": "", "items": first}]
-    for title, models in GROUPS.items():
-        items = [item for name, icon in models if (item := list_item(request, name, icon))]
-        groups += [{"title": title, "separator": True, "items": items}] if items else []
+    """The menu of the pages that the user may view (unfold's SIDEBAR)."""
+    items = []
+    for entry in MENU:
+        lists = [item for name in entry.models if (item := list_item(request, name))]
+        is_hidden = entry.superuser and not _is_superuser(request)
+        if is_hidden or (entry.models and not lists):
+            continue
+        link = lists[0]["link"] if lists else reverse(entry.view)
+        items.append({"title": entry.title, "icon": entry.icon, "link": link})
+    return [{"title": "", "items": items}]
+
+
+def tabs(request: HttpRequest) -> list[dict[str, Any]]:
+    """The tabs of the lists of each entry that the user may view (unfold's TABS)."""
+    groups = []
+    for entry in MENU:
+        items = [item for name in entry.models if (item := list_item(request, name))]
+        if len(items) > 1:
+            groups.append({"models": [name.lower() for name in entry.models], "items": items})
     return groups
 
 
-def list_item(request: HttpRequest, name: str, icon: str = "") -> dict[str, Any] | None:
+def list_item(request: HttpRequest, name: str) -> dict[str, Any] | None:
     """The title and URL of a model's change list. None if the user may not view it."""
     model = apps.get_model(name)
     if not admin.site.is_registered(model):
@@ -87,7 +119,11 @@ def list_item(request: HttpRequest, name: str, icon: str = "") -> dict[str, Any]
         return None
     opts = model._meta
     link = reverse(f"admin:{opts.app_label}_{opts.model_name}_changelist")
-    return {"title": _title(str(opts.verbose_name_plural)), "icon": icon, "link": link}
+    return {"title": _title(str(opts.verbose_name_plural)), "link": link}
+
+
+def _is_superuser(request: HttpRequest) -> bool:
+    return bool(getattr(request.user, "is_superuser", False))
 
 
 def _title(name: str) -> str:

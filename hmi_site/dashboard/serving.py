@@ -65,7 +65,7 @@ def memory_tiles(serving: Serving) -> list[Tile]:
 def _min_resident_tile(name: str, held: list[tuple[int, int]]) -> Tile:
     """The tile of the worker with the smallest share of its models in memory."""
     resident, served = min(held, key=lambda pair: pair[0] / pair[1] if pair[1] else 1.0, default=(0, 0))
-    where = ", in the emptiest worker" if len(held) > 1 else ""
+    where = " in the worker with the fewest" if len(held) > 1 else ""
     return Tile(name, f"{resident:,}", f"of {served:,}{where}" if served else "")
 
 

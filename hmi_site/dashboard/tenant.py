@@ -44,7 +44,7 @@ class TenantUsageAdmin(TenantAdmin):
         """Start a takeout of each tenant."""
         for tenant in tenants:
             request_takeout = partial(takeout_request, tenant=tenant, actor=staff_user(request))
-            link = changelist_link(Takeout, f"q={tenant}", "Takeouts")
+            link = changelist_link(Takeout, f"q={tenant}", "Data exports")
             self.try_action(
                 request,
                 request_takeout,

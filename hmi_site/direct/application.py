@@ -80,6 +80,7 @@ class Direct:
             prepared = None
         if prepared is None:
             return False
+        answer.trace.set_prepared(prepared)
         answer.limits = [*prepared.limits.requests, *prepared.limits.tokens]
         caller = asyncio.create_task(_hang_up(receive))
         failure: BaseException | None = None

@@ -14,6 +14,7 @@ from django.middleware.security import SecurityMiddleware
 from django.utils.cache import patch_vary_headers
 from rest_framework.renderers import JSONRenderer
 
+from hmi_site.http.cross_origin import is_cross_origin_on
 from hmi_site.http.errors import error_headers
 from hmi_site.http.middleware import SecurityHeaders
 from hmi_site.http.request_log import INFER_PATH, log_infer
@@ -25,6 +26,7 @@ from inference.api.prepared_request import PreparedRequest, prepare_request
 from inference.api.rates.headers import rate_headers
 from inference.api.rates.limits import Limit, limits_of
 from inference.api.rates.spending import local_buckets
+from inference.api.request_trace import RequestTrace
 from inference.api.validation import REQUEST_ID_HEADER, parse_call, usable_request_id
 from inference.api.views import InferView
 from tenants.accounts.authentication import api_key_cached
@@ -32,12 +34,14 @@ from tenants.accounts.models import Scope
 from tenants.accounts.permissions import require_scope
 from tenants.base.errors import HmiError
 from tenants.base.scope import tenant_scope
+from tenants.usage.models import RequestApi
 
 MOST_BYTES: Final = 256 * 1024
 """Of a body: reading more would block the event loop."""
 JSON_ACCEPTS: Final = {b"", b"*/*", b"application/json"}
 """Values of the `Accept` header that allow an answer in JSON."""
 BEARER: Final = b"bearer"
+OK: Final = "ok"
 VIEW: Final = "inference_api:infer"
 """The view that metrics and logs name for direct requests."""
 
@@ -96,6 +100,7 @@ def _has_plain_headers(headers: dict[bytes, bytes]) -> bool:
         b"idempotency-key" not in headers
         and b"transfer-encoding" not in headers
         and b"content-encoding" not in headers
+        and not (b"origin" in headers and is_cross_origin_on())
         and headers.get(b"accept", b"") in JSON_ACCEPTS
         and not (settings.HMI_STAFF_TOTP and b"cookie" in headers)
         and (not settings.HMI_HTTPS or headers.get(b"x-forwarded-proto") == b"https")
@@ -130,11 +135,16 @@ class DirectAnswer:
     status: int = 200
     content: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
-    _code: str = "ok"
+    trace: RequestTrace = field(init=False)
+    _code: str = OK
     _begun: float = field(default_factory=time.perf_counter)
+
+    def __post_init__(self) -> None:
+        self.trace = RequestTrace(RequestApi.INFER, self.request_id)
 
     def result(self, value: dict[str, Any]) -> None:
         """Set the JSON value of a successful answer."""
+        self.trace.answer = value
         self.content, self.headers = JSONRenderer().render(value), answer_headers(value)
 
     def refusal(self, error: HmiError) -> None:
@@ -144,13 +154,14 @@ class DirectAnswer:
         self.content = JSONRenderer().render(body)
 
     def messages(self) -> list[dict[str, Any]]:
-        """The answer as ASGI messages. Counts and logs the request as answered."""
+        """The answer as ASGI messages. Counts and logs the request as answered, also for its tenant."""
         common = common_headers(settings.HMI_HTTPS, settings.HMI_STAFF_TOTP)
         headers = {**common, **rate_headers(self.limits), **self.headers}
         headers[REQUEST_ID_HEADER], headers["Content-Length"] = self.request_id, str(len(self.content))
         seconds = time.perf_counter() - self._begun
         count_answer(VIEW, self.status, seconds)
         log_infer(VIEW, self.status, self._code, seconds)
+        self.trace.record(self.status, "" if self._code == OK else self._code)
         encoded = [
             (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
         ]

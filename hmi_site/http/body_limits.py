@@ -27,7 +27,7 @@ from tenants.base.upload_concurrency import (
 )
 
 FORM: Final = "multipart/form-data"
-FILE_TYPES: Final = {FORM: 1024**2, "application/offset+octet-stream": 0}
+FILE_TYPES: Final = {FORM: 1024**2, "application/offset+octet-stream": 0, "application/octet-stream": 0}
 """Content types of files, with the bytes that a request may have besides its file."""
 LARGE_METHODS: Final = {"POST", "PATCH"}
 

@@ -44,7 +44,7 @@ class DownloadLimit:
         for close in closers:
             close()
         message = (
-            f"{MAX_CONCURRENT_DOWNLOADS} downloads are running already. Try again when one of them has ended."
+            f"{MAX_CONCURRENT_DOWNLOADS} downloads are already running. Try again when one has finished."
         )
         details = {"limit": MAX_CONCURRENT_DOWNLOADS}
         return error_response(

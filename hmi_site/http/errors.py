@@ -9,6 +9,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.template import TemplateDoesNotExist
 from django.template.loader import render_to_string
+from django.utils.http import url_has_allowed_host_and_scheme
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
@@ -16,7 +17,7 @@ from structlog.contextvars import bind_contextvars
 
 from hmi_site.http.request_body import timeout_error
 from inference.api.errors import rendered, speaks_json
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,7 @@ NOT_RETRYABLE = {409, 429}
 TITLES = {
     400: "Invalid request",
     401: "Sign-in required",
-    403: "Not allowed",
+    403: "Access denied",
     404: "Not found",
     406: "Format not available",
     408: "Request timed out",
@@ -36,6 +37,7 @@ TITLES = {
     410: "No longer available",
     413: "Too large",
     415: "Format not supported",
+    422: "Invalid request",
     429: "Too many requests",
     500: "Server error",
     503: "Service unavailable",
@@ -51,7 +53,7 @@ def api_exception_handler(error: Exception, context: dict[str, Any]) -> Response
     view = context["view"]
     if isinstance(error, exceptions.UnsupportedMediaType):
         kinds = dict.fromkeys(parser.media_type for parser in view.parser_classes)
-        known.message += f" Accepted here: {', '.join(kinds)}."
+        known.message += f" Accepted: {', '.join(kinds)}."
     if isinstance(error, exceptions.NotAcceptable):
         kinds = dict.fromkeys(renderer.media_type for renderer in view.renderer_classes)
         known.message += f" Available: {', '.join(kinds)}."
@@ -73,9 +75,9 @@ def as_hmi_error(error: Exception) -> HmiError | None:
         case exceptions.NotAuthenticated() | exceptions.AuthenticationFailed():
             return HmiError(ErrorCode.UNAUTHENTICATED, str(error.detail))
         case exceptions.PermissionDenied() | PermissionDenied():
-            return HmiError(ErrorCode.FORBIDDEN, str(error) or "You may not do that.")
+            return HmiError(ErrorCode.FORBIDDEN, str(error) or "You do not have permission to do this.")
         case exceptions.NotFound() | Http404():
-            return HmiError(ErrorCode.NOT_FOUND, "There is nothing at this address.")
+            return HmiError(ErrorCode.NOT_FOUND, "This page does not exist.")
         case exceptions.MethodNotAllowed():
             return HmiError(ErrorCode.METHOD_NOT_ALLOWED, str(error.detail))
         case exceptions.UnsupportedMediaType():
@@ -102,7 +104,7 @@ def as_hmi_error(error: Exception) -> HmiError | None:
             )
         case SuspiciousOperation():
             log.warning("Django refused a request: %s", error)
-            return HmiError(ErrorCode.INVALID_FIELD, "The request is not acceptable.")
+            return HmiError(ErrorCode.INVALID_FIELD, "The request was rejected.")
     return None
 
 
@@ -122,14 +124,25 @@ def validation_error(detail: Any) -> HmiError:
     return HmiError(code, str(detail or "The request is not valid."), param=".".join(path) or None)
 
 
-def error_response(request: HttpRequest, error: HmiError, template: str = "error.html") -> HttpResponse:
-    """The error as JSON under the paths of the APIs, as a page elsewhere."""
+def error_response(
+    request: HttpRequest,
+    error: HmiError,
+    template: str = "error.html",
+    *,
+    title: str = "",
+    link: tuple[str, str] | None = None,
+) -> HttpResponse:
+    """The error as JSON under the paths of the APIs, as a page elsewhere.
+
+    title: of the page (default: by the status). link: an address that helps, and its label.
+    """
     bind_contextvars(code=str(error.code))
     headers = error_headers(error)
     if speaks_json(request.path):
         status, body = rendered(error, request.path)
         return JsonResponse(body, status=status, headers=headers)
-    return HttpResponse(_page(error, template), status=error.status, headers=headers)
+    page = _page(error, template, title or TITLES.get(error.status, "Error"), link)
+    return HttpResponse(page, status=error.status, headers=headers)
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -143,23 +156,25 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
 def unknown_host(request: HttpRequest) -> HmiError:
     """``unknown_host``: the Host header is not in HMI_ALLOWED_HOSTS."""
     host = ascii(request._get_raw_host()[:MAX_HOST_LENGTH])  # type: ignore[attr-defined]
-    message = f"The host {host} is not served here. To serve it, the operator adds it to HMI_ALLOWED_HOSTS."
+    message = f"The host {host} is not allowed. An administrator can add it to HMI_ALLOWED_HOSTS."
     return HmiError(ErrorCode.UNKNOWN_HOST, message, param="Host")
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
     """403."""
     return error_response(
-        request, HmiError(ErrorCode.FORBIDDEN, str(exception) or "You may not do that."), "403.html"
+        request,
+        HmiError(ErrorCode.FORBIDDEN, str(exception) or "You do not have permission to do this."),
+        "403.html",
     )
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:  # noqa: ARG001 - Django's signature
     """404: also for objects of another tenant."""
-    message = f"There is nothing at {request.path}."
+    message = f"The path {request.path} does not exist."
     if speaks_json(request.path):
         has_slash = request.path.endswith("/")
-        message += " Paths here end without a slash." if has_slash else " /api/docs/ lists the paths."
+        message += " Paths here end without a slash." if has_slash else " See /api/docs/ for all paths."
     return error_response(request, HmiError(ErrorCode.NOT_FOUND, message), "404.html")
 
 
@@ -173,7 +188,7 @@ def internal(request: HttpRequest) -> HttpResponse:
 
 def internal_error() -> HmiError:
     """``internal``: an unexpected error, which is in the log."""
-    return HmiError(ErrorCode.INTERNAL, "An internal error; the operator's log has the details.")
+    return HmiError(ErrorCode.INTERNAL, INTERNAL_MESSAGE)
 
 
 def too_many_requests(request: HttpRequest) -> HttpResponse:
@@ -184,9 +199,11 @@ def too_many_requests(request: HttpRequest) -> HttpResponse:
 
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
     """403: the CSRF token of a form is missing or old."""
-    message = "The page was open too long or came from elsewhere; go back, reload it and try again."
+    message = "The form was open for too long, or you signed in meanwhile. Reload the page and try again."
     log.warning("CSRF check failed at %s: %s", request.path, reason)
-    return error_response(request, HmiError(ErrorCode.FORBIDDEN, message))
+    page = request.headers.get("Referer", "")
+    link = (page, "Reload") if url_has_allowed_host_and_scheme(page, {request.get_host()}) else None
+    return error_response(request, HmiError(ErrorCode.FORBIDDEN, message), title="Page expired", link=link)
 
 
 def error_headers(error: HmiError, context: dict[str, Any] | None = None) -> dict[str, str]:
@@ -205,13 +222,14 @@ def error_headers(error: HmiError, context: dict[str, Any] | None = None) -> dic
     return headers
 
 
-def _page(error: HmiError, template: str) -> str:
+def _page(error: HmiError, template: str, title: str, link: tuple[str, str] | None) -> str:
     """Render without the database, which may be down."""
     context = {
         "status": error.status,
         "code": str(error.code),
-        "title": TITLES.get(error.status, "Error"),
+        "title": title,
         "message": error.message,
+        "link": link,
     }
     try:
         return render_to_string(template, context)

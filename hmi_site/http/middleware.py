@@ -30,9 +30,7 @@ PERMISSIONS_POLICY = "camera=(), display-capture=(), geolocation=(), microphone=
 INCOMPLETE_BODY = {ErrorCode.BODY_TRUNCATED, ErrorCode.BODY_TOO_SLOW}
 EXEMPT_VIEWS = ("account_", "mfa_", "health-")
 """Views that staff without a second factor may use: it is set up there. Health checks query no database."""
-SECOND_FACTOR_REQUIRED = (
-    "Staff of this installation sign in with a second factor: set yours up on the site first."
-)
+SECOND_FACTOR_REQUIRED = "Staff must use two-factor authentication. Set it up in your account first."
 
 
 class RequestGuard:
@@ -149,7 +147,7 @@ def _check_encoding(request: HttpRequest) -> None:
 
 def _check_address(request: HttpRequest) -> None:
     if "\0" in request.path_info:
-        raise HmiError(ErrorCode.NOT_FOUND, "There is nothing at this address.")
+        raise HmiError(ErrorCode.NOT_FOUND, "This page does not exist.")
     query = request.META.get("QUERY_STRING", "")
     if "%00" in query or "\0" in query:
         raise HmiError(ErrorCode.INVALID_FIELD, "The query string holds a NUL character.", param="query")

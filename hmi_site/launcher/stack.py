@@ -263,7 +263,7 @@ class Stack:
 def _as_child_error(error: BaseException) -> BaseException:
     """A ChildError for errors of servers and disks. Other errors are returned unchanged."""
     if isinstance(error, (DatabaseError, psycopg.Error, redis.RedisError, OSError)):
-        return ChildError(f"The start failed: {error}\n(logs: {settings.HMI_LOG_ROOT})")
+        return ChildError(f"HMI could not start: {error}\n(logs: {settings.HMI_LOG_ROOT})")
     return error
 
 

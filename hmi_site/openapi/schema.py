@@ -9,33 +9,36 @@ from typing import Any, Final
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 
+from hmi_site.http.body_limits import FORM
 from inference.api.errors import API_PREFIX
 from tenants.accounts.api import idempotency
 from tenants.accounts.api.idempotency import IdempotentView
 from tenants.base.api import conditional
 from tenants.base.api.conditional import ConditionalView
-from tenants.base.errors import ErrorCode, HmiError
+from tenants.base.errors import INTERNAL_MESSAGE, ErrorCode, HmiError
 
 Json = dict[str, Any]
 
 METHODS: Final = ("get", "post", "put", "patch", "delete")
 RETRY_AFTER: Final = "Retry-After"
+JSON_TYPE: Final = "application/json"
 ERROR_SCHEMA: Final = {"$ref": "#/components/schemas/Error"}
 
 COMMON_ERRORS: Final[dict[int, tuple[ErrorCode, str]]] = {
     400: (ErrorCode.INVALID_LENGTH, "The request cannot be read: an unclear length, or an unknown host."),
     401: (ErrorCode.UNAUTHENTICATED, "Authentication is missing: send an API key, or sign in."),
-    403: (ErrorCode.FORBIDDEN, "The caller may not do this."),
+    403: (ErrorCode.FORBIDDEN, "The caller does not have permission to do this."),
     404: (ErrorCode.NOT_FOUND, "The object does not exist, or belongs to another tenant."),
     406: (ErrorCode.NOT_ACCEPTABLE, "There is no response of a type that `Accept` names."),
     422: (ErrorCode.INVALID_FIELD, "The request is not valid; `param` names the field."),
     429: (ErrorCode.RATE_LIMITED, "A rate limit or a quota is reached."),
-    500: (ErrorCode.INTERNAL, "An error of the server; the operator's log has the details."),
+    500: (ErrorCode.INTERNAL, INTERNAL_MESSAGE),
     503: (
         ErrorCode.DATABASE_UNAVAILABLE,
         "A service that is needed is not available; try again in a moment.",
     ),
 }
+GONE_ERRORS: Final = {410: (ErrorCode.INVITATION_OVER, "The object is no longer available.")}
 WRITE_ERRORS: Final = {409: (ErrorCode.CONFLICT, "Not possible in the present state.")}
 CONDITIONAL_ERRORS: Final = {
     412: (ErrorCode.PRECONDITION_FAILED, "The object has changed since the `ETag` in `If-Match`.")
@@ -49,7 +52,12 @@ UPLOAD_ERRORS: Final = {
     412: (ErrorCode.UNSUPPORTED_VERSION, "Another version of the tus protocol, or of the upload."),
     460: (ErrorCode.CHECKSUM_MISMATCH, "The checksum of the received bytes does not match."),
 }
+PROTOCOLS: Final = {"v1": ["openai"], "v2": ["open-inference"]}
+"""Tags by the first part of the path."""
 UPLOADS_PATH: Final = "/uploads"
+NOT_READY_PATHS: Final = ("/export", "/fit")
+"""Ends of the paths whose GET is refused while a version is not ready."""
+GONE_PATH: Final = "/resend"
 CONDITIONAL_METHODS: Final = {"put", "patch", "delete"}
 
 COMMON_HEADERS: Final[dict[str, str]] = {
@@ -89,7 +97,18 @@ ETAG: Final = _parameter("ETag", "The version of the object in this response.", 
 
 
 class HmiAutoSchema(AutoSchema):
-    """Adds the headers of idempotent and conditional views to their operations."""
+    """Describes operations by docstrings, and adds the headers of idempotent and conditional views.
+
+    The docstring is that of the method, or of the view if the method has none: its first sentence is the
+    summary.
+    """
+
+    def get_summary(self) -> str | None:
+        return first_sentence(self.get_description())
+
+    def get_tags(self) -> list[str]:
+        """By resource; the protocols of others have a tag each."""
+        return PROTOCOLS.get(self.path.split("/")[1]) or super().get_tags()
 
     def get_override_parameters(self) -> list[Any]:
         headers = []
@@ -109,12 +128,18 @@ class HmiAutoSchema(AutoSchema):
         return [*super().get_override_parameters(), *headers]
 
 
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a docstring without its full stop."""
+    paragraph = " ".join(text.partition("\n\n")[0].split())
+    return paragraph.partition(". ")[0].removesuffix(".")
+
+
 def add_common_responses(result: Json, **_: Any) -> Json:
     """Add the common errors and headers to each operation below ``/api/`` (a hook of drf-spectacular).
 
     A status that the view describes itself stays.
     """
-    errors = COMMON_ERRORS | WRITE_ERRORS | BODY_ERRORS | UPLOAD_ERRORS | CONDITIONAL_ERRORS
+    errors = COMMON_ERRORS | WRITE_ERRORS | GONE_ERRORS | BODY_ERRORS | UPLOAD_ERRORS | CONDITIONAL_ERRORS
     components = result.setdefault("components", {})
     components["responses"] = {
         f"Error{status}": _error_response(*errors[status], status) for status in sorted(errors)
@@ -153,6 +178,24 @@ def one_of_to_any_of(result: Json, **_: Any) -> Json:
     return result
 
 
+def forms_for_files_only(result: Json, **_: Any) -> Json:
+    """Describe a body as a form only if it has a file, or cannot be JSON (a hook of drf-spectacular).
+
+    Every operation reads both, but openapi-python-client writes modules that do not import where an operation
+    has two kinds of bodies and no other optional parameter.
+    """
+    files = {
+        f"#/components/schemas/{name}"
+        for name, schema in result.get("components", {}).get("schemas", {}).items()
+        if any(part.get("format") == "binary" for part in schema.get("properties", {}).values())
+    }
+    for _path, _method, operation in _operations(result):
+        content = operation.get("requestBody", {}).get("content", {})
+        if JSON_TYPE in content and content.get(FORM, {}).get("schema", {}).get("$ref") not in files:
+            content.pop(FORM, None)
+    return result
+
+
 def _operations(result: Json) -> Iterator[tuple[str, str, Json]]:
     for path, item in result["paths"].items():
         if path.startswith(API_PREFIX):
@@ -161,8 +204,10 @@ def _operations(result: Json) -> Iterator[tuple[str, str, Json]]:
 
 def _error_statuses(path: str, method: str, operation: Json) -> Iterator[int]:
     yield from COMMON_ERRORS
-    if method != "get":
+    if method != "get" or path.endswith(NOT_READY_PATHS):
         yield from WRITE_ERRORS
+    if path.endswith(GONE_PATH):
+        yield from GONE_ERRORS
     if method in CONDITIONAL_METHODS:
         yield from CONDITIONAL_ERRORS
     if "requestBody" in operation:
@@ -177,7 +222,7 @@ def _error_response(code: ErrorCode, description: str, status: int) -> Json:
     return {
         "description": description,
         "headers": _header_refs(*headers),
-        "content": {"application/json": {"schema": ERROR_SCHEMA, "examples": {str(code): example}}},
+        "content": {JSON_TYPE: {"schema": ERROR_SCHEMA, "examples": {str(code): example}}},
     }
 
 

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from rich.console import Console
 from rich.progress import Progress
 
-from demo.history import jobs_create, usage_create
+from demo.history import jobs_create, requests_create, usage_create
 from demo.populate import copies_of, populate, statistics_gather
 from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import tenant_by_slug
@@ -24,7 +24,7 @@ SLUG = "populated"
 class Command(BaseCommand):
     help = (
         "Create many copies of a model with different weights, to test a large installation. Also creates"
-        " finished jobs and usage."
+        " finished jobs, usage and entries of the request log."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -38,7 +38,12 @@ class Command(BaseCommand):
         )
         parser.add_argument("--tenant", help="an existing tenant that owns all of them, instead")
         parser.add_argument("--jobs", type=int, default=1000, help="number of finished jobs (1,000)")
-        parser.add_argument("--usage", type=int, default=100_000, help="number of daily usage rows (100,000)")
+        parser.add_argument(
+            "--usage",
+            type=int,
+            default=100_000,
+            help="number of daily usage rows, and of logged requests (100,000)",
+        )
 
     def handle(
         self,
@@ -67,6 +72,7 @@ class Command(BaseCommand):
         versions = list(_populated(owners, template))
         jobs_create(versions=versions, count=jobs)
         usage_create(versions=versions, count=usage)
+        requests_create(versions=versions, count=usage)
         statistics_gather()
         owner = tenant or f"{len(owners)} tenants"
         self.stdout.write(f"Created {models} copies of {like} for {owner}.")
