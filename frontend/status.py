@@ -8,15 +8,20 @@ from versiontree.tree.models.version import VERSION_STATE_COLOURS, VersionState
 
 SKIPPED = "skipped"
 """The state of a job that did not run because the job before it failed."""
+RETRYING = "retrying"
+"""The state of a delivery that failed and is tried again."""
 _OTHER_STATES = {
     SKIPPED: ("Skipped", "neutral"),
     "active": ("Active", "success"),
     "expired": ("Expired", "warning"),
     "revoked": ("Revoked", "neutral"),
-    "waiting": ("Waiting", "info"),
+    "answered": ("Answered", "success"),
+    "waiting": ("Queued", "neutral"),
+    "pending": ("Pending", "info"),
     "delivered": ("Delivered", "success"),
     "failing": ("Failing", "warning"),
-    "off": ("Off", "neutral"),
+    RETRYING: ("Retrying", "warning"),
+    "off": ("Disabled", "neutral"),
     "loading": ("Loading", "info"),
     "draining": ("Draining", "warning"),
     "drained": ("Drained", "neutral"),

@@ -63,7 +63,7 @@ class ImportAdapterForm(RowChoiceForm):
         label="Task",
         required=False,
         choices=[
-            ("", "Read from the folder"),
+            ("", "Detect from the folder"),
             *((task.value, task.label) for task in OPEN_TASKS),
         ],
         help_text="Below a decoder: generation or chat. By default chat if the root has a chat template.",
@@ -74,7 +74,7 @@ class ImportAdapterForm(RowChoiceForm):
         required=False,
         help_text="The lookup table replaces the lower layers. Answers differ from the original model's.",
     )
-    license = forms.CharField(label="Licence", required=False, max_length=MAX_LICENSE_LENGTH)
+    license = forms.CharField(label="License", required=False, max_length=MAX_LICENSE_LENGTH)
 
     def __init__(self, tenant: Tenant, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from django import forms
 from django.db.models import Model, Q, QuerySet
 
-NAME_HELP = "Lower-case letters, digits and hyphens. It cannot be changed later."
+NAME_HELP = "Lower-case letters, digits and hyphens."
 MAX_NAME_LENGTH = 63
 MAX_CHOICES: Final = 50
 """A field offers at most this number of rows. Others are found by search."""
@@ -17,10 +17,12 @@ SEARCH_PREFIX: Final = "find_"
 """The search of a field has this prefix and the name of the field."""
 
 
-def slug_field(label: str = "Name") -> forms.CharField:
-    """Return a field for the name of a node of the version tree. The services validate its characters."""
+def slug_field(label: str = "Name", *, is_final: bool = False) -> forms.CharField:
+    """Return a field for the name of a node of the version tree, which cannot be changed later if
+    ``is_final``. The services validate its characters."""
     widget = forms.TextInput({"autocomplete": "off", "spellcheck": "false"})
-    return forms.CharField(label=label, max_length=MAX_NAME_LENGTH, help_text=NAME_HELP, widget=widget)
+    note = f"{NAME_HELP} It cannot be changed later." if is_final else NAME_HELP
+    return forms.CharField(label=label, max_length=MAX_NAME_LENGTH, help_text=note, widget=widget)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ class CreateForm(TrainingSettingsForm, forms.Form):
 
     name = slug_field()
     license = forms.CharField(
-        label="Licence",
+        label="License",
         required=False,
         max_length=MAX_LICENSE_LENGTH,
         help_text="For example apache-2.0. It is shown in the model card.",
@@ -89,7 +89,7 @@ class CreateForm(TrainingSettingsForm, forms.Form):
         root: RootKind | None = None,
         initial: Mapping[str, Any] | None = None,
     ) -> None:
-        """``root``: the kind of root that the model stands on; None: as the dataset in ``data`` needs."""
+        """``root``: the kind of root that the model is built on; None: as the dataset in ``data`` needs."""
         super().__init__(data, initial=initial, root=_root_kind(tenant, data) if root is None else root)
         self.fields["dataset"] = RowField(partial(dataset_of, tenant), "Choose a dataset.")
         self.fields["parent"] = RowField(partial(version_visible_to, tenant), "Choose a parent.")
@@ -135,7 +135,7 @@ class CreateForm(TrainingSettingsForm, forms.Form):
 
 
 def _root_kind(tenant: Tenant, data: QueryDict | None) -> RootKind:
-    """Return the kind of root that a model of the chosen dataset stands on."""
+    """Return the kind of root that a model of the chosen dataset is built on."""
     chosen = str(data.get("dataset", "")) if data is not None else ""
     try:
         task = dataset_of(tenant, int(chosen)).task if chosen.isdecimal() else ""
@@ -159,10 +159,10 @@ def step_of(data: QueryDict) -> CreateStep:
 class DataFilter(forms.Form):
     """The filter of the datasets in the first step."""
 
-    task = forms.ChoiceField(label="Task", required=False, choices=[("", "Every task"), *Task.choices])
+    task = forms.ChoiceField(label="Task", required=False, choices=[("", "All tasks"), *Task.choices])
     q = forms.CharField(
         label="Name",
         required=False,
         max_length=100,
-        widget=forms.TextInput({"type": "search", "placeholder": "Part of its name"}),
+        widget=forms.TextInput({"type": "search", "placeholder": "Part of the name"}),
     )

@@ -43,17 +43,20 @@ class ColumnsForm(forms.Form):
     def __init__(self, check: UploadCheck, found: FileColumns) -> None:
         super().__init__()
         given = check.options.get("columns") or {}
+        guessed = found.guessed_mapping(check.options["task"])
         names = task_columns(check.options["task"])
         paired = "text_pair" in found.default_mapping or "text_pair" in given
         for name in names:
             default = found.default_mapping.get(name)
-            chosen = given.get(name, "")
+            chosen = given.get(name, "") if given else guessed.get(name, "")
             self.fields[_field(name)] = forms.CharField(
                 label=(PAIR_LABELS if paired else {}).get(name, LABELS[name]),
                 required=name != "text_pair",
                 initial=chosen if chosen in found.examples else "",
                 widget=forms.Select(choices=_column_choices(name, default, found.examples)),
             )
+        known = found.default_mapping.keys() | guessed.keys()
+        self.is_guessed = not given and known.issuperset(set(names) - {"text_pair"})
 
 
 def columns_chosen(data: Mapping[str, str], task: str) -> dict[str, str]:
@@ -165,7 +168,7 @@ class DatasetForm(UploadForm):
     dev = _file_field("Development file")
     test = _file_field(
         "Test file",
-        help_text="If you leave out a file, a tenth of the training file is used instead.",
+        help_text="If omitted, 10% of the training rows are used.",
     )
     separator = forms.CharField(
         label="Label separator",
@@ -176,10 +179,16 @@ class DatasetForm(UploadForm):
     allow_leaks = forms.BooleanField(
         label="Allow overlap between splits",
         required=False,
-        help_text="For published data that you cannot change. Pages then warn of optimistic metrics.",
+        help_text="Only for published data that you cannot change. Metrics are then marked as optimistic.",
     )
 
-    more = ("separator", "allow_leaks")
+    skip_invalid_rows = forms.BooleanField(
+        label="Skip invalid rows",
+        required=False,
+        help_text="Skips rows that cannot be read. The check shows how many.",
+    )
+
+    more = ("separator", "allow_leaks", "skip_invalid_rows")
     more_label = "More options"
 
     def options(self) -> dict[str, Any]:
@@ -190,6 +199,7 @@ class DatasetForm(UploadForm):
             "columns": columns_chosen(self.data, cleaned["task"]) or None,
             "separator": cleaned["separator"] or DEFAULT_SEPARATOR,
             "allow_leaks": cleaned["allow_leaks"],
+            "skip_invalid_rows": cleaned["skip_invalid_rows"],
         }
 
 

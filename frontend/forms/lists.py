@@ -31,11 +31,11 @@ class ListForm(forms.Form):
 
 
 FAILING: Final = "failing"
-HEALTH: Final = (
-    ("", "Any health"),
+STATUSES: Final = (
+    ("", "Any status"),
     (FAILING, "Failing requests"),
-    ("building", "Building"),
-    ("failed", "Build failed"),
+    ("building", "Training"),
+    ("failed", "Failed"),
     ("ready", "Ready"),
 )
 MODEL_ORDERS: Final[dict[str, tuple[str, ...]]] = {"": ("name",), "newest": ("-created_at", "-pk")}
@@ -51,10 +51,10 @@ class ModelsQuery:
 
 
 class ModelsForm(ListForm):
-    """The filters of the list of models: name, task, health and parent."""
+    """The filters of the list of models: name, task, status and parent."""
 
     task = forms.ChoiceField(label="Task", required=False, choices=[("", "Any task"), *Task.choices])
-    health = forms.ChoiceField(label="Health", required=False, choices=HEALTH)
+    status = forms.ChoiceField(label="Status", required=False, choices=STATUSES)
     under = forms.ChoiceField(label="Parent", required=False)
     sort = forms.ChoiceField(
         label="Order", required=False, choices=[("", "By name"), ("newest", "Newest first")]
@@ -69,15 +69,15 @@ class ModelsForm(ListForm):
     def query(self) -> ModelsQuery:
         """Return the filters and the order."""
         values = self.values()
-        health = values["health"]
+        status = values["status"]
         return ModelsQuery(
             {
                 "words": values["q"],
                 "task": values["task"],
                 "branch": self.branches.get(values["under"]),
-                "state": "" if health == FAILING else health,
+                "state": "" if status == FAILING else status,
             },
-            health == FAILING,
+            status == FAILING,
             MODEL_ORDERS[values["sort"]],
         )
 

@@ -98,8 +98,8 @@ PLACES: Final = ("text", "second")
 """The form fields of the first and the second text."""
 QUALITY: Final = "quality"
 QUALITY_LABELS: Final[dict[Quality | Literal[""], str]] = {
-    "": "Default: as the version or the deployment says",
-    "balanced": "Balanced: compute what the tables are not sure of",
+    "": "Default: policy of the version",
+    "balanced": "Balanced: compute texts with low table confidence",
     "fast": "Fast: answer from the lookup tables",
     "exact": "Exact: compute every text in full",
 }
@@ -146,7 +146,7 @@ class BatchForm(forms.Form):
         max_length=256,
         help_text="A model of any task: name, name@alias or name:version."
         f" A name alone means @{DEFAULT_ALIAS}.",
-        widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false"}),
+        widget=forms.TextInput({"autocomplete": "off", "spellcheck": "false", "list": "batch-models"}),
     )
     file = forms.FileField(
         label="Inputs",

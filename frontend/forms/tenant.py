@@ -115,14 +115,14 @@ class RoleForm(forms.Form):
 
 
 class SharingForm(forms.Form):
-    """What HMI counts of a tenant's requests beside usage."""
+    """What HMI counts and keeps of a tenant's requests beside usage."""
 
     shares_fragment_counts = forms.BooleanField(
         label="Count missed fragments",
         required=False,
         help_text="Lookup tables can then grow from traffic. For each table, HMI stores up to 20,000"
-        " fragments that your requests missed, with their counts. A fragment has two to five tokens. It"
-        " can be read back as words. Counts are deleted when the table has grown, or after 30 days"
+        " fragments that your requests missed, with their counts. A fragment has two to five tokens"
+        " and can be converted back to words. Counts are deleted when the table has grown, or after 30 days"
         " without a miss. Domains of the platform use only fragments that several tenants missed; your"
         " own domains use yours. If you turn this off, your counts are deleted within a few minutes.",
     )
@@ -132,6 +132,13 @@ class SharingForm(forms.Form):
         help_text="A small share of the texts that were answered from the lookup tables is computed in full"
         " as well, when the inference worker is idle. HMI counts whether both answers are the same, and the"
         " page of a version shows the share. Texts are not stored, and checks are not charged.",
+    )
+    keeps_request_texts = forms.BooleanField(
+        label="Keep request texts",
+        required=False,
+        help_text="The request log then stores the first 500 characters of each input. All members and keys"
+        " with the scope “manage” can read them until the entry is deleted. If you turn this off, the texts"
+        " are deleted. Without it the log has no texts.",
     )
 
 

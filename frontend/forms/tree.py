@@ -65,11 +65,11 @@ class DomainForm(DomainUpdateForm):
 
     plot_empty_label = ""
 
-    name = slug_field()
+    name = slug_field(is_final=True)
     description = forms.CharField(
         label="Description", required=False, max_length=500, widget=forms.Textarea({"rows": 2})
     )
-    parent = RowChoiceField(label="Parent", help_text="A root, or a domain to specialise.", missing=NO_PARENT)
+    parent = RowChoiceField(label="Parent", help_text="A root or a domain to build on.", missing=NO_PARENT)
 
     field_order = ("name", "description", "parent", "corpus", "alpha")
 
@@ -98,7 +98,7 @@ class ModelUpdateForm(TrainingForm):
 class AliasForm(RowChoiceForm):
     """The new version of an alias, and the reason."""
 
-    name = slug_field("Alias")
+    name = slug_field("Alias", is_final=True)
     version = RowChoiceField(label="Version")
     reason = forms.CharField(label="Reason", max_length=200)
 
@@ -117,8 +117,7 @@ class VersionPolicyForm(forms.Form):
         label="Policy",
         choices=VersionPolicy.choices,
         required=False,
-        help_text="A request that names a quality or a target is answered as it says. "
-        "Changes count within a second.",
+        help_text="Requests that set a quality or a target override it. Changes apply within a second.",
     )
 
 
@@ -159,7 +158,7 @@ def _dataset_label(dataset: Dataset) -> str:
 
 
 class ModelDetailsForm(forms.Form):
-    """The description and the licence of a model."""
+    """The description and the license of a model."""
 
     description = forms.CharField(
         label="Description",
@@ -168,4 +167,4 @@ class ModelDetailsForm(forms.Form):
         widget=forms.Textarea({"rows": 4}),
         help_text="Purpose, training data and known limitations.",
     )
-    license = forms.CharField(label="Licence", required=False, max_length=MAX_LENGTHS["license"])
+    license = forms.CharField(label="License", required=False, max_length=MAX_LENGTHS["license"])

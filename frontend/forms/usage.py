@@ -110,8 +110,8 @@ KIND_LABELS = {"api_key": "API keys", "model": "Models"}
 class AuditForm(forms.Form):
     """The filters of the audit log."""
 
-    actor = forms.ChoiceField(label="Who", required=False)
-    kind = forms.ChoiceField(label="What", required=False)
+    actor = forms.ChoiceField(label="User or key", required=False)
+    kind = forms.ChoiceField(label="Event", required=False)
     words = forms.CharField(label="Name", required=False, max_length=100)
     since = forms.DateField(label="From", required=False, widget=forms.DateInput({"type": "date"}))
     until = forms.DateField(label="To", required=False, widget=forms.DateInput({"type": "date"}))
@@ -124,11 +124,9 @@ class AuditForm(forms.Form):
             for kind in audit_kinds(tenant)
         ]
         self.fields["actor"] = forms.ChoiceField(
-            label="Who", required=False, choices=[("", "Everybody"), *who]
+            label="User or key", required=False, choices=[("", "All"), *who]
         )
-        self.fields["kind"] = forms.ChoiceField(
-            label="What", required=False, choices=[("", "Everything"), *kinds]
-        )
+        self.fields["kind"] = forms.ChoiceField(label="Event", required=False, choices=[("", "All"), *kinds])
 
     def filters(self) -> AuditFilter:
         """Return the filters; those that match all if the form is invalid."""

@@ -19,11 +19,12 @@ COLUMN_GAP: Final = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A figure at the top of a page, with a note below it."""
+    """A figure at the top of a page, with a note below it, which links to `href` if that is not empty."""
 
     name: str
     figure: str
     note: str = ""
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,6 @@ class Curve:
     first: str
     last: str
     hue: str = ""
-
-
-def curve_of(name: str, values: Sequence[float]) -> Curve:
-    """Return the line of at least two values at equal steps, on its own scale."""
-    return _curve(name, values, min(values), max(values))
 
 
 def _curve(

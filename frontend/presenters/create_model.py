@@ -105,12 +105,13 @@ def estimate_shown(estimate: Estimate, *, stored: str) -> EstimateShown:
     """Format an estimate. `stored` describes what the storage is for."""
     jobs, wait = estimate.past_jobs, estimate.queue.wait_s
     return EstimateShown(
-        time=time_range(estimate.seconds),
+        time=time_range(estimate.until_ready),
         basis=(
             f"from {jobs} similar job{'' if jobs == 1 else 's'}"
             if jobs
             else "rough estimate: few similar jobs have run here"
-        ),
+        )
+        + (", without the wait in the queue" if wait is None else ""),
         storage=estimate.storage_bytes,
         storage_is_rough=estimate.storage_is_rough,
         stored=stored,

@@ -33,8 +33,9 @@ Report = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DataRow:
-    """A row in the list of corpora or datasets. `size` is in bytes."""
+    """A row in the list of corpora or datasets. `key` names it among both; `size` is in bytes."""
 
+    key: str
     name: str
     kind: str
     rows: int
@@ -105,6 +106,7 @@ def dataset_rows(tenant: Tenant, datasets: Iterable[Dataset]) -> list[DataRow]:
             size=sum(split.size_bytes for split in dataset.splits.all()),
             at=dataset.created_at,
             url=reverse("frontend:dataset", args=[tenant.slug, dataset.pk]),
+            key=f"dataset:{dataset.pk}",
         )
         for dataset in datasets
     ]
@@ -132,6 +134,7 @@ def corpus_rows(tenant: Tenant, corpora: Iterable[Corpus]) -> list[DataRow]:
             size=corpus.size_bytes,
             at=corpus.created_at,
             url=reverse("frontend:corpus", args=[tenant.slug, corpus.pk]),
+            key=f"corpus:{corpus.pk}",
         )
         for corpus in corpora
     ]

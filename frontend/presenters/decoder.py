@@ -20,7 +20,7 @@ NUMBERS: Final = (
 
 
 def decoder_facts(steps: Sequence[LineageStep]) -> list[tuple[str, str]]:
-    """Return the facts of the decoder that a version stands on, and the layers that its PET changes.
+    """Return the facts of the decoder that a version is built on, and the layers that its PET changes.
 
     `steps` lead from the version to its root. Empty below an encoder, and until the root is converted.
     """

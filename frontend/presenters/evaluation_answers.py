@@ -69,7 +69,7 @@ _GENERATED: Final = AnswerNames(
 )
 _NAMES: Final = {
     Task.REGRESSION: AnswerNames(mistakes="Largest errors", order=_NUMBERS, chosen=_NUMBERS),
-    Task.TAGGING: AnswerNames(texts="Text with its spans", stacked=True),
+    Task.TAGGING: AnswerNames(texts="Text with spans", stacked=True),
     Task.GENERATION: _GENERATED,
     Task.CHAT: _GENERATED,
 }

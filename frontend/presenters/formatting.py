@@ -34,9 +34,9 @@ def metric_label(key: str) -> str:
 
 
 def setting_value(value: Any) -> str:
-    """Format the value of a setting."""
+    """Format the value of a setting; None: training chooses it."""
     if value is None:
-        return "none"
+        return "automatic"
     if isinstance(value, Mapping):
         items = [f"{key_label(str(name))} {setting_value(item)}" for name, item in value.items() if item]
         return ", ".join(items) or "none"

@@ -33,12 +33,20 @@ def onboarding_steps(
 
 
 def home_tiles(
-    usage: UsageTotal, *, models: int, ready: int, max_models: int, jobs: int, max_jobs: int
+    usage: UsageTotal,
+    *,
+    failures_url: str,
+    models: int,
+    ready: int,
+    max_models: int,
+    jobs: int,
+    max_jobs: int,
 ) -> list[Tile]:
-    """Return the figures at the top of the page."""
+    """Return the figures at the top of the page. `failures_url` lists the failed requests."""
+    failures = failures_url if usage.failed else ""
     return [
         Tile("Models ready", f"{ready:,}", f"{models:,} of {max_models:,} created"),
         Tile("Running jobs", f"{jobs:,}", f"of at most {max_jobs:,}"),
-        Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed"),
+        Tile("Requests this month", f"{usage.requests:,}", f"{usage.failed:,} failed", failures),
         Tile("Texts this month", f"{usage.inputs:,}", f"{usage.tokens:,} tokens"),
     ]

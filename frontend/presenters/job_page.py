@@ -1,28 +1,24 @@
-"""The page of a job: phases, events, configuration, and the link to clone it."""
+"""The page of a job: phases, events and configuration."""
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
-from django.urls import reverse
+from django.utils.text import capfirst
 
 from frontend.presenters.formatting import key_label, setting_value, time_range
 from frontend.presenters.job_charts import NOT_METRICS
 from frontend.presenters.jobs import figures
-from tenants.accounts.models import Tenant
+from frontend.presenters.metrics import measured_of
+from frontend.presenters.versions import is_ready, version_row
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import RootKind, Version
-from versiontree.tree.models.version import VersionKind
+from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.readiness import TimeUntilReady
-from versiontree.tree.selectors.versions import as_mapping
+from versiontree.tree.selectors.versions import as_mapping, versions_of
 from versiontree.tree.training_fields import LABELS
 from versiontree.tree.training_settings import SettingSpec, setting_specs
-
-CLONED = {VersionKind.HPLM: JobKind.FINE_TUNE, VersionKind.DOMAIN: JobKind.FURTHER_PRETRAIN}
-"""The kind of job whose settings the form for a version of this kind takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +59,18 @@ class ReadyEstimate:
     rough: bool
 
 
+def job_metrics(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the metrics of a job as (label, formatted value). Those of an evaluation are the ones on the
+    page of its version."""
+    measured = measured_of(metrics)
+    if measured is None:
+        return figures(metrics)
+    return [
+        (capfirst(measured.name), measured.value),
+        *((one.name, one.figure) for one in measured.figures),
+    ]
+
+
 def event_rows(events: Iterable[JobEvent]) -> list[EventRow]:
     """Return the rows of events, in the given order."""
     return [EventRow(event.pk, event.at, event.kind, _event_text(event)) for event in events]
@@ -88,9 +96,7 @@ def failure_place(job: Job) -> FailurePlace | None:
     """Return where the job failed; None if it has not failed."""
     if job.state != JobState.FAILED:
         return None
-    return FailurePlace(
-        job.stage or "the start", job.progress, job.attempt, job.max_attempts, job.finished_at
-    )
+    return FailurePlace(job.stage or "start", job.progress, job.attempt, job.max_attempts, job.finished_at)
 
 
 def ready_estimate(version: Version, left: TimeUntilReady | None) -> ReadyEstimate | None:
@@ -100,6 +106,50 @@ def ready_estimate(version: Version, left: TimeUntilReady | None) -> ReadyEstima
     first = version.number == 1
     what = VersionKind(version.kind).label if first else f"v{version.number}"
     return ReadyEstimate(what, time_range(left.seconds), left.rough)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedModel:
+    """A ready version of a model: its main metric, and that of the ready version before it. The figures may
+    be empty."""
+
+    name: str
+    number: int
+    metric_name: str
+    metric: str
+    before: int | None
+    before_metric: str
+
+
+def trained_model(version: Version) -> TrainedModel | None:
+    """Return what the jobs of a version made; None if it is not a model that is ready. Two queries."""
+    if version.hplm is None or not is_ready(version):
+        return None
+    row = version_row(version)
+    before = versions_of(version.hplm).filter(number__lt=version.number, state=VersionState.READY).first()
+    earlier = version_row(before) if before else None
+    comparable = earlier is not None and earlier.metric_name == row.metric_name
+    return TrainedModel(
+        version.hplm.name,
+        version.number,
+        row.metric_name,
+        row.metric,
+        earlier.number if earlier and comparable else None,
+        earlier.metric if earlier and comparable else "",
+    )
+
+
+def cancelled_by(events: Iterable[JobEvent]) -> str:
+    """Return the event that says who cancelled the job, of its events, newest first; empty without one.
+
+    A running job has two: a user's request, and the end at its worker, which names nobody.
+    """
+    messages: dict[str, str] = {}
+    for event in events:
+        if event.kind == JobState.RUNNING:
+            break
+        messages.setdefault(event.kind, event.message)
+    return messages.get("cancel_requested") or messages.get(JobState.CANCELLED, "")
 
 
 def configuration_of(job: Job) -> list[tuple[str, str]]:
@@ -112,43 +162,6 @@ def configuration_of(job: Job) -> list[tuple[str, str]]:
         (LABELS.get(name, key_label(name)), _setting(settings, name, spec)) for name, spec in specs.items()
     ]
     return [(name[:1].upper() + name[1:], value) for name, value in rows if value]
-
-
-def params_of(job: Job) -> str:
-    """Return the parameters of the job as JSON."""
-    return json.dumps(job.params, indent=2, ensure_ascii=False)
-
-
-def clone_url(tenant: Tenant, version: Version) -> str:
-    """Return the URL of a form filled with the settings of this version; empty if it cannot be cloned."""
-    kind = VersionKind(version.kind)
-    source = version.dataset_id if kind == VersionKind.HPLM else version.corpus_id
-    if kind not in CLONED or source is None:
-        return ""
-    config = version.config
-    filled: dict[str, Any] = {
-        "dataset" if kind == VersionKind.HPLM else "corpus": source,
-        **{name: config[name] for name in ("alpha", "vectors") if name in config},
-        **{name: _field_value(value) for name, value in as_mapping(config.get("settings")).items()},
-    }
-    if version.number == 1:
-        filled |= {"name": f"{version.name}-2"[:63], "parent": version.parent_id}
-    return f"{_form(tenant, version)}?{urlencode(filled)}"
-
-
-def _form(tenant: Tenant, version: Version) -> str:
-    """Return the URL of the form: for a new object if this is version 1, otherwise for an update."""
-    slug, first = tenant.slug, version.number == 1
-    if version.hplm is not None:
-        own = reverse("frontend:model_update", args=[slug, version.hplm.name])
-        return reverse("frontend:model_new", args=[slug]) if first else own
-    own = reverse("frontend:domain_update", args=[slug, version.domain_id])
-    return reverse("frontend:domain_new", args=[slug]) if first else own
-
-
-def _field_value(value: Any) -> Any:
-    """Return the value of the form field."""
-    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _parameter(value: Any) -> str:

@@ -48,7 +48,7 @@ def invitation_rows(invitations: Iterable[Invitation]) -> list[InvitationRow]:
             pk=invitation.pk,
             email=invitation.email,
             role_name=Role(invitation.role).label,
-            state="expired" if invitation.is_expired else "waiting",
+            state="expired" if invitation.is_expired else "pending",
             by=invitation.invited_by.get_username() if invitation.invited_by else "",
             sent=invitation.created_at,
             expires=invitation.expires_at,

@@ -4,7 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from frontend.presenters.charts import LEVELS, Bar, ChartPart, Curve, counted_bars, curve_of, level_parts
+from django.utils.text import capfirst
+
+from frontend.presenters.charts import (
+    LEVELS,
+    Bar,
+    ChartPart,
+    LineChart,
+    counted_bars,
+    level_parts,
+    line_chart,
+)
 from frontend.presenters.formatting import key_label, metric_label, metric_name, metric_value, setting_value
 from versiontree.tree.selectors.versions import as_mapping, is_number
 
@@ -147,15 +157,24 @@ def hit_parts(hits: Mapping[str, Any]) -> list[ChartPart]:
     return level_parts(amounts, sum(amounts.values()))
 
 
-def learning_curves(report: Mapping[str, Any]) -> list[Curve]:
+def learning_curves(report: Mapping[str, Any]) -> list[LineChart]:
     """Return loss, dev loss and dev metric by epoch of a fine-tuning. Epoch 0 is before training."""
     epochs = [epoch for epoch in report.get("epochs") or [] if isinstance(epoch, Mapping)]
     dev_loss = "Dev loss by epoch" + (
         ", from before training" if epochs and epochs[0].get("epoch") == 0 else ""
     )
     named = (("loss", "Loss by epoch"), ("dev_loss", dev_loss), ("dev", "Dev metric by epoch"))
-    series = [(name, [epoch[key] for epoch in epochs if is_number(epoch.get(key))]) for key, name in named]
-    return [curve_of(name, values) for name, values in series if len(values) > 1]
+    found = []
+    for key, name in named:
+        values = {
+            f"epoch {epoch.get('epoch', place)}": epoch[key]
+            for place, epoch in enumerate(epochs, 1)
+            if is_number(epoch.get(key))
+        }
+        if len(values) > 1:
+            line = name.partition(" by ")[0].lower()
+            found.append(line_chart(name, {line: list(values.values())}, at=list(values)))
+    return found
 
 
 def trials_of(report: Mapping[str, Any]) -> list[Trial]:
@@ -185,7 +204,9 @@ def trials_of(report: Mapping[str, Any]) -> list[Trial]:
 def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
     main = str(metrics["metric"])
     figures = [
-        Figure(_title(metric_label(name)), metric_value(main if name in _BASELINES else name, metrics[name]))
+        Figure(
+            capfirst(metric_label(name)), metric_value(main if name in _BASELINES else name, metrics[name])
+        )
         for name in FIGURES
         if is_number(metrics.get(name))
     ]
@@ -197,11 +218,6 @@ def _figures(metrics: Mapping[str, Any]) -> list[Figure]:
     return figures + [
         Figure(name, form.format(metrics[key])) for key, name, form in more if is_number(metrics.get(key))
     ]
-
-
-def _title(name: str) -> str:
-    """Return the name with a capital first letter: macro-F1 -> Macro-F1."""
-    return name[:1].upper() + name[1:]
 
 
 def level_order(name: str) -> int:

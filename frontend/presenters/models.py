@@ -5,16 +5,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from django.http import HttpRequest
-
 from frontend.presenters.formatting import metric_label, metric_value
-from frontend.presenters.snippets import Snippets, completion_snippets, snippets_of
 from frontend.presenters.tree import default_version
 from frontend.status import Style, style_of
-from tenants.datasets.models import GENERATIVE_TASKS, Task
 from tenants.usage.models import UsageDay
 from tenants.usage.selectors import UsageTotal
-from versiontree.tree.models import Hplm
 from versiontree.tree.models.version import VersionState
 from versiontree.tree.selectors.browsing import Branch, VersionSummary
 from versiontree.tree.selectors.readiness import MAX_FAILED_SHARE
@@ -30,7 +25,7 @@ class ModelRow:
     name: str
     task: str
     state: str
-    health: Style
+    status: Style
     ready: bool
     number: int
     parent: str
@@ -39,7 +34,7 @@ class ModelRow:
 
 
 def model_rows(summaries: Iterable[VersionSummary], usage: Iterable[UsageDay] = ()) -> list[ModelRow]:
-    """Return a row per model among these versions, in their order. `usage` determines their health."""
+    """Return a row per model among these versions, in their order. `usage` shows which ones fail."""
     histories: dict[str, list[VersionSummary]] = defaultdict(list)
     for summary in summaries:
         histories[summary.name].append(summary)
@@ -49,7 +44,7 @@ def model_rows(summaries: Iterable[VersionSummary], usage: Iterable[UsageDay] = 
         requests[day.model_name] += day.requests
         failed[day.model_name] += day.failed
     return [
-        _model_row(history, _health(history, requests[name], failed[name]))
+        _model_row(history, _status(history, requests[name], failed[name]))
         for name, history in histories.items()
     ]
 
@@ -60,31 +55,22 @@ def branch_names(seen: Iterable[VersionSummary], grown: Collection[Branch]) -> d
     return dict(sorted(found.items(), key=lambda item: item[1]))
 
 
-def request_snippets(request: HttpRequest, model: Hplm) -> Snippets:
-    """Return the code that sends a sample request to a model."""
-    name, task = f"{model.tenant.slug}/{model.name}", Task(model.task)
-    if task in GENERATIVE_TASKS:
-        return completion_snippets(request.build_absolute_uri("/v1"), task, name)
-    body = {"model": name, "inputs": ["A text to read."]}
-    return snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
-
-
-def _health(history: Sequence[VersionSummary], requests: int, failed: int) -> Style:
+def _status(history: Sequence[VersionSummary], requests: int, failed: int) -> Style:
     if default_version(history) is None:
         return style_of(history[-1].state)
     if requests and failed / requests >= MAX_FAILED_SHARE:
-        return Style(f"{failed / requests:.0%} failed", "danger")
-    return Style("Healthy", "success") if requests else Style("Ready", "neutral")
+        return Style(f"{failed / requests:.0%} of requests fail", "danger")
+    return style_of(VersionState.READY)
 
 
-def _model_row(history: Sequence[VersionSummary], health: Style) -> ModelRow:
+def _model_row(history: Sequence[VersionSummary], status: Style) -> ModelRow:
     answers, first, newest = default_version(history), history[0], history[-1]
     shown = answers or newest
     return ModelRow(
         name=shown.name,
         task=shown.task,
         state=shown.state if newest.state == VersionState.READY else newest.state,
-        health=health,
+        status=status,
         ready=answers is not None,
         number=shown.number,
         parent=f"{first.parent_name} v{first.parent_number}",

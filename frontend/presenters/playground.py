@@ -32,7 +32,7 @@ MEANINGS: Final = (
 BARS_SHOWN: Final = 8
 FROM_TABLES: Final = "From the lookup tables"
 COMPUTED: Final = "Computed in full"
-ESCALATED: Final = "Computed in full, because the tables were not sure"
+ESCALATED: Final = "Computed in full: the tables had low confidence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +50,11 @@ class PlaygroundAnswer:
 
     `headline` is the label, value or answer; `pieces` the text split at its spans; `counted` their number;
     `level` says how it was made, `confidence` is empty for numbers; `table` is what the tables gave if the
-    text went on from there; `texts` the input by tokens; `hits` the share of tokens by lookup level.
+    text went on from there; `texts` the input by tokens; `hits` the share of tokens by lookup level;
+    `all_computed` says that no token was looked up.
     """
 
     model: str
-    digest: str
     headline: str
     muted: bool
     bars: list[Bar]
@@ -71,6 +71,7 @@ class PlaygroundAnswer:
     texts: list[TokenizedText]
     tokens: str
     hits: list[ChartPart]
+    all_computed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,6 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
     headline = _headline(result)
     return PlaygroundAnswer(
         model=f"{model['name']} v{model['version']}",
-        digest=model["digest"][:12],
         headline=headline or _empty_headline(result),
         muted=not headline,
         bars=bars[:BARS_SHOWN],
@@ -125,6 +125,7 @@ def answer_of(given: Mapping[str, str], reply: Mapping[str, Any]) -> PlaygroundA
         texts=tokenized_texts(given, tokens),
         tokens=f"{len(tokens):,} token{'' if len(tokens) == 1 else 's'}",
         hits=level_parts({level: levels[level] for level in LEVELS}, len(tokens)),
+        all_computed=set(levels) == {"computed"},
     )
 
 

@@ -67,11 +67,11 @@ class ArtifactRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Licence:
-    """The licence of a root or model."""
+class License:
+    """The license of a root or model."""
 
     of: str
-    licence: str
+    license: str
     source_url: str
 
 
@@ -103,11 +103,11 @@ def version_context(tenant: Tenant, steps: Sequence[LineageStep]) -> dict[str, A
         "stages": stage_tables(converted) or stage_tables(pretrained),
         "perplexities": perplexity_rows(pretrained),
         "tables": table_rows(steps),
-        "settings": _settings([tuned, converted, pretrained], version.config),
+        "settings": settings_of(version),
         "imported": _imported(version.config),
         "lineage": lineage_rows(tenant, steps),
         "artifacts": _artifacts(steps[0]),
-        "licences": _licences(steps),
+        "licenses": _licenses(steps),
         "exports": exports_of(tenant, steps),
         "warnings": [*fault, *_leaks(version), *version_warnings(version)],
     }
@@ -172,7 +172,7 @@ def exports_of(tenant: Tenant, steps: Sequence[LineageStep]) -> list[Export]:
     held = {artifact.pk: artifact.size for step in parts for artifact in step.artifacts.values()}
     return [
         Export("Export", url, parts[0].size),
-        Export("Export with parents", f"{url}?branch=1", sum(held.values())),
+        Export("Export including base models", f"{url}?branch=1", sum(held.values())),
         *_adapters(version, url, parts[0].size),
     ]
 
@@ -247,8 +247,10 @@ def _levels(found: Any) -> str:
     )
 
 
-def _settings(reports: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[tuple[str, str]]:
+def settings_of(version: Version) -> list[tuple[str, str]]:
     """Return the training settings: as reported by the job, otherwise as requested."""
+    config, metrics = version.config, version.metrics
+    reports = [metrics.get(job, {}) for job in ("fine_tune", "convert", "further_pretrain")]
     reported = next((report["settings"] for report in reports if report.get("settings")), None)
     given: Mapping[str, Any] = reported or config.get("settings") or {}
     rows = [
@@ -281,11 +283,11 @@ def _artifacts(step: LineageStep) -> list[ArtifactRow]:
     ]
 
 
-def _licences(steps: Sequence[LineageStep]) -> list[Licence]:
+def _licenses(steps: Sequence[LineageStep]) -> list[License]:
     hplm, root = steps[0].version.hplm, steps[-1].version.root
-    licences = [Licence(root.name, root.license, root.source_url)]
-    licences += [Licence(hplm.name, hplm.license, "")] if hplm else []
-    return licences if any(one.licence or one.source_url for one in licences) else []
+    licenses = [License(root.name, root.license, root.source_url)]
+    licenses += [License(hplm.name, hplm.license, "")] if hplm else []
+    return licenses if any(one.license or one.source_url for one in licenses) else []
 
 
 def _leaks(version: Version) -> list[str]:

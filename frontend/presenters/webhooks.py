@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from frontend.status import RETRYING
 from tenants.webhooks.models import DeliveryState, WebhookDelivery, WebhookEndpoint
 from tenants.webhooks.services.endpoints import endpoint_host
 
@@ -83,14 +84,15 @@ def delivery_rows(deliveries: Iterable[WebhookDelivery]) -> list[DeliveryRow]:
 
 def _delivery(delivery: WebhookDelivery) -> DeliveryRow:
     tries = [_attempt(one) for one in delivery.attempt_log]
+    retrying = delivery.state == DeliveryState.WAITING and bool(tries)
     return DeliveryRow(
         pk=delivery.pk,
         kind=delivery.kind,
         event_id=delivery.event_id,
-        state=delivery.state,
+        state=RETRYING if retrying else delivery.state,
         attempts=delivery.attempts,
         at=delivery.created_at,
-        next_at=delivery.next_attempt_at if delivery.state == DeliveryState.WAITING and tries else None,
+        next_at=delivery.next_attempt_at if retrying else None,
         result=tries[-1].result if tries else "",
         tries=tries,
         body=json.dumps(delivery.payload, indent=1, ensure_ascii=False),
@@ -98,7 +100,7 @@ def _delivery(delivery: WebhookDelivery) -> DeliveryRow:
 
 
 def _attempt(one: dict[str, Any]) -> AttemptRow:
-    result = one["error"] or f"The answer was {one['status']}."
+    result = one["error"] or f"The response was {one['status']}."
     return AttemptRow(
         at=datetime.fromisoformat(one["at"]), ms=one["ms"], result=result, excerpt=one["excerpt"]
     )

@@ -1,6 +1,7 @@
 """Template tags and filters: panels, dialogs, badges, navigation, pagination and number formats."""
 
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from django import template
@@ -12,7 +13,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from lucide.templatetags.lucide import lucide
 
+from frontend.access import TenantAccess
+from frontend.presenters.navigation import NavigationGroup, NavigationPage, navigation_of
 from frontend.status import style_of
 
 register = template.Library()
@@ -50,6 +54,12 @@ def badge(state: str) -> dict[str, str]:
     return {"label": style.label, "colour": style.colour}
 
 
+@register.filter
+def state_label(state: str) -> str:
+    """Return the label of a state."""
+    return style_of(state).label
+
+
 @register.simple_tag(takes_context=True)
 def chosen_theme(context: Context) -> str:
     """Return the theme chosen in this browser; empty for that of the system."""
@@ -58,15 +68,33 @@ def chosen_theme(context: Context) -> str:
     return chosen if chosen in THEMES else ""
 
 
+@register.simple_tag
+def navigation(access: TenantAccess) -> list[NavigationGroup]:
+    """Return the groups of the main navigation."""
+    return navigation_of(access)
+
+
 @register.simple_tag(takes_context=True)
-def nav_link(context: RequestContext, name: str, label: str, also: str = "") -> SafeString:
-    """A link of the main navigation. It is current on its pages and on those below the paths in `also`."""
+def nav_link(context: RequestContext, page: NavigationPage, unseen: int = 0) -> SafeString:
+    """A link of the main navigation. It is current on its pages and on those below `page.also`. `unseen`:
+    how much is new there."""
     request = context["request"]
     slug = request.access.tenant.slug
-    url, home = (reverse(f"frontend:{page}", args=[slug]) for page in (name, "home"))
-    below = tuple(f"{home}{part}/" for part in also.split())
-    current = request.path == url or (name != "home" and request.path.startswith((url, *below)))
+    url, home = (reverse(f"frontend:{name}", args=[slug]) for name in (page.name, "home"))
+    below = tuple(f"{home}{part}/" for part in page.also.split())
+    current = request.path == url or (page.name != "home" and request.path.startswith((url, *below)))
+    label = format_html("{}<span>{}</span>", _icon(page.icon), page.label)
+    if unseen:
+        label += format_html(
+            ' <span class="badge primary">{}<span class="visually-hidden"> ended</span></span>', unseen
+        )
     return _link(url, label, current=current)
+
+
+@lru_cache
+def _icon(name: str) -> str:
+    """The SVG of an icon, hidden from screen readers."""
+    return lucide(name, size=16, aria_hidden="true")
 
 
 @register.simple_tag(takes_context=True)

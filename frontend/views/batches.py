@@ -15,6 +15,7 @@ from inference.batches.services.batches import batch_cancel, batch_delete, batch
 from tenants.accounts.models import Role
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.upload_concurrency import accepts_uploads
+from versiontree.tree.selectors.callable_hplms import callable_hplms
 
 
 @accepts_uploads
@@ -28,8 +29,11 @@ def index(request: TenantRequest) -> HttpResponse:
     batch = submit_form(form, lambda: _submit(request, form))
     if batch is not None:
         return redirect_to(request, "batch", batch.pk)
-    page = paginate(request, batches_of(request.access.tenant))
-    return render_page(request, "batches/index.html", form=form, page=page, rows=page.object_list)
+    tenant = request.access.tenant
+    page, offers = paginate(request, batches_of(tenant)), callable_hplms(tenant)
+    return render_page(
+        request, "batches/index.html", form=form, page=page, rows=page.object_list, offers=offers
+    )
 
 
 @require_GET
@@ -45,7 +49,7 @@ def page(request: TenantRequest, pk: UUID) -> HttpResponse:
 def cancel(request: TenantRequest, pk: UUID) -> HttpResponse:
     """Cancel a batch. The results so far are kept."""
     batch = batch_of(request.access.tenant, pk)
-    run_action(request, lambda: batch_cancel(batch=batch, actor=request.user), message="Batch cancelled.")
+    run_action(request, lambda: batch_cancel(batch=batch, actor=request.user), message="Batch canceled.")
     return redirect_to(request, "batch", pk)
 
 

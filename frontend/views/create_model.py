@@ -45,8 +45,13 @@ def new(request: TenantRequest) -> HttpResponse:
     """
     posted = request.method == "POST"
     data = request.POST if posted else request.GET
-    form = CreateForm(request.access.tenant, data)
     requested = CreateStep.REVIEW if posted else step_of(data)
+    form = CreateForm(request.access.tenant, data)
+    if requested == CreateStep.REVIEW and not posted and "name" not in data:
+        # The step that asks for it was skipped.
+        named = data.copy()
+        named.update(_initial_name(form))
+        form = CreateForm(request.access.tenant, named)
     step = form.first_invalid(before=requested) or requested
     if step == CreateStep.REVIEW:
         made = _create(request, form) if posted else None

@@ -1,6 +1,7 @@
 """Corpora and datasets: the list, their pages, tokenizer fit and coverage."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from django.http import HttpResponse
@@ -20,7 +21,7 @@ from frontend.presenters.data import (
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
-from tenants.datasets.models import Corpus, Dataset
+from tenants.datasets.models import Corpus, Dataset, Split
 from tenants.datasets.selectors.previews import (
     ORDERS,
     corpus_sample,
@@ -28,6 +29,7 @@ from tenants.datasets.selectors.previews import (
     latest_checks,
     search_by_name,
 )
+from tenants.datasets.selectors.rows import dataset_rows_page
 from tenants.datasets.selectors.uploads import (
     checks_open,
     corpora_of,
@@ -36,8 +38,8 @@ from tenants.datasets.selectors.uploads import (
     datasets_of,
     uploads_of,
 )
-from tenants.datasets.services.corpora import corpus_delete
-from tenants.datasets.services.datasets import dataset_delete
+from tenants.datasets.services.corpora import corpus_delete, corpus_rename
+from tenants.datasets.services.datasets import dataset_delete, dataset_rename
 from versiontree.tree.models import Version
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.coverage import coverage_request, coverages_of, versions_built_from
@@ -100,6 +102,29 @@ def dataset(request: TenantRequest, pk: int) -> HttpResponse:
 
 @require_GET
 @tenant_member_required()
+def rows(request: TenantRequest, pk: int) -> HttpResponse:
+    """The rows of a dataset: of a split (`?split=`), with words (`?q=`), from a byte on (`?after=`)."""
+    dataset = dataset_of(request.access.tenant, pk)
+    split, words, after = (request.GET.get(name, "").strip() for name in ("split", "q", "after"))
+    chosen = split if split in Split.values else Split.TRAIN
+    page = dataset_rows_page(
+        dataset, split=chosen, words=words, offset=int(after) if after.isdecimal() else 0
+    )
+    return render_page(
+        request,
+        "data/dataset_rows.html",
+        dataset=dataset,
+        report=dataset.report,
+        splits=Split.values,
+        split=chosen,
+        words=words,
+        rows=preview_rows({chosen: page.rows}),
+        next_offset=page.next_offset,
+    )
+
+
+@require_GET
+@tenant_member_required()
 def corpus_tokenizer_fit(request: TenantRequest, pk: int) -> HttpResponse:
     """How well the tokenizer of a root fits a corpus."""
     corpus = corpus_of(request.access.tenant, pk)
@@ -136,6 +161,26 @@ def delete_corpus(request: TenantRequest, pk: int) -> HttpResponse:
     message = f"Corpus {corpus.name} deleted."
     deleted = run_action(request, lambda: corpus_delete(corpus=corpus, actor=request.user), message=message)
     return redirect_to(request, "data") if deleted else redirect_to(request, "corpus", pk)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def rename_corpus(request: TenantRequest, pk: int) -> HttpResponse:
+    """Give a corpus another name."""
+    corpus, name = corpus_of(request.access.tenant, pk), request.POST.get("name", "")
+    rename = partial(corpus_rename, corpus=corpus, name=name, actor=request.user)
+    run_action(request, rename, message="Corpus renamed.")
+    return redirect_to(request, "corpus", pk)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def rename_dataset(request: TenantRequest, pk: int) -> HttpResponse:
+    """Give a dataset another name."""
+    dataset, name = dataset_of(request.access.tenant, pk), request.POST.get("name", "")
+    rename = partial(dataset_rename, dataset=dataset, name=name, actor=request.user)
+    run_action(request, rename, message="Dataset renamed.")
+    return redirect_to(request, "dataset", pk)
 
 
 @require_POST

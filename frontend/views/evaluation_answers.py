@@ -7,6 +7,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import csv_stream_response
+from frontend.presenters.comparison import comparison_of
 from frontend.presenters.evaluation_answers import (
     answer_names,
     answered_rows,
@@ -15,17 +16,15 @@ from frontend.presenters.evaluation_answers import (
     tallies,
 )
 from frontend.presenters.evaluation_csv import changed_csv_columns, changed_csv_rows, csv_columns, csv_rows
+from frontend.presenters.evaluation_form import evaluate_form
 from frontend.presenters.versions import promotable
 from frontend.shortcuts import action_result, paginate, redirect_to, render_page
 from tenants.accounts.models import Role
 from tenants.datasets.selectors.uploads import dataset_of
-from versiontree.jobs.models import ACTIVE
-from versiontree.jobs.selectors import jobs_of
 from versiontree.tree.evaluation_answers import RowAnswer, answer_labels, answers_compare, answers_filter
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.evaluations import (
     answers_of,
-    datasets_like,
     evaluation_of,
     evaluations_shared,
     row_source,
@@ -36,7 +35,6 @@ from versiontree.tree.selectors.versions import hplm_of, hplm_version
 from versiontree.tree.services.evaluations import evaluation_request
 
 VERSIONS_OFFERED = 50
-DATASETS_OFFERED = 50
 
 
 @require_GET
@@ -47,7 +45,7 @@ def index(request: TenantRequest, name: str, number: int) -> HttpResponseBase:
     evaluation = evaluation_of(request.access.tenant, version, test_sha256=request.GET.get("test", ""))
     if evaluation is None:
         return render_page(
-            request, "versions/answers.html", version=version, **_evaluate_context(request, version)
+            request, "versions/answers.html", version=version, **evaluate_form(request.access.tenant, version)
         )
     found, source = answers_of(evaluation), row_source(request.access.tenant, evaluation.test_sha256)
     filters = _filters(request)
@@ -82,12 +80,13 @@ def compare(request: TenantRequest, name: str, number: int, other: int) -> HttpR
         "version": version,
         "other": earlier,
         "model": version.hplm,
+        "comparison": comparison_of([earlier, version]),
         "promotable": promotable([version, earlier]) if request.access.can_write else [],
     }
     if pair is None:
         offers = [
-            _evaluate_context(request, earlier, version.dataset_id),
-            _evaluate_context(request, version, earlier.dataset_id),
+            evaluate_form(request.access.tenant, earlier, version.dataset_id),
+            evaluate_form(request.access.tenant, version, earlier.dataset_id),
         ]
         return render_page(request, "versions/compare.html", **context, offers=offers)
     before, after = (answers_of(evaluation) for evaluation in pair)
@@ -141,12 +140,3 @@ def _filters(request: TenantRequest) -> dict[str, Any]:
     """Return the filters of the query: wrong answers only unless `?wrong=0`, expected and given label."""
     chosen = {key: request.GET.get(key, "") for key in ("gold", "predicted")}
     return {"wrong": request.GET.get("wrong", "1") != "0", **chosen}
-
-
-def _evaluate_context(request: TenantRequest, version: Version, dataset: int | None = None) -> dict[str, Any]:
-    """Return the context of the form that evaluates a version: its active job, or datasets to choose from."""
-    assert version.hplm is not None
-    tenant = request.access.tenant
-    job = jobs_of(tenant).filter(version=version, state__in=ACTIVE).first()
-    datasets = datasets_like(tenant, version, limit=DATASETS_OFFERED)
-    return {"evaluated": version, "job": job, "datasets": datasets, "chosen": dataset or version.dataset_id}

@@ -15,6 +15,7 @@ from frontend.presenters.data import DataRow, corpus_rows, dataset_rows
 from frontend.presenters.home import home_tiles, onboarding_steps
 from frontend.presenters.limits import quota_bars
 from frontend.presenters.models import model_rows
+from frontend.presenters.requests import failures_url
 from frontend.presenters.usage import share_bars
 from frontend.shortcuts import render_page
 from frontend.views.jobs import running_jobs
@@ -84,7 +85,9 @@ def home(request: TenantRequest) -> HttpResponse:
         "quota": quota_bars(tenant, quota, models=counts["models"], jobs=len(jobs.active)),
     }
     limits = {"max_models": quota.max_models, "max_jobs": quota.max_active_jobs}
-    tiles = home_tiles(usage, **counts, **limits, jobs=len(jobs.active))
+    tiles = home_tiles(
+        usage, failures_url=failures_url(tenant, month[0]), **counts, **limits, jobs=len(jobs.active)
+    )
     return render_page(request, "home.html", tiles=tiles, **context)
 
 

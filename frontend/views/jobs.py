@@ -15,22 +15,32 @@ from django.views.decorators.http import require_GET, require_POST
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import STATES, JobsForm
 from frontend.job_stream import Subscription, stream_response
+from frontend.presenters.cloning import clone_url
 from frontend.presenters.job_charts import job_charts, notice_of
 from frontend.presenters.job_page import (
-    clone_url,
+    cancelled_by,
     configuration_of,
     event_rows,
     failure_place,
-    params_of,
+    job_metrics,
     phases_of,
     ready_estimate,
+    trained_model,
 )
-from frontend.presenters.jobs import JobRow, figures, job_row, job_rows
+from frontend.presenters.jobs import JobRow, job_row, job_rows
 from frontend.shortcuts import paginate, redirect_to, render_page, run_action
+from frontend.status import style_of
 from tenants.accounts.models import Role, Tenant
-from versiontree.jobs.models import ACTIVE, TERMINAL, Job
-from versiontree.jobs.selectors import job_detail, job_revisions, jobs_of, jobs_search, queue_positions
+from versiontree.jobs.models import ACTIVE, TERMINAL, Job, JobState
+from versiontree.jobs.selectors import (
+    job_detail,
+    job_revisions,
+    jobs_of,
+    jobs_search,
+    queue_positions,
+)
 from versiontree.jobs.services.control import job_cancel, job_retry
+from versiontree.jobs.services.notices import jobs_mark_seen
 from versiontree.tree.selectors.readiness import time_until_ready
 
 EVENTS_SHOWN = 40
@@ -45,7 +55,9 @@ CHANGED = "jobs-changed"
 @tenant_member_required()
 def index(request: TenantRequest) -> HttpResponse:
     """Running jobs, and the list of finished jobs with search and filters."""
-    tenant = request.access.tenant
+    tenant, membership = request.access.tenant, request.access.membership
+    if membership.unseen_jobs:
+        jobs_mark_seen(membership=membership)
     initial = {"state": next(iter(STATES))}
     form = JobsForm(initial | request.GET.dict())
     query = form.query()
@@ -56,7 +68,7 @@ def index(request: TenantRequest) -> HttpResponse:
         "finished": job_rows(page),
         "page": page,
         "form": form,
-        "states": list(STATES),
+        "states": [(state, style_of(state).label if state in JobState else "All") for state in STATES],
         "selected_state": query.state,
         "filtered": any(query.filters.values()),
     }
@@ -75,7 +87,6 @@ def job(request: TenantRequest, pk: UUID) -> HttpResponse:
         "jobs/job.html",
         mark=mark,
         configuration=configuration_of(job),
-        params=params_of(job),
         clone=clone_url(tenant, job.version),
         **_live(tenant, job),
     )
@@ -142,11 +153,14 @@ def _live(tenant: Tenant, job: Job) -> dict[str, Any]:
         "events": event_rows(job.events.exclude(kind="metrics").order_by("-pk")[:EVENTS_SHOWN]),
         "phases": phases_of(job, job.events.exclude(kind="metrics").order_by("pk")),
         "steps": steps,
+        "unfinished": any(step.active for step in steps),
         "next": next((step for step in steps if step.after == job.pk and step.active), None),
+        "trained": None if job.is_active else trained_model(job.version),
+        "cancelled_by": cancelled_by(job.events.order_by("-pk")) if job.state == JobState.CANCELLED else "",
         "ready": ready_estimate(job.version, time_until_ready(job.version, jobs)),
         "charts": job_charts(job),
         "notice": notice_of(job),
-        "metrics": figures(job.metrics),
+        "metrics": job_metrics(job.metrics),
     }
 
 

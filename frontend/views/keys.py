@@ -11,10 +11,12 @@ from django.views.decorators.http import require_GET, require_POST
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.tenant import DEFAULT_OVERLAP, OVERLAPS, KeyForm, RotateForm
 from frontend.presenters.keys import key_rows
+from frontend.presenters.sample_calls import call_with_key
 from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.accounts.selectors import api_key_of, api_keys_active, api_keys_ended
 from tenants.accounts.services.api_keys import api_key_create, api_key_revoke, api_key_rotate
+from versiontree.tree.selectors.callable_hplms import callable_hplms
 
 ENDED_SHOWN = timedelta(days=30)
 
@@ -78,6 +80,7 @@ def _create(request: TenantRequest, form: KeyForm) -> str:
 
 def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str = "") -> HttpResponse:
     tenant = request.access.tenant
+    offers = callable_hplms(tenant, limit=1) if plaintext else []
     return render_page(
         request,
         "keys/index.html",
@@ -85,6 +88,7 @@ def _page(request: TenantRequest, form: KeyForm, plaintext: str = "", old: str =
         ended=key_rows(api_keys_ended(tenant, timezone.now() - ENDED_SHOWN)),
         form=form,
         plaintext=plaintext,
+        call=call_with_key(request, tenant, offers[0], plaintext) if offers else "",
         old=old,
         overlaps=OVERLAPS,
         default_overlap=DEFAULT_OVERLAP,

@@ -53,7 +53,7 @@ def remove(request: TenantRequest, pk: int) -> HttpResponse:
     run_action(
         request,
         lambda: member_remove(membership=member, actor=request.user, revoke_keys=revoke_keys),
-        message=f"{member.user.get_username()} was removed from the tenant.",
+        message=f"Removed {member.user.get_username()}.",
     )
     return redirect_to(request, "members")
 

@@ -1,5 +1,6 @@
 """Models: the list, the page of a model, updates, deletion and aliases."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,14 +13,17 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.forms.lists import ModelsForm
 from frontend.forms.tree import AliasForm, CanaryForm, ModelDetailsForm, ModelUpdateForm
 from frontend.presenters.canaries import canary_trials
-from frontend.presenters.charts import curve_of
-from frontend.presenters.comparison import comparison_of
+from frontend.presenters.charts import line_chart
+from frontend.presenters.cloning import duplicate_url
+from frontend.presenters.comparison import comparison_of, newest_evaluated
+from frontend.presenters.evaluation_form import evaluate_form
 from frontend.presenters.jobs import first_job_of
 from frontend.presenters.metrics import label_rows
-from frontend.presenters.models import branch_names, daily_requests, model_rows, request_snippets, usage_sum
+from frontend.presenters.models import branch_names, daily_requests, model_rows, usage_sum
+from frontend.presenters.sample_calls import SampleCall, sample_calls
 from frontend.presenters.version_page import exports_of, lineage_rows
 from frontend.presenters.versions import measurements, rollback_target, version_rows
-from frontend.shortcuts import paginate, redirect_to, render_page, run_action, submit_form
+from frontend.shortcuts import action_result, paginate, redirect_to, render_page, run_action, submit_form
 from tenants.accounts.models import Role, Tenant
 from tenants.datasets.models import GENERATIVE_TASKS
 from tenants.usage.selectors import usage_of
@@ -28,16 +32,19 @@ from versiontree.tree.models import Alias, Hplm, Version
 from versiontree.tree.models.hplm import DEFAULT_ALIAS
 from versiontree.tree.selectors.bases import base_root_kind
 from versiontree.tree.selectors.browsing import branch_summaries, hplm_counts, hplm_summaries, hplms_search
+from versiontree.tree.selectors.callable_hplms import callable_hplm
 from versiontree.tree.selectors.lineage import lineage_of
 from versiontree.tree.selectors.readiness import hplms_failing, recent_usage
 from versiontree.tree.selectors.versions import alias_moves_of, aliases_of, hplm_of, hplm_version, versions_of
 from versiontree.tree.services.aliases import alias_move, alias_remove
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
-from versiontree.tree.services.hplms import hplm_delete, hplm_set_description, hplm_update
+from versiontree.tree.services.hplms import hplm_delete, hplm_rename, hplm_set_description, hplm_update
 from versiontree.tree.services.licenses import hplm_set_license
 
 MOVES_SHOWN = 20
-VERSIONS_SHOWN = 10
+VERSIONS_SHOWN = 5
+PARTS = ("Overview", "Evaluation", "Usage", "Lineage", "Settings")
+"""The parts of the page of a model, one of which is shown at a time."""
 USAGE_DAYS = 30
 
 
@@ -157,6 +164,18 @@ def end_canary(request: TenantRequest, name: str, alias: str) -> HttpResponse:
 
 @require_POST
 @tenant_member_required(Role.DEVELOPER)
+def rename(request: TenantRequest, name: str) -> HttpResponse:
+    """Give a model another name."""
+    model, new_name = hplm_of(request.access.tenant, name), request.POST.get("name", "").strip()
+    message = f"Model renamed. Requests to {name} fail from now on: use {new_name}."
+    renamed = action_result(
+        request, lambda: hplm_rename(hplm=model, name=new_name, actor=request.user), message=message
+    )
+    return redirect_to(request, "model", renamed.name if renamed else name)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
 def delete(request: TenantRequest, name: str) -> HttpResponse:
     """Delete a model if its name was typed as confirmation."""
     model = hplm_of(request.access.tenant, name)
@@ -209,25 +228,36 @@ def _page(
     tenant = request.access.tenant
     page = paginate(request, versions_of(model).prefetch_related("aliases", "jobs"), VERSIONS_SHOWN)
     versions, aliases = list(page.object_list), list(aliases_of(model))
-    default = next((alias.version for alias in aliases if alias.name == DEFAULT_ALIAS), None)
+    evaluated = newest_evaluated(versions)
+    listed = {version.pk: version for version in versions}
+    default = next(
+        (listed.get(alias.version_id, alias.version) for alias in aliases if alias.name == DEFAULT_ALIAS),
+        None,
+    )
     moves = list(alias_moves_of(model)[:MOVES_SHOWN])
     steps = lineage_of(default or versions[0])
+    has_errors = bool((form and form.errors) or (canary_form and canary_form.errors))
+    part = "Settings" if has_errors else request.GET.get("part")
     context: dict[str, Any] = {
         "model": model,
+        "parts": PARTS,
+        "chosen_part": part if part in PARTS else PARTS[0],
         "ready": bool(aliases),
         "default": default,
         "back": rollback_target(model, default) if request.access.can_write else None,
         "labels": versions[0].config.get("labels", []),
         "versions": version_rows(versions),
         "page": page,
-        "comparison": comparison_of(versions),
+        "comparison": comparison_of(evaluated) if evaluated else None,
+        "evaluate": evaluate_form(tenant, default or versions[0]),
         "aliases": aliases,
         "moves": moves,
         "per_label": label_rows(measurements(steps[0].version)),
         "lineage": lineage_rows(tenant, steps),
+        "duplicate": duplicate_url(tenant, steps) if request.access.can_write else "",
         "exports": exports_of(tenant, steps),
         "usage": _usage(tenant, model),
-        "snippets": request_snippets(request, model),
+        "calls": _calls(request, model, aliases),
         "is_generative": model.task in GENERATIVE_TASKS,
         "form": form,
         "canary_form": canary_form or (form and CanaryForm(model)),
@@ -236,18 +266,29 @@ def _page(
     return render_page(request, "models/model.html", **context)
 
 
+def _calls(request: TenantRequest, model: Hplm, aliases: Sequence[Alias]) -> list[SampleCall]:
+    """Calls of the model by its name; without a default version by the first alias."""
+    names = [alias.name for alias in aliases]
+    if not names:
+        return []
+    reference = model.name if DEFAULT_ALIAS in names else f"{model.name}@{names[0]}"
+    return sample_calls(request, model.tenant, callable_hplm(model.tenant, reference))
+
+
 def _usage(tenant: Tenant, model: Hplm) -> dict[str, Any]:
     today = datetime.now(UTC).date()
     since = today - timedelta(days=USAGE_DAYS - 1)
     days = list(usage_of(tenant, since).filter(model_name=model.name))
-    curve = curve_of("Requests a day", daily_requests(days, since, today))
-    return {"sum": usage_sum(days), "curve": curve}
+    requests = daily_requests(days, since, today)
+    at = [f"{since + timedelta(days=n):%-d %b}" for n in range(USAGE_DAYS)]
+    chart = line_chart("Requests a day", {"requests a day": requests}, at=at, number_format=",")
+    return {"sum": usage_sum(days), "chart": chart}
 
 
 @require_http_methods(["GET", "POST"])
 @tenant_member_required(Role.DEVELOPER)
 def edit(request: TenantRequest, name: str) -> HttpResponse:
-    """Edit the description and the licence of a model."""
+    """Edit the description and the license of a model."""
     model = hplm_of(request.access.tenant, name)
     form = ModelDetailsForm(
         request.POST or None, initial={"description": model.description, "license": model.license}

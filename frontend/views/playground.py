@@ -25,11 +25,13 @@ from frontend.presenters.snippets import snippets_of
 from frontend.shortcuts import render_page
 from inference.api.infer import infer
 from inference.api.prepared_request import prepare_request
+from inference.api.request_trace import RequestTrace
 from inference.api.validation import InferCall
 from tenants.accounts.models import Tenant
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import Split
 from tenants.datasets.selectors.previews import dataset_first_rows
+from tenants.usage.models import RequestApi
 from versiontree.tree.selectors.callable_hplms import (
     CallableHplm,
     InputKind,
@@ -173,13 +175,14 @@ def _send_one(request: TenantRequest, offer: CallableHplm, form: PlaygroundForm,
         {"quality": quality} if quality else {}
     )
     snippets = snippets_of(request.build_absolute_uri("/api/v1/infer"), body)
+    request_id = f"{get_contextvars()['request_id'][:60]}-{number}"
+    trace = RequestTrace(RequestApi.PLAYGROUND, request_id, tenant, reference=offer.reference)
     try:
-        prepared = prepare_request(
-            InferCall(model=offer.reference, inputs=[input_], quality=quality, explain=True),
-            tenant=tenant,
-            request_id=f"{get_contextvars()['request_id'][:60]}-{number}",
-        )
-        reply = infer(prepared)
+        with trace.recorded():
+            call = InferCall(model=offer.reference, inputs=[input_], quality=quality, explain=True)
+            prepared = prepare_request(call, tenant=tenant, request_id=request_id)
+            trace.set_prepared(prepared)
+            trace.answer = reply = infer(prepared)
     except HmiError as refusal:
         return Column(number, offer, snippets, refusal=refusal)
     return column_of(number, offer, snippets, given, reply)

@@ -1,32 +1,35 @@
-"""The settings of a tenant: what is counted of its requests, quota and data exports."""
+"""The settings of a tenant: what is counted and kept of its requests, quota and data exports."""
 
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
 from django.http import HttpResponse, HttpResponseBase
+from django.shortcuts import redirect
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_GET, require_http_methods
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import file_response
 from frontend.forms.tenant import SharingForm
-from frontend.presenters.limits import quota_bars
 from frontend.shortcuts import redirect_to, render_page, run_action
 from tenants.accounts.models import Role
 from tenants.accounts.permissions import require_role
-from tenants.accounts.services.tenants import tenant_set_answer_checks, tenant_set_sharing
+from tenants.accounts.services.tenant_deletion import tenant_delete
+from tenants.accounts.services.tenants import (
+    tenant_set_answer_checks,
+    tenant_set_request_texts,
+    tenant_set_sharing,
+)
 from tenants.base.errors import ErrorCode, HmiError
-from tenants.usage.selectors import quota_of
 from versiontree.transfer.selectors import takeout_ready, takeouts_of
 from versiontree.transfer.services.takeouts import takeout_path, takeout_record_download, takeout_request
-from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_use
 
 
 @require_http_methods(["GET", "POST"])
 @tenant_member_required()
 def page(request: TenantRequest) -> HttpResponse:
-    """Show the settings. POST by an owner changes what is counted."""
+    """Show the settings. POST by an owner changes what is counted and kept."""
     tenant = request.access.tenant
     if request.method == "POST":
         require_role(request.user, tenant, Role.OWNER)
@@ -35,12 +38,28 @@ def page(request: TenantRequest) -> HttpResponse:
             cleaned, actor = form.cleaned_data, request.user
             tenant_set_sharing(tenant=tenant, shares=cleaned["shares_fragment_counts"], actor=actor)
             tenant_set_answer_checks(tenant=tenant, checks=cleaned["checks_answers"], actor=actor)
+            tenant_set_request_texts(tenant=tenant, keeps=cleaned["keeps_request_texts"], actor=actor)
             return redirect_to(request, "settings", message="Settings saved.")
     form = SharingForm(initial={name: getattr(tenant, name) for name in SharingForm.base_fields})
-    quota = quota_bars(tenant, quota_of(tenant), models=hplms_in_use(tenant), jobs=jobs_in_use(tenant))
     takeouts = takeouts_of(tenant) if request.access.is_owner else ()
-    context: dict[str, Any] = {"takeouts": takeouts, "contact": settings.HMI_CONTACT}
-    return render_page(request, "settings.html", form=form, quota=quota, **context)
+    context: dict[str, Any] = {
+        "takeouts": takeouts,
+        "log_days": settings.HMI_REQUEST_LOG_DAYS,
+    }
+    return render_page(request, "settings.html", form=form, **context)
+
+
+@require_POST
+@tenant_member_required(Role.OWNER)
+def delete(request: TenantRequest) -> HttpResponse:
+    """Delete the tenant and all its data, once its name was typed. Its requests are refused at once."""
+    tenant, typed = request.access.tenant, request.POST.get("name", "")
+
+    message = f"{tenant.name} is being deleted."
+    deleted = run_action(
+        request, lambda: tenant_delete(tenant=tenant, typed=typed, actor=request.user), message=message
+    )
+    return redirect("frontend:start") if deleted else redirect_to(request, "settings")
 
 
 @require_http_methods(["GET", "POST"])
@@ -53,7 +72,7 @@ def takeouts(request: TenantRequest) -> HttpResponse:
         run_action(request, lambda: takeout_request(tenant=tenant, actor=request.user))
         return redirect_to(request, "settings")
     takeouts = takeouts_of(tenant)
-    return render_page(request, "settings/takeouts.html", takeouts=takeouts, contact=settings.HMI_CONTACT)
+    return render_page(request, "settings/takeouts.html", takeouts=takeouts)
 
 
 @require_GET

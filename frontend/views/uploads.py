@@ -12,14 +12,15 @@ from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import bad_rows_response
 from frontend.forms.data import ColumnsForm, CorpusForm, DatasetForm, UploadForm, form_of
 from frontend.presenters.data import check_context
-from frontend.shortcuts import redirect_to, render_page, submit_form
+from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import accepts_uploads
 from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
 from tenants.datasets.selectors.previews import check_columns
-from tenants.datasets.selectors.uploads import check_of, upload_of
+from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create, check_error
+from tenants.datasets.services.samples import dataset_add_sample
 from tenants.datasets.services.uploads import upload_delete, upload_receive
 
 
@@ -53,6 +54,27 @@ def check_corpus(request: TenantRequest) -> HttpResponse:
 def check_dataset(request: TenantRequest) -> HttpResponse:
     """Check the files of a dataset without storing them: counts, labels, first rows, warnings or errors."""
     return _check(request, CheckKind.DATASET, DatasetForm(request.POST, request.FILES))
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def add_sample(request: TenantRequest) -> HttpResponse:
+    """Store a sample dataset, and show it."""
+    tenant, sample = request.access.tenant, request.POST.get("sample", "")
+    made = action_result(
+        request, lambda: dataset_add_sample(tenant=tenant, sample=sample, actor=request.user)
+    )
+    return redirect_to(request, "data") if made is None else redirect_to(request, "dataset", made.pk)
+
+
+@require_POST
+@tenant_member_required(Role.DEVELOPER)
+def discard_uploads(request: TenantRequest) -> HttpResponse:
+    """Discard all unused uploads of the user."""
+    uploads = list(uploads_of(request.access.tenant, request.user))
+    for upload in uploads:
+        upload_delete(upload=upload)
+    return redirect_to(request, "data", message=f"{len(uploads):,} uploads discarded.")
 
 
 @require_POST

@@ -68,7 +68,7 @@ def set_policy(request: TenantRequest, name: str, number: int) -> HttpResponse:
             message="Policy saved.",
         )
     else:
-        messages.error(request, "The policy was not changed: choose one of those offered.")
+        messages.error(request, "The policy was not changed. Choose one from the list.")
     return redirect_to(request, "model_version", model.name, version.number)
 
 

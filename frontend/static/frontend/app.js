@@ -1,5 +1,5 @@
-// Scripts of all pages: copy buttons, outdated previews, one-time pages, theme, dropped files, keyboard scrolling,
-// popovers loaded by htmx, and polling that keeps a selection.
+// Scripts of all pages: copy buttons, Ctrl+Enter, suggestions, search, outdated previews, one-time pages, theme, dropped
+// files, keyboard scrolling, popovers loaded by htmx, and polling that keeps a selection.
 
 document.addEventListener("click", async (event) => {
   const button = event.target.closest("[data-copy]");
@@ -23,6 +23,35 @@ document.addEventListener("input", (event) => {
 // A page that shows a secret once is the response to a form. A reload must not submit the form again.
 const once = document.querySelector("[data-once]");
 if (once) history.replaceState(null, "", once.dataset.once);
+
+// Ctrl+Enter in a text sends the form.
+document.addEventListener("keydown", (event) => {
+  const form = event.target.closest?.("form[data-submit-key] textarea")?.form;
+  if (!form || event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  form.requestSubmit(form.querySelector("button.primary"));
+});
+
+// A suggestion that is chosen from the list presses the button beside the field. Typed text does not.
+document.addEventListener("input", ({ target, inputType = "insertReplacementText" }) => {
+  if (inputType === "insertReplacementText" && target.matches("[data-adds]")) target.parentElement.querySelector("button").click();
+});
+
+// Ctrl+K opens the search. The arrows go through what it found, Enter opens the first.
+document.addEventListener("keydown", (event) => {
+  const palette = document.getElementById("search");
+  if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && palette) {
+    event.preventDefault();
+    palette.togglePopover();
+  }
+  if (!event.target.closest?.("#search")) return;
+  const stops = [...palette.querySelectorAll("input, a")];
+  if (event.key === "Enter" && event.target === stops[0]) stops[1]?.click();
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  stops[(stops.indexOf(event.target) + step + stops.length) % stops.length].focus();
+});
 
 // The server reads the theme from the cookie, so that no page flashes in the other theme.
 document.addEventListener("change", ({ target }) => {

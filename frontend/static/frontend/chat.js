@@ -36,7 +36,7 @@ async function* dataOf(response) {
 
 const errorOf = async (response) => {
   const body = await response.json().catch(() => null);
-  return body?.error ?? { code: response.status, message: "The server did not answer as expected." };
+  return body?.error ?? { code: response.status, message: "The server returned an unexpected response." };
 };
 
 // What the API is asked: the settings, and the message after those that were answered, or the prompt.

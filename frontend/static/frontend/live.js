@@ -9,7 +9,7 @@ document.querySelectorAll("[data-live]").forEach((box) => {
 
   const refresh = () => {
     const part = document.getElementById("job");
-    if (part.hasAttribute("hx-get")) htmx.trigger(part, "refresh");
+    if (part.hasAttribute("data-active")) htmx.trigger(part, "refresh");
     else setMode("ended");
   };
 

@@ -158,6 +158,7 @@ class Field {
     this.#running = upload;
     this.id.value = "";
     this.#name(file.name);
+    offerName(this.form, file.name);
     this.#show("going", 0);
     this.#since = null;
     // The form must not send the file again.
@@ -240,6 +241,12 @@ function ready(form) {
   for (const button of document.querySelectorAll("[data-needs-uploads]")) button.disabled = busy;
 }
 
+// Fill in an empty name from the name of a file, unless that says only which split it is.
+function offerName({ elements: { name } }, filename) {
+  if (name.value || Object.values(SPLITS).some((split) => split.test(filename))) return;
+  name.value = filename.replace(/\.\w+$/, "").slice(0, name.maxLength);
+}
+
 // Assign several files to fields by their names; others go to the field they were dropped on.
 function spread(files, onto) {
   for (const file of files) {
@@ -279,4 +286,12 @@ document.addEventListener("drop", (event) => {
   event.preventDefault();
   spread([...event.dataTransfer.files], field);
   field.input.dispatchEvent(new Event("input", { bubbles: true }));
+});
+
+// A button of a refused check: it ticks an option and checks again.
+document.addEventListener("click", ({ target }) => {
+  if (!target.matches("[data-checks]")) return;
+  const form = document.querySelector("form[data-uploads]");
+  form.elements[target.dataset.checks].checked = true;
+  form.querySelector("[data-needs-uploads]").click();
 });

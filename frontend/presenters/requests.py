@@ -1,0 +1,148 @@
+"""Entries of the request log, as rows of the page and of a CSV file."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from frontend.forms.usage import WEB_UI
+from frontend.presenters.usage import read_and_generated
+from tenants.accounts.models import Tenant
+from tenants.base.errors import ErrorCode
+from tenants.usage.models import LoggedRequest
+from tenants.usage.request_selectors import Omitted, RequestStatus
+
+LEVEL_LABELS: Final[Mapping[str, str]] = {"table": "Table", "cascade": "Cascade", "full": "Full"}
+TIME_LABELS: Final = (
+    ("queue", "Queue"),
+    ("retrieval", "Retrieval"),
+    ("adapter_load", "Adapter load"),
+    ("compute", "Compute"),
+    ("total", "Total"),
+)
+CAUSES: Final[Mapping[str, str]] = {
+    ErrorCode.INVALID_JSON: "The body was not valid JSON.",
+    ErrorCode.INVALID_FIELD: "A value had the wrong type or was out of range. The answer named it.",
+    ErrorCode.MISSING_FIELD: "A required field was missing. The answer named it.",
+    ErrorCode.EMPTY_TEXT: "A text was empty.",
+    ErrorCode.TOO_MANY_INPUTS: "There were more inputs than one request may have. Send several requests.",
+    ErrorCode.BODY_TOO_LARGE: "The body was too large. Send fewer inputs at once.",
+    ErrorCode.UNAUTHENTICATED: "The key was missing, revoked or expired.",
+    ErrorCode.FORBIDDEN: "The key lacked the scope. Use a key with the scope infer.",
+    ErrorCode.NOT_FOUND: "There is no such model, version or alias. Check the spelling.",
+    ErrorCode.MODEL_NOT_READY: "The version was still in training, or its training failed.",
+    ErrorCode.CANCELLED: "The client canceled the request.",
+    ErrorCode.UNSUPPORTED_PARAMETER: "The request used a parameter that HMI does not support.",
+    ErrorCode.QUOTA_EXCEEDED: "The tenant's quota was used up. Daily quotas reset at midnight UTC.",
+    ErrorCode.RATE_LIMITED: "There were too many requests or tokens in a minute. Wait for Retry-After.",
+    ErrorCode.QUEUE_FULL: "The queue was full. Send again after Retry-After.",
+    ErrorCode.DEADLINE_EXCEEDED: "There was no answer in time. Send fewer inputs, or a longer deadline.",
+    ErrorCode.WORKER_UNAVAILABLE: "No inference worker served the model. Send again later.",
+    ErrorCode.DATABASE_UNAVAILABLE: "The database was unavailable. Send again later.",
+    ErrorCode.INFERENCE_FAILED: "The inference worker failed. If it happens again, report the request ID.",
+    ErrorCode.INTERNAL: "The server failed. Report the request ID to your administrator.",
+}
+"""Why requests fail, by error code."""
+CSV_COLUMNS: Final = (
+    *("at", "request_id", "api", "model", "version", "key", "status", "error_code", "latency_ms", "level"),
+    *("inputs", "tokens", "generated_tokens"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """An entry. `state` is answered or failed, `cause` says why it failed; `facts` are its details. It may
+    have no model or version."""
+
+    at: datetime
+    request_id: str
+    model: str
+    version: int | None
+    state: str
+    status: int
+    code: str
+    cause: str
+    latency: str
+    level: str
+    tokens: int
+    token_note: str
+    facts: list[tuple[str, str]]
+    texts: list[str]
+
+
+def request_row(request: LoggedRequest) -> RequestRow:
+    """Return the row of an entry on the page."""
+    return RequestRow(
+        at=request.at,
+        request_id=request.request_id,
+        model=request.model_name,
+        version=request.version,
+        state=RequestStatus.FAILED if request.error_code else RequestStatus.ANSWERED,
+        status=request.status,
+        code=request.error_code,
+        cause=CAUSES.get(request.error_code, ""),
+        latency="–" if request.latency_ms is None else _milliseconds(request.latency_ms),
+        level=LEVEL_LABELS.get(request.level, "–"),
+        tokens=request.tokens,
+        token_note=read_and_generated(request.tokens, request.generated_tokens),
+        facts=_facts(request),
+        texts=request.texts or [],
+    )
+
+
+def request_line(request: LoggedRequest) -> list[object]:
+    """Return the row of an entry in the CSV file."""
+    return [
+        request.at.isoformat(timespec="milliseconds"),
+        request.request_id,
+        request.api,
+        request.model_name,
+        request.version or "",
+        request.key_prefix,
+        request.status,
+        request.error_code,
+        "" if request.latency_ms is None else request.latency_ms,
+        request.level,
+        request.inputs,
+        request.tokens,
+        request.generated_tokens,
+    ]
+
+
+def omitted_note(omitted: Omitted) -> str:
+    """Return what the page says of requests that are not in the log; nothing if all are."""
+    if not omitted.requests:
+        return ""
+    return (
+        f"This is a sample. {omitted.requests:,} more requests came in too fast to be logged; "
+        f"{omitted.failed:,} of them failed."
+    )
+
+
+def failures_url(tenant: Tenant, since: date) -> str:
+    """Return the URL of the log with the requests that failed since the beginning of a day."""
+    query = urlencode({"status": RequestStatus.FAILED.value, "since": f"{since:%Y-%m-%d}T00:00"})
+    return f"{reverse('frontend:requests', args=[tenant.slug])}?{query}"
+
+
+def _facts(request: LoggedRequest) -> list[tuple[str, str]]:
+    levels, timings = request.details.get("levels") or {}, request.details.get("timings_ms") or {}
+    facts = [
+        ("API", request.get_api_display()),
+        ("Key", f"{request.key_prefix}…" if request.key_prefix else WEB_UI),
+        ("HTTP status", str(request.status)),
+        ("Inputs", f"{request.inputs:,}"),
+        (
+            "Texts by level",
+            ", ".join(f"{label} {levels[name]:,}" for name, label in LEVEL_LABELS.items() if name in levels),
+        ),
+        *((label, _milliseconds(timings[name])) for name, label in TIME_LABELS if name in timings),
+    ]
+    return [(name, value) for name, value in facts if value]
+
+
+def _milliseconds(number: float) -> str:
+    return f"{number:,.0f} ms" if number >= 100 else f"{number:.1f} ms"
