@@ -3,10 +3,11 @@
 import asyncio
 import os
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, Mapping
+from contextlib import ExitStack, aclosing, closing, contextmanager
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 import httpx
 
@@ -14,13 +15,14 @@ from hmi_client.errors import ConnectionFailed
 from hmi_client.flow import ApiRequest, Flow, FlowRun, Item, NextLine, Sleep, T
 from hmi_client.methods import ClientMethods
 from hmi_client.retries import Retries, with_retries
+from hmi_client.version import __version__
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 URL_VARIABLE = "HMI_URL"
 KEY_VARIABLE = "HMI_API_KEY"
 API_PREFIX = "/api/v1/"
 TIMEOUT_S = 60.0
-USER_AGENT = "hmi-client"
+USER_AGENT = f"hmi-client/{__version__}"
 
 
 class _BaseClient:
@@ -41,7 +43,9 @@ class _BaseClient:
         self._retries = retries or Retries()
         self._http = http
 
-    def _build_request(self, http: httpx.Client | httpx.AsyncClient, request: ApiRequest) -> httpx.Request:
+    def _build_request(
+        self, http: httpx.Client | httpx.AsyncClient, request: ApiRequest, files: Mapping[str, IO[bytes]]
+    ) -> httpx.Request:
         authorization = {"Authorization": f"Bearer {self._key}"} if self._key else {}
         return http.build_request(
             request.method,
@@ -49,6 +53,8 @@ class _BaseClient:
             params=dict(request.params) or None,
             json=request.json,
             content=request.content,
+            data=dict(request.form) or None,
+            files=files or None,
             headers={"User-Agent": USER_AGENT, **authorization, **request.headers},
             timeout=request.timeout_s or self._timeout_s,
         )
@@ -111,7 +117,10 @@ class Client(_BaseClient, ClientMethods):
                 time.sleep(seconds)
 
     def _send(self, request: ApiRequest) -> httpx.Response:
-        http_request = self._build_request(self._http, request)
+        with _opened(request.files) as files:
+            return self._send_built(request, self._build_request(self._http, request, files))
+
+    def _send_built(self, request: ApiRequest, http_request: httpx.Request) -> httpx.Response:
         if request.streamed:
             response = self._http.send(http_request, stream=True)
             if not response.is_success:
@@ -194,7 +203,10 @@ class AsyncClient(_BaseClient, ClientMethods):
                 await asyncio.sleep(seconds)
 
     async def _send(self, request: ApiRequest) -> httpx.Response:
-        http_request = self._build_request(self._http, request)
+        with _opened(request.files) as files:
+            return await self._send_built(request, self._build_request(self._http, request, files))
+
+    async def _send_built(self, request: ApiRequest, http_request: httpx.Request) -> httpx.Response:
         if request.streamed:
             response = await self._http.send(http_request, stream=True)
             if not response.is_success:
@@ -224,6 +236,13 @@ class AsyncClient(_BaseClient, ClientMethods):
         await self.aclose()
 
 
+@contextmanager
+def _opened(files: Mapping[str, Path]) -> Iterator[dict[str, IO[bytes]]]:
+    """The files, open for one attempt to send them."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(path.open("rb")) for name, path in files.items()}
+
+
 def _next_line(lines: Iterator[str]) -> str | None:
     """The next line, None after the last. Raises ConnectionFailed."""
     try:
@@ -242,4 +261,4 @@ async def _next_line_async(lines: AsyncIterator[str]) -> str | None:
 
 def _broken(error: httpx.TransportError) -> ConnectionFailed:
     reason = str(error).strip().rstrip(".") or type(error).__name__
-    return ConnectionFailed(f"The answer broke off before its end: {reason}.")
+    return ConnectionFailed(f"The response ended early: {reason}.")

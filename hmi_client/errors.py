@@ -101,7 +101,7 @@ class FilesRejected(HmiError):
 
 
 class JobFailed(HmiError):
-    """A job or batch failed or was cancelled. ``code`` is the reason."""
+    """A job or batch failed or was canceled. ``code`` is the reason."""
 
     def __init__(self, message: str, *, job: str, code: str) -> None:
         super().__init__(message)

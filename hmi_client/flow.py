@@ -5,7 +5,7 @@ sends the response back in (httpx's ``auth_flow`` works the same way).
 """
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl, urlsplit
@@ -26,7 +26,8 @@ class ApiRequest:
     """One HTTP request below ``/api/v1/``, or to a ``path`` that begins with a slash.
 
     Only an ``idempotent`` request is retried after a broken connection. The body of a successful response is
-    streamed into ``save_to``, if given, or read by `NextLine` if it is ``streamed``.
+    streamed into ``save_to``, if given, or read by `NextLine` if it is ``streamed``. With ``files`` the body
+    is a multipart form of these and the fields of ``form``.
     """
 
     method: str
@@ -39,6 +40,8 @@ class ApiRequest:
     timeout_s: float | None = None
     save_to: Path | None = None
     streamed: bool = False
+    form: Mapping[str, str | list[str]] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,16 @@ def post(
     return response.json()
 
 
+def download(request: ApiRequest, path: Path) -> Flow[None]:
+    """Save the body of the response. The file at ``path`` is replaced atomically, once all of it is there."""
+    partial = path.with_name(f"{path.name}.part")
+    try:
+        yield from send(replace(request, save_to=partial))
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
 def paginate(kind: type[T], path: str, params: Mapping[str, str | int | None] | None = None) -> Flow[None]:
     """Yield every item of a list, following the ``next`` link of each page."""
     query: dict[str, Any] = {name: value for name, value in (params or {}).items() if value is not None}
@@ -127,7 +140,7 @@ def paginate(kind: type[T], path: str, params: Mapping[str, str | int | None] | 
 
 def query_of(url: str) -> dict[str, Any]:
     """The query parameters of a URL."""
-    return dict(parse_qsl(urlsplit(url).query))
+    return dict(parse_qsl(urlsplit(url).query, keep_blank_values=True))
 
 
 def url_path(*parts: str | int) -> str:

@@ -1,22 +1,39 @@
 """The methods of both clients, each bound to the flow that defines it."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, overload
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from functools import cache, wraps
+from inspect import Parameter, Signature, iscoroutinefunction, signature
+from types import MethodType, NoneType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, get_args, overload
 
 from hmi_client.completions import CompletionDelta
 from hmi_client.flow import Flow, T
-from hmi_client.operations import batches, completions, domains, files, infer, jobs, models, tenants, training
+from hmi_client.operations import (
+    batches,
+    completions,
+    domains,
+    files,
+    infer,
+    jobs,
+    models,
+    tenants,
+    training,
+    transfer,
+    webhooks,
+)
 from hmi_client.responses import (
     AliasMove,
     Batch,
     Corpus,
     Dataset,
+    Delivery,
     Domain,
     Job,
     JobEvent,
+    LoggedRequest,
     Model,
     Version,
+    Webhook,
 )
 
 P = ParamSpec("P")
@@ -56,14 +73,16 @@ class Method(Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self._flow
+        return _bound(self._function(_is_async(owner)), client)
 
-        @wraps(self._flow)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+    @cache  # noqa: B019 - methods live as long as their class
+    def _function(self, is_async: bool) -> Callable[..., Any]:
+        def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
             return client.run(self._flow(*args, **kwargs))
 
-        return method
+        result: Any = get_args(signature(self._flow).return_annotation)[-1]
+        result = None if result is NoneType else result
+        return _described(method, self._flow, Awaitable[result] if is_async else result)
 
 
 class IteratorMethod(Generic[P, T]):
@@ -81,14 +100,32 @@ class IteratorMethod(Generic[P, T]):
     @overload
     def __get__(self, client: None, owner: type) -> Callable[Concatenate[Any, P], Any]: ...
     def __get__(self, client: Any, owner: type) -> Any:
-        if client is None:
-            return self._flow
+        return _bound(self._function(_is_async(owner)), client)
 
-        @wraps(self._flow)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+    @cache  # noqa: B019 - methods live as long as their class
+    def _function(self, is_async: bool) -> Callable[..., Any]:
+        def method(client: Any, /, *args: P.args, **kwargs: P.kwargs) -> Any:
             return client.iterate(self._flow(*args, **kwargs))
 
-        return method
+        kind: Any = AsyncIterator if is_async else Iterator
+        return _described(method, self._flow, kind[self.item])
+
+
+def _is_async(owner: type) -> bool:
+    return iscoroutinefunction(getattr(owner, "run", None))
+
+
+def _bound(function: Callable[..., Any], client: Any) -> Any:
+    return function if client is None else MethodType(function, client)
+
+
+def _described(method: Callable[..., Any], flow: Callable[..., Any], result: Any) -> Callable[..., Any]:
+    """The method with the name, the docstring and the parameters of the flow, for `help` and for editors."""
+    described = wraps(flow)(method)
+    own = Parameter("self", Parameter.POSITIONAL_ONLY)
+    parameters = signature(flow).parameters.values()
+    described.__signature__ = Signature([own, *parameters], return_annotation=result)  # type: ignore[attr-defined]
+    return described
 
 
 class ClientMethods:
@@ -96,6 +133,7 @@ class ClientMethods:
 
     whoami = Method(tenants.whoami)
     get_usage = Method(tenants.get_usage)
+    list_requests = IteratorMethod(LoggedRequest, tenants.list_requests)
 
     infer = Method(infer.infer)
     chat = Method(completions.chat)
@@ -107,6 +145,7 @@ class ClientMethods:
     get_model = Method(models.get_model)
     create_model = Method(training.create_model)
     update_model = Method(training.update_model)
+    rename_model = Method(models.rename_model)
     delete_model = Method(models.delete_model)
     list_versions = IteratorMethod(Version, models.list_versions)
     get_version = Method(models.get_version)
@@ -139,7 +178,23 @@ class ClientMethods:
     download_batch_results = Method(batches.download_batch_results)
     download_batch_errors = Method(batches.download_batch_errors)
 
+    export_version = Method(transfer.export_version)
+    import_version = Method(transfer.import_version)
+    import_adapter = Method(transfer.import_adapter)
+
+    list_webhooks = IteratorMethod(Webhook, webhooks.list_webhooks)
+    get_webhook = Method(webhooks.get_webhook)
+    create_webhook = Method(webhooks.create_webhook)
+    update_webhook = Method(webhooks.update_webhook)
+    delete_webhook = Method(webhooks.delete_webhook)
+    rotate_webhook_secret = Method(webhooks.rotate_webhook_secret)
+    test_webhook = Method(webhooks.test_webhook)
+    list_deliveries = IteratorMethod(Delivery, webhooks.list_deliveries)
+    replay_delivery = Method(webhooks.replay_delivery)
+
     list_datasets = IteratorMethod(Dataset, files.list_datasets)
+    delete_dataset = Method(files.delete_dataset)
+    delete_corpus = Method(files.delete_corpus)
     list_corpora = IteratorMethod(Corpus, files.list_corpora)
     upload_file = Method(files.upload_file)
     push_dataset = Method(files.push_dataset)

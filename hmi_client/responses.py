@@ -63,6 +63,30 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class LoggedRequest:
+    """An infer request in the tenant's log. ``error_code`` is None if it was answered, ``key`` empty for the
+    browser, ``texts`` None unless the tenant keeps them. ``levels`` counts texts by level."""
+
+    id: int
+    at: str
+    request_id: str
+    api: str = ""
+    model: str = ""
+    version: int | None = None
+    key: str = ""
+    status: int = 0
+    error_code: str | None = None
+    latency_ms: float | None = None
+    level: str = ""
+    inputs: int = 0
+    tokens: int = 0
+    generated_tokens: int = 0
+    levels: Json = field(default_factory=dict)
+    timings_ms: Json | None = None
+    texts: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AnsweredBy:
     """The version that served a request. ``cascade``: the digest of its cascade's profile, None if that is
     part of the version."""
@@ -143,7 +167,7 @@ class JobSummary:
 class Version:
     """A node of the version tree: of a root, a domain or a model.
 
-    ``policy`` says how requests that choose no quality are answered. None: by the default of the deployment.
+    ``policy`` says how requests that set no quality are answered. None: by the default of the installation.
     """
 
     id: int
@@ -165,13 +189,14 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A background job, such as a training. ``progress`` is between 0 and 1."""
+    """A background job, such as a training. ``progress`` is between 0 and 1; ``queue_position`` 1 is next."""
 
     id: str
     kind: str
     state: str
     version: int
     version_name: str = ""
+    queue_position: int | None = None
     after: str | None = None
     stage: str = ""
     progress: float = 0.0
@@ -189,7 +214,7 @@ class Job:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the job has succeeded, failed or been cancelled."""
+        """Whether the job has succeeded, failed or been canceled."""
         return self.state in FINISHED_STATES
 
 
@@ -231,6 +256,40 @@ class Batch:
     def is_finished(self) -> bool:
         """Whether the batch is finished and its files can be downloaded."""
         return self.state not in ("waiting", "running") and self.files_ready
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """An address that gets events. ``secret``: only where it was just made."""
+
+    id: str
+    url: str
+    kinds: list[str] = field(default_factory=list)
+    description: str = ""
+    enabled: bool = True
+    disabled_at: str | None = None
+    disabled_reason: str = ""
+    failing_since: str | None = None
+    previous_until: str | None = None
+    created_by: str | None = None
+    created_at: str = ""
+    secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An event that is sent to a webhook. ``state`` is waiting, delivered or failed."""
+
+    id: str
+    event_id: str
+    kind: str
+    state: str
+    attempts: int = 0
+    next_attempt_at: str | None = None
+    created_at: str = ""
+    finished_at: str | None = None
+    attempt_log: list[Json] = field(default_factory=list)
+    payload: Json = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

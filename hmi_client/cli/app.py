@@ -5,10 +5,24 @@ from typing import Annotated
 
 import typer
 
-from hmi_client.cli import batches, chat, data, domains, generate, infer, jobs, login, models, train
+from hmi_client.cli import (
+    batches,
+    chat,
+    data,
+    domains,
+    generate,
+    infer,
+    jobs,
+    login,
+    models,
+    requests,
+    train,
+    webhooks,
+)
 from hmi_client.cli.exit_codes import INTERRUPTED, exit_code, print_error
 from hmi_client.cli.profiles import DEFAULT_PROFILE, PROFILE_VARIABLE
 from hmi_client.errors import HmiError
+from hmi_client.version import __version__
 
 EPILOG = (
     "Exit codes: 0 success; 1 a request, file or job was rejected or failed; 2 wrong usage; 3 not "
@@ -30,11 +44,20 @@ app.command("infer")(infer.infer)
 app.command("chat")(chat.chat)
 app.command("generate")(generate.generate)
 app.command("train")(train.train)
+app.command("requests")(requests.requests)
 app.add_typer(data.app, name="data")
 app.add_typer(models.app, name="models")
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(domains.app, name="domains")
 app.add_typer(batches.app, name="batches")
+app.add_typer(webhooks.app, name="webhooks")
+
+
+def print_version(requested: bool) -> None:
+    """Print the version and exit."""
+    if requested:
+        typer.echo(f"hmi {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
@@ -43,6 +66,10 @@ def select_profile(
     profile: Annotated[
         str, typer.Option(envvar=PROFILE_VARIABLE, help="The saved server and API key to use.")
     ] = DEFAULT_PROFILE,
+    version: Annotated[  # noqa: ARG001 - its callback prints it
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
 ) -> None:
     """Keep --profile for the subcommand."""
     context.obj = profile
@@ -50,6 +77,8 @@ def select_profile(
 
 def main() -> None:
     """Run the command. Expected errors are printed as one sentence and set the exit code."""
+    # Boxes have a width, and break lines: they are for terminals.
+    app.rich_markup_mode = "rich" if sys.stderr.isatty() else None
     try:
         app()
     except HmiError as error:

@@ -52,7 +52,7 @@ class ChatSession:
         self._messages = list(self._opening)
 
     def answer(self, text: str) -> None:
-        """Send a message, and print the answer as it is written.
+        """Send a message, and stream the answer.
 
         Both are kept for the next message, an answer that Ctrl-C stopped as far as it went. Without an answer
         neither is kept. Raises HmiError and KeyboardInterrupt.
@@ -78,7 +78,7 @@ def _converse(session: ChatSession) -> None:
             text = input(PROMPT).strip()
             if text == RESET:
                 session.reset()
-                print_note("The messages are forgotten.")
+                print_note("Conversation cleared.")
             elif text:
                 session.answer(text)
         except HmiError as error:

@@ -1,16 +1,29 @@
 """`hmi data`: datasets and corpora."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import typer
 
+from hmi_client.cli.hints import Hint, column_hint, hints
+from hmi_client.cli.lookup import corpus_id, dataset_id
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.progress import FileBars
 from hmi_client.responses import Check, Corpus, Dataset
 
-app = typer.Typer(no_args_is_help=True, help="Upload and list datasets and corpora.")
+app = typer.Typer(no_args_is_help=True, help="Upload, list and delete datasets and corpora.")
+Task = Literal[
+    "classification", "multilabel", "regression", "tagging", "question_answering", "generation", "chat"
+]
+HINTS: Final[dict[str, Hint]] = {
+    "missing_column": column_hint,
+    "leaking_splits": "To accept these rows, add --allow-leaks.",
+    "malformed_row": "To leave out such rows, add --skip-invalid-rows.",
+    "name": "Choose another name with --name.",
+    "columns": "Map columns with --column, such as --column text=body.",
+    "separator": "Choose the separator with --separator.",
+}
 
 
 @app.command()
@@ -21,12 +34,7 @@ def push(
         typer.Argument(exists=True, dir_okay=False, readable=True, help="The training rows, or the corpus."),
     ],
     name: Annotated[str, typer.Option(help="The name. Default: the file's name.")] = "",
-    task: Annotated[
-        str,
-        typer.Option(
-            help="classification, multilabel, regression, tagging, question_answering, generation or chat."
-        ),
-    ] = "",
+    task: Annotated[Task | None, typer.Option(help="The task of the model.")] = None,
     corpus: Annotated[bool, typer.Option("--corpus", help="Upload a corpus: plain text.")] = False,
     dev: Annotated[
         Path | None, typer.Option(exists=True, dir_okay=False, readable=True, help="The development rows.")
@@ -39,19 +47,22 @@ def push(
     ] = None,
     separator: Annotated[str | None, typer.Option(help="The separator between the labels of a cell.")] = None,
     allow_leaks: Annotated[bool, typer.Option("--allow-leaks", help="Allow overlap between splits.")] = False,
+    skip_invalid_rows: Annotated[
+        bool, typer.Option("--skip-invalid-rows", help="Leave out invalid rows.")
+    ] = False,
     check_only: Annotated[
         bool, typer.Option("--check-only", help="Check the files without storing them.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Upload files and create a dataset (--task) or a corpus (--corpus). Run it again to resume an upload."""
-    if corpus == bool(task):
+    if corpus is (task is not None):
         raise typer.BadParameter("Give --task for a dataset, or --corpus.")
     splits = {"train": train, "dev": dev, "test": test}
     files = {split: path for split, path in splits.items() if path is not None}
     name = name or train.stem
-    with client_of(context) as client, FileBars() as bars:
-        if corpus:
+    with client_of(context) as client, FileBars() as bars, hints(HINTS):
+        if task is None:
             check = client.push_corpus(train, name=name, check_only=check_only, on_progress=bars.update)
         else:
             check = client.push_dataset(
@@ -61,6 +72,7 @@ def push(
                 columns=_columns(column or []),
                 separator=separator,
                 allow_leaks=allow_leaks,
+                skip_invalid_rows=skip_invalid_rows,
                 check_only=check_only,
                 on_progress=bars.update,
             )
@@ -79,6 +91,25 @@ def list_data(
             _print_corpora(list(client.list_corpora()), as_json)
         else:
             _print_datasets(list(client.list_datasets()), as_json)
+
+
+@app.command()
+def delete(
+    context: typer.Context,
+    data: Annotated[str, typer.Argument(help="The dataset's id or name.")],
+    corpus: Annotated[bool, typer.Option("--corpus", help="Delete a corpus.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> None:
+    """Delete a dataset or a corpus. Those that a version was trained on cannot be deleted."""
+    kind = "corpus" if corpus else "dataset"
+    if not yes:
+        typer.confirm(f"Delete the {kind} {data}?", abort=True, err=True)
+    with client_of(context) as client:
+        if corpus:
+            client.delete_corpus(corpus_id(client, data))
+        else:
+            client.delete_dataset(dataset_id(client, data))
+    print_note(f"The {kind} {data} is deleted.")
 
 
 def _print_corpora(corpora: list[Corpus], as_json: bool) -> None:

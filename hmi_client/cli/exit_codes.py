@@ -6,7 +6,7 @@ import sys
 from rich.markup import escape
 
 from hmi_client.cli.lookup import NameNotFound
-from hmi_client.cli.output import json_requested, stderr
+from hmi_client.cli.output import json_requested, print_markup, print_note
 from hmi_client.errors import (
     ApiError,
     AuthenticationFailed,
@@ -48,24 +48,26 @@ def print_error(error: HmiError) -> None:
         print(json.dumps(_envelope(error)), file=sys.stderr)  # noqa: T201 - the command's output
         return
     message = error.message if isinstance(error, ApiError) else str(error)
-    stderr.print(f"[bold red]Error:[/] {escape(message)}", highlight=False)
+    print_markup(f"[bold red]Error:[/] {escape(message)}")
     match error:
         case ApiError():
             where = f" at {error.param}" if error.param else ""
             request = f", request {error.request_id}" if error.request_id else ""
-            stderr.print(f"[dim]{escape(f'{error.code}{where}{request}')}[/]", highlight=False)
+            print_markup(f"[dim]{escape(f'{error.code}{where}{request}')}[/]")
         case FilesRejected():
             _print_row_errors(error)
         case JobFailed():
-            stderr.print(f"[dim]{escape(error.code)}, job {error.job}[/]", highlight=False)
+            print_markup(f"[dim]{escape(error.code)}, {error.job}[/]")
+    for hint in getattr(error, "__notes__", ()):
+        print_note(hint)
 
 
 def _print_row_errors(error: FilesRejected) -> None:
     for fault in error.row_errors[:MAX_ROW_ERRORS_SHOWN]:
         where = f"{fault.get('file', '')}:{fault.get('line') or fault.get('row') or '?'}"
-        stderr.print(f"  {escape(where)}  {escape(str(fault.get('reason', '')))}", highlight=False)
+        print_markup(f"  {escape(where)}  {escape(str(fault.get('reason', '')))}")
     if len(error.row_errors) > MAX_ROW_ERRORS_SHOWN:
-        stderr.print(f"  and {len(error.row_errors) - MAX_ROW_ERRORS_SHOWN:,} more (--json lists all)")
+        print_note(f"  and {len(error.row_errors) - MAX_ROW_ERRORS_SHOWN:,} more (--json lists all)")
 
 
 def _envelope(error: HmiError) -> dict[str, object]:

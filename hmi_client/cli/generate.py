@@ -24,7 +24,7 @@ def generate(
     stop: Stop = None,
     as_json: AsJson = False,
 ) -> None:
-    """Continue a text, and print what is added to it as it is written. With --json, prints one line at the
+    """Continue a text, and stream the result. With --json, prints one line at the
     end: {"text", "finish_reason", "model", "usage"}."""
     text = sys.stdin.read() if prompt == STDIN else prompt
     sampling = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}

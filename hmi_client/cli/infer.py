@@ -43,7 +43,7 @@ def infer(
         Quality | None,
         typer.Option(
             help="fast: answer from the tables; exact: compute each text; balanced: compute those that the "
-            "tables are not sure of. Default: the policy of the version or the server."
+            "tables have low confidence in. Default: the policy of the version or the server."
         ),
     ] = None,
     target: Annotated[

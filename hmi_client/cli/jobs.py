@@ -1,6 +1,6 @@
 """`hmi jobs`: list, follow, cancel and retry jobs."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,15 +11,14 @@ from hmi_client.errors import JobFailed
 from hmi_client.responses import Job
 
 app = typer.Typer(no_args_is_help=True, help="List, follow, cancel and retry jobs.")
+State = Literal["waiting", "queued", "running", "succeeded", "failed", "cancelled"]
 JobId = Annotated[str, typer.Argument(help="The job's id.")]
 
 
 @app.command("list")
 def list_jobs(
     context: typer.Context,
-    state: Annotated[
-        str | None, typer.Option(help="waiting, queued, running, succeeded, failed or cancelled.")
-    ] = None,
+    state: Annotated[State | None, typer.Option(help="Only jobs in this state.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
@@ -53,14 +52,14 @@ def tail(context: typer.Context, job: JobId, as_json: AsJson = False) -> None:
 
 @app.command()
 def cancel(context: typer.Context, job: JobId, as_json: AsJson = False) -> None:
-    """Cancel a job. A running job is asked to stop."""
+    """Cancel a job. A running job stops soon."""
     with client_of(context) as client:
         _print_job(client.cancel_job(job), as_json)
 
 
 @app.command()
 def retry(context: typer.Context, job: JobId, as_json: AsJson = False) -> None:
-    """Retry a failed or cancelled job."""
+    """Retry a failed or canceled job."""
     with client_of(context) as client:
         _print_job(client.retry_job(job), as_json)
 

@@ -51,8 +51,8 @@ def parent_id(client: Client, name: str) -> int:
     if len(owners) != 1:
         which = "; ".join(sorted({_describe(node) for node in found or ready})) or "none"
         if found:
-            raise HmiError(f"Several versions match. Give the parent's id: {which}.")
-        raise NameNotFound(f"No ready version matches. Give the parent's id: {which}.")
+            raise HmiError(f"Several versions match. Choose one with --parent ID: {which}.")
+        raise NameNotFound(f"No ready version matches. Choose one with --parent ID: {which}.")
     return max(found, key=lambda node: node.number).id
 
 

@@ -4,14 +4,21 @@ from typing import Annotated, Final, Literal
 
 import typer
 
+from hmi_client.cli import transfer
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import client_of
 from hmi_client.responses import Alias
 
-app = typer.Typer(no_args_is_help=True, help="List and delete models, and move their aliases.")
+app = typer.Typer(
+    no_args_is_help=True, help="List, rename, export, import and delete models, and move their aliases."
+)
 canary = typer.Typer(no_args_is_help=True, help="Try a second version on a share of an alias's requests.")
 app.add_typer(canary, name="canary")
+app.command("export")(transfer.export)
+app.command("import")(transfer.import_)
 NO_POLICY: Final = "default"
+SHORT: Final = ("id", "name", "number", "state", "policy", "digest", "created_at", "ready_at")
+"""The fields of a version in its short form."""
 Name = Annotated[str, typer.Argument(help="The model's name.")]
 Number = Annotated[int, typer.Argument(min=1, help="The version's number.")]
 AliasName = Annotated[str, typer.Option("--alias", help="The alias.")]
@@ -41,12 +48,19 @@ def list_models(context: typer.Context, as_json: AsJson = False) -> None:
 
 
 @app.command("versions")
-def list_versions(context: typer.Context, name: Name, as_json: AsJson = False) -> None:
+def list_versions(
+    context: typer.Context,
+    name: Name,
+    full: Annotated[
+        bool, typer.Option("--full", help="With --json: also settings, metrics and jobs of each version.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """List the versions of a model."""
     with client_of(context) as client:
         versions = list(client.list_versions(name))
     if as_json:
-        print_json(versions)
+        print_json(versions if full else [{name: getattr(one, name) for name in SHORT} for one in versions])
         return
     print_table(
         ("version", "state", "policy", "id", "digest", "ready"),
@@ -71,11 +85,11 @@ def set_policy(
     version: Number,
     policy: Annotated[
         Literal["table", "full", "cascade", "default"],
-        typer.Argument(help="default: as the deployment says."),
+        typer.Argument(help="default: use the policy of the server."),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Set how a version answers requests that choose no quality."""
+    """Set how a version answers requests that set no quality."""
     with client_of(context) as client:
         changed = client.set_policy(name, version, None if policy == NO_POLICY else policy)
     if as_json:
@@ -133,7 +147,7 @@ def start_canary(
 def promote_canary(
     context: typer.Context, name: Name, alias: AliasName = "default", as_json: AsJson = False
 ) -> None:
-    """Point an alias at its canary, which ends."""
+    """Point an alias at its canary, and end the canary."""
     with client_of(context) as client:
         _print_alias(name, client.promote_canary(name, alias=alias), as_json)
 
@@ -144,6 +158,22 @@ def end_canary(context: typer.Context, name: Name, alias: AliasName = "default")
     with client_of(context) as client:
         client.end_canary(name, alias=alias)
     print_note(f"The canary of {name}@{alias} has ended.")
+
+
+@app.command()
+def rename(
+    context: typer.Context,
+    name: Name,
+    new_name: Annotated[str, typer.Argument(help="The new name.")],
+    as_json: AsJson = False,
+) -> None:
+    """Give a model another name. Requests by the old name then fail."""
+    with client_of(context) as client:
+        renamed = client.rename_model(name, new_name)
+    if as_json:
+        print_json(renamed)
+    else:
+        print_note(f"{name} is now {renamed.name}. Requests to {name} fail from now on.")
 
 
 @app.command()

@@ -63,7 +63,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
 def print_note(text: str) -> None:
     """Print a sentence to stderr."""
-    stderr.print(escape(text), highlight=False)
+    print_markup(escape(text))
+
+
+def print_markup(text: str) -> None:
+    """Print rich's markup to stderr. Only a terminal has a width at which lines are wrapped."""
+    stderr.print(text, highlight=False, soft_wrap=not stderr.is_terminal)
 
 
 def _serializable(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Progress bars on stderr, if it is a terminal."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
@@ -18,7 +19,7 @@ from rich.progress import (
     TransferSpeedColumn,
 )
 
-from hmi_client.cli.output import stderr
+from hmi_client.cli.output import print_note, stderr
 from hmi_client.responses import Batch, Job
 
 
@@ -76,10 +77,39 @@ class JobBars(ProgressBars):
         if job.state == "running":
             self._progress.start_task(bar)
         completed = 1.0 if job.state == "succeeded" else job.progress or 0.0
-        stage = job.state if job.is_finished else job.stage or job.state
-        self._progress.update(bar, completed=completed, stage=stage)
+        state = [] if job.state == "running" and job.stage else [job.state]
+        self._progress.update(bar, completed=completed, stage=", ".join(state + _details(job)))
         if job.is_finished:
             self._progress.stop_task(bar)
+
+
+class JobLines:
+    """A line to stderr whenever the state, the step or the queue position of a job changes, or its progress
+    by a tenth: for logs and pipes."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[object, ...]] = {}
+
+    def update(self, job: Job) -> None:
+        """Print the state of a job, unless it is as before."""
+        progress = job.progress or 0.0
+        shown = (job.state, job.stage, job.queue_position, int(10 * progress))
+        if self._last.get(job.id) == shown:
+            return
+        self._last[job.id] = shown
+        percent = [f"{progress:.0%}"] if job.state == "running" else []
+        print_note(f"{job.kind}: {', '.join([job.state, *percent, *_details(job)])}")
+
+
+def _details(job: Job) -> list[str]:
+    """The queue position of a queued job; the step and the time left of a running one."""
+    if job.state == "queued" and job.queue_position:
+        return [f"place {job.queue_position:,}"]
+    if job.state != "running":
+        return []
+    stage = [job.stage] if job.stage else []
+    left = [] if job.eta_seconds is None else [f"{timedelta(seconds=round(job.eta_seconds))} left"]
+    return stage + left
 
 
 class BatchBar(ProgressBars):

@@ -1,17 +1,25 @@
 """`hmi train`: train a new model, or a new version of one."""
 
 import json
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
 
+from hmi_client.cli.hints import Hint, hints
 from hmi_client.cli.lookup import dataset_id, parent_id
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table, stderr
 from hmi_client.cli.profiles import client_of
-from hmi_client.cli.progress import JobBars
+from hmi_client.cli.progress import JobBars, JobLines
 from hmi_client.client import Client
 from hmi_client.errors import HmiError, NotFound
 from hmi_client.responses import Version
+
+HINTS: dict[str, Hint] = {
+    "settings": "Settings are given as --setting NAME=VALUE.",
+    "parent": "Choose the version to build upon with --parent. List them: hmi domains tree",
+    "dataset": "Choose another dataset with --data. List them: hmi data list",
+}
 
 
 def train(
@@ -37,11 +45,11 @@ def train(
 ) -> None:
     """Train a model on a dataset."""
     settings = _settings(setting or [])
-    with client_of(context) as client:
+    with client_of(context) as client, hints(HINTS):
         dataset = dataset_id(client, data)
         if _exists(client, name):
             if parent:
-                raise HmiError(f"{name} already exists and keeps its parent. Omit --parent.")
+                raise HmiError(f"{name} exists and keeps its parent. Omit --parent.")
             version = client.update_model(
                 name, dataset=dataset, settings=settings, auto_promote=not no_promote
             )
@@ -82,14 +90,10 @@ def _settings(pairs: list[str]) -> dict[str, Any]:
 
 
 def _follow(client: Client, version: Version) -> None:
-    """Print the progress of the jobs: bars on a terminal, else a line per state change."""
-    states: dict[str, str] = {}
-    with JobBars() as bars:
+    """Print the progress of the jobs: bars on a terminal, else lines."""
+    with JobBars() if stderr.is_terminal else nullcontext(JobLines()) as shown:
         for job in client.watch_version(version.id):
-            bars.update(job)
-            if not stderr.is_terminal and states.get(job.id) != job.state:
-                states[job.id] = job.state
-                print_note(f"{job.kind}: {job.state}")
+            shown.update(job)
 
 
 def _print_version(version: Version, as_json: bool) -> None:

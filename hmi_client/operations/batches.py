@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hmi_client.flow import ApiRequest, Flow, Item, Sleep, get, paginate, post, send, url_path
+from hmi_client.flow import ApiRequest, Flow, Item, Sleep, download, get, paginate, post, send, url_path
 from hmi_client.operations.files import ProgressCallback, upload_file
 from hmi_client.responses import Batch, from_json
 
@@ -56,10 +56,4 @@ def download_batch_errors(batch_id: str, path: Path) -> Flow[None]:
 
 
 def _download(batch_id: str, kind: str, path: Path) -> Flow[None]:
-    """Replace the file atomically."""
-    partial = path.with_name(f"{path.name}.part")
-    try:
-        yield from send(ApiRequest("GET", url_path("batches", batch_id, kind), save_to=partial))
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    return (yield from download(ApiRequest("GET", url_path("batches", batch_id, kind)), path))

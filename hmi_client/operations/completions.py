@@ -133,7 +133,7 @@ def _stream(path: str, body: dict[str, Any]) -> Flow[None]:
         for delta in _deltas(event):
             if delta.text or delta.finish_reason or delta.usage:
                 yield Item(delta)
-    raise ConnectionFailed("The answer broke off before its end.")
+    raise ConnectionFailed("The response ended early.")
 
 
 def _deltas(event: Mapping[str, Any]) -> list[CompletionDelta]:

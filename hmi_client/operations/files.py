@@ -32,6 +32,16 @@ def list_corpora() -> Flow[None]:
     return (yield from paginate(Corpus, "corpora"))
 
 
+def delete_dataset(dataset_id: int) -> Flow[None]:
+    """Delete a dataset. Conflict while a version was made from it."""
+    yield from send(ApiRequest("DELETE", url_path("datasets", dataset_id)))
+
+
+def delete_corpus(corpus_id: int) -> Flow[None]:
+    """Delete a corpus. Conflict while a version was made from it."""
+    yield from send(ApiRequest("DELETE", url_path("corpora", corpus_id)))
+
+
 def push_dataset(
     files: Mapping[str, Path],
     *,
@@ -40,14 +50,18 @@ def push_dataset(
     columns: Mapping[str, str] | None = None,
     separator: str | None = None,
     allow_leaks: bool = False,
+    skip_invalid_rows: bool = False,
     check_only: bool = False,
     on_progress: ProgressCallback | None = None,
 ) -> Flow[Check]:
     """Upload files and create a dataset. The keys are ``train`` and optionally ``dev`` and ``test``.
 
-    With ``check_only`` the files are checked and not stored. FilesRejected lists the bad rows.
+    With ``check_only`` the files are checked and not stored. FilesRejected lists the invalid rows, which
+    ``skip_invalid_rows`` leaves out.
     """
     options: dict[str, Any] = {"task": task, "allow_leaks": allow_leaks}
+    if skip_invalid_rows:
+        options["skip_invalid_rows"] = True
     if columns:
         options["columns"] = dict(columns)
     if separator is not None:
@@ -79,9 +93,7 @@ def upload_file(
             new_offset = yield from _send_chunk(upload_id, offset, file.read(chunk_bytes))
             stalled = 0 if new_offset > offset else stalled + 1
             if stalled == MAX_STALLED_CHUNKS:
-                raise ConnectionFailed(
-                    f"The upload of {path.name} does not advance. Push it again to resume."
-                )
+                raise ConnectionFailed(f"The upload of {path.name} stalled. Push it again to resume.")
             offset = new_offset
     if on_progress:
         on_progress(path, size, size)

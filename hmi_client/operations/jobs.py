@@ -38,12 +38,12 @@ def tail_job(
 
 
 def cancel_job(job_id: str) -> Flow[Job]:
-    """Cancel a job. A running job is asked to stop."""
+    """Cancel a job. A running job stops soon."""
     return from_json(Job, (yield from post(url_path("jobs", job_id, "cancel"))))
 
 
 def retry_job(job_id: str) -> Flow[Job]:
-    """Retry a failed or cancelled job."""
+    """Retry a failed or canceled job."""
     return from_json(Job, (yield from post(url_path("jobs", job_id, "retry"))))
 
 

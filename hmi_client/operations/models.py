@@ -20,6 +20,12 @@ def get_model(name: str) -> Flow[Model]:
     return (yield from get(Model, url_path("models", name)))
 
 
+def rename_model(name: str, new_name: str) -> Flow[Model]:
+    """Give a model another name. Requests by the former name then get ``not_found``."""
+    response = yield from send(ApiRequest("PATCH", url_path("models", name), json={"name": new_name}))
+    return from_json(Model, response.json())
+
+
 def delete_model(name: str) -> Flow[None]:
     """Delete a model with its versions."""
     yield from send(ApiRequest("DELETE", url_path("models", name)))
@@ -36,10 +42,10 @@ def get_version(version_id: int) -> Flow[Version]:
 
 
 def set_policy(name: str, number: int, policy: Policy | None) -> Flow[Version]:
-    """Set how a version answers requests that choose no quality. Inference follows within a second.
+    """Set how a version answers requests that set no quality. Inference follows within a second.
 
     ``"table"`` answers from the lookup tables, ``"full"`` computes every text, ``"cascade"`` computes the
-    texts that the tables are not sure of. None: the default of the deployment.
+    texts that the tables are not sure of. None: the default of the installation.
     """
     path = url_path("models", name, "versions", number)
     response = yield from send(ApiRequest("PATCH", path, json={"policy": policy}))
@@ -80,7 +86,7 @@ def start_canary(name: str, number: int, *, percent: int, alias: str = DEFAULT_A
 
 
 def promote_canary(name: str, *, alias: str = DEFAULT_ALIAS) -> Flow[Alias]:
-    """Point an alias at its canary, which ends. Conflict if it has none."""
+    """Point an alias at its canary, and end the canary. Conflict if it has none."""
     return from_json(
         Alias, (yield from post(url_path("models", name, "aliases", alias, "canary", "promote")))
     )

@@ -58,7 +58,7 @@ def watch_version(version_id: int, *, poll_s: float = POLL_S) -> Flow[None]:
 
 
 def wait_for_version(version_id: int, *, poll_s: float = POLL_S) -> Flow[Version]:
-    """Wait until a version is ready. JobFailed if one of its jobs fails or is cancelled."""
+    """Wait until a version is ready. JobFailed if one of its jobs fails or is canceled."""
     while True:
         version = yield from get_version(version_id)
         for summary in version.jobs:
