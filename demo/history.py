@@ -1,6 +1,7 @@
-"""Creates the history of a large installation: finished jobs, and usage by day and model."""
+"""Creates the history of a large installation: finished jobs, usage by day and model, and the request log."""
 
 import random
+import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import chain, cycle, islice
@@ -9,7 +10,7 @@ from typing import Any, Final
 from django.db import transaction
 from django.utils import timezone
 
-from tenants.usage.models import UsageDay
+from tenants.usage.models import LoggedRequest, RequestApi, UsageDay
 from versiontree.jobs.models import Job, JobEvent, JobKind, JobState
 from versiontree.tree.models import Version
 
@@ -35,6 +36,33 @@ def usage_create(*, versions: Sequence[Version], count: int) -> None:
     rows = islice(_days(versions, draw), count)
     while chunk := list(islice(rows, BATCH_SIZE)):
         UsageDay.unscoped.bulk_create(chunk, ignore_conflicts=True)
+
+
+def requests_create(*, versions: Sequence[Version], count: int) -> None:
+    """Create `count` entries of the request log, of each version in turn; every twentieth failed."""
+    first = timezone.now() - timedelta(seconds=count)
+    rows = (_request(version, number, first) for number, version in enumerate(islice(cycle(versions), count)))
+    LoggedRequest.unscoped.bulk_create(rows, batch_size=BATCH_SIZE)
+
+
+def _request(version: Version, number: int, first: datetime) -> LoggedRequest:
+    assert version.hplm is not None
+    failed = number % 20 == 19
+    return LoggedRequest(
+        tenant_id=version.hplm.tenant_id,
+        at=first + timedelta(seconds=number),
+        request_id=uuid.uuid4().hex,
+        api=RequestApi.INFER,
+        model_name=version.hplm.name,
+        version=version.number,
+        status=429 if failed else 200,
+        error_code="rate_limited" if failed else "",
+        latency_ms=10.0 + number % 30,
+        level="" if failed else "cascade",
+        inputs=2,
+        tokens=0 if failed else 40,
+        details={} if failed else {"levels": {"table": 1, "full": 1}, "timings_ms": {"total": 9.0}},
+    )
 
 
 def _steps(version: Version, draw: random.Random, *, failed: bool) -> list[Job]:

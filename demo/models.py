@@ -35,7 +35,7 @@ def ready_version(task: DemoTask) -> Version:
     tenant = Tenant.objects.get(slug=task.tenant)
     hplm = Hplm.objects.for_tenant(tenant).filter(name=task.hplm, deleted_at=None).first()
     if hplm is None:
-        raise DemoError(f"{task.tenant}/{task.hplm} is gone: somebody deleted it.")
+        raise DemoError(f"{task.tenant}/{task.hplm} was deleted.")
     return hplm.versions.select_related("parent").filter(state=Version.State.READY).latest("number")
 
 

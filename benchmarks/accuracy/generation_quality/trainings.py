@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
 
+import torch
 from rich.console import Console
 
 from benchmarks.accuracy.generation_quality.peft import PeftTrainer
@@ -15,6 +16,7 @@ from benchmarks.accuracy.generation_quality.root import SharedRoot
 from benchmarks.accuracy.generation_quality.scores import Answers
 from benchmarks.accuracy.reporters import ConsoleReporter
 from benchmarks.result_cache import ResultCache, bench_dir, cache_folder, fingerprint
+from inference.decoder.decoder import Decoder
 from inference.decoder.generative_hplm import GenerativeHplm
 from inference.decoder.lora import LORA_FILE, DecoderLora
 from inference.decoder.peft_conversion import generative_adapter_import
@@ -54,8 +56,8 @@ class TrainedLora:
 class Trainings:
     """Computes what earlier runs have not cached.
 
-    settings: of the product's job; PEFT has the same rank, alpha, epochs, and rows of a batch. peft: None
-    where it cannot be had.
+    settings: of the product's job; PEFT has the same rank, alpha, and rows of a batch, and `peft_epochs`.
+    peft: None where it cannot be had.
     """
 
     def __init__(
@@ -65,8 +67,10 @@ class Trainings:
         settings: GenerativeSettings,
         console: Console,
         peft: PeftTrainer | None = None,
+        peft_epochs: int | None = None,
     ) -> None:
-        self._root, self._files, self._settings, self._peft = root, files, settings, peft
+        self._root, self._files, self._peft = root, files, peft
+        self._settings = {HMI: settings, PEFT: replace(settings, epochs=peft_epochs or settings.epochs)}
         self._runs, self._reporter = ResultCache("generation_quality", console), ConsoleReporter(console)
         self._dev = self._sequences(files.dev)
 
@@ -80,24 +84,30 @@ class Trainings:
         return TrainedLora(lora, found["dev_loss"], found["epoch"], found["training_seconds"])
 
     def answer(self, candidate: Candidate, seed: int, lora: DecoderLora) -> Answers:
-        """Greedy answers to the test prompts, with all references of each."""
-        key = self._key(candidate, seed) | {
-            "test": fingerprint({"rows": self._files.test.read_text("utf-8")})
-        }
-        rows = read_rows(self._files.test, GENERATION)
-        prompts = prompts_of_test(rows, self._tokenizer, len(rows), self._reporter)
+        """Greedy answers to the test prompts in float32, with all references of each."""
+        key, prompts = self._test_key(candidate, seed), self._prompts()
         found = self._runs.get_or_compute(key, lambda: {"answers": self._texts(prompts, lora)})
         return Answers(found["answers"], [prompt.references for prompt in prompts])
+
+    def answer_in_bfloat16(self, candidate: Candidate, seed: int, lora: DecoderLora, limit: int) -> list[str]:
+        """Greedy answers to the first `limit` test prompts, with weights, keys and values in bfloat16."""
+        key = self._test_key(candidate, seed) | {"dtype": "bfloat16", "prompts": limit}
+        prompts = self._prompts()[:limit]
+        found = self._runs.get_or_compute(
+            key, lambda: {"answers": self._texts(prompts, lora, torch.bfloat16)}
+        )
+        texts: list[str] = found["answers"]
+        return texts
 
     @property
     def rows_of_batch(self) -> int:
         """As many as the product packs into a batch on average."""
         tokens = fmean(map(len, self._sequences(self._files.train)))
-        return max(1, round(self._settings.batch_tokens / tokens))
+        return max(1, round(self._settings[HMI].batch_tokens / tokens))
 
     def _key(self, candidate: Candidate, seed: int) -> dict[str, Any]:
         texts = [file.read_text(encoding="utf-8") for file in (self._files.train, self._files.dev)]
-        settings = asdict(replace(self._settings, seed=seed))
+        settings = asdict(replace(self._settings[candidate.side], seed=seed))
         return {
             **asdict(candidate),
             "root": self._root.sha256,
@@ -105,12 +115,20 @@ class Trainings:
             "settings": settings,
         }
 
+    def _test_key(self, candidate: Candidate, seed: int) -> dict[str, Any]:
+        rows = self._files.test.read_text(encoding="utf-8")
+        return self._key(candidate, seed) | {"test": fingerprint({"rows": rows})}
+
+    def _prompts(self) -> list[Prompt]:
+        rows = read_rows(self._files.test, GENERATION)
+        return prompts_of_test(rows, self._tokenizer, len(rows), self._reporter)
+
     def _train_product(self, candidate: Candidate, seed: int, folder: Path) -> dict[str, Any]:
         """By the job's code, with a row of dev for the test split, which `answer` alone reads."""
         stand_in = self._files.dev.with_name("one_row.jsonl")
         stand_in.write_text(self._files.dev.read_text("utf-8").partition("\n")[0] + "\n", encoding="utf-8")
         settings = replace(
-            self._settings,
+            self._settings[HMI],
             seed=seed,
             lower_layers=candidate.lower_layers,
             learning_rate=candidate.learning_rate,
@@ -143,7 +161,7 @@ class Trainings:
             found = self._peft.train(
                 self._root.checkpoint,
                 self._sequences(self._files.train),
-                replace(self._settings, seed=seed, learning_rate=candidate.learning_rate),
+                replace(self._settings[PEFT], seed=seed, learning_rate=candidate.learning_rate),
                 rows=self.rows_of_batch,
                 out=Path(scratch, "epochs"),
             )
@@ -174,7 +192,7 @@ class Trainings:
 
     @property
     def _tokenizer(self) -> GenerativeTokenizer:
-        limit = min(self._settings.max_tokens, self._root.architecture.positions)
+        limit = min(self._settings[HMI].max_tokens, self._root.architecture.positions)
         return replace(self._root.tokenizer, max_tokens=limit)
 
     def _dev_loss(self, lora: DecoderLora) -> float:
@@ -182,17 +200,20 @@ class Trainings:
         decoder = self._root.decoder
         split = GenerativeSplit(self._dev, FrozenStates(decoder, self._dev, 0, self._reporter))
         return split_loss(
-            decoder, LoraParameters(lora.tensors), split, self._settings.batch_tokens, self._reporter
+            decoder, LoraParameters(lora.tensors), split, self._settings[HMI].batch_tokens, self._reporter
         )
 
-    def _texts(self, prompts: Sequence[Prompt], lora: DecoderLora) -> list[str]:
+    def _texts(
+        self, prompts: Sequence[Prompt], lora: DecoderLora, dtype: torch.dtype = torch.float32
+    ) -> list[str]:
+        decoder = self._root.decoder
         answers = generate_answers(
             prompts,
             self._tokenizer,
-            self._root.decoder,
+            Decoder.from_weights(decoder.architecture, decoder.weights, dtype=dtype),
             lora,
             context=self._tokenizer.max_tokens,
-            max_tokens=self._settings.new_tokens,
+            max_tokens=self._settings[HMI].new_tokens,
             reporter=self._reporter,
         )
         return [answer.text for answer in answers]

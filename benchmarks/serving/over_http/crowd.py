@@ -5,7 +5,7 @@ Imported once Django knows its settings.
 
 import hashlib
 
-from demo.history import jobs_create, usage_create
+from demo.history import jobs_create, requests_create, usage_create
 from demo.populate import hplms_register, statistics_gather
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit
@@ -31,6 +31,7 @@ def crowd(
     versions = list(made.select_related("hplm").order_by("pk"))
     jobs_create(versions=versions, count=jobs)
     usage_create(versions=versions, count=usage)
+    requests_create(versions=versions, count=usage)
     _uploads(tenant, [f"{name} {{}} {number}" for number in range(data)])
     statistics_gather()
 

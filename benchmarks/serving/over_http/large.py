@@ -28,6 +28,7 @@ from tenants.datasets.services.datasets import dataset_upload
 from tenants.datasets.storage import upload_store
 from versiontree.artifact_store import ArtifactStore
 from versiontree.jobs.models import Job
+from versiontree.jobs.services.control import job_cancel
 from versiontree.tree.models import Artifact, Version
 from versiontree.tree.services.domains import domain_create
 from versiontree.tree.services.evaluations import evaluation_record
@@ -69,6 +70,8 @@ def fill_large(scratch: Path, *, hplms: int, jobs: int, usage: int, data: int) -
     assert like.parent is not None
     root = like.parent
     domain = domain_create(tenant=tenant, parent=root, name="own", corpus=corpus, actor=owner)
+    # Its training would take a core from what is measured.
+    job_cancel(job=Job.unscoped.filter(version=domain).earliest("pk"), actor=owner)
     others = one_of_each(tenant, owner, "crowd-00001")
     statistics_gather()
     job = Job.unscoped.filter(version=answered).first() or Job.unscoped.filter(tenant=tenant).latest("pk")
@@ -95,7 +98,7 @@ def _places(
         "models/name": "crowd-00001",
         "roots/name": root.root.name,
         "versions/number": 1,
-        "against/other": 1,
+        "compare/other": 1,
         "versions/version_id": hplm.pk,
         "jobs/pk": job.pk,
         "jobs/job_id": job.pk,
