@@ -22,6 +22,7 @@ KEPT = frozenset(
         "HMI_TEST_HOME_OF",
         "HMI_CHROMIUM",
         "HMI_SCREENSHOTS",
+        "HMI_JOURNEYS",
         "HMI_FUZZ_CASES",
     }
 )

@@ -19,3 +19,12 @@ def test_pages_ask_selectors_and_services_never_the_tables() -> None:
     files = list((CHECKOUT / "frontend").rglob("*.py"))
     assert len(files) > 20
     assert [query for file in files for query in queries_in(file)] == []
+
+
+def test_choices_of_the_api_are_fields_that_name_the_choices_when_they_refuse() -> None:
+    files = [
+        file for app in ("tenants", "versiontree", "inference") for file in (CHECKOUT / app).rglob("*.py")
+    ]
+    assert len(files) > 100
+    plain = [file for file in files if "serializers.ChoiceField(" in file.read_text()]
+    assert [str(file.relative_to(CHECKOUT)) for file in plain] == []

@@ -22,6 +22,8 @@ INTEGRITY = "sha512-FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r7
 REGISTRY = "https://registry.npmjs.org"
 TIMEOUT_S = 120
 GRAVE = ("serious", "critical")
+OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']", ".swagger-ui")
+"""What Django's own widgets, django-unfold's and Swagger UI draw, and how."""
 
 # Observers of sizes are told with the next frame, and what they change stands with the one after.
 RUN = """async ([within, exclude, only, grave]) => {

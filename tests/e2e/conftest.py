@@ -38,9 +38,14 @@ from tests.integration.serving_faults.servers import Web
 from tests.processes import InferenceWorker, wait_until
 from tests.services import environment_of_services
 
-# Refusals are pages, too; and a server that streams nothing is what htmx calls an error.
-EXPECTED = ("status of 4", "Error Code 4", "[object Event]")
-AWAY = ("net::ERR_", "status of 503", "htmx:afterRequest", "htmx:sendError")
+EXPECTED = (
+    "status of 4",  # refusals are pages, too
+    "Error Code 4",
+    "[object Event]",  # htmx calls a server that streams nothing an error,
+    "htmx:sendAbort",  # and a page that is left while it asks for something,
+    "htmx:afterRequest",  # which it says before any error
+)
+AWAY = ("net::ERR_", "status of 503", "htmx:sendError")
 """What the console says of a server that is dead, or stops: the browser, then htmx where a page asks."""
 MEANT = ("status of 500", "status of 503", "net::ERR_FAILED")
 """What it says on pages that show a fault, or an upload whose connection broke."""

@@ -21,7 +21,7 @@ from tests.e2e.batches import batches_used
 from tests.e2e.measures import evaluation, fine_tuning, measured
 from tests.e2e.task_rows import KINDS, TESTED
 from tests.e2e.task_rows import question as _question
-from tests.e2e.usage_history import create_answer_history, create_usage_history
+from tests.e2e.usage_history import create_answer_history, create_request_log, create_usage_history
 from tests.e2e.webhooks import create_webhooks_and_deliveries
 from tests.e2e.world import ArtifactFiles, World, report, start, tickets_file, versions_finish
 from tests.integration.versiontree.answered import answers_keep, label_judge
@@ -57,6 +57,7 @@ def furnish(world: World, files: ArtifactFiles) -> None:
     run(world)
     help_desk, _ = api_key_create(tenant=tenant, name="Help desk", scopes=["infer"], created_by=owner)
     create_usage_history(world, help_desk.prefix)
+    create_request_log(world, help_desk.prefix)
     create_answer_history(world, second.hplm)  # type: ignore[arg-type]
     importing, _ = api_key_create(
         tenant=tenant, name="Nightly import", scopes=["infer", "manage"], created_by=owner
@@ -177,37 +178,20 @@ def _addresses(world: World) -> dict[str, str]:
         "home": "",
         "tree": "tree/",
         "tree-found": "tree/?q=t",
-        "hplms": "models/",
         "data": "data/",
         "dataset": f"data/datasets/{world.dataset.pk}/",
+        "dataset-rows": f"data/datasets/{world.dataset.pk}/rows/",
+        "api": "api/",
         "corpus-new": "data/corpora/new/",
         "domain": f"domains/{world.domain.domain_id}/",
         "domain-new": f"domains/new/?parent={world.root.pk}&corpus={world.corpus.pk}",
         "domain-update": f"domains/{running.version.domain_id}/update/",
         "domain-version": f"domains/{world.domain.domain_id}/versions/1/",
         "root-version": f"roots/{world.root.root.name}/versions/1/",
-        "hplm-version-served": "models/triage/versions/1/",
-        "hplm-version": "models/triage/versions/2/",
-        "hplm-version-spans": "models/side-effects/versions/1/",
-        "answers": "models/triage/versions/2/answers/",
-        "answers-spans": "models/side-effects/versions/1/answers/?wrong=0",
-        "answers-not-stored": "models/pain-score/versions/1/answers/",
-        "answers-against": "models/triage/versions/2/compare/1/",
-        "hplm-version-value": "models/pain-score/versions/1/",
-        "hplm-version-questions": "models/leaflet-questions/versions/1/",
         "settings": "settings/",
         "usage": "usage/?by=model",
+        "requests": "requests/",
         "audit": "audit/",
-        "hplm": "models/triage/",
-        "hplm-new": "models/new/",
-        "hplm-new-parent": f"models/new/?dataset={world.dataset.pk}",
-        "hplm-new-settings": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}",
-        "hplm-new-review": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
-        "hplm-import": "models/import/",
-        "adapter-import": "models/import/adapter/",
-        "hplm-about": "models/triage/edit/",
-        "hplm-card": "models/triage/versions/1/card/",
-        "hplm-update": "models/triage/update/",
         "jobs": "jobs/",
         "job-running": f"jobs/{running.pk}/",
         "job-failed": f"jobs/{failed.pk}/",
@@ -221,6 +205,38 @@ def _addresses(world: World) -> dict[str, str]:
         "webhook": f"webhooks/{WebhookEndpoint.unscoped.earliest('created_at').pk}/",
         "members": "members/",
         "not-found": "nothing/",
+        **_addresses_of_models(world),
+    }
+
+
+def _addresses_of_models(world: World) -> dict[str, str]:
+    """Those of models: their lists, parts, versions, answers and forms."""
+    return {
+        "hplms": "models/",
+        "hplm-settings": f"models/{world.hplm.name}/?part=Settings",
+        "hplm-evaluation": f"models/{world.hplm.name}/?part=Evaluation",
+        "hplm-usage": f"models/{world.hplm.name}/?part=Usage",
+        "hplm-lineage": f"models/{world.hplm.name}/?part=Lineage",
+        "hplm-version-served": "models/triage/versions/1/",
+        "hplm-version": "models/triage/versions/2/",
+        "hplm-version-spans": "models/side-effects/versions/1/",
+        "answers": "models/triage/versions/2/answers/",
+        "answers-spans": "models/side-effects/versions/1/answers/?wrong=0",
+        "answers-not-stored": "models/pain-score/versions/1/answers/",
+        "answers-against": "models/triage/versions/2/compare/1/",
+        "versions-compared": "compare/?version=triage:1&version=triage:2&version=side-effects:1",
+        "hplm-version-value": "models/pain-score/versions/1/",
+        "hplm-version-questions": "models/leaflet-questions/versions/1/",
+        "hplm": "models/triage/",
+        "hplm-new": "models/new/",
+        "hplm-new-parent": f"models/new/?dataset={world.dataset.pk}",
+        "hplm-new-settings": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}",
+        "hplm-new-review": f"models/new/?dataset={world.dataset.pk}&parent={world.domain.pk}&name=urgent",
+        "hplm-import": "models/import/",
+        "adapter-import": "models/import/adapter/",
+        "hplm-about": "models/triage/edit/",
+        "hplm-card": "models/triage/versions/1/card/",
+        "hplm-update": "models/triage/update/",
     }
 
 

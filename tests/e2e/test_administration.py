@@ -32,7 +32,7 @@ def test_a_domain_is_retired_once_its_name_was_typed(desk: Page, enter: Enter, w
         desk.get_by_label("to confirm").fill(typed)
         desk.get_by_role("button", name="Retire").click()
         if typed == "medicine":
-            expect(desk.get_by_role("alert")).to_contain_text("Nothing was done")
+            expect(desk.get_by_role("alert")).to_contain_text("Nothing was changed")
             assert Version.unscoped.get(pk=world.domain.pk).state == "ready"
     expect(desk.get_by_text("1 retired.")).to_be_visible()
     assert Version.unscoped.get(pk=world.domain.pk).state == "retired"
@@ -60,3 +60,31 @@ def test_a_root_is_registered_and_its_conversion_followed(desk: Page) -> None:
     desk.get_by_role("link", name="Convert").first.click()
     desk.wait_for_url(f"**/job/{job.pk}/change/")
     expect(desk.locator("#content, main").first).to_contain_text("Queued")
+
+
+OWN_PAGE = "/password/change/"
+"""A page outside of the administration that an administrator without a tenant has."""
+LOOK = """() => {
+    const page = getComputedStyle(document.querySelector("#page") ?? document.body);
+    return [page.fontFamily, page.backgroundColor];
+}"""
+"""The typeface and the colour of the page."""
+
+
+def test_the_administration_looks_as_the_tenants_pages_do_in_the_theme_that_was_chosen_there(
+    desk: Page,
+) -> None:
+    for theme in ("Dark", "Light"):
+        desk.goto(OWN_PAGE)
+        desk.get_by_text(theme, exact=True).click()
+        expected = desk.evaluate(LOOK)
+        desk.goto("/admin/")
+        expect(desk.locator("html")).to_have_class(theme.lower())
+        assert desk.evaluate(LOOK) == expected
+
+
+def test_a_theme_that_is_chosen_in_the_administration_holds_on_the_tenants_pages(desk: Page) -> None:
+    desk.get_by_text("admin", exact=True).first.click()
+    desk.get_by_text("Dark", exact=True).click()
+    desk.goto(OWN_PAGE)
+    expect(desk.locator("html")).to_have_attribute("data-theme", "dark")

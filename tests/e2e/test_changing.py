@@ -45,7 +45,7 @@ def test_an_hplm_is_updated_with_new_data_of_its_own_task(signed_in: Page, world
 
 
 def test_what_an_hplm_is_for_is_written_down_and_told_by_its_page_and_its_card(signed_in: Page) -> None:
-    said = {"Description": "Sorts letters, and tells what they want.", "Licence": "CC-BY-4.0"}
+    said = {"Description": "Sorts letters, and tells what they want.", "License": "CC-BY-4.0"}
     signed_in.goto("/t/acme/models/triage/")
     signed_in.get_by_role("link", name="Edit").click()
     for label, words in said.items():

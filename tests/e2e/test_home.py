@@ -30,7 +30,7 @@ def test_the_home_page_and_the_list_follow_jobs_and_leaves_focus_and_selection_w
     signed_in.goto("/t/acme/")
     tile = signed_in.locator(".tile", has_text="Running jobs")
     expect(tile.locator("dd")).to_have_text(re.compile(r"^2\D"))
-    link = signed_in.get_by_role("link", name="Fine-tune")
+    link = signed_in.get_by_role("link", name="complaints v1").first
     link.focus()
     start(job, 0.25, "train", eta=75)
     expect(signed_in.locator("#running")).to_contain_text("train")

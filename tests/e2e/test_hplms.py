@@ -8,9 +8,9 @@ from playwright.sync_api import Page, expect
 from tenants.audit.models import AuditEvent
 from tests.e2e.measures import evaluation
 from tests.e2e.tiny_files import TinyFiles
-from tests.e2e.world import WORKER, World, report, start, versions_finish
+from tests.e2e.world import WORKER, World, report, start, succeed, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order
-from versiontree.jobs.services.lifecycle import job_event, job_fail, job_succeed
+from versiontree.jobs.services.lifecycle import job_event, job_fail
 from versiontree.tree.models import Version
 from versiontree.tree.services.hplms import hplm_create, hplm_update
 from workers.coverage import coverage_measure
@@ -52,7 +52,7 @@ def test_an_hplm_is_made_step_by_step(signed_in: Page, world: World) -> None:
     page.get_by_label("Epochs").first.fill("3")
     page.get_by_role("button", name="Continue").click()
     expect(now).to_have_text("Settings")
-    expect(page.locator(".errorlist")).to_contain_text("There is a model called")
+    expect(page.locator(".errorlist")).to_contain_text("A model named")
     page.get_by_label("Name", exact=True).fill("complaints")
     page.get_by_role("button", name="Continue").click()
     expect(now).to_have_text("Review")
@@ -69,7 +69,9 @@ def test_an_hplm_is_made_step_by_step(signed_in: Page, world: World) -> None:
     assert (made.parent_id, made.config["settings"]) == (world.root.pk, {"epochs": 3})
 
 
-def test_an_hplm_is_created_and_its_job_followed_to_its_end(signed_in: Page, world: World) -> None:
+def test_an_hplm_is_created_and_its_job_followed_until_it_is_ready(
+    signed_in: Page, world: World, files: TinyFiles
+) -> None:
     create_hplm(signed_in, world, "complaints")
     expect(signed_in.get_by_role("heading", level=1)).to_have_text("Fine-tune complaints v1")
     live = signed_in.locator("#job")
@@ -86,11 +88,15 @@ def test_an_hplm_is_created_and_its_job_followed_to_its_end(signed_in: Page, wor
     expect(live).to_contain_text("75.0%")
     expect(signed_in.get_by_role("link", name="Log", exact=True)).to_be_focused()
     signed_in.get_by_role("link", name="Evaluate").focus()
-    job_succeed(job_id=job.pk, worker=WORKER, metrics={}, artifacts=[])
+    succeed(job, files=files)
     expect(live).to_contain_text("Succeeded")
-    expect(live).not_to_have_attribute("hx-trigger", re.compile("."))
     expect(signed_in.get_by_role("link", name="Evaluate")).to_be_focused()
     expect(signed_in.get_by_role("button", name="Cancel job")).to_have_count(0)
+    for after in jobs_in_order(job.version)[1:]:
+        start(after)
+        succeed(after, files=files)
+    expect(live.get_by_role("link", name="Open model")).to_be_visible()
+    expect(live).not_to_have_attribute("hx-trigger", re.compile("."))
     # Now nothing replaces it while it is measured.
     chart = live.get_by_role("img", name="loss, from 1 to 4, step 0 to step 3").bounding_box()
     beside = live.locator(".events").bounding_box()
@@ -126,11 +132,11 @@ def test_a_queued_job_is_cancelled_after_a_question(signed_in: Page, world: Worl
     signed_in.get_by_role("button", name="Cancel job").click()
     question = signed_in.get_by_role("alertdialog")
     expect(question).to_contain_text("Cancel this job?")
-    question.get_by_role("button", name="Back").click()
+    question.get_by_role("button", name="Go back").click()
     expect(question).to_be_hidden()
     signed_in.get_by_role("button", name="Cancel job").click()
     question.get_by_role("button", name="Cancel job").click()
-    expect(signed_in.locator("#job")).to_contain_text("Cancelled")
+    expect(signed_in.locator("#job")).to_contain_text("Canceled")
 
 
 def test_the_tree_shows_what_grew_from_what_and_a_node_opens_its_card(signed_in: Page) -> None:
@@ -178,18 +184,19 @@ def test_an_hplm_is_rolled_back_with_one_button_and_a_reason_and_promoted_again(
     assert world.hplm.hplm is not None
     second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
     versions_finish(second, {"evaluate": evaluation(right=34)}, files=files)
-    signed_in.goto("/t/acme/models/triage/")
+    signed_in.goto("/t/acme/models/triage/?part=Evaluation")
+    expect(signed_in.locator(".compare").get_by_role("row", name="Accuracy")).to_contain_text("91.7%")
+    signed_in.locator("label", has_text="Overview").click()
     versions = signed_in.locator("section", has=signed_in.get_by_role("heading", name="Versions"))
     expect(versions.get_by_role("row", name="v2")).to_contain_text("@default")
-    compared = signed_in.locator(".compare")
-    expect(compared.get_by_role("row", name="Accuracy")).to_contain_text("91.7%")
     signed_in.get_by_role("button", name="Roll back").first.click()
     question = signed_in.get_by_role("dialog", name="Roll back")
     question.get_by_label("Reason").fill("v2 is worse")
     question.get_by_role("button", name="Roll back").click()
     expect(versions.get_by_role("row", name="v1")).to_contain_text("@default")
-    expect(signed_in.get_by_text("v2 is worse")).to_be_visible()
     expect(signed_in.get_by_role("button", name="Roll back")).to_have_count(0)
+    signed_in.locator("label", has_text="Settings").click()
+    expect(signed_in.get_by_text("v2 is worse")).to_be_visible()
     moved = AuditEvent.unscoped.filter(verb="alias.move", actor=world.owner).latest("pk")
     assert moved.detail == {"version": 1, "reason": "v2 is worse"}
     promote(signed_in, "versions/2/compare/1/", "v2", "No, it is not")
@@ -208,9 +215,8 @@ def promote(page: Page, where: str, button: str, reason: str) -> None:
 
 
 def test_an_alias_is_made_with_a_reason_and_removed(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/models/triage/")
-    signed_in.get_by_text("Move an alias").click()
-    form = signed_in.locator("details", has_text="Move an alias")
+    signed_in.goto("/t/acme/models/triage/?part=Settings")
+    form = signed_in.locator("section", has=signed_in.get_by_role("heading", name="Move an alias"))
     form.get_by_label("Alias").fill("production")
     form.get_by_label("Version").select_option(label="v1")
     form.get_by_role("button", name="Move", exact=True).click()
@@ -224,6 +230,7 @@ def test_an_alias_is_made_with_a_reason_and_removed(signed_in: Page) -> None:
     question.get_by_label("Reason").fill("The shop is closed")
     question.get_by_role("button", name="Remove").click()
     expect(signed_in.get_by_text("@production removed")).to_be_visible()
+    signed_in.locator(".tabbed").get_by_text("Settings").click()
     expect(signed_in.get_by_text("v1 \u2192 removed")).to_be_visible()
     expect(signed_in.get_by_text("The shop is closed")).to_be_visible()
 
@@ -238,7 +245,7 @@ def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: W
         actor=world.owner,
     )
     signed_in.goto(f"/t/acme/jobs/{jobs_in_order(version)[0].pk}/")
-    signed_in.get_by_role("link", name="Clone").click()
+    signed_in.get_by_role("link", name="Duplicate").click()
     review = signed_in.locator("section", has_text="New model")
     for chosen in ("careful-2", "minilm / medicine v1", "Tickets", "0.0004"):
         expect(review).to_contain_text(chosen)
@@ -250,7 +257,7 @@ def test_a_job_is_cloned_into_a_form_with_its_settings(signed_in: Page, world: W
 
 
 def test_an_hplm_is_deleted_once_its_name_was_typed(signed_in: Page) -> None:
-    signed_in.goto("/t/acme/models/triage/")
+    signed_in.goto("/t/acme/models/triage/?part=Settings")
     signed_in.get_by_role("button", name="Delete").click()
     question = signed_in.get_by_role("alertdialog")
     question.get_by_role("button", name="Delete").click()

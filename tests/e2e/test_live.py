@@ -18,7 +18,7 @@ from versiontree.jobs.selectors import job_revisions
 from versiontree.jobs.services.lifecycle import job_event, job_succeed
 from versiontree.tree.services.hplms import hplm_create
 
-LIVE, POLLING = "Live: changes appear immediately", "This page polls every 2 seconds"
+LIVE, POLLING = "Live: changes appear immediately", "This page refreshes every 2 seconds"
 
 
 @pytest.fixture

@@ -31,7 +31,7 @@ def test_somebody_new_is_invited_opens_the_link_and_works_in_the_tenant(
     link = signed_in.locator("#invitation-link").text_content()
     assert link
     assert link in str(mailoutbox[0].body)
-    expect(signed_in.get_by_role("row", name="nora@example.org")).to_contain_text("Waiting")
+    expect(signed_in.get_by_role("row", name="nora@example.org")).to_contain_text("Pending")
     other.goto(link)
     expect(other.get_by_role("heading", level=1)).to_have_text("Acme Pharmacy invites you")
     other.get_by_role("link", name="Sign up").click()
@@ -55,10 +55,10 @@ def test_a_member_who_is_removed_at_work_sees_nothing_from_the_next_click_on(
     signed_in.goto(MEMBERS)
     signed_in.get_by_role("button", name="Remove dev").click()
     signed_in.get_by_role("alertdialog").get_by_role("button", name="Remove").click()
-    expect(signed_in.get_by_text("dev was removed from the tenant.")).to_be_visible()
+    expect(signed_in.get_by_text("Removed dev.")).to_be_visible()
     other.get_by_role("link", name="Jobs", exact=True).click()
     expect(other.get_by_role("heading", level=1)).to_have_text("Not found")
-    other.get_by_role("link", name="Back to start").click()
+    other.get_by_role("link", name="Go to home").click()
     expect(other.get_by_text("No tenant yet")).to_be_visible()
 
 
@@ -93,8 +93,8 @@ def test_another_role_holds_from_the_next_click_on(signed_in: Page, other: Page,
     offered = other.get_by_role("link", name="Upload data")
     expect(offered).to_have_count(0)
     signed_in.goto(MEMBERS)
-    signed_in.get_by_role("button", name="Role of victor").click()
-    question = signed_in.get_by_role("dialog", name="Role of victor")
+    signed_in.get_by_role("button", name="Change role of victor").click()
+    question = signed_in.get_by_role("dialog", name="Change role of victor")
     expect(question.get_by_label("Role")).to_be_focused()
     question.get_by_label("Role").select_option("Developer")
     question.get_by_role("button", name="Change").click()

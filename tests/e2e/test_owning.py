@@ -68,7 +68,7 @@ def test_usage_is_shown_for_other_days_by_other_things_and_saved_and_the_audit_l
 
     events = page.locator("table.audit tbody tr")
     page.get_by_role("link", name="Audit log").click()
-    page.get_by_label("What").select_option("API keys")
+    page.get_by_label("Event").select_option("API keys")
     page.get_by_role("button", name="Show").click()
     expect(events).to_have_count(1)
     expect(events).to_contain_text("Help desk")

@@ -116,11 +116,11 @@ def test_a_file_that_is_chosen_again_after_a_reload_goes_on_where_it_was(tab: Pa
 def test_a_file_that_a_worker_checks_is_followed_on_the_page(tab: Page, tmp_path: Path) -> None:
     choose(tab, corpus_of(PIECE + MEBIBYTE, tmp_path))
     tab.get_by_role("button", name="Check").click()
-    expect(tab.get_by_text("Waiting")).to_be_visible()
+    expect(tab.get_by_text("Queued")).to_be_visible()
     check_run(check_id=UploadCheck.unscoped.get().pk)
     expect(tab.get_by_text("First texts")).to_be_visible()
     tab.get_by_role("button", name="Save corpus").click()
-    expect(tab.get_by_text("Waiting")).to_be_visible()
+    expect(tab.get_by_text("Queued")).to_be_visible()
     check_run(check_id=UploadCheck.unscoped.get(store=True).pk)
     expect(tab.get_by_role("heading", level=1)).to_have_text("Leaflets of June")
     expect(tab.get_by_role("status").filter(has_text="saved")).to_be_visible()

@@ -25,7 +25,7 @@ def set_up(page: Page) -> str:
 
 def test_the_owner_sets_up_an_app_and_signs_in_with_its_code(signed_in: Page, world: World) -> None:
     signed_in.get_by_role("link", name=world.owner.username).click()
-    signed_in.get_by_role("link", name="Second factor").click()
+    signed_in.get_by_role("link", name="Two-factor authentication").click()
     signed_in.get_by_role("link", name="Set up").click()
     signed_in.get_by_label("Password").fill(PASSWORD)
     signed_in.keyboard.press("Enter")

@@ -18,7 +18,7 @@ def test_what_a_worker_did_is_shown_and_can_be_downloaded(
     ask(page, TEXT)
     expect(page.locator("#answer")).to_contain_text("acme/triage v1")
     enter(world.admin)
-    page.goto("/serving/")
+    page.goto("/admin/serving/")
 
     # The page fetches itself anew until the worker's next heartbeat has told of the batch.
     for stage in ("retrieval", "adapters", "compute"):

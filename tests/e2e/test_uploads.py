@@ -27,7 +27,7 @@ def test_a_dataset_is_previewed_and_then_stored(signed_in: Page) -> None:
     preview = signed_in.locator("#preview")
     expect(preview.get_by_role("row", name="train").first).to_contain_text("192")
     expect(preview.get_by_text("side effects").first).to_be_visible()
-    expect(preview).to_contain_text("No dev and no test was given")
+    expect(preview).to_contain_text("No dev or test file was given")
     expect(preview).to_contain_text("0.0% of the rows are longer than 64 tokens")
     expect(preview).to_contain_text("Measured with minilm, the only root that is ready")
     signed_in.get_by_role("button", name="Save dataset").click()
@@ -136,6 +136,17 @@ def test_bad_rows_can_be_downloaded(signed_in: Page) -> None:
     with signed_in.expect_download() as download:
         signed_in.get_by_role("link", name="Download invalid rows").click()
     assert "{broken" in download.value.path().read_text()
+
+
+def test_bad_rows_are_skipped_by_one_click(signed_in: Page) -> None:
+    rows = b"".join(
+        b'{"text": "text %d", "label": "%s"}\n' % (n, b"ab"[n % 2 : n % 2 + 1]) for n in range(60)
+    )
+    check_dataset(signed_in, given("rows.jsonl", rows + b"{broken\n[]\n"))
+    signed_in.get_by_role("button", name="Skip these 2 rows and continue").click()
+    expect(signed_in.locator("#preview")).to_contain_text("2 rows of train were invalid and left out.")
+    signed_in.get_by_role("button", name="Save dataset").click()
+    expect(signed_in.get_by_role("status").filter(has_text="saved")).to_be_visible()
 
 
 def test_a_changed_form_forgets_the_preview_that_no_longer_fits(signed_in: Page) -> None:

@@ -1,8 +1,8 @@
-"""A tenant's usage of the past weeks, and what its models answered."""
+"""A tenant's usage of the past weeks, what its models answered, and its last requests."""
 
 from datetime import UTC, datetime, timedelta
 
-from tenants.usage.models import AnswerDay, UsageDay
+from tenants.usage.models import AnswerDay, LoggedRequest, OmittedRequests, UsageDay
 from tests.e2e.world import World
 from versiontree.tree.models import Alias, Hplm
 from versiontree.tree.services.canaries import canary_start
@@ -61,3 +61,30 @@ def create_answer_history(world: World, hplm: Hplm) -> None:
                 agreed_texts=share * (10 - ago % 2),
                 drift="confidence 93.0% (81.7% on dev)" if ago == 2 else "",
             )
+
+
+def create_request_log(world: World, key: str) -> None:
+    """Create some minutes of requests, by a key and by people: answered, failed and refused ones."""
+    now = datetime.now(UTC)
+    timings = {"queue": 9.4, "retrieval": 1.4, "adapter_load": 0.2, "compute": 12.9, "total": 24.3}
+    answered = {"status": 200, "version": 1, "level": "cascade", "inputs": 4, "tokens": 118}
+    failures = (
+        {"status": 429, "error_code": "rate_limited", "latency_ms": 0.8},
+        {"status": 504, "error_code": "deadline_exceeded", "latency_ms": 30_012.4, "version": 1},
+        {"status": 404, "error_code": "not_found", "latency_ms": 3.1, "model_name": "triaje"},
+    )
+    for ago in range(60):
+        details = {"levels": {"table": 3, "full": 1}, "timings_ms": timings}
+        own = {**answered, "latency_ms": 31.7, "details": details}
+        LoggedRequest.unscoped.create(
+            **{
+                "tenant": world.tenant,
+                "at": now - timedelta(seconds=17 * (60 - ago)),
+                "request_id": f"{ago:02}c6f2e0c41b4d4f8e6a7d3b9f0c2a51",
+                "api": "infer" if ago % 4 else "playground",
+                "model_name": "triage",
+                "key_prefix": key if ago % 4 else "",
+                **(failures[ago % 3] if ago % 7 == 3 else own),
+            }
+        )
+    OmittedRequests.unscoped.create(tenant=world.tenant, hour=now, requests=12_400, failed=3)

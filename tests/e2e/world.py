@@ -127,8 +127,14 @@ def versions_finish(
     """Do the jobs of a version as a worker would."""
     for job in jobs_in_order(version):
         start(job)
-        made = [(role, _artifact(role, job, files)) for role in roles_made(job)]
-        job_succeed(job_id=job.pk, worker=WORKER, metrics=(metrics or {}).get(job.kind, {}), artifacts=made)
+        succeed(job, (metrics or {}).get(job.kind, {}), files=files)
+
+
+@platform_scope()
+def succeed(job: Job, metrics: dict[str, Any] | None = None, *, files: ArtifactFiles) -> None:
+    """End a job that was started, with what it makes."""
+    made = [(role, _artifact(role, job, files)) for role in roles_made(job)]
+    job_succeed(job_id=job.pk, worker=WORKER, metrics=metrics or {}, artifacts=made)
 
 
 @platform_scope()

@@ -51,8 +51,12 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
 
 
 def _of_ones_own(page: Page) -> Iterator[str]:
+    page.goto("/profile/")
+    yield "account-profile"
     page.goto("/password/change/")
     yield "account-password"
+    page.goto("/notices/")
+    yield "account-notices"
     page.goto("/email/")
     yield "account-no-e-mail"
     page.get_by_label("E-mail address").fill(MAILBOX)

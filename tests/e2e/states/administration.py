@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from redis import Redis
 
 from inference.queueing.heartbeat import Heartbeat
-from inference.queueing.status import DecoderStatus, Levels, Recently, WorkerStatus
+from inference.queueing.status import DecoderStatus, Levels, Recently, TracedSpan, WorkerStatus
 from tests.e2e.conftest import Enter
 from tests.e2e.gallery import furnish
 from tests.e2e.navigation import follow
@@ -22,10 +22,16 @@ from tests.integration.routes.admin_table import DECLARED
 from tests.integration.routes.conf import address
 from versiontree.tree.models import Hplm, Version
 
-OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']", ".swagger-ui")
-"""What Django's own widgets, django-unfold's and Swagger UI draw, and how."""
 FRAME = "#nav-sidebar"
 """What stands beside every page, and is looked at beside the first."""
+SPANS = (
+    TracedSpan("retrieval", 7, "retrieve", 0.0, 5.0),
+    TracedSpan("adapters", 7, "layer 0 of", 1.0, 2.0),
+    TracedSpan("compute", 7, "compute", 5.0, 15.0),
+    TracedSpan("retrieval", 8, "retrieve", 6.0, 4.0),
+    TracedSpan("compute", 8, "compute", 20.5, 14.0),
+)
+"""Two batches in the pipeline of a worker."""
 WITH_MUCH = ("tenant", "user", "dataset", "root", "domain", "hplm", "version", "job")
 """Kinds of rows with pages of their own making."""
 
@@ -42,7 +48,7 @@ def pages(page: Page, enter: Enter, world: World, files: ArtifactFiles, redis: R
         page.goto(path)
         yield path.strip("/").replace("/", "-")
     page.goto(_page(world.hplm.hplm, "change"))
-    follow(page.get_by_role("button", name="Delete: stop serving"))
+    follow(page.get_by_role("button", name="Delete", exact=True))
     page.get_by_label("to confirm").fill("something else")
     follow(page.get_by_role("button", name="Delete"))
     yield "admin-name-asked-for"
@@ -65,7 +71,8 @@ def _of_long_names(page: Page, world: World) -> Iterator[str]:
 def _workers(redis: Redis, world: World) -> None:
     """Two workers, of which one is drained."""
     digest = Version.unscoped.get(pk=world.root.pk).digest
-    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, levels=Levels(7241, 420, 121, 260, 61, 75))
+    levels = Levels(7241, 420, 121, 260, 61, 75)
+    recently = Recently(312.4, 2210, 12.4, 40.0, 81.5, spans=SPANS, levels=levels)
     for name, state in (("gpu-0", "ready"), ("gpu-1", "drained")):
         status = WorkerStatus(
             name,

@@ -19,6 +19,7 @@ ADDRESSES = {
     "settings": "settings/",
     "members": "members/",
     "usage": "usage/",
+    "requests": "requests/",
     "audit": "audit/",
     "hplm-new": "models/new/",
     "domain-new": "domains/new/",
@@ -36,6 +37,3 @@ def pages(page: Page, enter: Enter, world: World) -> Iterator[str]:
     for name, address in ADDRESSES.items():
         page.goto(f"/t/umbra/{address}")
         yield f"fresh-{name}"
-    enter(world.admin)
-    page.goto("/serving/")
-    yield "fresh-serving"

@@ -17,6 +17,7 @@ ADDRESSES = {
     "jobs": "jobs/",
     "try": "playground/",
     "usage": "usage/",
+    "requests": "requests/",
     "audit": "audit/",
 }
 

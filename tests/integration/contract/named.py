@@ -27,7 +27,7 @@ def _fields(world: World) -> dict[str, object]:
         "task": "classification",
         "kind": "corpus",
         "role": "viewer",
-        "email": "somebody@example.org",
+        "email": "user@example.org",
         "model": f"{world.tenant.slug}/{world.hplm.name}",
         "inputs": ["good stone"],
         "train": tickets_file().read(),

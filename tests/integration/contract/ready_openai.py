@@ -50,6 +50,7 @@ def for_openai(world: World, files: TinyFiles, actor: User | ApiKey) -> Special:
             "model": str(world.root.root),
         },
         "GET /v1/files/file-results-{fine_tuning_key}": results,
+        "DELETE /v1/files/file-results-{fine_tuning_key}": results,
         "GET /v1/files/file-results-{fine_tuning_key}/content": results,
         **_in_parts(world, actor),
     }

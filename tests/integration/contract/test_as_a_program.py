@@ -14,7 +14,7 @@ from tests.integration.contract.ready import for_good_requests
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 OF_PEOPLE = ("/api/v1/tenants/", "/api/v1/platform/")
 OWN = "/api/v1/"
-FOR_PEOPLE = "API keys may not do this. Sign in instead."
+FOR_PEOPLE = "API keys cannot do this. Sign in instead."
 STAY_CLOSED = {
     FOR_PEOPLE: {
         "GET /api/v1/api-keys",
@@ -37,7 +37,7 @@ STAY_CLOSED = {
         "GET /api/v1/takeouts/{takeout_id}",
         "GET /api/v1/takeouts/{takeout_id}/file",
     },
-    "There is no such request that waits for an answer.": {"DELETE /api/v1/infer/{request_id}"},
+    "There is no pending request with this id.": {"DELETE /api/v1/infer/{request_id}"},
 }
 """What good requests are refused with, and the operations that refuse them: no key may, and nobody waits for
 an answer while one request is sent after the other."""

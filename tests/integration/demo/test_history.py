@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.serving.over_http.crowd import crowd
 from demo.history import usage_create
-from tenants.usage.models import UsageDay
+from tenants.usage.models import LoggedRequest, UsageDay
 from tests.integration.versiontree.tree_factory import create_tenant, ready_hplm, ready_root
 from versiontree.jobs.models import TERMINAL, Job, JobEvent
 from versiontree.tree.models import Version
@@ -27,6 +27,8 @@ def test_jobs_and_usage_are_made_up_in_the_number_asked_for(
     assert JobEvent.unscoped.filter(job__in=made).count() >= 61
     assert UsageDay.unscoped.count() == 50
     assert UsageDay.unscoped.values("day").distinct().count() == 3
+    logged = LoggedRequest.unscoped.all()
+    assert (logged.count(), logged.exclude(error_code="").count()) == (50, 2)
     versions = Version.unscoped.filter(hplm__name__startswith="crowd-").select_related("hplm").order_by("pk")
     usage_create(versions=list(versions), count=60)
     assert UsageDay.unscoped.count() == 60

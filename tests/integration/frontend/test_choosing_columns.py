@@ -88,7 +88,7 @@ def test_choosing_what_was_read_anyway_lets_what_was_kept_be_stored(
         "tenants.datasets.services.checks.dataset_validate", lambda **_: pytest.fail("read again")
     )
     form = owner.post(NEW, {**fields, "column_tokens": "", "column_tags": ""}, follow=True)
-    assert "Waiting" in form.content.decode()
+    assert "Queued" in form.content.decode()
     check_run(check_id=UploadCheck.unscoped.get(store=True).pk)
     assert UploadCheck.unscoped.get(store=True).state == "stored"
 

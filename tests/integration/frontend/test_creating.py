@@ -5,7 +5,7 @@ import re
 import shlex
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 from django.db import transaction
@@ -89,7 +89,7 @@ def kept_in(answer: Any) -> dict[str, str | None]:
 def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> None:
     data = owner.get(NEW)
     assert (step_of(data), "Tickets" in data.content.decode()) == ("Data", True)
-    assert "No dev and no test was given: taken from train, a tenth each." in data.content.decode()
+    assert "No dev or test file was given. Each gets 10% of the training rows." in data.content.decode()
     parent = owner.get(NEW, at("parent", dataset=world.dataset.pk))
     assert step_of(parent) == "Parent"
     settings = owner.get(NEW, at("settings", dataset=world.dataset.pk, parent=world.domain.pk))
@@ -108,6 +108,18 @@ def test_each_step_carries_what_the_others_have(owner: Client, world: World) -> 
     back = next(link["href"] for link in Page(review.content.decode()).tags["a"] if "step=data" in str(link))
     assert parse_qs(urlsplit(str(back)).query)["epochs"] == ["3"]
     assert not Hplm.unscoped.filter(name="complaints").exists()
+
+
+def test_settings_can_be_skipped_and_the_model_is_called_as_its_dataset(owner: Client, world: World) -> None:
+    chosen = {"dataset": world.dataset.pk, "parent": world.domain.pk}
+    parent = owner.get(NEW, at("parent", dataset=world.dataset.pk)).content.decode()
+    assert re.search(r'<button name="step" value="review">Skip to review', parent)
+    steps = [("step", "settings"), ("step", "review")]
+    review = owner.get(f"{NEW}?{urlencode([*steps, *chosen.items()])}")
+    assert step_of(review) == "Review"
+    assert kept_in(review)["name"] == "tickets"
+    assert step_of(owner.get(NEW, at("review", name="", **chosen))) == "Settings", "which was not skipped"
+    assert step_of(owner.post(NEW, chosen)) == "Settings"
 
 
 def test_a_parent_that_a_link_named_is_kept_while_the_dataset_is_chosen(owner: Client, world: World) -> None:
@@ -176,7 +188,7 @@ def begun(name: str) -> dict[str, Any]:
         ({"dataset": "9" * 40}, "Data", "dataset"),
         ({"parent": "none"}, "Parent", "Choose a parent."),
         ({"name": "Complaints"}, "Settings", "lower-case"),
-        ({"name": "triage"}, "Settings", "There is a model called"),
+        ({"name": "triage"}, "Settings", "A model named"),
         ({"epochs": "0"}, "Settings", "greater than or equal to 1"),
     ],
 )

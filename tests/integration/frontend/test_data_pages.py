@@ -9,6 +9,7 @@ from django.test import Client
 
 from tenants.datasets.models import Dataset
 from tenants.datasets.services.datasets import dataset_upload
+from tenants.datasets.services.uploads import upload_receive
 from tests.e2e.world import World
 from tests.unit.tenants.files import jsonl
 from versiontree.tree.services.domains import domain_create
@@ -43,6 +44,7 @@ def test_a_dataset_s_page_shows_lengths_labels_and_rows_that_stand_in_two_splits
     address = f"datasets/{leaky.pk}"
     lengths = ["2 to 3", "2", "4 to 7", "23", "8 to 15", "11"]
     assert panel(owner, address, "Lengths") == ["Lengths", "rows by words", *lengths]
+    assert owner.get(f"/t/acme/data/{address}/").content.decode().count('aria-label="8 to 15"') == 1
     labels = ["good", "26", "bad", "10", "Imbalance", "2 to 1"]
     assert panel(owner, address, "Labels") == ["Labels", "rows", *labels]
     *_, head, dev, also, rows, share, same, first = panel(owner, address, "Overlap between splits")
@@ -65,5 +67,48 @@ def test_a_dataset_whose_splits_share_nothing_says_so_and_what_was_made_from_it(
 def test_a_corpus_s_page_shows_lengths_and_what_was_made_from_it(owner: Client, world: World) -> None:
     address = f"corpora/{world.corpus.pk}"
     assert panel(owner, address, "Lengths") == ["Lengths", "texts by words", "8 to 15", "1,501"]
+    drawn = owner.get(f"/t/acme/data/{address}/").content.decode()
+    assert 'aria-label="8 to 15"' not in drawn, "a bar alone compares nothing"
     domain_create(tenant=world.tenant, parent=world.root, name="own", corpus=world.corpus, actor=world.owner)
-    assert panel(owner, address, "Used by") == ["Used by", "own v1", "Domain", "Building"]
+    assert panel(owner, address, "Used by") == ["Used by", "own v1", "Domain", "Training"]
+
+
+def test_the_sample_dataset_is_there_after_one_click_and_there_once(owner: Client, world: World) -> None:
+    made = owner.post("/t/acme/data/sample/", {"sample": "support"})
+    shown = owner.get(made["Location"]).content.decode()
+    assert "88 rows" in shown
+    assert "My parcel has not arrived after ten days." in shown
+    assert owner.post("/t/acme/data/sample/", {"sample": "support"})["Location"] == made["Location"]
+    refused = owner.post("/t/acme/data/sample/", {"sample": "another"}, follow=True).content.decode()
+    assert "There is no such sample." in refused
+
+
+def test_all_unused_uploads_are_discarded_at_once(owner: Client, world: World) -> None:
+    for name in ("one.csv", "two.csv"):
+        upload_receive(
+            tenant=world.tenant, filename=name, size=3, stream=io.BytesIO(b"a,b"), actor=world.owner
+        )
+    assert "Discard all" in owner.get("/t/acme/data/").content.decode()
+    shown = owner.post("/t/acme/data/uploads/discard/", follow=True).content.decode()
+    assert "2 uploads discarded." in shown
+    assert "one.csv" not in shown
+
+
+def test_rows_are_browsed_and_searched(owner: Client, leaky: Dataset) -> None:
+    address = f"/t/acme/data/datasets/{leaky.pk}/rows/"
+
+    def shown(**query: str) -> tuple[list[str], str]:
+        page = owner.get(address, query).content.decode()
+        further = re.search(r'rel="next" href="[^"]*after=(\d+)', page)
+        return re.findall(r'<p dir="auto">([^<]+)</p>', page), further[1] if further else ""
+
+    first, after = shown()
+    rest, end = shown(after=after)
+    assert (len(first), len(rest), end) == (25, 5, "")
+    assert [*first, *rest] == [f"number {n} went well" for n in range(20)] + [
+        f"number {n} " + "very " * 9 + "badly" for n in range(10)
+    ]
+    assert shown(q="BADLY 7")[0] == ["number 7 " + "very " * 9 + "badly"]
+    assert shown(split="test")[0] == ["so 0", "so 1"]
+    assert shown(after="3")[0] == first  # no row begins there
+    assert shown(q="nothing like that") == ([], "")

@@ -8,7 +8,7 @@ from tests.e2e.world import World, nothing_of_use, versions_finish
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.tree.services.hplms import hplm_update
 
-HERE = re.compile(r'<a href="[^"]+" aria-current="page">([^<]+)</a>')
+HERE = re.compile(r'<a href="[^"]+" aria-current="page">(?s:.*?)<span>([^<]+)</span></a>')
 CRUMB = re.compile(r'<li><a href="([^"]+)">([^<]+)</a></li>')
 
 

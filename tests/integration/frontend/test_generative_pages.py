@@ -84,7 +84,7 @@ def test_the_pages_of_a_generative_model_have_no_policy_and_a_request_for_comple
     page = text_of(owner, VERSION)
     assert "ROUGE-L" in page
     assert "61.0%" in page
-    assert "choose no quality" not in page
+    assert "set no quality" not in page
     assert "format=peft" in page
     assert "/v1/completions" in text_of(owner, "/t/acme/models/writer/")
     assert "Decoder" in text_of(owner, "/t/acme/roots/smol/versions/1/")
@@ -210,7 +210,7 @@ def test_the_samples_of_a_fine_tuning_are_on_the_page_and_in_the_api(
     for text in sample.values():
         assert escape(text) in page
         assert text not in page
-    assert "started at 4.125" in page
+    assert "from 4.125" in page
     assert owner.get(f"{API}1").json()["metrics"]["fine_tune"] == tuned
 
 

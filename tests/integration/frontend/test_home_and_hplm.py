@@ -52,22 +52,22 @@ def test_who_may_only_look_is_not_told_to_do_anything(client: Client, world: Wor
     assert FIRST_STEPS not in page_of(client)
 
 
-def health(client: Client) -> str:
+def status(client: Client) -> str:
     """What the list of models says of the only one there is."""
     found = re.search(r'<td><span class="badge dot [a-z]+">([^<]+)</span>', page_of(client, "models/"))
     assert found is not None
     return found[1]
 
 
-def test_an_hplm_is_well_while_its_requests_succeed(owner: Client, world: World) -> None:
-    assert health(owner) == "Healthy"
+def test_an_hplm_is_ready_while_its_requests_succeed(owner: Client, world: World) -> None:
+    assert status(owner) == "Ready"
     usage = UsageDay.unscoped.filter(model_name="triage")
     usage.update(requests=10, failed=4)
-    assert health(owner) == "40% failed"
+    assert status(owner) == "40% of requests fail"
     usage.update(day=timezone.now().date() - timedelta(days=30))
-    assert health(owner) == "Ready"
+    assert status(owner) == "Ready"
     Alias.unscoped.all().delete()
-    assert health(owner) == "Ready"
+    assert status(owner) == "Ready"
 
 
 def test_the_home_page_sets_usage_against_the_quota(owner: Client, world: World) -> None:
@@ -83,7 +83,7 @@ def test_versions_stand_side_by_side_with_what_rose_and_what_fell(owner: Client,
     assert "Version comparison" not in page_of(owner, "models/triage/")
     second_version(world)
     page = page_of(owner, "models/triage/")
-    accuracy = re.search(r'<th scope="row">Accuracy</th>(.*?)</tr>', page)
+    accuracy = re.search(r"Accuracy</span></th>(.*?)</tr>", page)
     assert accuracy is not None
     assert re.findall(r">([\d.]+%)<", accuracy[1]) == ["91.7%", "70.8%"]
     assert re.search(r'<small class="fell">-\d+\.\d</small>', page)
@@ -128,7 +128,7 @@ def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
     assert owner.post("/t/acme/models/triage/edit/", told).status_code == 302
     page = page_of(owner, "models/triage/")
     assert "<p>Sorts &lt;tickets&gt;.</p>" in page
-    assert "Licence: mit" in page
+    assert "License: mit" in page
     assert "Not for diagnoses." in page_of(owner, "models/triage/versions/1/card/")
     assert owner.get("/t/acme/models/triage/versions/9/card/").status_code == 404
     refused = owner.post("/t/acme/models/triage/edit/", {"description": "x" * 5001})
@@ -137,7 +137,7 @@ def test_what_an_hplm_is_for_is_said_on_its_page_and_stands_in_the_model_card(
     assert "edit/" not in page_of(client, "models/triage/")
 
 
-def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client, world: World) -> None:
+def test_the_status_of_a_row_is_what_the_list_is_chosen_by(owner: Client, world: World) -> None:
     new = hplm_create(
         tenant=world.tenant, name="new", parent=world.root, dataset=world.dataset, actor=world.owner
     ).hplm
@@ -146,20 +146,20 @@ def test_the_health_that_a_row_tells_is_what_the_list_is_chosen_by(owner: Client
     UsageDay.unscoped.update(requests=10, failed=4)
 
     def failing() -> dict[str, str]:
-        rows = owner.get("/t/acme/models/?health=failing").context["models"]
-        return {row.name: row.health.label for row in rows}
+        rows = owner.get("/t/acme/models/?status=failing").context["models"]
+        return {row.name: row.status.label for row in rows}
 
-    def health(name: str) -> str:
+    def status(name: str) -> str:
         rows = owner.get("/t/acme/models/").context["models"]
-        return next(str(row.health.label) for row in rows if row.name == name)
+        return next(str(row.status.label) for row in rows if row.name == name)
 
-    assert failing() == {"triage": "40% failed"}, "the new one does not answer yet"
-    assert health("new") == "Building"
+    assert failing() == {"triage": "40% of requests fail"}, "the new one does not answer yet"
+    assert status("new") == "Training"
     UsageDay.unscoped.filter(model_name="triage").update(day=F("day") - timedelta(days=2))
-    assert health("triage") == "Ready", "another of that name was asked before it was made"
+    assert status("triage") == "Ready", "another of that name was asked before it was made"
     assert failing() == {}
     Hplm.unscoped.filter(name="triage").update(created_at=F("created_at") - timedelta(days=3))
-    assert failing() == {"triage": "40% failed"}
+    assert failing() == {"triage": "40% of requests fail"}
 
 
 def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World) -> None:
@@ -173,14 +173,21 @@ def test_the_list_of_hplms_is_chosen_from_and_sorted(owner: Client, world: World
     assert listed("sort=newest") == ["zeta", "alpha", "triage"]
     assert listed("task=tagging") == []
     assert listed("task=classification&q=a") == ["alpha", "triage", "zeta"]
-    assert listed("health=building") == ["alpha", "zeta"]
-    assert listed("health=ready") == ["triage"]
-    assert listed("health=failing") == []
+    assert listed("status=building") == ["alpha", "zeta"]
+    assert listed("status=ready") == ["triage"]
+    assert listed("status=failing") == []
     UsageDay.unscoped.filter(model_name="triage").update(requests=10, failed=4)
-    assert listed("health=failing") == ["triage"]
+    assert listed("status=failing") == ["triage"]
     assert listed(f"under=domain-{world.domain.domain_id}&sort=newest") == ["zeta", "triage"]
     assert listed(f"under=root-{world.root.root_id}") == ["alpha"]
     assert listed("under=root-0&task=none&sort=none") == ["alpha", "triage", "zeta"], "no choice of the form"
     hplm_update(hplm=Hplm.unscoped.get(name="triage"), dataset=world.dataset, actor=world.owner)
-    assert listed("health=building") == ["alpha", "triage", "zeta"], "the newest version says"
-    assert listed("health=ready") == []
+    assert listed("status=building") == ["alpha", "triage", "zeta"], "the newest version says"
+    assert listed("status=ready") == []
+
+
+def test_the_tree_names_states_as_the_lists_do(owner: Client, world: World) -> None:
+    hplm_create(
+        tenant=world.tenant, name="alpha", parent=world.root, dataset=world.dataset, actor=world.owner
+    )
+    assert re.search(r"v1</a> Training", owner.get("/t/acme/tree/?q=alpha").content.decode())

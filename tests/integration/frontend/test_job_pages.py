@@ -96,7 +96,7 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
     page = page_of(owner, job)
     assert "The loss is not a number." in page
     facts = dict(Page(page).facts)
-    where = r"in “fine-tune”, 40\.0% of the way, attempt 1 of 3, \d+ \w+ \d{4}, \d\d:\d\d:\d\d UTC"
+    where = r"phase “fine-tune”, at 40\.0%, attempt 1 of 3, \d+ \w+ \d{4}, \d\d:\d\d:\d\d UTC"
     assert re.fullmatch(where, facts["Where"])
     assert re.search(r"<h2>Events</h2>\s*<span[^>]*>UTC</span>", page)
     assert "Times are UTC." in owner.get(f"/t/acme/jobs/{job.pk}/log/").content.decode()
@@ -110,7 +110,24 @@ def test_a_failure_is_told_with_where_it_was_and_what_to_do(owner: Client, world
         ("Evaluate", "Skipped"),
     ]
     assert page.count("Skipped") == 1, "the step after it, which nobody cancelled"
-    assert "Cancelled" not in page + of_version
+    assert "Canceled" not in page + of_version
+
+
+def test_the_evaluation_of_a_job_has_the_figures_of_its_version_and_no_bar_once_it_has_succeeded(
+    owner: Client, world: World
+) -> None:
+    training, evaluating = jobs_in_order(world.hplm)
+    shown = page_of(owner, evaluating)
+    facts = Page(shown).facts
+    assert facts.index(("Accuracy", "91.7%")) < facts.index(("Majority baseline", "31.2%"))
+    assert ("Test rows", "48") in facts
+    assert ("Job ID", str(evaluating.pk)) in facts, "as the API and the command take it"
+    assert "<progress" not in shown + page_of(owner, training)
+    assert "<dt>Done</dt>" not in shown
+    running = made(world, "one")[0]
+    start(running, 0.4, "fine-tune")
+    assert ("Done", "40.0%") in Page(page_of(owner, running)).facts
+    assert "<progress" in page_of(owner, running)
 
 
 def took(**seconds: int) -> None:
@@ -136,18 +153,22 @@ def test_a_job_tells_when_its_hplm_will_be_ready_where_that_can_be_told(
     assert ready(owner, first[0]) == ready(owner, first[1]) == ["about 50 to 95 seconds"]
     behind = made(world, "four")
     assert ready(owner, behind[0]) == ["about 110 seconds to 3 minutes"], "once the one before it is done"
-    start(first[0], 0.1, "train")
+    start(first[0], 0.0, "")
     with monkeypatch.context() as at_once:  # after a second it would be 90
         begun = again(first[0]).started_at
         at_once.setattr(readiness, "timezone", SimpleNamespace(now=lambda: begun))
         assert ready(owner, first[0]) == ["about 50 to 95 seconds"], "it has only begun"
+    report(first[0], 0.1, "train")
+    assert ready(owner, first[0]) == [], "its time left has not settled"
     report(first[0], 0.2, "train", 3600)
     assert ready(owner, first[0]) == ready(owner, first[1]) == ["about 60 minutes"]
     assert ready(owner, behind[0]) == ["about 60 minutes"]
     job_cancel(job=again(first[0]), actor=world.owner)
     assert ready(owner, first[0]) == [], "it is being stopped"
     untold = {"cancel_requested_at": None, "eta_seconds": None}
-    Job.unscoped.filter(pk=first[0].pk).update(**untold, started_at=timezone.now() - timedelta(hours=1))
+    Job.unscoped.filter(pk=first[0].pk).update(
+        **untold, progress=0, started_at=timezone.now() - timedelta(hours=1)
+    )
     assert ready(owner, first[0]) == [], "it takes longer than any did"
     job_cancel(job=behind[0], actor=world.owner)
     assert ready(owner, behind[0]) == []
@@ -219,7 +240,7 @@ def test_a_stream_is_offered_only_by_a_server_that_spends_no_thread_on_it(
 
 def clone_link(client: Client, job: Job) -> str:
     """Where the job's page leads."""
-    link = re.search(r'href="([^"]+)">Clone<', page_of(client, job))
+    link = re.search(r'href="([^"]+)">Duplicate<', page_of(client, job))
     assert link is not None
     return link[1].replace("&amp;", "&")
 
@@ -262,7 +283,7 @@ def test_a_further_version_is_cloned_into_the_form_of_a_further_version(owner: C
 
 def test_what_was_made_from_nothing_that_is_there_cannot_be_cloned(owner: Client, world: World) -> None:
     Version.unscoped.filter(pk=world.hplm.pk).update(dataset=None)
-    assert ">Clone<" not in page_of(owner, jobs_in_order(world.hplm)[0])
+    assert ">Duplicate<" not in page_of(owner, jobs_in_order(world.hplm)[0])
 
 
 @pytest.mark.parametrize(("state", "shown"), [("succeeded", "Fine-tune"), ("failed", "No matching jobs")])

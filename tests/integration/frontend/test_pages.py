@@ -105,7 +105,7 @@ def test_what_came_with_a_refused_form_is_not_kept(owner: Client, world: World) 
         "train": SimpleUploadedFile("a.csv", b"text,kind\na,b\n"),
     }
     page = owner.post("/t/acme/data/datasets/new/", fields)
-    assert "is missing; found" in page.content.decode()
+    assert "no column" in page.content.decode()
     assert '<option value="kind">kind (b)</option>' in page.content.decode()
     assert not uploads_of(world.tenant, world.owner).exists()
 
@@ -168,7 +168,7 @@ def test_what_is_not_on_offer_cannot_be_chosen(client: Client, world: World) -> 
 
 def test_a_dataset_in_use_stays_and_the_page_says_why(owner: Client, world: World) -> None:
     answer = owner.post(f"/t/acme/data/datasets/{world.dataset.pk}/delete/", follow=True)
-    assert "is in use and stays" in answer.content.decode()
+    assert "is in use and cannot be deleted" in answer.content.decode()
     assert "Tickets" in owner.get("/t/acme/data/").content.decode()
 
 

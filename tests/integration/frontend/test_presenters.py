@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frontend.presenters.charts import counted_bars, curve_of, parts
+from frontend.presenters.charts import counted_bars, line_chart, parts
 from frontend.presenters.coverage import covered_parts
 from frontend.presenters.text_spans import text_spans
 from frontend.status import STYLES, style_of
@@ -50,8 +50,10 @@ def test_labels_beyond_the_limit_are_summed_up_in_a_last_line_without_a_bar() ->
     assert (bars[-1].name, bars[-1].share, bars[-1].figure) == ("8 more", None, "36")
 
 
-def test_a_curve_of_equal_figures_is_flat_and_drawn() -> None:
-    assert curve_of("loss", [2.0, 2.0, 2.0]).points == "0.00,96.00 50.00,96.00 100.00,96.00"
+def test_a_line_of_equal_figures_is_flat_and_drawn() -> None:
+    assert (
+        line_chart("Loss", {"loss": [2.0, 2.0, 2.0]}).lines[0].points == "0.00,96.00 50.00,96.00 100.00,96.00"
+    )
 
 
 def test_every_state_has_a_label_and_a_colour() -> None:

@@ -196,9 +196,9 @@ def test_hits_stand_from_the_whole_fragment_down() -> None:
 def test_the_dev_loss_is_drawn_from_before_training_and_the_loss_from_the_first_epoch() -> None:
     trained = [{"epoch": 1, "loss": 2.0, "dev_loss": 2.5}, {"epoch": 2, "loss": 1.0, "dev_loss": 1.5}]
     found = learning_curves({"epochs": [{"epoch": 0, "dev_loss": 4.0}, *trained]})
-    assert [(one.name, one.first, one.last) for one in found] == [
-        ("Loss by epoch", "2", "1"),
-        ("Dev loss by epoch, from before training", "4", "1.5"),
+    assert [(one.name, one.began, one.lines[0].first, one.now, one.lines[0].last) for one in found] == [
+        ("Loss by epoch", "epoch 1", "2", "epoch 2", "1"),
+        ("Dev loss by epoch, from before training", "epoch 0", "4", "epoch 2", "1.5"),
     ]
     assert [one.name for one in learning_curves({"epochs": trained})] == [
         "Loss by epoch",

@@ -173,7 +173,7 @@ def test_an_alias_is_removed_on_the_page_and_by_the_api_but_never_the_default(
         assert hplm.aliases.filter(name="canary").exists()
     said = {"reason": "unused"}
     told = owner.post(f"{TRIAGE}alias/default/remove/", said, follow=True).content.decode()
-    assert "Requests that name no alias are answered by @default" in told
+    assert "Requests without an alias use @default" in told
     removed = owner.post(f"{TRIAGE}alias/canary/remove/", {"reason": "The trial is over"}, follow=True)
     told, _, history = removed.content.decode().partition("Alias history")
     assert "@canary removed." in told

@@ -186,6 +186,7 @@ def test_usage_costs_as_many_queries_with_a_hundred_hplms_as_with_a_few(owner: C
         "usage/?by=key&period=90",
         "usage/?by=key&model=triage",
         "usage.csv",
+        "requests/?status=failed",
         "audit/",
         "audit/?kind=model",
     ]

@@ -121,7 +121,7 @@ def test_who_may_write_sets_the_policy_of_a_version_where_others_read_it(
     owner: Client, client: Client, world: World
 ) -> None:
     at = "models/triage/versions/1/"
-    assert "The deployment’s default: cascade." in page(owner, at)
+    assert "Default of this installation: cascade." in page(owner, at)
     said = owner.post(f"/t/acme/{at}policy/", {"policy": "full"}, follow=True).content.decode()
     assert "Policy saved." in said
     assert '<option value="full" selected>Computed in full</option>' in said
@@ -174,7 +174,7 @@ def test_a_version_of_which_little_is_known_shows_that(owner: Client, world: Wor
     )
     assert made.number == 1
     shown = page(owner, "models/fresh/versions/1/")
-    assert "Building" in shown
+    assert "Training" in shown
     assert "Confusion" not in shown
 
 

@@ -22,7 +22,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that came."""
+    """A request that came. ``body`` is JSON, or the bytes of a form."""
 
     method: str
     path: str
@@ -58,7 +58,8 @@ def scripted() -> Iterator[Script]:
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            parsed = json.loads(body) if body else None
+            is_form = self.headers.get("Content-Type", "").startswith("multipart/")
+            parsed = body if is_form else json.loads(body) if body else None
             script.asked.append(Asked(self.command, self.path, dict(self.headers), parsed))
             reply = script.replies.pop(0)
             if reply.hangs_up:
@@ -71,7 +72,7 @@ def scripted() -> Iterator[Script]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = _answer  # noqa: N815 - the names that it looks for
+        do_GET = do_POST = do_PATCH = do_DELETE = _answer  # noqa: N815 - the names that it looks for
 
         def log_message(self, *_: object) -> None:
             """Nothing."""

@@ -49,11 +49,13 @@ def test_a_batch_is_answered_whole_though_its_worker_is_killed(
         workers.append(CeleryWorker(service_env, tmp_path, queue="batches"))
         batches_redispatch()
         ended = logged_in("batches", "fetch", batch, "--out", out, "--errors", tmp_path / "errors", "--json")
-        assert ended.code == 0, ended.err
+        assert ended.code == 1, ended.err
     finally:
         for worker in workers:
             worker.end()
     told = json.loads(ended.out)
+    assert told["errors_file"] == str(tmp_path / "errors")
+    assert json.loads(ended.err)["error"]["code"] == "lines_failed"
     assert (told["succeeded"], told["failed"]) == (LINES, 1)
     answers = [json.loads(line) for line in out.read_text().splitlines()]
     assert [int(answer["id"]) for answer in answers] == list(range(LINES))

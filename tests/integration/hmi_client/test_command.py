@@ -10,6 +10,8 @@ from pytest_django import Settings
 
 from hmi_client import Client
 from tenants.datasets.models import Corpus, Dataset, Upload
+from tenants.usage.services.request_log import RequestEntry
+from tenants.usage.services.usage import request_record
 from tests.integration.hmi_client.conftest import Hmi, Product, key_of
 from tests.integration.jobs.world import mood_rows
 from tests.unit.tenants.files import jsonl
@@ -173,6 +175,25 @@ def test_jobs_are_listed_and_cancelled(logged_in: Hmi, site: Product) -> None:
     assert "fine_tune" in logged_in("jobs", "retry", fine_tune).err
     assert logged_in("jobs", "tail", "no-such-job").code == 4
     assert logged_in("jobs", "tail", "../jobs").code == 1
+
+
+def test_requests_are_listed_by_filters(logged_in: Hmi, client: Client, site: Product) -> None:
+    for name, code in (("good", ""), ("bad", "rate_limited"), ("worse", "rate_limited")):
+        status = 429 if code else 200
+        request_record(RequestEntry(site.world.tenant.pk, name, "infer", status, error_code=code))
+    listed = logged_in("requests")
+    assert (listed.code, "good" in listed.out, "rate_limited" in listed.out) == (0, True, True)
+    failed = json.loads(logged_in("requests", "--status", "failed", "--json").out)
+    assert [(one["request_id"], one["error_code"]) for one in failed] == [
+        ("worse", "rate_limited"),
+        ("bad", "rate_limited"),
+    ]
+    assert [one["request_id"] for one in json.loads(logged_in("requests", "--limit", "1", "--json").out)] == [
+        "worse"
+    ]
+    assert [one.request_id for one in client.list_requests(request_id="g")] == ["good"]
+    wrong = logged_in("requests", "--status", "broken")
+    assert (wrong.code, "answered" in wrong.err) == (2, True)
 
 
 def test_what_is_asked_wrongly_is_said_in_a_sentence(logged_in: Hmi, moods: Path, config: Path) -> None:

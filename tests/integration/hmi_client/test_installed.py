@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from hmi_client import __version__
 from tests.integration.hmi_client.conftest import Product
 from tests.processes import CHECKOUT
 from tests.skips import skip_unless_ci
@@ -29,11 +30,12 @@ Python = Callable[..., str]
 
 @pytest.fixture
 def python(tmp_path: Path) -> Python:
-    """Runs the Python of a new environment with the client in it, away from the checkout."""
+    """Runs the Python of a new environment with the client's wheel in it, away from the checkout."""
     source = tmp_path / "source"
     shutil.copytree(CHECKOUT / "hmi_client", source / "hmi_client")
     for name in SOURCES:
         shutil.copy(CHECKOUT / name, source)
+    wheel = f"dist/hmi-{__version__}-py3-none-any.whl"
     found = tmp_path / "venv" / "bin" / "python"
 
     def run(*arguments: object, **env: str) -> str:
@@ -50,9 +52,10 @@ def python(tmp_path: Path) -> Python:
 
     for command in (
         [sys.executable, "-m", "venv", str(tmp_path / "venv")],
-        [str(found), "-m", "pip", "install", "--quiet", str(source)],
+        [str(found), "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", "dist", "."],
+        [str(found), "-m", "pip", "install", "--quiet", wheel],
     ):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=source)
         if done.returncode:
             skip_unless_ci(f"{' '.join(command)}: {done.stderr[-500:]}")
     return run
@@ -68,6 +71,7 @@ def test_what_is_installed_is_the_client_alone_and_it_works(
     told = {"HMI_URL": site.url, "HMI_API_KEY": site.key, "XDG_CONFIG_HOME": str(tmp_path / "config")}
     hmi = tmp_path / "venv" / "bin" / "hmi"
     assert "Exit codes" in python(hmi, "--help")
+    assert python(hmi, "--version") == f"hmi {__version__}\n"
     assert json.loads(python(hmi, "whoami", "--json", **told))["slug"] == "acme"
 
 

@@ -126,7 +126,7 @@ def reader(product: Product, tmp_path: Path) -> Reader:
 
 def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Reader, tmp_path: Path) -> None:
     [pieces] = blocks("docs/api.md", "python")
-    ask, take_back, once, hook, change, check, fit, canary, travel, adapter, lora = blocks(
+    ask, take_back, once, logged, hook, change, check, fit, canary, travel, adapter, lora = blocks(
         "docs/api.md", "sh"
     )
     asked = {ADDRESS: product.url, DEMO: '"acme/tickets"'}
@@ -150,6 +150,7 @@ def test_the_examples_of_the_api_do_what_they_show(product: Product, reader: Rea
     first, again = re.findall(r'"id":"(\w+)"', reader.types(once))
     assert first == again
 
+    assert json.loads(reader.types(logged))["results"][0]["error_code"] == "empty_text"
     assert '"secret":"whsec_' in reader.types(hook)
     assert '"license":"MIT"' in reader.types(change)
     assert "@default points to version 1 already" in reader.types(canary, {'"version": 2': '"version": 1'})
@@ -198,6 +199,7 @@ def test_the_files_of_batches_are_as_they_are_shown(reader: Reader) -> None:
     reader.types(batch)
     [line] = reader.lines("texts-results.jsonl")
     alike(result, line)
+    (reader.folder / "texts-results.jsonl").unlink()
     (reader.folder / "texts.jsonl").write_text("It will not start\n")
     reader.types(f"{batch.strip()} || true")
     [line] = reader.lines("texts-errors.jsonl")

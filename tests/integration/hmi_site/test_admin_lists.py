@@ -38,7 +38,7 @@ from versiontree.tree.services.domains import domain_create
 
 pytestmark = pytest.mark.slow
 
-PAGE = 25
+PAGE = 20
 CHOICES = 60
 """More than any list of choices has that does not grow with a table."""
 MOST = 24

@@ -1,12 +1,15 @@
 """The first page of the administration, and the page of the inference workers."""
 
+import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from django.contrib import admin
+from django.contrib.auth.models import Permission
 from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
@@ -14,8 +17,9 @@ from django.utils import timezone
 from django.utils.html import strip_tags
 from redis import Redis
 
+from hmi_site import env
 from hmi_site.dashboard import disk
-from hmi_site.dashboard.navigation import GROUPS
+from hmi_site.dashboard.navigation import MENU
 from hmi_site.launcher.supervisor import RESTARTS_FILE, RestartRecord
 from inference.api.admission import close_gateway
 from inference.queueing.heartbeat import Heartbeat
@@ -23,6 +27,8 @@ from inference.queueing.status import Levels, Recently, WorkerStatus
 from inference.queueing.worker_commands import DRAIN, REFRESH, RESUME, CommandListener
 from tenants.accounts.models import Tenant, User
 from tenants.audit.models import AuditEvent
+from tenants.datasets.models import Upload
+from tenants.datasets.storage import upload_store
 from tenants.usage.models import Quota
 from tenants.usage.services.usage import usage_record
 from tests.integration.versiontree import tree_factory
@@ -70,16 +76,39 @@ def test_all_pages_look_right_while_nothing_runs_and_while_the_queue_is_away(
 ) -> None:
     for address in PAGES[:2]:
         assert "No inference worker is running" in read(staff, address)
-    assert "No root is ready yet" in read(staff, PAGES[2])
+    assert "No root is ready." in read(staff, PAGES[2])
     close_gateway()
     settings.REDIS_URL = "unix:///tmp/D-nowhere.sock"
     for address in PAGES:
         assert "The queue cannot be reached" in read(staff, address)
 
 
-def test_every_list_is_in_one_group_of_the_navigation() -> None:
-    in_groups = sorted(name for group in GROUPS.values() for name, _ in group)
-    assert in_groups == sorted(model._meta.label for model in admin.site._registry)
+def test_the_menu_has_ten_entries_in_the_order_of_the_work(staff: Client) -> None:
+    page = staff.get("/admin/").content.decode()
+    menu = page.split('id="nav-sidebar-apps"')[1].split("</ol>")[0]
+    titles = [
+        " ".join(strip_tags(entry).split()[1:]) for entry in re.findall("<li>.*?</li>", menu, re.DOTALL)
+    ]
+    expected = "Dashboard, Tenants, Roots, Domains, Models, Jobs, Workers, Users, Settings, Audit log"
+    assert titles == expected.split(", ")
+
+
+def test_every_list_is_a_tab_below_one_entry_of_the_menu(staff: Client) -> None:
+    in_menu = sorted(name for entry in MENU for name in entry.models)
+    assert in_menu == sorted(model._meta.label for model in admin.site._registry)
+    events = staff.get(reverse("admin:jobs_jobevent_changelist")).content.decode()
+    tabs = events.split('id="tabs-items"')[1].split("</nav>")[0]
+    for model in ("jobs_job", "jobs_jobevent", "batches_batch", "datasets_upload"):
+        assert f'href="{reverse(f"admin:{model}_changelist")}"' in tabs
+
+
+def test_staff_see_the_entries_that_they_may_view(client: Client, staff: Client) -> None:
+    clerk = User.objects.create_user("clerk", is_staff=True)
+    clerk.user_permissions.add(Permission.objects.get(codename="view_jobevent"))
+    client.force_login(clerk)
+    menu = client.get("/admin/").content.decode().split('id="nav-sidebar-apps"')[1].split("</ol>")[0]
+    links = re.findall(r'href="([^"]+)"', menu)
+    assert links == ["/admin/", "/admin/jobs/jobevent/", "/admin/serving/"]
 
 
 def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
@@ -93,10 +122,10 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
     job_fail(job_id=job.pk, worker=tree_factory.claim(job), code="out_of_memory", message="It did not fit.")
     text = read(staff, "/admin/")
     for told in (
-        "No inference worker serves the root bert, which has 2 models.",
-        "w1 refused 2 rows because a slot held another model.",
+        "No worker serves the root bert (2 models).",
+        "w1 rejected 2 rows: a slot held another model.",
         "w1: no room",
-        "1 job has failed today.",
+        "1 job failed today.",
         "From the tables 60.0%",
         "Tables, then computed 30.0%",
         "Computed at once 10.0%",
@@ -107,15 +136,58 @@ def test_the_dashboard_tells_what_workers_and_jobs_do_and_what_to_look_at(
         "p99 latency82 ms last 30 s",
         "Outstanding0 of ",
         "Running0Queued0Succeeded4 todayFailed1 today",
+        "Needs attention",
     ):
         assert told in text, told
     beat(redis_client, "w1", root, resident=9, hplms=10, pinned=3, pinned_resident=3)
     beat(redis_client, "w2", root, resident=7, hplms=10, pinned=3, pinned_resident=3)
-    monkeypatch.setattr(disk, "NEARLY_FULL", 0.0)
+    monkeypatch.setattr(disk, "FILLING", 0.0)
     text = read(staff, "/admin/")
-    assert "No inference worker serves" not in text
-    assert "Models in memory7 of 10, in the emptiest workerPinned in memory3 of 3" in text
-    assert "Artifact store: the disk is" in text
+    assert "No worker serves" not in text
+    assert re.search(r"Artifact store( and uploads)?: the disk is \d+% full, [\d.]+\s[GT]B free\.", text)
+    told = read(staff, PAGES[2])
+    assert "Models in memory7 of 10 in the worker with the fewestPinned in memory3 of 3" in told
+
+
+def test_the_dashboard_tells_which_tenants_load_the_machine(staff: Client) -> None:
+    assert "No requests today." in read(staff, "/admin/")
+    for name, tokens, busy_ms in (("acme", 9, 9_000.0), ("globex", 4_000, 3_000.0)):
+        tenant = tree_factory.create_tenant(name).tenant
+        usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=tokens, busy_ms=busy_ms)
+    text = read(staff, "/admin/")
+    assert "acme 9.0 s 9 1 75.0% globex 3.0 s 4,000 1 25.0%" in text
+
+
+def test_the_dashboard_tells_which_tenants_have_used_up_a_quota(
+    staff: Client, root: Version, settings: Any
+) -> None:
+    tenant = Tenant.objects.get(slug="acme")
+    usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
+    assert "has used up its quota" not in read(staff, "/admin/")
+    limits = {"max_models": 1, "max_requests_per_day": 1, "max_storage_bytes": 1}
+    Quota.unscoped.filter(tenant=tenant).update(**limits)
+    text = read(staff, "/admin/")
+    assert "acme has used up its quota: models, 1 of 1." in text
+    assert "acme has used up its quota: requests today, 1 of 1." in text
+    assert re.search(r"acme has used up its quota: storage, [\d.]+\s\w+ of 1\sbyte\.", text)
+    assert "domains" not in text.split("Needs attention")[1].split("Serving")[0]
+    assert "Nothing needs attention" not in read(staff, "/admin/live/?slow")
+
+
+def test_the_settings_page_shows_values_without_secrets(
+    staff: Client, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_use = {"HMI_SECRET_KEY": "s3cret", "DATABASE_URL": "postgres://hmi:pa55@db:5432/hmi?password=pa55"}
+    monkeypatch.setattr(env, "in_use", env.in_use | in_use | {"HMI_HTTPS": True, "HMI_RATE_TOKENS": 600})
+    monkeypatch.setenv("HMI_HTTPS", "yes")
+    text = read(staff, "/admin/settings/")
+    assert "HMI_SECRET_KEY hidden" in text
+    assert "HMI_RATE_TOKENS 600" in text, "a limit, not a secret"
+    assert "DATABASE_URL postgres://db:5432/hmi default" in text
+    assert "HMI_HTTPS on environment" in text
+    assert not re.search("s3cret|pa55", text)
+    client.force_login(User.objects.create_user("clerk", is_staff=True))
+    assert client.get("/admin/settings/").status_code == 403
 
 
 def test_the_dashboard_tells_which_processes_were_started_again(
@@ -133,8 +205,18 @@ def test_the_dashboard_tells_which_processes_were_started_again(
         assert re.search(r"Web: restarted 2 times; at \d\d:\d\d it ended with exit code 1\.", text)
 
 
-def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client, root: Version) -> None:
-    usage_record(tenant=Tenant.objects.get(slug="acme"), model_name="spam", inputs=1, tokens=9)
+def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(
+    staff: Client, root: Version, upload_root: Path
+) -> None:
+    tenant, owner = Tenant.objects.get(slug="acme"), User.objects.get(username="boss")
+    usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
+    under_way = Upload.unscoped.create(
+        tenant=tenant, created_by=owner, filename="a", size_bytes=5 * 1024**4, expires_at=timezone.now()
+    )
+    arrived = upload_store().upload_path(under_way.pk)
+    arrived.parent.mkdir()
+    arrived.touch()
+    os.truncate(arrived, 20 * 1024**2)
     Job.unscoped.filter(kind="fine_tune").update(finished_at=timezone.now() - timedelta(days=3))
     Artifact.objects.create(kind="plot", digest="a" * 64, size=7 * 1024**3, files={})
     today, back = (f"{timezone.now() - timedelta(days=days):%-d %B}" for days in (0, 3))
@@ -146,7 +228,8 @@ def test_the_dashboard_draws_two_weeks_and_tells_what_lies_on_disk(staff: Client
     assert f"{back}: 1 succeeded" in jobs
     assert re.search(rf'title="{back}: 1 succeeded">.*?class="hmi-\w+" height="[1-9]', jobs, re.DOTALL)
     told = " ".join(strip_tags(disks).split())
-    assert re.search(r"Artifact store 7\.0\sGB, [\d.]+\s[GT]B free", told), told
+    held = r"Artifact store 7\.0\sGB Uploads 2\d\.\d\sMB Disk [\d.]+\s[MGT]B of [\d.]+\s[GT]B used$"
+    assert re.search(held, told), f"one disk, and of uploads what is there: {told}"
 
 
 def test_a_root_tells_what_its_jobs_do_until_they_are_done(staff: Client, tmp_path: Any) -> None:
@@ -159,6 +242,11 @@ def test_a_root_tells_what_its_jobs_do_until_they_are_done(staff: Client, tmp_pa
     worker = tree_factory.claim(convert)
     job_heartbeat(job_id=convert.pk, worker=worker, lease_s=60, progress=0.37, stage="distil")
     assert "Convert: running, 37%, distil" in read(staff, page)
+    Job.unscoped.filter(pk=convert.pk).update(eta_seconds=7_300, heartbeat_at=timezone.now())
+    for address in PAGES[:2]:
+        board = read(staff, address)
+        assert re.search(r"Convert new:1 37%, distil, about 2\shours, \d\sminutes? left", board), board
+        assert "1 waiting for another job" in board
     job_fail(job_id=convert.pk, worker=worker, code="out_of_memory", message="It did not fit.")
     assert "Convert: failed, It did not fit." in read(staff, page)
 
@@ -169,7 +257,7 @@ def test_the_page_of_a_tenant_tells_what_is_taken_leads_to_its_rows_and_sets_del
     tenant = Tenant.objects.get(slug="acme")
     usage_record(tenant=tenant, model_name="spam", inputs=1, tokens=9)
     Quota.unscoped.update_or_create(tenant=tenant, defaults={"max_models": 7})
-    assert "active 1 1" in read(staff, "/admin/accounts/tenant/")
+    assert "Active 1 1" in read(staff, "/admin/accounts/tenant/")
     page = reverse("admin:accounts_tenant_change", args=[tenant.pk])
     text = read(staff, page)
     assert "1 of 7" in text

@@ -37,4 +37,4 @@ def test_an_update_without_settings_trains_on_from_a_pet_of_its_own_shape(
     assert "not from version 2" in third.config["warnings"][0]
     fourth = updated(world, first, pooling="cls")
     assert fourth.metrics["fine_tune"]["warm_start"] == {"pet": True, "head": False}
-    assert "The head starts anew" in fourth.config["warnings"][0]
+    assert "The head is trained from scratch" in fourth.config["warnings"][0]

@@ -36,16 +36,16 @@ def test_a_misspelt_setting_starts_nothing_with_defaults(world: World, owner: AP
     status, param, message = refused(owner.post("/api/v1/tenants/acme/models", asked, format="json"))
     assert (status, param) == (422, "setting")
     assert "'setting'" in message
-    assert "Is 'settings' meant?" in message
+    assert "Did you mean 'settings'?" in message
     assert Job.unscoped.count() == before
 
 
 def test_a_field_of_a_form_as_well(world: World, owner: APIClient) -> None:
     before = Corpus.unscoped.count()
-    form = {"name": "new", "files": SimpleUploadedFile("a.txt", b"one line\n"), "licence": "MIT"}
+    form = {"name": "new", "files": SimpleUploadedFile("a.txt", b"one line\n"), "license": "MIT"}
     assert refused(owner.post("/api/v1/tenants/acme/corpora", form, format="multipart"))[:2] == (
         422,
-        "licence",
+        "license",
     )
     assert Corpus.unscoped.count() == before
 
@@ -56,3 +56,21 @@ def test_a_name_that_cannot_be_shown_breaks_no_answer(owner: APIClient, name: st
     answer = owner.patch("/api/v1/tenants/acme", body, content_type="application/json")
     assert answer.status_code in {400, 422}
     assert len(answer.content) < 1000
+
+
+@pytest.mark.parametrize(
+    ("address", "param", "choices"),
+    [
+        ("jobs?kind=nonsense", "kind", ("fine_tune", "evaluate")),
+        ("jobs?state=nonsense", "state", ("queued", "running")),
+        ("requests?status=nonsense", "status", ("answered", "failed")),
+        ("usage?by=nonsense", "by", ("day", "model", "key")),
+    ],
+)
+def test_a_choice_that_there_is_not_is_refused_with_those_that_there_are(
+    owner: APIClient, address: str, param: str, choices: tuple[str, ...]
+) -> None:
+    status, named, message = refused(owner.get(f"/api/v1/tenants/acme/{address}"))
+    assert (status, named) == (422, param)
+    assert message.startswith("'nonsense' is not one of ")
+    assert all(choice in message for choice in choices)

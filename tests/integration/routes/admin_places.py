@@ -9,7 +9,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.utils import timezone
 
 from tenants.accounts.models import IdempotentResponse, Tenant
-from tenants.usage.models import AnswerDay
+from tenants.usage.models import AnswerDay, LoggedRequest, OmittedRequests
 from tests.e2e.world import World
 from tests.integration.versiontree.tree_factory import jobs_in_order
 from versiontree.jobs.models import JobShard
@@ -43,6 +43,9 @@ def _made(world: World) -> None:
     Evaluation.unscoped.create(
         tenant=tenant, version=version, artifact=made, test_sha256="a" * 64, dataset_name="d"
     )
+    now = timezone.now()
+    LoggedRequest.unscoped.create(tenant=tenant, at=now, request_id="r", api="infer", status=200)
+    OmittedRequests.unscoped.create(tenant=tenant, hour=now, requests=1)
     AnswerDay.unscoped.create(tenant=tenant, model_name="triage", version=1, day=timezone.localdate())
     JobShard.objects.create(job=jobs_in_order(version)[0], stage="count", number=0, input_range=[0, 10])
     Group.objects.create(name="people")

@@ -93,6 +93,8 @@ MODELS: dict[str, dict[str, Methods]] = {
     "datasets/upload": DELETED,
     "datasets/uploadcheck": READ,
     "usage/answerday": READ,
+    "usage/loggedrequest": READ,
+    "usage/omittedrequests": READ,
     "usage/usageday": READ,
     "usage/usagemonth": READ,
     "usage/usagesum": READ,
@@ -128,8 +130,10 @@ OWN: dict[str, Methods] = {
     "r/<path:content_type_id>/<path:object_id>/": {"GET": all_staff(404)},  # no row has a page elsewhere
     "search/": {"GET": all_staff(200)},
     "serving/": looked_at(all_staff(200)),
-    "serving/<str:worker>/<str:command>/": sent(rightful()),  # asks for the name of the last
+    "serving/<path:worker>/trace.json": looked_at(all_staff(404)),  # no worker is there
+    "serving/<path:worker>/<str:command>/": sent(rightful()),  # asks for the name of the last
     "serving/drain/": sent(rightful(302)),
+    "settings/": looked_at(rightful()),
 }
 """The site's own pages."""
 

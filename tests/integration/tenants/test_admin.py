@@ -1,17 +1,21 @@
 """The admin pages of this application, as staff use them."""
 
 import re
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db.models import Field
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import strip_tags
+from pytest_django import Settings
 
 from tenants.accounts.authentication import api_key_from
-from tenants.accounts.models import ApiKey, IdempotentResponse, Membership, Tenant, User
+from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Membership, Tenant, User
 from tenants.accounts.selectors import membership_of
 from tenants.accounts.services.invitations import invitation_create
 from tenants.audit.models import AuditEvent
@@ -32,7 +36,7 @@ from versiontree.transfer.services.takeouts import takeout_request
 
 pytestmark = pytest.mark.usefixtures("in_platform_scope")
 
-BADGE = r'<span class="[^"]*bg-(green|orange)-100[^>]*>\s*([a-z]+)'
+BADGE = r'<span class="[^"]*bg-(green|orange)-100[^>]*>\s*([A-Z][a-z]+)'
 
 
 @pytest.fixture
@@ -70,6 +74,19 @@ def furnished(world: World) -> World:
     return world
 
 
+def quota_fields(**changed: str) -> dict[str, str]:
+    """The quota on the form of a new tenant: the defaults, and what is changed."""
+    shown = {
+        field.name: str(field.default)
+        for field in Quota._meta.get_fields()
+        if isinstance(field, Field) and field.name.startswith("max_")
+    }
+    counts = {"TOTAL_FORMS": "1", "INITIAL_FORMS": "0"}
+    return {f"quota-{count}": number for count, number in counts.items()} | {
+        f"quota-0-{name}": value for name, value in (shown | changed).items()
+    }
+
+
 def page(model: Any, name: str, *args: Any) -> str:
     return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_{name}", args=args)
 
@@ -80,16 +97,46 @@ def test_a_tenant_made_here_has_a_quota_and_an_audit_event(world: World, staff: 
         {
             "slug": "initech",
             "name": "Initech",
+            "owner": world.viewer.pk,
             "weight": "1",
             "shares_fragment_counts": "on",
             "checks_answers": "on",
+            **quota_fields(max_models="7"),
         },
         follow=True,
     )
     assert answer.status_code == 200
     tenant = Tenant.objects.get(slug="initech")
-    assert quota_of(tenant).pk is not None
-    assert AuditEvent.objects.for_tenant(tenant).get().actor == world.staff
+    assert (quota_of(tenant).max_models, quota_of(tenant).max_domains) == (7, 3)
+    membership = membership_of(world.viewer, tenant)
+    assert membership is not None
+    assert membership.role == "owner"
+    verbs = AuditEvent.objects.for_tenant(tenant).values_list("verb", "actor__username")
+    assert set(verbs) == {("tenant.create", "staff"), ("quota.change", "staff")}
+
+
+def test_the_owner_of_a_new_tenant_may_be_invited(
+    transactional_db: None, world: World, staff: Client, settings: Settings, mailoutbox: list[Any]
+) -> None:
+    sent = {"slug": "hooli", "name": "Hooli", "weight": "1", **quota_fields()}
+    staff.post(page(Tenant, "add"), sent | {"owner_email": "first@example.org"})
+    assert [message.to for message in mailoutbox] == [["first@example.org"]]
+    settings.EMAIL_BACKEND = "django.core.mail.backends.console.EmailBackend"
+    sent |= {"slug": "initech", "name": "Initech"}
+    staff.post(page(Tenant, "add"), sent | {"owner_email": "new@example.org"})
+    invitation = Invitation.unscoped.get(tenant__slug="initech")
+    assert (invitation.email, invitation.role) == ("new@example.org", "owner")
+    told = staff.get(page(Tenant, "changelist")).content.decode()
+    assert re.search(r"Give new@example\.org this link; it is shown only once: http://testserver/", told)
+
+
+def test_a_new_tenant_needs_one_owner(world: World, staff: Client) -> None:
+    sent = {"slug": "initech", "name": "Initech", "weight": "1", **quota_fields()}
+    none = staff.post(page(Tenant, "add"), sent)
+    assert none.context["adminform"].form.errors == {"owner": ["Choose a user, or enter an e-mail address."]}
+    two = staff.post(page(Tenant, "add"), sent | {"owner": world.viewer.pk, "owner_email": "a@example.org"})
+    assert list(two.context["adminform"].form.errors) == ["owner_email"]
+    assert not Tenant.objects.filter(slug="initech").exists()
 
 
 def test_a_slug_that_is_not_plain_is_a_mistake_in_the_form(world: World, staff: Client) -> None:
@@ -107,7 +154,7 @@ def test_tenants_are_suspended_and_resumed(world: World, staff: Client) -> None:
         assert world.tenant.is_suspended is suspended
         for at in (page(Tenant, "changelist"), page(Tenant, "change", world.tenant.pk)):
             labels = re.findall(BADGE, staff.get(at).content.decode())
-            assert ("orange", "suspended") in labels if suspended else ("green", "active") in labels, at
+            assert ("orange", "Suspended") in labels if suspended else ("green", "Active") in labels, at
     verbs = AuditEvent.objects.for_tenant(world.tenant).values_list("verb", "actor__username")
     assert {("tenant.suspend", "staff"), ("tenant.resume", "staff")} <= set(verbs)
 
@@ -155,7 +202,7 @@ def test_a_quota_and_a_name_that_are_changed_here_are_written_down(world: World,
     event = events[0]
     assert f"{event.at:%-d %b %Y, %H:%M:%S} quota.change" in told
     assert 'max_models: {"from": 50, "to": 7}' in told
-    assert "job.reap x acme the system 192.0.2.7" in told
+    assert "job.reap x acme System 192.0.2.7" in told
 
 
 def quota_form(world: World, **changed: str) -> dict[str, str]:
@@ -285,3 +332,18 @@ def test_staff_make_users_who_can_sign_in(world: World, staff: Client) -> None:
     staff.post(page(User, "add"), fields)
     form = {"login": "newcomer", "password": "a long enough one"}
     assert Client().post("/login/", form).status_code == 302
+
+
+def test_an_invitation_past_its_end_is_shown_as_expired(world: World, staff: Client) -> None:
+    invitation_create(tenant=world.tenant, email="new@example.org", role="viewer", actor=world.owner)
+    told = re.compile(r"new@example\.org\s+acme\s+Viewer\s+(\w+)")
+
+    def listed() -> str:
+        found = told.search(strip_tags(staff.get(page(Invitation, "changelist")).content.decode()))
+        return found[1] if found else ""
+
+    assert listed() == "Waiting"
+    Invitation.unscoped.update(expires_at=timezone.now() - timedelta(minutes=1))
+    assert listed() == "Expired"
+    invitation = Invitation.unscoped.get()
+    assert "Expired" in staff.get(page(Invitation, "change", invitation.pk)).content.decode()

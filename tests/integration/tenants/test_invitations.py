@@ -183,9 +183,9 @@ def test_an_owner_invites_over_the_api_and_the_message_leads_where_the_answer_sa
     assert made.status_code == 201
     assert made.json()["mail"] == "sent"
     (message,) = mailoutbox
-    assert (message.to, message.subject) == ([SOMEBODY], "Acme invites you to HMI")
+    assert (message.to, message.subject) == ([SOMEBODY], "Invitation to Acme on HMI")
     assert f"\n{made.json()['link']}\n" in str(message.body)
-    assert "owner invites you to work with Acme on HMI, as viewer." in str(message.body)
+    assert "owner invited you to join Acme on HMI as viewer." in str(message.body)
     seen = owner.get(ADDRESS).json()["results"]
     assert [(row["email"], row["state"], row["expired"]) for row in seen] == [(SOMEBODY, "waiting", False)]
     assert "link" not in seen[0]

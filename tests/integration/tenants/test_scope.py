@@ -9,7 +9,15 @@ from tenants.accounts.models import ApiKey, IdempotentResponse, Invitation, Memb
 from tenants.audit.models import AuditEvent
 from tenants.base.managers import UnscopedQuery
 from tenants.datasets.models import Corpus, Dataset, DatasetSplit, File, MultipartUpload, Upload, UploadCheck
-from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import (
+    AnswerDay,
+    LoggedRequest,
+    OmittedRequests,
+    Quota,
+    UsageDay,
+    UsageMonth,
+    UsageSum,
+)
 from tenants.webhooks.models import WebhookDelivery, WebhookEndpoint
 from tests.integration.world import World
 from versiontree.transfer.models import Takeout
@@ -26,8 +34,10 @@ OWNED = [
     File,
     Invitation,
     IdempotentResponse,
+    LoggedRequest,
     Membership,
     MultipartUpload,
+    OmittedRequests,
     Quota,
     Takeout,
     Upload,

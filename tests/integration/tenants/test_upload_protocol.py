@@ -48,3 +48,16 @@ def test_a_piece_of_another_type_is_refused(world: World) -> None:
         "PATCH", address, "abcde", content_type="text/plain", headers={**TUS, "Upload-Offset": "0"}
     )
     assert answer.status_code == 415
+
+
+def test_a_piece_may_come_as_any_bytes(world: World) -> None:
+    client = world.client(world.developer)
+    address = begun(client, 5)
+    answer: Any = client.generic(
+        "PATCH",
+        address,
+        "abcde",
+        content_type="application/octet-stream",
+        headers={**TUS, "Upload-Offset": "0"},
+    )
+    assert (answer.status_code, answer["Upload-Offset"]) == (204, "5")

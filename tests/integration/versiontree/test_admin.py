@@ -123,7 +123,7 @@ def test_what_refuses_an_hplm_stands_at_its_field(
     form = {"tenant": acme.tenant.pk, "name": "spam", "parent": root.pk, "chosen_dataset": acme.dataset.pk}
     foreign = tree_factory.ready_domain(root, "theirs", home=globex)
     refusals = {
-        "name": ("ham", "There is a model called 'ham' already."),
+        "name": ("ham", "A model named 'ham' already exists."),
         "parent": (foreign.pk, "There is no such version of a root or domain."),
         "chosen_dataset": (globex.dataset.pk, "There is no such dataset."),
     }

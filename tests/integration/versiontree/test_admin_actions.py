@@ -32,17 +32,17 @@ def staff(db: None, client: Client) -> Iterator[Client]:
 
 def test_jobs_are_cancelled_and_retried_by_actions(staff: Client, root: Version, acme: TenantFixture) -> None:
     job = tree_factory.jobs_in_order(tree_factory.new_hplm(root, "spam", acme))[0]
-    assert "1 cancelled" in act(staff, "job", "cancel", job)
+    assert "1 canceled" in act(staff, "job", "cancel", job)
     job.refresh_from_db()
     assert job.state == JobState.CANCELLED
-    assert "cannot be cancelled" in act(staff, "job", "cancel", job)
+    assert "cannot be canceled" in act(staff, "job", "cancel", job)
     assert "1 retried" in act(staff, "job", "retry", job)
     job.refresh_from_db()
     assert job.state == JobState.QUEUED
     both = [job, tree_factory.jobs_in_order(tree_factory.new_hplm(root, "ham", acme))[0]]
     assert '<code dir="auto">cancel 2 jobs</code>' in act(staff, "job", "cancel", *both)
     assert {one.state for one in Job.unscoped.filter(pk__in=[one.pk for one in both])} == {JobState.QUEUED}
-    assert "2 cancelled" in act(staff, "job", "cancel", *both, typed_name="cancel 2 jobs")
+    assert "2 canceled" in act(staff, "job", "cancel", *both, typed_name="cancel 2 jobs")
 
 
 def test_the_page_of_a_job_tells_how_far_it_is_until_it_ends_and_folds_what_it_measured(

@@ -150,7 +150,7 @@ def test_people_and_administrators_delete_and_cancel_them_too(
     assert "done.jsonl deleted" in client.post(f"{page}{done.pk}/delete/", follow=True).content.decode()
 
     client.force_login(User.objects.create_superuser("boss"))
-    assert "1 cancelled" in act(client, "batch", "cancel", waiting)
+    assert "1 canceled" in act(client, "batch", "cancel", waiting)
     assert "1 deleted" not in act(client, "batch", "remove", old, typed_name="wrong")
     gone = act(client, "batch", "remove", old, typed_name=str(old), return_to=str(old.pk))
     assert "1 deleted" in gone

@@ -22,7 +22,7 @@ from inference.hplm.pets import PetSpec, PetWeights, UpperShape
 from inference.text.tasks import FIXED_LABELS
 from tenants.audit.models import AuditEvent
 from tenants.base.scope import platform_scope
-from tenants.datasets.models import Dataset
+from tenants.datasets.models import Dataset, DatasetSplit
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.callers import signed_in
 from tests.integration.versiontree.tree_factory import TenantFixture
@@ -381,3 +381,38 @@ def test_the_api_estimates_domains_as_it_would_make_them_and_makes_none(
     assert counted == (Version.unscoped.count(), Job.unscoped.count(), AuditEvent.unscoped.count())
     foreign = caller.post(f"/api/v1/tenants/acme/domains/{domain.domain_id}/estimate", more, format="json")
     assert foreign.status_code == 404, "the platform's domain is not theirs to teach"
+
+
+DEMO_JOBS_TOOK = (156.0, 229.0)
+"""Seconds until models of a hundred short texts were ready, on a machine with two cores."""
+
+
+def test_the_cost_model_s_range_contains_what_small_models_took(
+    root: Version, acme: TenantFixture, settings: Any
+) -> None:
+    settings.HMI_DEVICE = "cpu"
+    shape = {"lower": 3, "architecture": {"layers": 6, "hidden": 384, "inner": 1536}}
+    folder = ArtifactStore(Path(settings.HMI_ARTIFACT_ROOT)).path("root", root.digest)
+    (folder / "root.json").write_text(json.dumps(shape))
+    for split, rows in (("train", 120), ("dev", 15), ("test", 15)):
+        of_split = DatasetSplit.unscoped.filter(dataset=acme.dataset, split=split)
+        of_split.update(rows=rows, size_bytes=70 * rows)
+    guess = estimate(root, acme)
+    for took in DEMO_JOBS_TOOK:
+        assert guess.seconds.low < took < guess.seconds.high, guess.seconds
+
+
+@platform_scope()
+def test_the_time_until_ready_includes_the_queue_where_that_is_known(
+    root: Version, acme: TenantFixture
+) -> None:
+    for number in range(3):
+        done(root, acme, f"past-{number}", 60)
+    running, _ = (tree_factory.new_hplm(root, name, acme) for name in ("running", "queued"))
+    job = tree_factory.jobs_in_order(running)[0]
+    tree_factory.claim(job)
+    Job.unscoped.filter(pk=job.pk).update(started_at=timezone.now() - timedelta(seconds=45))
+    told = estimate(root, acme)
+    assert told.queue.wait_s == pytest.approx(15 + 60, abs=10)
+    assert told.queue.wait_s is not None
+    assert told.until_ready.likely == pytest.approx(told.queue.wait_s + told.seconds.likely)

@@ -126,7 +126,7 @@ def test_the_administration_registers_a_decoder(admin_client: Client, tmp_path: 
     assert version.config["settings"] == {"lower_layers": 1}
     (convert,) = tree_factory.jobs_in_order(version)
     address = reverse("admin:tree_root_change", args=[version.root_id])
-    assert "Not known before it is copied" in admin_client.get(address).content.decode()
+    assert "Known after the copy job" in admin_client.get(address).content.decode()
     copied = {"family": "gpt2", "layers": 12, "max_tokens": 1024, "vocab": 50_257, "chat_template": False}
     tree_factory.do_job(convert, **copied)
     page = admin_client.get(address).content.decode()
@@ -233,7 +233,7 @@ def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
             ErrorCode.INVALID_FIELD,
             "policy",
         )
-        assert "writes text" in found.message
+        assert "is generative" in found.message
     hplm, more = tree_factory.hplm_of(writer), tree_factory.dataset(acme.tenant, "more", task="generation")
     settings = {"full_context_share": 0.5}
     refused(
@@ -245,7 +245,7 @@ def test_a_generative_model_takes_no_policy_and_no_settings_of_tables(
 
 def test_a_generative_model_neither_classifies_nor_embeds(writer: Version, acme: TenantFixture) -> None:
     for embed in (False, True):
-        with pytest.raises(HmiError, match="writer writes text") as caught:
+        with pytest.raises(HmiError, match="writer is a generative model") as caught:
             prepare_request(InferCall(model="writer", inputs=["A text"]), tenant=acme.tenant, embed=embed)
         assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_FIELD, "model")
 
@@ -272,7 +272,7 @@ def test_each_kind_of_model_is_required_by_name(writer: Version, root: Version, 
     tree_factory.ready_hplm(root, "spam", acme)
     spam, found = resolve_model(acme.tenant, "spam"), resolve_model(acme.tenant, "writer")
     assert (require_encoder(spam), require_generative(found)) == (spam, found)
-    with pytest.raises(HmiError, match="spam writes no text") as caught:
+    with pytest.raises(HmiError, match="spam is not generative") as caught:
         require_generative(spam)
     assert (caught.value.code, caught.value.param) == (ErrorCode.INVALID_FIELD, "model")
 

@@ -189,7 +189,7 @@ def test_an_unfinished_parent_is_not_ready(root: Version, acme: TenantFixture) -
         ErrorCode.MODEL_NOT_READY,
         "parent",
     )
-    assert error.message == "Version 1 of the domain law is building; only a ready one can be built upon."
+    assert error.message == "Version 1 of the domain law is training; only a ready one can be built upon."
 
 
 def test_an_hplm_is_no_parent_of_another(root: Version, acme: TenantFixture) -> None:

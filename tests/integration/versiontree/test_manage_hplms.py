@@ -182,7 +182,7 @@ def test_data_in_use_is_not_deleted(root: Version, acme: TenantFixture) -> None:
     error = refused(
         lambda: dataset_delete(dataset=acme.dataset, actor=None), ErrorCode.HAS_DEPENDENTS, "dataset"
     )
-    assert error.message.endswith(f"stays: {model}.")
+    assert error.message.endswith(f"cannot be deleted: {model}.")
     assert error.details == {
         "count": 1,
         "dependents": [{"type": "version", "id": model.pk, "name": str(model)}],
@@ -243,4 +243,4 @@ def test_an_alias_does_not_point_at_an_unfinished_version(root: Version, acme: T
         ErrorCode.MODEL_NOT_READY,
         "version",
     )
-    assert error.message == "Version 2 of the model spam is building; an alias needs a ready version."
+    assert error.message == "Version 2 of the model spam is training; an alias needs a ready version."

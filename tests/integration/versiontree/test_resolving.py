@@ -120,7 +120,7 @@ def test_what_was_not_there_is_there_as_soon_as_it_is(
     with pytest.raises(HmiError, match="no such model"):
         number_of(acme, "spam")
     version = tree_factory.new_hplm(root, "spam", acme)
-    with pytest.raises(HmiError, match="it is building"):
+    with pytest.raises(HmiError, match="it is training"):
         number_of(acme, "spam")
     tree_factory.do_jobs(version)
     assert number_of(acme, "spam") == 1
@@ -156,7 +156,7 @@ def test_what_is_still_being_built_is_not_ready(root: Version, acme: TenantFixtu
     tree_factory.new_hplm(root, "spam", acme)
     assert refusal(acme, "spam") == ErrorCode.MODEL_NOT_READY
     assert refusal(acme, "spam:1") == ErrorCode.MODEL_NOT_READY
-    with pytest.raises(HmiError, match="Version 1 of the model spam cannot answer: it is building"):
+    with pytest.raises(HmiError, match="Version 1 of the model spam cannot answer: it is training"):
         resolve_model(acme.tenant, "spam")
     assert refusal(acme, "spam@stable") == ErrorCode.NOT_FOUND
 

@@ -23,7 +23,8 @@ from tenants.audit.models import AuditEvent
 from tenants.base.errors import ErrorCode
 from tenants.base.hooks import TakeoutPart as Part
 from tenants.datasets.storage import stored_path
-from tenants.usage.services.usage import usage_record
+from tenants.usage.services.request_log import RequestEntry
+from tenants.usage.services.usage import request_record, usage_record
 from tests.e2e.world import World, world_build
 from tests.unit.tenants.files import refused
 from versiontree.artifact_store import ArtifactStore
@@ -65,6 +66,7 @@ def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: Wor
         tenant=world.tenant, name='=HYPERLINK("x")', scopes=["infer"], created_by=world.owner
     )
     usage_record(tenant=world.tenant, model_name="triage", inputs=1, tokens=1, key_prefix=key.prefix)
+    request_record(RequestEntry(tenant_id=world.tenant.pk, request_id="r-17", api="infer", status=200))
     takeout = made(world)
     assert (takeout.state, takeout.written_bytes) == (
         TakeoutState.READY,
@@ -83,6 +85,7 @@ def test_the_file_holds_all_that_the_tenant_has_and_nothing_of_others(world: Wor
         keys = archive.read("api_keys.csv").decode("utf-8-sig")
         assert "'=HYPERLINK" in keys
         assert key.prefix in archive.read("usage.csv").decode()
+        assert "r-17" in archive.read("requests.csv").decode()
         assert "dataset.upload" in archive.read("audit.csv").decode()
         with zipfile.ZipFile(io.BytesIO(archive.read("models/triage/v1.zip"))) as version:
             world.hplm.refresh_from_db()

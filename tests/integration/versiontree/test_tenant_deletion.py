@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Callable
-from datetime import date
+from datetime import UTC, date, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -33,9 +33,10 @@ from tenants.datasets.services.files import file_create
 from tenants.datasets.services.multipart_uploads import multipart_upload_create
 from tenants.datasets.services.uploads import upload_receive
 from tenants.datasets.storage import upload_store
-from tenants.usage.models import UsageDay, UsageMonth, UsageSum
+from tenants.usage.models import OmittedRequests, UsageDay, UsageMonth, UsageSum
 from tenants.usage.services.answer_counts import AnswerCount
-from tenants.usage.services.usage import answers_record, usage_record
+from tenants.usage.services.request_log import RequestEntry
+from tenants.usage.services.usage import answers_record, request_record, usage_record
 from tenants.usage.services.usage_buffer import UsageBuffer, UsageCount
 from tenants.webhooks.services.endpoints import webhook_create
 from tests.e2e.world import World, tickets_file, world_build
@@ -82,6 +83,8 @@ def world(db: None, artifact_root: Path, upload_root: Path, settings: Any) -> Wo
                 day=date(2026, 1, day),
                 key_prefix=prefix,
             )
+        request_record(RequestEntry(tenant_id=whose.pk, request_id="r", api="infer", status=200))
+        OmittedRequests.unscoped.create(tenant=whose, hour=datetime.now(UTC), requests=1)
         answers_record(tenant=whose, model_name="triage", version=1, count=AnswerCount(texts=2))
     invitation_create(tenant=tenant, email="new@example.org", role="viewer", actor=owner)
     file = io.BytesIO(b"some text")

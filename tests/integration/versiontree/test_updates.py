@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("in_acme_scope")]
 
 TRAINED = {"lora": 24, "adapter": 8, "pooling": "cls", "epochs": 3}
 FROM_THE_ROOT = "Training starts from the root's own layers, not from version 1: its PET has another shape"
-HEAD_ANEW = "The head starts anew, not from that of version 1: its input differs"
+HEAD_ANEW = "The head is trained from scratch, not from that of version 1: its input differs"
 
 
 @pytest.fixture

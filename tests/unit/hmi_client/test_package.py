@@ -1,7 +1,9 @@
 """What the client's package tells of the server, and those who check types of it."""
 
 import tomllib
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import fields, is_dataclass
+from inspect import signature
 from pathlib import Path
 
 from drf_spectacular.generators import SchemaGenerator
@@ -15,11 +17,15 @@ NAMES = {
     "Answer": "InferAnswer",
     "Split": "DatasetSplit",
     "Message": "AssistantMessage",
+    "Webhook": "WebhookWithSecret",
 }
 """Of the shapes in the description of the API, where they are called otherwise there."""
 LEFT_OUT = {
-    "Tenant": {"checks_answers", "shares_fragment_counts", "suspended_at"},
-    "Usage": {"checks_answers", "name", "role", "created_at", "shares_fragment_counts", "suspended_at"},
+    "Tenant": {"checks_answers", "keeps_request_texts", "shares_fragment_counts", "suspended_at"},
+    "Usage": {
+        *("checks_answers", "keeps_request_texts", "shares_fragment_counts", "suspended_at"),
+        *("name", "role", "created_at"),
+    },
     "Dataset": {"leaks_allowed", "pairs", "created_by"},
     "Corpus": {"created_by"},
     "Upload": {"expires_at", "created_at"},
@@ -53,3 +59,16 @@ def test_whoever_installs_the_client_is_told_that_it_has_types() -> None:
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))
     assert (Path(folder) / "py.typed").is_file()
     assert "py.typed" in project["tool"]["setuptools"]["package-data"]["hmi_client"]
+
+
+def test_help_shows_the_parameters_and_the_result_of_each_method() -> None:
+    shown = str(signature(hmi_client.Client.infer))
+    assert shown.startswith("(self, /, model: str, inputs: ")
+    assert shown.endswith("-> hmi_client.responses.Answer")
+    assert str(signature(hmi_client.AsyncClient.infer)).endswith("Awaitable[hmi_client.responses.Answer]")
+    assert signature(hmi_client.Client.delete_model).return_annotation is None
+    assert signature(hmi_client.Client.list_models).return_annotation == Iterator[responses.Model]
+    assert signature(hmi_client.AsyncClient.list_models).return_annotation == AsyncIterator[responses.Model]
+    with hmi_client.Client("http://127.0.0.1:9", "a.b") as client:
+        assert str(signature(client.infer)).startswith("(model: str, inputs: ")
+        assert "Run a model on inputs" in (client.infer.__doc__ or "")

@@ -105,7 +105,7 @@ def test_a_log_that_has_grown_large_is_set_aside_while_it_is_written(
     assert child.log.read_text() == "old\n"
     with child.log.open("ab") as log:
         writing = subprocess.Popen(child.command, stdin=subprocess.PIPE, stdout=log)
-        while "long" not in child.log.read_text():
+        while "a long line\n" not in child.log.read_text():
             pass
         child.rotate_log()
         assert child.log.read_text() == ""

@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 from django.core.management import call_command
+from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from hmi_site.openapi.schema import METHODS
 from inference.api.infer import DIGEST, HEADER_DESCRIPTIONS, MODEL
 from inference.api.validation import InferCall
 
@@ -31,6 +33,21 @@ def test_schema_is_valid_and_has_the_operations_of_each_api(schema: dict[str, An
         answer = paths[path]["post"]["responses"]["200"]
         assert answer["content"].keys() == {"application/json", "text/event-stream"}
         assert {MODEL, DIGEST} <= set(answer["headers"])
+
+
+def test_the_document_is_valid_openapi_with_its_defaults_and_examples(schema: dict[str, Any]) -> None:
+    assert [error.message for error in OpenAPIV31SpecValidator(schema).iter_errors()] == []
+
+
+def test_each_operation_describes_what_refuses_it(schema: dict[str, Any]) -> None:
+    """What an unready version, an ended invitation, an unknown host and a broken server are answered with."""
+    paths = schema["paths"]
+    assert "409" in paths["/api/v1/versions/{version_id}/export"]["get"]["responses"]
+    assert "409" in paths["/api/v1/corpora/{corpus_id}/fit"]["get"]["responses"]
+    assert "410" in paths["/api/v1/invitations/{invitation_id}/resend"]["post"]["responses"]
+    operations = [methods[method] for methods in paths.values() for method in METHODS if method in methods]
+    assert len(operations) > 200
+    assert not [one["operationId"] for one in operations if not {"400", "500"} <= one["responses"].keys()]
 
 
 def test_all_errors_have_the_same_shape(schema: dict[str, Any]) -> None:

@@ -127,7 +127,7 @@ def test_a_server_that_refuses_is_said_without_a_traceback(
     def start(stack: Stack) -> None:
         raise psycopg.OperationalError("no space left")
 
-    with pytest.raises(ChildError, match="The start failed: no space left"), make_stack(start):
+    with pytest.raises(ChildError, match="HMI could not start: no space left"), make_stack(start):
         pytest.fail("it cannot have started")
 
 

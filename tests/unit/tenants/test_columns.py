@@ -62,3 +62,12 @@ def test_of_several_files_the_first_tells_what_a_column_holds() -> None:
     both = FileColumns({"a": "of train"}, {"text": "a"})
     both.add(FileColumns({"a": "of dev", "b": ""}, {"text": "b", "label": "b"}))
     assert both == FileColumns({"a": "of train", "b": ""}, {"text": "a", "label": "b"})
+
+
+def test_columns_that_are_missing_are_guessed_by_usual_names() -> None:
+    file = FileColumns({"Message": "hello", "Category": "a", "id": "1"})
+    assert file.guessed_mapping("classification") == {"text": "Message", "label": "Category"}
+    assert FileColumns({"sentence1": "", "sentence2": "", "label": ""}, {"label": "label"}).guessed_mapping(
+        "classification"
+    ) == {"text": "sentence1", "text_pair": "sentence2"}
+    assert FileColumns({"a": "", "b": ""}).guessed_mapping("classification") == {}

@@ -1,5 +1,6 @@
 """Datasets of every task: what is counted, warned of, and refused."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,22 @@ from tenants.datasets.formats.report import dataset_preview_rows, dataset_report
 from tests.unit.tenants.files import jsonl, refused, source, texts
 
 
-def draft(folder: Path, task: str, allow_leaks: bool = False, **files: list[dict[str, Any]]) -> DatasetDraft:
+def draft(
+    folder: Path,
+    task: str,
+    allow_leaks: bool = False,
+    skip_invalid_rows: bool = False,
+    **files: list[dict[str, Any]],
+) -> DatasetDraft:
     sources = {split: source(folder, f"{split}.jsonl", jsonl(content)) for split, content in files.items()}
     (folder / "workspace").mkdir()
     return draft_dataset(
-        files=sources, task=task, columns=None, workspace=folder / "workspace", allow_leaks=allow_leaks
+        files=sources,
+        task=task,
+        columns=None,
+        workspace=folder / "workspace",
+        allow_leaks=allow_leaks,
+        skip_invalid_rows=skip_invalid_rows,
     )
 
 
@@ -77,6 +89,24 @@ def test_all_misplaced_answers_are_named_by_row(tmp_path: Path) -> None:
     assert "In all, 3 rows are invalid; the others are rows 6, 7." in error.message
 
 
+def test_invalid_rows_are_left_out_and_counted_if_that_is_asked(tmp_path: Path) -> None:
+    rows = questions(20)
+    for place in (1, 5, 6):
+        rows[place]["answers"][0]["start"] = 3
+    made = draft(tmp_path, "question_answering", train=rows, skip_invalid_rows=True)
+    report = dataset_report(made)
+    assert (report["rows"], report["skipped_rows"]) == (17, {"train": 3})
+    assert "3 rows of train were invalid and left out." in report["warnings"]
+
+
+def test_files_without_a_valid_row_are_refused_all_the_same(tmp_path: Path) -> None:
+    rows = [row for row in questions(20) if row["answers"]]
+    for row in rows:
+        row["answers"][0]["start"] = 3
+    draft_all = partial(draft, tmp_path, "question_answering", train=rows, skip_invalid_rows=True)
+    assert "no row is valid" in refused(ErrorCode.TOO_FEW_ROWS, draft_all).message
+
+
 @pytest.mark.parametrize(
     ("task", "row"),
     [
@@ -122,7 +152,7 @@ def test_leaks_are_taken_when_the_uploader_says_so_and_then_shown(tmp_path: Path
     report = dataset_report(made)
     assert report["leaks_allowed"] is True
     assert report["leaks"][0]["share"] == 1.0
-    assert any("metrics on these splits are too good" in warning for warning in report["warnings"])
+    assert any("metrics on these splits are too optimistic" in warning for warning in report["warnings"])
 
 
 def test_signs_that_mark_what_a_row_asks_about_make_no_duplicate(tmp_path: Path) -> None:

@@ -1,11 +1,16 @@
 """How long a job says it will still take."""
 
+from itertools import pairwise
 from typing import cast
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from versiontree.tree.selectors.past_jobs import START_STAGE
 from workers.lease import Event, JobLease, Progress
 from workers.reporter import DatabaseReporter
+from workers.time_left import TimeLeft
 
 
 class Listener:
@@ -59,3 +64,54 @@ def test_a_job_from_the_start_counts_all_of_it() -> None:
     listener.now = 10.0
     job.report(1)
     assert listener.last.eta_seconds == pytest.approx(90.0)
+
+
+def test_the_time_before_the_first_stage_counts_by_its_share() -> None:
+    listener = Listener()
+    job = reporter(listener, (START_STAGE, 0.2), ("read", 0.1), ("train", 0.7))
+    listener.now = 20.0
+    job.start_stage("read", 10)
+    assert listener.last.progress == pytest.approx(0.2)
+    assert listener.last.eta_seconds is None, "no step was reported yet"
+    listener.now = 30.0
+    for step in range(1, 11):
+        job.report(step)
+    assert listener.last.progress == pytest.approx(0.3)
+    assert listener.last.eta_seconds == pytest.approx(70.0)
+
+
+_estimates = st.lists(st.tuples(st.floats(0, 600), st.none() | st.floats(0, 1e6)), min_size=1, max_size=60)
+
+
+@given(_estimates)
+@example([(0, 100.0), (6, 94.0), (1, 97.0), (1, 99.0), (10, 500.0), (30, 470.0)])
+def test_a_shown_time_left_falls_at_least_as_fast_as_time_passes(
+    steps: list[tuple[float, float | None]],
+) -> None:
+    """Until nothing is shown in between; and what is shown is never far less than the newest estimate."""
+    left, now, shown = TimeLeft(), 0.0, []
+    for passed, estimate in steps:
+        now += passed
+        shown.append((now, left.shown(now, estimate)))
+        seconds = shown[-1][1]
+        if estimate is not None and seconds is not None:
+            assert estimate * 0.8 - 5.0 - 1e-3 <= seconds <= estimate + 1e-3
+    for (before, earlier), (after, later) in pairwise(shown):
+        if earlier is not None and later is not None:
+            assert later <= max(0.0, earlier - (after - before)) + 1e-3
+
+
+def test_an_estimate_is_shown_once_it_settled_and_hidden_while_the_end_moves_away() -> None:
+    left, ends = TimeLeft(), {2.0: 100.0, 4.0: 102.0, 7.0: 101.0, 20.0: 110.0, 21.0: 190.0, 26.0: 200.0}
+    shown = [left.shown(now, end - now) for now, end in ends.items()]
+    assert shown == [None, None, 93.0, 80.0, None, None]
+    assert [left.shown(now, 190.0 - now) for now in (30.0, 36.0)] == [None, 154.0]
+    assert left.shown(37.0, None) is None
+
+
+def test_a_job_that_makes_no_headway_shows_no_time() -> None:
+    left = TimeLeft()
+    for now in (2.0, 4.0, 6.0, 8.0):
+        left.shown(now, 60.0 - now)
+    shown = [left.shown(10.0 + waited, 50.0) for waited in (0.0, 5.0, 10.0, 15.0, 20.0, 25.0, 300.0)]
+    assert shown == [50.0, 45.0, 40.0, None, None, None, None]

@@ -250,6 +250,43 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
         assert api.post("/v1/batches", asked | wrong, format="json").status_code in (400, 404)
 
 
+@pytest.mark.parametrize(
+    ("ids", "model", "code", "param", "line"),
+    [
+        (["a", "b"], "acme/nobody", "model_not_found", "model", 2),
+        (["a", "b"], "unborn", "model_not_ready", "model", 2),
+        (["a", "b", "a"], "mood", "invalid_field", "custom_id", 4),
+        (["x" * 90, "b", "x" * 90], "mood", "invalid_field", "custom_id", 4),
+    ],
+)
+def test_a_failed_batch_names_the_line_that_is_wrong(
+    api: APIClient, served: Served, ids: list[str], model: str, code: str, param: str, line: int
+) -> None:
+    url = "/v1/embeddings"
+    requests = [
+        {"custom_id": each, "method": "POST", "url": url, "body": {"model": model, "input": "x"}}
+        for each in ids
+    ]
+    file = file_create(
+        tenant=served.world.tenant,
+        purpose="batch",
+        filename="in.jsonl",
+        stream=io.BytesIO(b"\n" + lines_of(requests)),
+        actor=None,
+    )
+    asked = {"input_file_id": f"file-{file.pk.hex}", "endpoint": url, "completion_window": "24h"}
+    made = api.post("/v1/batches", asked, format="json").json()
+    key = uuid.UUID(made["id"].removeprefix("batch-"))
+    batch_run(batch_id=key)
+    failed = api.get(f"/v1/batches/{made['id']}").json()
+    (error,) = failed["errors"]["data"]
+    assert failed["status"] == "failed"
+    assert (error["code"], error["param"], error["line"]) == (code, param, line)
+    own = seen(api, {"id": str(key)})
+    assert (own["succeeded"], own["error"]["param"], own["error"]["line"]) == (0, param, line)
+    assert own["error"]["code"] == code.replace("model_not_found", "not_found")
+
+
 def test_a_batch_of_texts_becomes_vectors_as_one_by_one(
     api: APIClient, worker: InferenceWorker, served: Served
 ) -> None:

@@ -253,4 +253,4 @@ def test_bodies_whose_parts_do_not_fit_are_refused(client: APIClient) -> None:
 
 def test_a_timeout_is_in_microseconds(client: APIClient, busy: InferenceWorker) -> None:
     answer = infer(client, {"inputs": [TEXT], "parameters": {"timeout": 50_000}})
-    assert (answer.status_code, answer.json()) == (504, {"error": "There was no answer within 0.05 s."})
+    assert (answer.status_code, answer.json()) == (504, {"error": "The request timed out after 0.05 s."})

@@ -97,7 +97,7 @@ def test_numbers_that_make_no_prediction_are_an_error() -> None:
     )
     encoded = codec.encode([InferInput("river")])
     for output in (OUTPUT, SequenceOutput(b""), SequenceOutput(b"odd")):
-        with pytest.raises(HmiError, match="no prediction"):
+        with pytest.raises(HmiError, match="invalid output"):
             results_of(codec, encoded, replace(GOOD, outputs=(output,)), IN_FULL)
 
 

@@ -124,7 +124,7 @@ def test_a_session_remembers_forgets_outlives_ctrl_c_and_ends_with_ctrl_d(
         terminal.wait_for("Three")
         assert asked(worker).endswith("[user]B\n[assistant]Two\n[user]C\n[assistant]")
         terminal.type("/reset\n")
-        terminal.wait_for("The messages are forgotten.")
+        terminal.wait_for("Conversation cleared.")
         worker.says(*tokens_of("Four"), EOS)
         terminal.type("D\n")
         terminal.wait_for("Four")

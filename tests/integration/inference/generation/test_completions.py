@@ -273,6 +273,6 @@ def test_generated_tokens_are_charged_as_they_come_and_the_next_request_is_refus
         text += "".join(parts)
     told = refused.json()["error"]
     assert (refused.status_code, told["code"]) == (429, "rate_limit_exceeded")
-    assert "tokens a minute" in told["message"]
+    assert "tokens per minute" in told["message"]
     assert int(refused.headers["retry-after"]) >= 1
     assert events(text)[-1] == "[DONE]", "the stream under way goes on"

@@ -115,7 +115,11 @@ def test_it_is_at_work_until_its_last_job_is_done_and_says_when_that_may_be(
     client: Caller, mood: dict[str, Any], begun: Version
 ) -> None:
     tuning, evaluating = tree_factory.jobs_in_order(begun)
-    assert now(client, mood)["hmi"] == {"jobs": [str(tuning.pk), str(evaluating.pk)], "version": begun.pk}
+    assert now(client, mood)["hmi"] == {
+        "jobs": [str(tuning.pk), str(evaluating.pk)],
+        "version": begun.pk,
+        "dataset": begun.dataset_id,
+    }
     tree_factory.claim(tuning)
     assert now(client, mood)["status"] == "running"
     hand_back(tuning)
@@ -147,6 +151,28 @@ def test_its_steps_and_its_measures_are_a_file_and_a_checkpoint(client: Caller, 
     (checkpoint,) = client.get(f"/v1/fine_tuning/jobs/{done['id']}/checkpoints").json()["data"]
     assert checkpoint["fine_tuned_model_checkpoint"] == "acme/mood:1"
     assert (checkpoint["step_number"], checkpoint["metrics"]) == (20, {"step": 20, "test_accuracy": 0.75})
+
+
+def test_its_results_are_listed_among_the_files_until_they_are_deleted(
+    client: Caller, stranger: Caller, done: dict[str, Any]
+) -> None:
+    (results,) = now(client, done)["result_files"]
+    file = client.get(f"/v1/files/{results}").json()
+    assert client.get("/v1/files", {"purpose": "fine-tune-results"}).json()["data"] == [file]
+    listed = [each["id"] for each in client.get("/v1/files").json()["data"]]
+    assert set(listed) == {results, done["training_file"], done["validation_file"]}
+    first = client.get("/v1/files", {"limit": 2}).json()
+    rest = client.get("/v1/files", {"limit": 2, "after": first["last_id"]}).json()
+    assert [first["has_more"], rest["has_more"]] == [True, False]
+    assert [file["id"] for file in first["data"] + rest["data"]] == listed
+    assert stranger.get("/v1/files").json()["data"] == []
+    assert stranger.delete(f"/v1/files/{results}").status_code == 404
+    assert client.delete(f"/v1/files/{results}").json()["deleted"]
+    assert client.get(f"/v1/files/{results}").status_code == 404
+    assert client.get(f"/v1/files/{results}/content").status_code == 404
+    assert now(client, done)["result_files"] == []
+    assert results not in [each["id"] for each in client.get("/v1/files").json()["data"]]
+    assert client.get(f"/v1/fine_tuning/jobs/{done['id']}/checkpoints").json()["data"]
 
 
 def test_its_events_come_in_pages(client: Caller, done: dict[str, Any]) -> None:

@@ -126,7 +126,7 @@ def test_it_is_told_to_wait_hears_that_nobody_answers_and_cancels_what_runs(
         got = json.loads(run(tmp_path, site.key, refused, site.url, site.key, slow, str(rows)))
     finally:
         jobs.end()
-    assert "Fine-tune was cancelled." in got.pop("events")
+    assert "Fine-tune was canceled." in got.pop("events")
     assert got == {
         "first": ["acme/mood", "tiny"],
         "second": ["RateLimitError", 429, "rate_limit_exceeded", True],

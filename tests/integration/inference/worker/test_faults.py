@@ -115,7 +115,7 @@ def test_a_worker_waits_for_a_queue_that_is_not_there_yet_and_goes_on_after_it_w
     worker.wait_until_ready()
     redis = Redis.from_url(own_server.url)
     before = submit(redis, world, 6)
-    wait_until(lambda: depth(redis) == 0, within_s=30)
+    wait_until(lambda: depth(redis) == 0, worker)
     own_server.kill()
     wait_until(lambda: "cannot be reached" in worker.output())
     own_server.start()
@@ -153,7 +153,7 @@ def test_readiness_comes_after_the_first_manifest_too(
     assert_all_answered_once(redis, world, requests)
     wait_until(
         lambda: (status := worker.status()) is not None and status.batches > 0 and status.hplms == 6,
-        within_s=30,
+        worker,
     )
 
 

@@ -44,7 +44,7 @@ def test_the_key_before_still_opens_and_a_lost_one_is_said(world: World, setting
     enter(client, "owner")
     page = client.post("/second-factor/authenticate/", {"code": code_of(secret, later=True)})
     assert page.status_code == 403
-    assert "under another secret key" in page.content.decode()
+    assert "secret key of this installation has changed" in page.content.decode()
 
 
 @pytest.mark.usefixtures("redis")

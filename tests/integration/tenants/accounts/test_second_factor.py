@@ -110,7 +110,7 @@ def required(settings: Settings) -> None:
 def test_where_it_is_required_staff_set_it_up_before_anything_else(client: Client, world: World) -> None:
     enter(client, "staff")
     of_the_administration = ("/admin/", "/admin/mfa/authenticator/", "/admin/account/emailaddress/add/")
-    for page in (*of_the_administration, "/serving/", "/"):
+    for page in (*of_the_administration, "/admin/serving/", "/"):
         assert client.get(page)["Location"] == "/second-factor/totp/activate/", page
     refused = client.get("/api/v1/platform/jobs")
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
@@ -124,7 +124,7 @@ def test_where_it_is_required_staff_cannot_switch_it_off(client: Client, world: 
     enter(client, "staff")
     set_up(client)
     page = client.post("/second-factor/totp/deactivate/").content.decode()
-    assert "it stays on" in page
+    assert "It cannot be disabled" in page
     assert Authenticator.objects.filter(user=world.staff, type=Authenticator.Type.TOTP).exists()
 
 

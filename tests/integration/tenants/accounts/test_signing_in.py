@@ -20,7 +20,7 @@ def test_a_wrong_password_and_an_unknown_name_are_refused_in_the_same_words(
 ) -> None:
     for login in ("owner", "nobody"):
         page = enter(client, login, "wrong").content.decode()
-        assert "The user name or the password is not right." in page
+        assert "Wrong user name or password." in page
     assert not signed_in(client)
 
 

@@ -13,7 +13,7 @@ from tenants.accounts.models import IdempotentResponse, Invitation
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.base.row_security import PLATFORM_MODELS, TENANT_PATHS, model_policies
 from tenants.datasets.models import CheckKind, File, FilePurpose, MultipartUpload, Upload, UploadCheck
-from tenants.usage.models import AnswerDay
+from tenants.usage.models import AnswerDay, LoggedRequest, OmittedRequests
 from tenants.webhooks.services.endpoints import webhook_create
 from tenants.webhooks.services.events import webhook_test
 from tests.e2e.world import World
@@ -71,6 +71,8 @@ def fill(world: World) -> None:
     Evaluation.unscoped.create(
         tenant=tenant, version=world.hplm, artifact=link.artifact, test_sha256=SHA, dataset_name="Tickets"
     )
+    LoggedRequest.unscoped.create(tenant=tenant, at=soon, request_id="mine", api="infer", status=200)
+    OmittedRequests.unscoped.create(tenant=tenant, hour=soon, requests=1)
     AnswerDay.unscoped.create(tenant=tenant, model_name="mine", version=1, day=timezone.localdate())
     Domain.unscoped.create(root=world.root.root, tenant=tenant, name="pharmacy")
     JobShard.objects.create(job=job, stage="count", number=0, input_range=[0, 1])

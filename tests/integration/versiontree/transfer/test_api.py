@@ -1,4 +1,4 @@
-"""Archives over HTTP: downloads, uploads, licences; and who may."""
+"""Archives over HTTP: downloads, uploads, licenses; and who may."""
 
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +41,9 @@ def test_a_version_is_downloaded_with_a_key(site: Site) -> None:
     assert answer["Content-Disposition"] == 'attachment; filename="spam-v1.zip"'
     assert body_of(answer) == zipped(site.hplm)
     assert body_of(client.get(f"{at}?branch=true")) == zipped(site.hplm, branch=True)
+    as_bytes = client.get(at, headers={"accept": "application/octet-stream"})
+    assert as_bytes["Content-Type"] == "application/octet-stream"
+    assert body_of(as_bytes) == zipped(site.hplm)
     (first, *_) = AuditEvent.unscoped.filter(verb="version.export").order_by("pk")
     assert (first.api_key is not None, first.subject) == (True, "acme/spam:1")
     assert error(client.get(f"{at}?branch=perhaps"))[0] == 422
@@ -131,7 +134,7 @@ def test_what_an_hplm_is_for_is_said_and_stands_in_its_card(site: Site) -> None:
     assert client.get(f"{V1}/models/spam").json()["description"].startswith("Sorts mail.")
 
 
-def test_a_licence_is_said_and_said_anew(site: Site) -> None:
+def test_a_license_is_said_and_said_anew(site: Site) -> None:
     client = with_key(site.acme, "manage")
     answer = client.patch(f"{V1}/models/spam", {"license": " mit "}, format="json")
     assert (answer.status_code, answer.json()["license"]) == (200, "mit")

@@ -47,7 +47,7 @@ def test_the_front_matter_is_what_model_hubs_read(site: Site) -> None:
     assert "base_model" not in root
 
 
-def test_the_card_names_measures_lineage_data_and_licences(site: Site) -> None:
+def test_the_card_names_measures_lineage_data_and_licenses(site: Site) -> None:
     card = card_of(site.hplm)
     assert "# spam v1" in card
     assert ["accuracy", "0.75", "0.8125"] in rows_of(card, "Measures")
@@ -64,7 +64,7 @@ def test_the_card_names_measures_lineage_data_and_licences(site: Site) -> None:
     corpus = site.domain.corpus
     assert corpus is not None
     assert ["medicine v1", "leaflets", "text", corpus.sha256] in data
-    assert rows_of(card, "Licences") == [
+    assert rows_of(card, "Licenses") == [
         ["Model spam", "cc-by-4.0", ""],
         ["Root tiny", "apache-2.0", "https://hub.example/tiny"],
     ]
@@ -76,7 +76,7 @@ def test_what_nobody_said_is_unknown(site: Site, tmp_path: Path) -> None:
     bare = tree_factory.ready_root(tmp_path, "bare")
     card = card_of(bare)
     assert front_matter(card)["license"] == "unknown"
-    assert rows_of(card, "Licences") == [["Root bare", "unknown", ""]]
+    assert rows_of(card, "Licenses") == [["Root bare", "unknown", ""]]
 
 
 def test_words_of_people_are_text_and_no_markup(site: Site) -> None:

@@ -117,25 +117,28 @@ def of_decoder(**changes: Any) -> Change:
 
 
 FORGERIES: dict[str, tuple[Change, str]] = {
-    "a pickle": (lambda m: beside(m, "lora.safetensors", "lora.bin", b"x"), "'lora.bin' is no part"),
+    "a pickle": (lambda m: beside(m, "lora.safetensors", "lora.bin", b"x"), "'lora.bin' is not part"),
     "files of an encoder": (
         lambda m: beside(m, "decoder.json", "root.json", b"{}"),
-        "'root.json' is no part",
+        "'root.json' is not part",
     ),
     "NaN": (weights(lambda t: t | {"row": t["row"] * float("nan")}), "NaN"),
     "a short row": (weights(lambda t: t | {"row": t["row"][:-1]}), "row has shape"),
-    "a rank beyond all": (weights(lambda t: t | {"ranks": t["ranks"] + 10**6}), "are served"),
+    "a rank beyond all": (weights(lambda t: t | {"ranks": t["ranks"] + 10**6}), "they must be between 0 and"),
     "ranks of another decoder": (weights(lambda t: t | {"ranks": t["ranks"][:1]}), "ranks has shape"),
-    "one tensor more": (weights(lambda t: t | {"x": torch.zeros(1)}), "'x' is missing or not expected"),
+    "one tensor more": (weights(lambda t: t | {"x": torch.zeros(1)}), "'x' is missing or unexpected"),
     "another task": (lambda m: told(m, lambda c: c.update(task="chat")), "not trained for what"),
-    "labels": (lambda m: told(m, lambda c: c.update(task="tagging")), "no model for tagging stands on"),
+    "labels": (
+        lambda m: told(m, lambda c: c.update(task="tagging")),
+        "A model for tagging cannot be built on it",
+    ),
     "a domain": (
         lambda m: told(m, lambda c: c["lineage"].insert(0, {**c["lineage"][0], "kind": "domain"})),
         "different lineages",
     ),
     "a table": (
         lambda m: told(m, lambda c: c["lineage"][0]["digests"].update(plot="0" * 64)),
-        "The root is an encoder, which no model for generation stands on",
+        "The root is an encoder. A model for generation cannot be built on it",
     ),
     "a cascade": (
         lambda m: told(m, lambda c: c["digests"].update(cascade="0" * 64)),

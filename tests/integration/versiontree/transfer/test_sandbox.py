@@ -122,7 +122,10 @@ def test_what_lies_in_a_hidden_folder_is_seen_where_it_is_needed(
 
 @pytest.mark.usefixtures("granted")
 def test_it_ends_as_the_program_in_it_does(wanted: dict[str, Any], settings: Settings) -> None:
-    for how, words in (("os.kill(os.getpid(), 11)", "ends the process"), ("sys.exit(3)", "ends the process")):
+    for how, words in (
+        ("os.kill(os.getpid(), 11)", "process crashed while loading the artifacts"),
+        ("sys.exit(3)", "process crashed while loading the artifacts"),
+    ):
         settings.HMI_ARTIFACT_CHECK = (sys.executable, "-c", f"import os, sys; {how}")
         with pytest.raises(HmiError, match=words):
             artifacts_check(ArtifactCheck(**wanted))

@@ -100,20 +100,36 @@ def _with(factor: Tensor, value: float) -> Tensor:
 @pytest.mark.parametrize(
     ("place", "factors", "message"),
     [
-        ((0, "lm_head"), _factors(), "no projection 'lm_head'"),
-        ((3, "query"), _factors(), "the decoder has 3 layers"),
-        ((-1, "query"), _factors(), "the decoder has 3 layers"),
-        ((0, "key"), _factors(), "shapes (37, 2) and (2, 37), not (37, rank) and (rank, 41)"),
+        ((0, "lm_head"), _factors(), "unknown projection 'lm_head'"),
+        ((3, "query"), _factors(), "the decoder has layers 0 to 2"),
+        ((-1, "query"), _factors(), "the decoder has layers 0 to 2"),
+        ((0, "key"), _factors(), "shapes (37, 2) and (2, 37); expected (37, rank) and (rank, 41)"),
         ((0, "query"), (torch.randn(37, 2), torch.randn(3, 37)), "shapes (37, 2) and (3, 37)"),
         ((0, "query"), (torch.randn(37), torch.randn(37)), "shapes (37,) and (37,)"),
         ((0, "query"), (torch.tensor(1.0), torch.tensor(1.0)), "shapes () and ()"),
-        ((0, "query"), (torch.randn(37, 0), torch.randn(0, 37)), "ranks from 1 to 256"),
-        ((0, "query"), (torch.randn(37, 257), torch.randn(257, 37)), "rank 257; ranks from 1 to 256"),
-        ((0, "adapter"), (torch.randn(37, 1025), torch.randn(1025, 37)), "rank 1025; ranks from 1 to 1024"),
-        ((0, "output_adapter"), (torch.randn(70, 2), torch.randn(2, 37)), "not (37, rank) and (rank, 37)"),
+        (
+            (0, "query"),
+            (torch.randn(37, 0), torch.randn(0, 37)),
+            "the rank is 0; it must be between 1 and 256",
+        ),
+        (
+            (0, "query"),
+            (torch.randn(37, 257), torch.randn(257, 37)),
+            "the rank is 257; it must be between 1 and 256",
+        ),
+        (
+            (0, "adapter"),
+            (torch.randn(37, 1025), torch.randn(1025, 37)),
+            "the rank is 1025; it must be between 1 and 1024",
+        ),
+        (
+            (0, "output_adapter"),
+            (torch.randn(70, 2), torch.randn(2, 37)),
+            "expected (37, rank) and (rank, 37)",
+        ),
         ((0, "query"), (_with(_factors()[0], float("nan")), _factors()[1]), "NaN or infinite"),
         ((0, "query"), (_factors()[0], _with(_factors()[1], float("-inf"))), "NaN or infinite"),
-        ((0, "query"), (_factors()[0].int(), _factors()[1]), "stored as torch.int32"),
+        ((0, "query"), (_factors()[0].int(), _factors()[1]), "the type is torch.int32"),
     ],
 )
 def test_factors_that_do_not_fit_the_decoder_are_refused(
@@ -126,7 +142,7 @@ def test_factors_that_do_not_fit_the_decoder_are_refused(
 
 
 def test_a_lora_without_factors_is_refused() -> None:
-    with pytest.raises(HplmError, match="it changes no projection"):
+    with pytest.raises(HplmError, match="no projection is changed"):
         DecoderLora.of({}, SHAPE)
 
 
@@ -150,20 +166,20 @@ def _adapters(width: int) -> Tensor:
         ({"row": torch.zeros(7)}, "row has shape (7,)"),
         ({"row": None}, "'row' is missing"),
         ({"ranks": None}, "'ranks' is missing"),
-        ({"code": torch.zeros(1)}, "'code' is missing or not expected"),
+        ({"code": torch.zeros(1)}, "'code' is missing or unexpected"),
         ({"ranks": _ranks(1, layers=4)}, "ranks has shape (4, 9)"),
         ({"ranks": _ranks(1, layers=4, projections=7)}, "ranks has shape (4, 7)"),
         ({"ranks": _ranks(1, projections=8)}, "ranks has shape (3, 8)"),
         ({"ranks": _ranks(1, projections=10)}, "ranks has shape (3, 10)"),
         ({"ranks": _ranks(1).view(-1)}, "ranks has shape (27,)"),
         ({"ranks": _ranks(1).float()}, "type torch.float32"),
-        ({"ranks": _ranks(-1)}, "ranks of query from -1"),
-        ({"ranks": _ranks(257)}, "to 257; 0 to 256 are served"),
-        ({"ranks": _ranks(257, projections=7)}, "to 257; 0 to 256 are served"),
-        ({"ranks": _adapters(-1)}, "ranks of adapter from -1"),
-        ({"ranks": _adapters(1025)}, "to 1025; 0 to 1024 are served"),
+        ({"ranks": _ranks(-1)}, "ranks of query are -1"),
+        ({"ranks": _ranks(257)}, "to 257; they must be between 0 and 256"),
+        ({"ranks": _ranks(257, projections=7)}, "to 257; they must be between 0 and 256"),
+        ({"ranks": _adapters(-1)}, "ranks of adapter are -1"),
+        ({"ranks": _adapters(1025)}, "to 1025; they must be between 0 and 1024"),
         ({"ranks": _adapters(4)}, "row has shape"),
-        ({"ranks": _ranks(0)}, "it changes no projection"),
+        ({"ranks": _ranks(0)}, "no projection is changed"),
         ({"ranks": _ranks(2)}, "row has shape"),
     ],
 )

@@ -17,10 +17,10 @@ from tests.unit.workers.training.test_convert import SMALL as CONVERT
 from tests.unit.workers.training.test_further_pretrain import SMALL as PRETRAIN
 from tests.unit.workers.training.world import contents, corpus_file, repeating_texts
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 CHECKOUT = Path(__file__).resolve().parents[4]
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 # Runs a training function with checkpoints after every step, and says which step it has come to; at the one
 # where it is to be killed it waits for that.

@@ -159,7 +159,7 @@ def test_a_model_of_this_site_goes_to_peft_and_comes_back_with_the_same_answers(
     back = exported(with_key(site.acme, "manage"), site.hplm)
     card = back["README.md"].decode()
     assert 'AutoModelForCausalLM.from_pretrained("acme/smol")' in card
-    assert "PeftModel.from_pretrained(root" in card
+    assert "PeftModel.from_pretrained(base" in card
     config = json.loads(back["adapter_config.json"])
     assert (config["peft_type"], config["task_type"]) == ("LORA", "CAUSAL_LM")
     tensors = load(back["adapter_model.safetensors"])
@@ -173,7 +173,7 @@ def test_no_bottleneck_adapter_is_made_of_a_lora(site: GenerativeSite) -> None:
     client = with_key(site.acme, "manage")
     answer = client.get(f"{V1}/versions/{site.hplm.pk}/export?format=adapterhub")
     assert error(answer) == (422, "invalid_field", "format")
-    assert "export it for PEFT" in answer.json()["error"]["message"]
+    assert "Use the peft format" in answer.json()["error"]["message"]
 
 
 def test_a_model_with_adapters_goes_out_as_an_archive_and_not_for_peft(
@@ -192,19 +192,19 @@ def test_a_model_with_adapters_goes_out_as_an_archive_and_not_for_peft(
 REFUSED: dict[str, tuple[Members, str]] = {
     "another decoder": (
         members({name.replace("model.layers", "transformer.h"): value for name, value in QUERY_0.items()}),
-        "transformer.h.0.self_attn.q_proj is no projection of this decoder (llama, 3 layers)",
+        "transformer.h.0.self_attn.q_proj is not a projection of this decoder (llama, 3 layers)",
     ),
     "another width": (
         members({**QUERY_0, A: torch.ones(4, HIDDEN * 2)}),
-        f"layers.0.self_attn.q_proj: factors of shapes (4, {HIDDEN * 2})",
+        f"layers.0.self_attn.q_proj: lora_A and lora_B have shapes (4, {HIDDEN * 2})",
     ),
     "NaN": (members({**QUERY_0, B: QUERY_0[B] * math.nan}), f"{B} holds NaN"),
     "overflow": (members({**QUERY_0, B: QUERY_0[B] * 1e37}, lora_alpha=1e6), "NaN or infinite"),
-    "an absurd rank": (members(r=10**9), "a rank of 1000000000"),
-    "half a pair": (members({A: QUERY_0[A]}), "only one of the two factors"),
-    "an unknown projection": (members(pair("lm_head", 4)), "lm_head is no projection"),
+    "an absurd rank": (members(r=10**9), "the rank is 1000000000"),
+    "half a pair": (members({A: QUERY_0[A]}), "q_proj.lora_B.weight is missing"),
+    "an unknown projection": (members(pair("lm_head", 4)), "lm_head is not a projection"),
     "DoRA": (members(use_dora=True), "DoRA"),
-    "IA3": (members(peft_type="IA3"), "'IA3' is not LoRA"),
+    "IA3": (members(peft_type="IA3"), "peft_type is 'IA3'. Only LORA"),
     "a classifier": (members(task_type="SEQ_CLS"), "CAUSAL_LM"),
     "AdapterHub": ({"adapter_config.json": b'{"config": {}}', "adapter.safetensors": b"x"}, "no peft_type"),
     "a pickle": ({**members(), "lora/adapter_model.bin": b"x"}, "pickle"),
@@ -244,7 +244,7 @@ def test_a_lora_is_imported_and_exported_in_the_browser(site: GenerativeSite, cl
     assert f'value="{site.root.pk}"' in client.get(address).content.decode()
     form = {"name": "theirs", "parent": site.root.pk, "task": "generation"}
     wrong = client.post(address, {**form, "archive": SimpleUploadedFile("a.zip", zip_of(members(r=3)))})
-    assert "factors of shapes" in wrong.content.decode()
+    assert "lora_A and lora_B have shapes" in wrong.content.decode()
     sound = SimpleUploadedFile("a.zip", zip_of(members()))
     page = client.post(address, {**form, "archive": sound}, follow=True).content.decode()
     version = Version.unscoped.get(hplm__name="theirs")

@@ -216,13 +216,13 @@ def test_what_an_hplm_cannot_compute_is_refused_by_name_and_leaves_nothing(
         (lora_members(root, rank_pattern={"(": 4}), "pattern"),
         (
             lora_members(root, without(weights, "layer.2.attention.self.query.lora_B.weight")),
-            "one of the two",
+            "layer.2.attention.self.query.lora_B.weight is missing",
         ),
         (lora_members(root, without(weights, "classifier.weight")), "classifier"),
         (lora_members(root, without(without(weights, "pooler.dense.weight"), "pooler.dense.bias")), "pooler"),
         (lora_members(root, {**weights, f"{query}.lora_A.weight": draw(4, 31, seed=1)}), "shapes"),
         (lora_members(root, {**weights, f"{query}.lora_A.weight": draw(4, 32, seed=1) / 0}), "infinite"),
-        (lora_members(root, {**weights, f"{query}.weight": draw(32, 32, seed=1)}), "as a whole"),
+        (lora_members(root, {**weights, f"{query}.weight": draw(32, 32, seed=1)}), "fully trained"),
         (
             lora_members(root, {**weights, "base_model.model.gpt.h.0.lora_A.weight": draw(1, 1, seed=1)}),
             "gpt",
@@ -234,9 +234,9 @@ def test_what_an_hplm_cannot_compute_is_refused_by_name_and_leaves_nothing(
         ({**sound, "adapter_model.safetensors": b"x" * 64}, "safetensors"),
         ({**sound, "adapter_config.json": b"[1]"}, "JSON object"),
         ({**sound, "adapter_config.json": b"[" * 100_000}, "JSON"),
-        ({**sound, "b/adapter_config.json": b"{}"}, "once"),
+        ({**sound, "b/adapter_config.json": b"{}"}, "exactly one"),
         ({"adapter_config.json": json.dumps(config).encode()}, "missing"),
-        ({"../adapter_config.json": b"{}"}, "not a name"),
+        ({"../adapter_config.json": b"{}"}, "not a valid file name"),
         (zip_with(sound, symlink("config.json", "/etc/passwd")), "plain file"),
         (b"no zip", "cannot be read"),
         (save({"x": torch.zeros(1)}), "cannot be read"),
@@ -277,7 +277,7 @@ def test_what_was_imported_is_exported_as_it_came(site: Site, root: Root, globex
         assert answer.status_code == 200, answer.content
         assert answer["Content-Disposition"] == f'attachment; filename="{name}-v1-{form}.zip"'
         back = members_of(b"".join(answer.streaming_content))
-        assert b"Reading its outputs" in back["README.md"]
+        assert b"\n## Usage\n" in back["README.md"]
         if form == "peft":  # by the names of modules of the checkpoint, each of which PEFT then saves whole
             told = json.loads(back["adapter_config.json"])
             assert told["modules_to_save"] == ["classifier", "pooler"]

@@ -1,4 +1,4 @@
-"""The page of those who run the inference workers."""
+"""The page of the inference workers: figures, pipelines, and who may see it."""
 
 import time
 from collections.abc import Iterator
@@ -25,7 +25,8 @@ SPANS = (
     TracedSpan("compute", 7, "compute", 5.0, 15.0),
     TracedSpan("retrieval", 8, "retrieve", 6.0, 4.0),
 )
-ADDRESSES = ("/serving/", "/serving/w1/trace.json")
+PAGE = "/admin/serving/"
+ADDRESSES = (PAGE, "/admin/serving/w1/trace.json")
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def beat(redis: Redis, name: str = "w1", **more: object) -> None:
 
 
 def shown(client: Client, *, live: bool = False) -> Page:
-    answer = client.get("/serving/", headers={"HX-Request": "true"} if live else {})
+    answer = client.get(PAGE, headers={"HX-Request": "true"} if live else {})
     assert answer.status_code == 200
     return Page(answer.content.decode())
 
@@ -61,18 +62,19 @@ def test_staff_sees_every_figure_of_a_worker_by_its_name(staff: Client, redis: R
         last_batch_at=time.time() - 7300,
         slot_mismatches=0,
     )
-    page = shown(staff)
-    assert dict(page.facts[-8:]) == {
-        "State": "Ready",
-        "Rows waiting": "17",
+    answer = staff.get(PAGE).content.decode()
+    assert dict(Page(answer).facts[-9:]) == {
         "Roots": "minilm, bert",
-        "Batches, rows": "1,234, 56,789",
-        "Data type": "float16 on cuda:0",
+        "Device": "float16 on cuda:0",
         "Last batch": "2 h ago",
+        "Rows waiting": "17",
+        "Batches, rows": "1,234, 56,789",
         "Models in memory": "12 of 10,000, 2.9\xa0MB",
+        "Pinned in memory": "0 of 0",
         "Slot mismatches": "0",
+        "Manifest": "0",
     }
-    assert page.tags["progress"] == [{"class": "quiet", "max": "10000", "value": "12", "aria-hidden": "true"}]
+    assert 'w1 <span class="hmi-badge hmi-is-ready">Ready</span>' in answer
 
 
 def test_completions_and_the_cache_of_a_decoder_are_shown(staff: Client, redis: Redis) -> None:
@@ -106,11 +108,12 @@ def test_what_waits_in_the_queue_is_counted(staff: Client, redis: Redis) -> None
 
 def test_a_worker_that_has_done_nothing_has_dashes(staff: Client, redis: Redis) -> None:
     beat(redis, state="loading")
-    page = shown(staff)
+    answer = staff.get(PAGE).content.decode()
+    page = Page(answer)
     assert page.all_of("Median latency") == ["–"]
     assert page.all_of("Last batch") == ["–"]
     assert page.all_of("Roots") == ["–"]
-    assert page.all_of("State") == ["Loading"]
+    assert '<span class="hmi-badge hmi-is-loading">Loading</span>' in answer
     assert page.tags["rect"] == []
 
 
@@ -118,16 +121,16 @@ def test_the_picture_has_a_lane_for_each_stage_and_a_colour_for_each_batch(
     staff: Client, redis: Redis
 ) -> None:
     beat(redis, recently=Recently(spans=SPANS))
-    answer = staff.get("/serving/").content.decode()
+    answer = staff.get(PAGE).content.decode()
     page = Page(answer)
     stages = {stage["aria-label"]: stage for stage in page.tags["svg"] if stage.get("aria-label")}
     assert list(stages) == ["retrieval", "adapters", "compute"]
     pieces = [(one["class"], one["x"], one["width"]) for one in page.tags["rect"]]
     assert pieces == [
-        ("batch-2", "0.000", "25.000"),  # of 20 ms, batch 7
-        ("batch-3", "30.000", "20.000"),
-        ("batch-2", "5.000", "10.000"),
-        ("batch-2", "25.000", "75.000"),
+        ("hmi-batch-2", "0.000", "25.000"),  # of 20 ms, batch 7
+        ("hmi-batch-3", "30.000", "20.000"),
+        ("hmi-batch-2", "5.000", "10.000"),
+        ("hmi-batch-2", "25.000", "75.000"),
     ]
     assert "retrieve batch 8: 4.0 ms" in answer
     assert "Last batches, 20 ms of work" in answer
@@ -140,7 +143,7 @@ def test_pauses_in_which_no_lane_works_are_cut_short(staff: Client, redis: Redis
         for stage, start, length in (("retrieval", 0.0, 10.0), ("compute", 10.0, 40.0))
     ]
     beat(redis, recently=Recently(spans=tuple(spans)))
-    answer = staff.get("/serving/").content.decode()
+    answer = staff.get(PAGE).content.decode()
     assert "100 ms of work" in answer  # and 4 ms of the 950 between
     pieces = Page(answer).tags["rect"]
     begins, widths = ([1.04 * float(str(one[name])) for one in pieces] for name in ("x", "width"))
@@ -150,11 +153,11 @@ def test_pauses_in_which_no_lane_works_are_cut_short(staff: Client, redis: Redis
 
 def test_an_error_and_a_slot_mismatch_stand_out(staff: Client, redis: Redis) -> None:
     beat(redis, last_error="mood is <damaged>", slot_mismatches=2)
-    answer = staff.get("/serving/").content.decode()
+    answer = staff.get(PAGE).content.decode()
     assert Page(answer).all_of("Last error") == ["mood is <damaged>"]
     assert "2 rows were rejected because a slot held another model" in answer
     beat(redis)
-    answer = staff.get("/serving/").content.decode()
+    answer = staff.get(PAGE).content.decode()
     assert Page(answer).all_of("Last error") == []
     assert "rows were rejected" not in answer
 
@@ -165,23 +168,27 @@ def test_the_live_part_is_the_page_without_its_frame_and_asks_again(staff: Clien
     assert (len(whole.tags["html"]), len(part.tags["html"])) == (1, 0)
     assert part.facts == whole.facts
     [asking] = [tag for tag in part.tags["div"] if "hx-get" in tag]
-    assert asking["hx-get"] == reverse("frontend:serving")
-    assert (asking["hx-trigger"], asking["hx-swap"], asking["id"]) == ("every 2s", "outerHTML", "serving")
+    assert asking["hx-get"] == reverse("admin:serving-workers")
+    assert (asking["hx-trigger"], asking["hx-swap"], asking["id"]) == (
+        "every 2s",
+        "outerHTML",
+        "workers-live",
+    )
 
 
 def test_without_a_worker_the_page_says_so(staff: Client, redis: Redis) -> None:
-    answer = staff.get("/serving/").content.decode()
+    answer = staff.get(PAGE).content.decode()
     assert "No inference worker is running" in answer
     assert dict(Page(answer).facts)["Workers ready"] == "0 of 0"
     beat(redis)
-    assert "No inference worker is running" not in staff.get("/serving/").content.decode()
+    assert "No inference worker is running" not in staff.get(PAGE).content.decode()
 
 
 def test_without_the_queue_the_page_says_so(staff: Client, settings: Settings) -> None:
     settings.REDIS_URL = "unix:///nowhere/valkey.sock"
     close_gateway()
-    answer = staff.get("/serving/").content.decode()
-    refused = staff.get("/serving/w1/trace.json")
+    answer = staff.get(PAGE).content.decode()
+    refused = staff.get("/admin/serving/w1/trace.json")
     assert "The queue cannot be reached" in answer
     assert Page(answer).facts == []
     assert refused.status_code == 503
@@ -201,14 +208,20 @@ def test_the_trace_of_a_worker_is_a_file_to_download(staff: Client, redis: Redis
 def test_there_is_no_trace_of_a_worker_that_is_not_there(staff: Client, redis: Redis) -> None:
     beat(redis, "w1")
     with CommandListener(redis, "w2", {TRACE: lambda: b"{}"}):
-        assert staff.get("/serving/w2/trace.json").status_code == 404
+        assert staff.get("/admin/serving/w2/trace.json").status_code == 404
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_for_members_and_strangers_there_is_no_such_page(client: Client, world: World, address: str) -> None:
-    assert client.get(address).url.startswith("/login/?next=/serving/")  # type: ignore[attr-defined]
+def test_members_and_strangers_are_led_to_sign_in_as_staff(
+    client: Client, world: World, address: str
+) -> None:
+    assert "/login/?next=" in client.get(address).url  # type: ignore[attr-defined]
     client.force_login(world.owner)
-    assert client.get(address).status_code == 404
+    assert "/login/?next=" in client.get(address).url  # type: ignore[attr-defined]
+
+
+def test_the_former_address_leads_to_the_page(client: Client, db: None) -> None:
+    assert client.get("/serving/").url == PAGE  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

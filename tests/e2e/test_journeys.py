@@ -1,0 +1,124 @@
+"""The ways that people go most, from sign-in to what they came for, in few clicks."""
+
+import subprocess
+from datetime import UTC, datetime
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from benchmarks.serving.over_http.crowd import crowd
+from tenants.datasets.models import Dataset
+from tenants.usage.models import LoggedRequest
+from tenants.usage.services.usage import usage_record
+from tests.e2e.conftest import sign_in
+from tests.e2e.gallery import furnish_kinds
+from tests.e2e.journeys import Effort, Traveller
+from tests.e2e.measures import evaluation, fine_tuning
+from tests.e2e.tiny_files import TinyFiles
+from tests.e2e.world import World, tickets_file, versions_finish
+from tests.processes import InferenceWorker
+from versiontree.tree.models import Alias, Version
+from versiontree.tree.services.hplms import hplm_update
+from workers.coverage import coverage_measure
+
+TEXT = "a drug for the heart of the patient"
+
+
+def took(effort: Effort) -> tuple[int, int]:
+    return effort.clicks, effort.fields
+
+
+def test_own_data_become_a_model_that_answers(
+    page: Page, world: World, files: TinyFiles, inference_worker: InferenceWorker
+) -> None:
+    person = Traveller(sign_in(page, "olga"), "first answer of an own model")
+    person.click(page.get_by_role("link", name="Upload data"))
+    person.choose_file(
+        page.get_by_label("Training file"),
+        {"name": "complaints.jsonl", "mimeType": "text/plain", "buffer": tickets_file().getvalue()},
+    )
+    expect(page.get_by_label("Name", exact=True)).to_have_value("complaints")
+    person.click(page.get_by_role("button", name="Check"))
+    person.click(page.get_by_role("button", name="Save dataset"))
+    person.click(page.get_by_role("link", name="New model"))
+    with person.resting():
+        coverage_measure("dataset", Dataset.unscoped.get(name="complaints").pk)
+        page.get_by_text("recommended", exact=True).wait_for()
+    person.click(page.get_by_role("button", name="Skip to review"))
+    person.click(page.get_by_role("button", name="Create model"))
+    expect(page.get_by_role("heading", level=1)).to_have_text("Fine-tune complaints v1")
+    assert took(person.effort) == (7, 0), "to the start of the training"
+    with person.resting():
+        made = Version.unscoped.get(hplm__name="complaints")
+        versions_finish(made, {"evaluate": evaluation(right=44), "fine_tune": fine_tuning()}, files=files)
+        page.get_by_role("link", name="Try it").wait_for()
+    person.click(page.get_by_role("link", name="Try it"))
+    person.fill(page.get_by_label("Text", exact=True), TEXT)
+    person.click(page.get_by_role("button", name="Send", exact=True))
+    expect(page.locator("#answer")).to_contain_text("acme/complaints v1")
+    assert took(person.arrived()) == (9, 1)
+
+
+def test_a_model_goes_back_to_the_version_before(page: Page, world: World, files: TinyFiles) -> None:
+    """It is one of many, and not among those that the home page shows."""
+    assert world.hplm.hplm is not None
+    second = hplm_update(hplm=world.hplm.hplm, dataset=world.dataset, actor=world.owner)
+    versions_finish(second, {"evaluate": evaluation(right=34)}, files=files)
+    crowd(world.tenant, world.hplm, hplms=40)
+    person = Traveller(sign_in(page, "olga"), "rollback")
+    person.click(page.get_by_role("button", name="Search Ctrl K"))
+    search = page.get_by_role("dialog", name="Search")
+    person.fill(search.get_by_role("searchbox"), "triage")
+    person.click(search.get_by_role("link", name="triage").first)
+    person.click(page.get_by_role("button", name="Roll back").first)
+    person.click(page.get_by_role("dialog", name="Roll back").get_by_role("button", name="Roll back"))
+    expect(page.get_by_role("button", name="Roll back")).to_have_count(0)
+    assert took(person.arrived()) == (4, 1)
+    assert Alias.unscoped.get(hplm=world.hplm.hplm, name="default").version_id == world.hplm.pk
+
+
+def test_the_home_page_leads_to_why_a_request_failed(page: Page, world: World) -> None:
+    usage_record(tenant=world.tenant, model_name="triage", inputs=1, tokens=0, failed=True)
+    LoggedRequest.unscoped.create(
+        tenant=world.tenant,
+        request_id="02c6f2e0",
+        at=datetime.now(UTC),
+        api="infer",
+        status=429,
+        error_code="rate_limited",
+        latency_ms=0.8,
+    )
+    person = Traveller(sign_in(page, "olga"), "why a request failed")
+    person.click(page.get_by_role("link", name="1 failed"))
+    expect(page.get_by_role("row", name="rate_limited")).to_contain_text(
+        "too many requests or tokens in a minute"
+    )
+    assert took(person.arrived()) == (1, 0)
+
+
+def test_two_models_answer_the_same_text(
+    page: Page, world: World, files: TinyFiles, inference_worker: InferenceWorker
+) -> None:
+    furnish_kinds(world, files)
+    person = Traveller(sign_in(page, "olga"), "two models compared")
+    person.click(page.get_by_role("link", name="Try triage"))
+    person.pick(page.get_by_label("Models", exact=True), "topics@default")
+    expect(page.get_by_role("list", name="Chosen")).to_contain_text("topics@default")
+    person.fill(page.get_by_label("Text", exact=True), TEXT)
+    person.click(page.get_by_role("button", name="Send", exact=True))
+    expect(page.locator("#answer article")).to_have_count(2)
+    assert took(person.arrived()) == (2, 2)
+
+
+@pytest.mark.usefixtures("inference_worker")
+def test_a_key_comes_with_a_call_that_works(page: Page, world: World) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    person = Traveller(sign_in(page, "olga"), "a key and a working call")
+    person.click(page.get_by_role("link", name="API keys"))
+    person.fill(page.get_by_label("Name"), "Help desk")
+    person.click(page.get_by_role("button", name="Create key"))
+    person.click(page.locator(".snippet", has=page.locator("#first-call")).get_by_role("button", name="Copy"))
+    copied = page.wait_for_function("navigator.clipboard.readText()").json_value()
+    answer = subprocess.run(["sh", "-c", copied], capture_output=True, text=True, check=True)
+    assert '"acme/triage"' in answer.stdout or '"results"' in answer.stdout, answer
+    assert took(person.arrived()) == (3, 1)

@@ -1,0 +1,177 @@
+"""The page of the request log, and the ways to it."""
+
+import csv
+import io
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import Settings
+
+from tenants.usage.models import LoggedRequest, OmittedRequests, UsageDay
+from tests.e2e.world import World
+
+TIMINGS = {"queue": 9.44, "retrieval": 1.4, "adapter_load": 0.2, "compute": 112.9, "total": 124.0}
+
+
+def log(world: World, name: str, **fields: Any) -> None:
+    answered = {"api": "infer", "status": 200, "model_name": "triage", "version": 1, "latency_ms": 31.7}
+    LoggedRequest.unscoped.create(
+        **{"tenant": world.tenant, "request_id": name, "at": datetime.now(UTC), **answered, **fields}
+    )
+
+
+@pytest.fixture
+def logged(world: World) -> None:
+    """An answered request, a refused one and a slow one."""
+    details = {"levels": {"table": 3, "full": 1}, "timings_ms": TIMINGS}
+    log(world, "good", key_prefix="abcdefgh", level="cascade", inputs=4, tokens=1118, details=details)
+    log(world, "limited", status=429, error_code="rate_limited", version=None, model_name="", latency_ms=0.84)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    log(world, "late", status=504, error_code="deadline_exceeded", latency_ms=30_012.0, at=yesterday)
+
+
+def shown(client: Client, query: str = "") -> str:
+    """The text of the page."""
+    answer = client.get(f"/t/acme/requests/{query}")
+    assert answer.status_code == 200
+    return " ".join(re.sub(r"<[^>]*>", " ", answer.content.decode()).split())
+
+
+def ids(client: Client, query: str = "") -> list[str]:
+    return [row.request_id for row in client.get(f"/t/acme/requests/{query}").context["rows"]]
+
+
+@pytest.mark.usefixtures("logged")
+def test_a_row_says_how_the_request_ended(owner: Client) -> None:
+    page = shown(owner)
+    assert "triage v1" in page
+    assert "Failed rate_limited 0.8 ms" in page
+    assert "There were too many requests or tokens in a minute." in page
+    assert "30,012 ms" in page
+    good = shown(owner, "?request_id=good")
+    assert "Answered 31.7 ms Cascade 1,118" in good
+    for fact in (
+        "API Infer API",
+        "Key abcdefgh…",
+        "Inputs 4",
+        "Texts by level Table 3, Full 1",
+        "Queue 9.4 ms",
+        "Compute 113 ms",
+    ):
+        assert fact in good
+
+
+@pytest.mark.usefixtures("logged")
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", ["late", "limited", "good"]),
+        ("?status=failed", ["late", "limited"]),
+        ("?status=answered", ["good"]),
+        ("?code=rate_limited", ["limited"]),
+        ("?model=triage&status=failed", ["late"]),
+        ("?key=abcdefgh", ["good"]),
+        ("?key=browser", ["late", "limited"]),
+        ("?request_id=lim", ["limited"]),
+        ("?since=nonsense", ["late", "limited", "good"]),
+        ("?since=2026-01-02T00:00&until=2026-01-01T00:00", ["late", "limited", "good"]),
+        ("?until=2026-01-01T00:00", []),
+    ],
+)
+def test_requests_are_filtered(owner: Client, query: str, found: list[str]) -> None:
+    assert ids(owner, query) == found
+
+
+@pytest.mark.usefixtures("logged")
+def test_times_choose_a_window(owner: Client) -> None:
+    now = datetime.now(UTC)
+    hour_ago = f"{now - timedelta(hours=1):%Y-%m-%dT%H:%M}"
+    assert ids(owner, f"?since={hour_ago}") == ["limited", "good"]
+    assert ids(owner, f"?until={hour_ago}") == ["late"]
+    assert f'value="{hour_ago}"' in owner.get(f"/t/acme/requests/?since={hour_ago}").content.decode()
+
+
+def test_pages_go_from_newer_to_older(owner: Client, world: World) -> None:
+    for number in range(60):
+        log(world, f"r{number:02}")
+    first = owner.get("/t/acme/requests/?model=triage")
+    assert len(first.context["rows"]) == 50
+    assert "Older" in first.content.decode()
+    older = ids(owner, f"?model=triage&before={first.context['older']}")
+    assert older == [f"r{number:02}" for number in range(9, -1, -1)]
+    assert len(ids(owner, "?before=nonsense")) == 50
+
+
+@pytest.mark.usefixtures("logged")
+def test_failures_of_the_month_are_a_click_from_home(owner: Client, world: World) -> None:
+    month = datetime.now(UTC).date().replace(day=1)
+    home = owner.get("/t/acme/").content.decode()
+    assert "/t/acme/requests/?" not in home
+    UsageDay.unscoped.update(failed=2)
+    [(link, label)] = re.findall(
+        r'href="(/t/acme/requests/\?[^"]*)">([^<]*)<', owner.get("/t/acme/").content.decode()
+    )
+    assert label == "2 failed"
+    page = owner.get(link.replace("&amp;", "&"))
+    form = page.context["form"]
+    assert (form["status"].value(), form["since"].value()) == ("failed", f"{month}T00:00")
+    assert [row.request_id for row in page.context["rows"]][-1] == "limited"
+
+
+def test_the_page_says_that_it_is_a_sample(owner: Client, world: World, settings: Settings) -> None:
+    assert "sample" not in shown(owner)
+    hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
+    OmittedRequests.unscoped.create(tenant=world.tenant, hour=hour, requests=12_400, failed=3)
+    assert "This is a sample. 12,400 more requests" in shown(owner)
+    assert "sample" not in shown(owner, "?until=2026-01-01T00:00")
+    settings.HMI_REQUEST_LOG_DAYS = 0
+    assert "The request log is disabled on this installation." in shown(owner)
+
+
+@pytest.mark.usefixtures("logged")
+def test_the_file_has_what_the_filters_leave(owner: Client) -> None:
+    def lines(query: str) -> list[list[str]]:
+        answer: Any = owner.get(f"/t/acme/requests.csv{query}")
+        return list(csv.reader(io.StringIO(b"".join(answer.streaming_content).decode("utf-8-sig"))))
+
+    header, *rows = lines("?status=failed")
+    assert header[1:8] == ["request_id", "api", "model", "version", "key", "status", "error_code"]
+    assert [row[1:9] for row in rows] == [
+        ["late", "infer", "triage", "1", "", "504", "deadline_exceeded", "30012.0"],
+        ["limited", "infer", "", "", "", "429", "rate_limited", "0.84"],
+    ]
+    assert len(lines("")) == 4
+
+
+def test_texts_are_shown_as_text(owner: Client, world: World) -> None:
+    log(world, "told", texts=["<script>alert(1)</script>"])
+    page = owner.get("/t/acme/requests/").content.decode()
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_an_owner_turns_the_keeping_of_texts_on(owner: Client, client: Client, world: World) -> None:
+    page = owner.get("/t/acme/settings/").content.decode()
+    assert "Keep request texts" in page
+    assert 'name="keeps_request_texts" required' not in page
+    owner.post("/t/acme/settings/", {"checks_answers": "on", "keeps_request_texts": "on"})
+    world.tenant.refresh_from_db()
+    assert world.tenant.keeps_request_texts
+    client.force_login(world.viewer)
+    assert (
+        "The request log keeps the first 500 characters" in client.get("/t/acme/settings/").content.decode()
+    )
+    client.post("/t/acme/settings/", {})
+    world.tenant.refresh_from_db()
+    assert world.tenant.keeps_request_texts
+
+
+@pytest.mark.usefixtures("logged")
+def test_members_alone_read_the_page(client: Client, world: World) -> None:
+    for person, status in ((world.viewer, 200), (world.stranger, 404)):
+        client.force_login(person)
+        assert client.get("/t/acme/requests/").status_code == status
+        assert client.get("/t/acme/requests.csv").status_code == status
+    assert "good" not in client.get("/t/umbra/requests/").content.decode()

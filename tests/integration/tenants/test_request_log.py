@@ -1,0 +1,226 @@
+"""The request log: how it is written, read and deleted."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries, Settings
+
+from tenants.accounts.models import Tenant
+from tenants.accounts.services.tenants import tenant_set_request_texts
+from tenants.audit.models import AuditEvent
+from tenants.base.tasks import delete_expired
+from tenants.usage.models import LoggedRequest, OmittedRequests
+from tenants.usage.request_selectors import omitted_requests
+from tenants.usage.services.request_log import RequestEntry
+from tenants.usage.services.usage import request_record
+from tenants.usage.services.usage_buffer import UsageBuffer
+from tests.integration.world import World
+
+pytestmark = pytest.mark.usefixtures("in_platform_scope")
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+def entry(tenant: Tenant, name: str = "r", **fields: Any) -> RequestEntry:
+    return RequestEntry(tenant.pk, name, **{"api": "infer", "status": 200, "model_name": "mood", **fields})
+
+
+def names(tenant: Tenant) -> list[str]:
+    """The ids of the tenant's entries, newest first."""
+    return list(LoggedRequest.objects.for_tenant(tenant).values_list("request_id", flat=True))
+
+
+@pytest.fixture
+def logged(world: World) -> None:
+    """Five requests of acme's, an hour apart, and one of globex's."""
+    given: list[dict[str, Any]] = [
+        {"name": "first", "key_prefix": "12345678", "version": 2, "tokens": 7},
+        {"name": "second", "status": 429, "error_code": "rate_limited"},
+        {"name": "second-2", "status": 404, "error_code": "not_found", "model_name": "moot"},
+        {"name": "third", "key_prefix": "12345678", "status": 504, "error_code": "deadline_exceeded"},
+        {"name": "fourth", "model_name": "spam"},
+    ]
+    for hours, fields in enumerate(given):
+        request_record(entry(world.tenant, at=NOON + timedelta(hours=hours), **fields))
+    request_record(entry(world.other, "theirs"))
+
+
+def test_entries_of_all_tenants_are_written_in_one_statement(
+    world: World, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    buffer = UsageBuffer()
+    with django_assert_num_queries(0):
+        for number in range(20):
+            buffer.add_request(entry((world.tenant, world.other)[number % 2], f"r{number}"), 100)
+    with django_assert_num_queries(1):
+        buffer.flush()
+    assert names(world.tenant) == [f"r{number}" for number in range(18, -1, -2)]
+    with django_assert_num_queries(0):
+        buffer.flush()
+
+
+def test_an_entry_is_read_as_it_was_written(world: World) -> None:
+    details = {"levels": {"table": 2}, "timings_ms": {"total": 3.5}}
+    given = entry(
+        world.tenant,
+        version=3,
+        key_prefix="12345678",
+        status=504,
+        error_code="deadline_exceeded",
+        latency_ms=12.5,
+        level="cascade",
+        inputs=2,
+        tokens=9,
+        generated_tokens=4,
+        details=details,
+        at=NOON,
+    )
+    request_record(given)
+    row = LoggedRequest.unscoped.get()
+    assert {name: getattr(row, name) for name in RequestEntry.__slots__} == {
+        name: getattr(given, name) for name in RequestEntry.__slots__
+    }
+
+
+def test_what_does_not_fit_is_counted_by_the_hour(world: World) -> None:
+    buffer = UsageBuffer()
+    for minute, code in ((1, ""), (2, ""), (3, "rate_limited"), (70, "rate_limited"), (71, "")):
+        buffer.add_request(
+            entry(world.tenant, f"m{minute}", error_code=code, at=NOON + timedelta(minutes=minute)), 2
+        )
+    for _ in range(2):
+        buffer.flush()
+    assert names(world.tenant) == ["m70", "m3"]
+    assert omitted_requests(world.tenant) == (3, 0)
+    assert omitted_requests(world.tenant, since=NOON + timedelta(minutes=65)) == (1, 0)
+    assert omitted_requests(world.tenant, until=NOON + timedelta(minutes=60)) == (2, 0)
+    assert omitted_requests(world.other) == (0, 0)
+
+
+def test_without_days_nothing_is_logged(
+    world: World, settings: Settings, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    settings.HMI_REQUEST_LOG_DAYS = 0
+    with django_assert_num_queries(0):
+        request_record(entry(world.tenant))
+
+
+def test_nothing_is_logged_of_a_tenant_that_is_being_deleted(world: World) -> None:
+    now = timezone.now()
+    Tenant.objects.filter(pk=world.tenant.pk).update(suspended_at=now, deletion_requested_at=now)
+    request_record(entry(world.tenant))
+    assert not LoggedRequest.unscoped.exists()
+
+
+def test_entries_are_deleted_after_their_days(world: World, settings: Settings) -> None:
+    settings.HMI_REQUEST_LOG_DAYS = 3
+    now = timezone.now()
+    for days in (2, 4):
+        at = now - timedelta(days=days)
+        request_record(entry(world.tenant, f"{days} days", at=at))
+        OmittedRequests.unscoped.create(tenant=world.tenant, hour=at, requests=days)
+    delete_expired()
+    assert names(world.tenant) == ["2 days"]
+    assert omitted_requests(world.tenant) == (2, 0)
+
+
+def test_texts_are_kept_only_while_the_tenant_wants_them(world: World) -> None:
+    def texts() -> list[Any]:
+        rows = LoggedRequest.objects.for_tenant(world.tenant)
+        return list(rows.order_by("pk").values_list("texts", flat=True))
+
+    request_record(entry(world.tenant, texts=["secret"]))
+    assert tenant_set_request_texts(tenant=world.tenant, keeps=True, actor=world.owner)
+    assert not tenant_set_request_texts(tenant=world.tenant, keeps=True, actor=world.owner)
+    request_record(entry(world.tenant, texts=["one", "zwei \N{SNOWMAN}"]))
+    request_record(entry(world.tenant))
+    assert texts() == [None, ["one", "zwei \N{SNOWMAN}"], None]
+    assert tenant_set_request_texts(tenant=world.tenant, keeps=False, actor=world.owner)
+    assert texts() == [None, None, None]
+    changes = AuditEvent.unscoped.filter(verb="tenant.set_request_texts").order_by("pk")
+    assert [event.detail["keeps_request_texts"] for event in changes] == [True, False]
+
+
+def test_only_owners_decide_about_texts(world: World) -> None:
+    change = {"keeps_request_texts": True}
+    for person, status in ((world.developer, 403), (world.owner, 200)):
+        answer = world.client(person).patch("/api/v1/tenants/acme", change, format="json")
+        assert answer.status_code == status
+    assert answer.json()["keeps_request_texts"] is True
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("", ["fourth", "third", "second-2", "second", "first"]),
+        ("status=failed", ["third", "second-2", "second"]),
+        ("status=answered", ["fourth", "first"]),
+        ("code=not_found", ["second-2"]),
+        ("model=mood", ["third", "second", "first"]),
+        ("model=mood&status=failed", ["third", "second"]),
+        ("key=12345678", ["third", "first"]),
+        ("key=", ["fourth", "second-2", "second"]),
+        ("request_id=second", ["second-2", "second"]),
+        ("request_id=theirs", []),
+        ("since=2026-01-31T13:00Z&until=2026-01-31T15:00Z", ["second-2", "second"]),
+    ],
+)
+@pytest.mark.usefixtures("logged")
+def test_the_api_lists_requests_by_filters(world: World, query: str, found: list[str]) -> None:
+    _, key = world.key("manage")
+    answer = world.client(key=key).get(f"/api/v1/requests?{query}")
+    assert answer.status_code == 200, answer.content
+    assert [row["request_id"] for row in answer.json()["results"]] == found
+
+
+@pytest.mark.usefixtures("logged")
+def test_the_api_tells_all_of_a_request(world: World) -> None:
+    client = world.client(world.viewer)
+    [row] = client.get("/api/v1/tenants/acme/requests?request_id=first").json()["results"]
+    assert row.pop("id")
+    assert row == {
+        "at": "2026-01-31T12:00:00Z",
+        "request_id": "first",
+        "api": "infer",
+        "model": "mood",
+        "version": 2,
+        "key": "12345678",
+        "status": 200,
+        "error_code": None,
+        "latency_ms": None,
+        "level": "",
+        "inputs": 0,
+        "tokens": 7,
+        "generated_tokens": 0,
+        "levels": {},
+        "timings_ms": None,
+        "texts": None,
+    }
+
+
+@pytest.mark.usefixtures("logged")
+def test_pages_of_the_api_follow_each_other(world: World) -> None:
+    _, key = world.key("manage")
+    client, address, found = world.client(key=key), "/api/v1/requests?limit=2", []
+    while address:
+        page = client.get(address).json()
+        found += [row["request_id"] for row in page["results"]]
+        address = page["next"]
+    assert found == ["fourth", "third", "second-2", "second", "first"]
+
+
+@pytest.mark.usefixtures("logged")
+def test_nobody_reads_the_log_of_another_tenant(world: World) -> None:
+    _, infers = world.key("infer")
+    assert world.client(world.stranger).get("/api/v1/tenants/acme/requests").status_code == 404
+    assert world.client(key=infers).get("/api/v1/requests").status_code == 403
+    _, key = world.key("manage", tenant=world.other)
+    rows = world.client(key=key).get("/api/v1/requests").json()["results"]
+    assert [row["request_id"] for row in rows] == ["theirs"]
+
+
+@pytest.mark.parametrize("query", ["status=broken", "since=yesterday", "limit=0"])
+def test_the_api_refuses_filters_that_mean_nothing(world: World, query: str) -> None:
+    answer = world.client(world.viewer).get(f"/api/v1/tenants/acme/requests?{query}")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_field")

@@ -1,0 +1,60 @@
+"""What a PEFT export says of itself: the base, as many labels as its head has rows, and how to load it."""
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from inference.hplm.adapter_io.adapter_export import adapter_export
+from inference.hplm.heads import Pooling
+from inference.hplm.pets import PetSpec
+from inference.text.tasks import Task
+from tests.unit.tiny import tiny_hplm, tiny_root
+
+HUB_ID = "acme/tiny-bert"
+CODE = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+
+
+def exported(folder: Path, task: Task, pooling: Pooling = "cls_mean", **payload: Any) -> tuple[Path, str]:
+    """The folder of a tiny model's export, and the words for its README."""
+    root = tiny_root(folder / "tiny")
+    root.save(folder / "root")
+    hplm = tiny_hplm(root, task, pooling=pooling, spec=PetSpec(lora=4, biases=True, norms=True))
+    hplm.save(folder / "hplm", torch.float32)
+    out = folder / "out"
+    request = {"root": folder / "root", "hplm": folder / "hplm", "out": out, "format": "peft", **payload}
+    return out, adapter_export(request)["read"]
+
+
+@pytest.mark.parametrize("pooling", ["cls", "cls_mean"])
+@pytest.mark.parametrize("task", ["classification", "multilabel", "regression", "tagging"])
+def test_the_labels_the_head_and_the_snippet_agree(tmp_path: Path, task: Task, pooling: Pooling) -> None:
+    out, read = exported(tmp_path, task, pooling, base=HUB_ID)
+    config = json.loads((out / "config.json").read_text())
+    weights = load_file(out / "adapter_model.safetensors")
+    (rows,) = {len(value) for name, value in weights.items() if name.endswith("classifier.weight")}
+    assert len(config["id2label"]) == len(config["label2id"]) == rows
+    assert f"num_labels={rows})" in read
+    assert json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"] == HUB_ID
+
+
+def test_a_root_that_is_on_no_hub_is_named_as_it_is_here(tmp_path: Path) -> None:
+    out, read = exported(tmp_path, "classification", base="")
+    base = json.loads((out / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert base
+    assert f'"{base}"' in read
+    assert 'from_pretrained("path/to/the/checkpoint"' in read
+
+
+@pytest.mark.parametrize("task", ["classification", "tagging", "question_answering"])
+def test_the_snippets_are_python(tmp_path: Path, task: Task) -> None:
+    _, read = exported(tmp_path, task)
+    blocks = CODE.findall(read)
+    assert len(blocks) == 2
+    for block in blocks:
+        ast.parse(block)
