@@ -9,7 +9,7 @@ PARALLEL = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reord
 SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo test unit slow lint format types screenshots clean
+.PHONY: help setup up demo test unit slow lint format types wheel screenshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ format: setup ## let ruff format and sort
 
 types: setup ## strict type check
 	@$(RUN) -m mypy
+
+wheel: setup ## the client and its command alone, as a wheel in dist/
+	@$(RUN) -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist/hmi-*.whl
 
 screenshots: setup ## pictures of every page, into var/screenshots; those of the README into docs/images
 	@HMI_SCREENSHOTS=var/screenshots $(RUN) -m pytest tests/e2e/test_gallery.py tests/e2e/test_gallery_admin.py $(ARGS)
