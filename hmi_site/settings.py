@@ -66,6 +66,7 @@ HMI_MAX_CHECKS = 10
 HMI_IMPORT_MAX_BYTES = 16 * 1024**3
 # The commands that check imported artifacts, in a sandboxed process: web processes load no models.
 HMI_ARTIFACT_CHECK = (sys.executable, "-m", "inference.artifact_check")
+HMI_ARTIFACT_CHECK_NICENESS = 10
 HMI_SANDBOX = (sys.executable, "-S", "-m", "hmi_site.embedded.sandbox")
 HMI_CORPUS_MIN_WORDS = env.integer("HMI_CORPUS_MIN_WORDS", 20_000, minimum=0)
 # Webhooks: allowed private networks, plain http, and additional CA certificates.

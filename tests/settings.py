@@ -81,5 +81,7 @@ PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 CELERY_BROKER_TRANSPORT_OPTIONS = {"max_retries": 1}
 # Else each client of a test looks for all static files first.
 WHITENOISE_AUTOREFRESH = True
+# Beside other tests that keep all processors busy, a process of low priority would hardly begin.
+HMI_ARTIFACT_CHECK_NICENESS = 0
 # Tests see at once what they change; those of the caches say for how long it is remembered.
 HMI_KEY_CACHE_S = HMI_MODEL_CACHE_S = HMI_USAGE_INTERVAL_S = 0.0

@@ -26,14 +26,13 @@ OF_OTHERS = (".select2-container", ".help-tooltip", "a[href$='password/']", ".sw
 """What Django's own widgets, django-unfold's and Swagger UI draw, and how."""
 
 # Observers of sizes are told with the next frame, and what they change stands with the one after.
-RUN = """async ([within, exclude, only, grave]) => {
+RUN = """async ([within, exclude, grave]) => {
     for (const _ of [1, 2]) await new Promise(requestAnimationFrame);
     const left = axe._audit.rules.filter(({ impact }) => !grave.includes(impact));
     const found = await axe.run({ include: [within], exclude }, {
         resultTypes: ["violations"],
         preload: false,
         rules: Object.fromEntries(left.map(({ id }) => [id, { enabled: false }])),
-        ...(only.length ? { runOnly: { type: "rule", values: only } } : {}),
     });
     return found.violations.map(({ id, impact, nodes }) =>
         ({ id, impact, places: nodes.map(({ html, target }) => `${target.join(" ")}: ${html}`) }));
@@ -59,14 +58,13 @@ def violations(
     source: str,
     *,
     within: str = ":root",
-    only: tuple[str, ...] = (),
     without: tuple[str, ...] = (),
 ) -> list[str]:
-    """The grave faults of the page as it is now, one line each. `only` names the rules that are wanted;
-    `within` and `without` are selectors of what is to be looked at and of what is not."""
+    """The grave faults of the page as it is now, one line each. `within` and `without` are selectors of what
+    is to be looked at and of what is not."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(source)  # as the browser's debugger does, so the page's own policy need not allow it
-    asked = [within, list(without), list(only), list(GRAVE)]
+    asked = [within, list(without), list(GRAVE)]
     found: list[dict[str, Any]] = page.evaluate(RUN, asked)
     return [
         f"{fault['id']} ({fault['impact']}): {place[:300]}"

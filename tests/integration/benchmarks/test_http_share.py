@@ -68,7 +68,6 @@ def test_about_as_many_fragments_are_in_the_table_as_phrases_are_known(
     assert 0.2 < found / (INPUTS * TOKENS) < 0.8
 
 
-@pytest.mark.timeout(600)
 def test_the_whole_product_is_started_called_and_stopped(tmp_path: Path) -> None:
     told = tmp_path / "told.json"
     done = subprocess.run(

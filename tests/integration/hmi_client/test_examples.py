@@ -13,7 +13,7 @@ from tenants.accounts.services.tenants import tenant_create
 from tests.integration.hmi_client.conftest import Product, key_of
 from tests.integration.jobs.world import corpus_text, mood_rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.slow
 CHECKOUT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 SAID = {

@@ -16,7 +16,7 @@ from tests.integration.hmi_client.conftest import Product
 from tests.processes import CHECKOUT
 from tests.skips import skip_unless_ci
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 SOURCES = ("pyproject.toml", "README.md", "LICENSE")
 ALL_OF_IT = """
 import json, pkgutil, hmi_client

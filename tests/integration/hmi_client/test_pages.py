@@ -27,7 +27,7 @@ from tests.unit.tiny import tiny_hplm, tiny_root, tiny_texts
 from tests.unit.versiontree.forging import zip_of
 from versiontree.tree.models import Version
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 ADDRESS = "http://127.0.0.1:8000"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 DEMO = '"acme/package-of-docstring"'

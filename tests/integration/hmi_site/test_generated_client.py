@@ -11,7 +11,7 @@ from django.test import Client
 from hmi_site.openapi.schema import METHODS
 from tests.peers import peer_python
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 REQUIREMENTS = Path(__file__).parent / "peers/openapi_python_client.txt"
 LONGEST_S = 300
 IMPORT_ALL = """

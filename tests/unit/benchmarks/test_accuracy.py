@@ -23,7 +23,7 @@ from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Cancelled
 from workers.training.search import STAGE
 
-pytestmark = [pytest.mark.unit, pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.unit, pytest.mark.slow]
 
 CUT, SHORT = Shape(2, 2), Shape(2, 1)
 TOKENS = 500

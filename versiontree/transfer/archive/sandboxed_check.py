@@ -44,7 +44,6 @@ PASSED_ENVIRONMENT: Final = frozenset(
 SINGLE_THREAD_ENVIRONMENT: Final[Mapping[str, str]] = dict.fromkeys(
     ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS"), "1"
 )
-NICENESS: Final = 10
 MEMORY_BASE: Final = 4 * 1024**3
 """Bytes for what does not grow with the artifacts. Torch without GPUs takes 300 MB."""
 MEMORY_FACTOR: Final = 5
@@ -271,7 +270,8 @@ def _limit_resources(pid: int, max_bytes: int, max_cpu_s: int) -> None:
 
     If the machine still runs out of memory, the kernel ends this process first.
     """
-    os.setpriority(os.PRIO_PROCESS, pid, min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS))
+    niceness = os.getpriority(os.PRIO_PROCESS, 0) + settings.HMI_ARTIFACT_CHECK_NICENESS
+    os.setpriority(os.PRIO_PROCESS, pid, min(19, niceness))
     # At the soft limit of processor time it gets SIGXCPU, at the hard one it is killed.
     limits = {
         resource.RLIMIT_DATA: (max_bytes, max_bytes),

@@ -15,7 +15,6 @@ from tests.unit.tenants.files import jsonl
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(900),
     pytest.mark.django_db,
     pytest.mark.usefixtures("real_worker", "jobs"),
 ]

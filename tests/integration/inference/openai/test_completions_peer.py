@@ -10,7 +10,7 @@ from inference.openai.choices import Delta, TokenLogprob
 from inference.openai.completions import CHAT, HEARTBEAT, TEXT, ChunkStream, Heading, Usage, response_json
 from tests.peers import peer_python
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
 HEADING = Heading("c1", 1_767_225_600, "acme/poet:3", "d" * 64)
 USAGE = Usage(5, 7)

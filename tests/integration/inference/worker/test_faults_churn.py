@@ -20,7 +20,6 @@ TEXTS = tiny_texts(30, seed=4, longest=24)
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_ten_thousand_requests_under_churn_get_each_the_answer_of_its_own_hplm(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
 ) -> None:

