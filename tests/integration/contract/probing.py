@@ -1,9 +1,9 @@
 """What schemathesis makes of the description of the API, sent to the real views; what it did is undone."""
 
-import os
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, cast
 
 import schemathesis
@@ -26,8 +26,9 @@ from schemathesis.specs.openapi.checks import (
 from tenants.accounts.models import ApiKey, User
 from tests.integration.contract.good import good_case
 from tests.integration.contract.known import Known, Named
+from tests.integration.fuzz.cases import TIMES
 
-EXAMPLES = 10 * int(os.environ.get("HMI_FUZZ_CASES", "1"))
+EXAMPLES = ceil(16 * TIMES)
 BAD = 400
 CHECKS = [
     not_a_server_error,

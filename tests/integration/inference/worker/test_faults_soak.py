@@ -22,10 +22,10 @@ from tests.processes import InferenceWorker
 from tests.unit.tiny import tiny_texts
 from tests.unit.tiny_world import TinyWorld
 
-SECONDS = float(os.environ.get("SOAK_SECONDS") or 300)
+SECONDS = float(os.environ.get("SOAK_SECONDS") or 120)
 WARM_UP, WARM_REQUESTS, SAMPLES = 0.3, 4_000, 250
 MAY_GROW = 12 * 1024**2
-"""What caches take that still fill. A kilobyte kept of each request would be several times as much."""
+"""What caches take that still fill. A few kilobytes kept of each request would be more."""
 MAY_PEAK = 128 * 1024**2
 """What requests in flight at once may have raised the heap by."""
 PLAIN = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "131072"}
