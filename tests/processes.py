@@ -32,7 +32,7 @@ class Program:
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=CHECKOUT,
-            env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", **env},
+            env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", **env},
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=own_group,

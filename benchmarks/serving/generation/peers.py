@@ -74,7 +74,7 @@ class GeneratorPeer:
 
 def environment(library: Library) -> Path:
     """The Python of the library's environment. Raises PeerUnavailable."""
-    return peers_python(packages=library.packages, with_torch=not library.has_one_model)
+    return peers_python(packages=library.packages, with_ours=not library.has_one_model)
 
 
 def start(

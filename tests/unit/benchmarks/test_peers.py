@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -96,30 +97,37 @@ def test_a_python_that_is_not_there_is_unavailable(tmp_path: Path) -> None:
         pass
 
 
+@pytest.fixture
+def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing can be fetched, and no environment is there."""
+    closed = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": "/dev/null"}
+    for name, value in {"HMI_BENCH_DIR": str(tmp_path), **closed}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.usefixtures("offline")
 def test_without_a_network_the_message_names_what_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offline = {
-        "HMI_BENCH_DIR": str(tmp_path),
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": "",
-        "PIP_CONFIG_FILE": "/dev/null",
-        "UV_OFFLINE": "1",
-    }
-    for name, value in offline.items():
-        monkeypatch.setenv(name, value)
     monkeypatch.setattr(environment, "PACKAGES", ("hmi-no-such-peer==1.0",))
-    monkeypatch.setattr(environment, "_sources", lambda: [[]])
     with pytest.raises(PeerError, match="goes on without them") as told, Peer(replace(LOOP, scheme="peft")):
         pass
     assert "hmi-no-such-peer==1.0" in str(told.value)
     assert [file.suffix for file in (tmp_path / "peers").iterdir()] == [".lock"]
 
 
+@pytest.mark.usefixtures("offline")
+def test_what_an_environment_has_not_itself_it_takes_from_ours() -> None:
+    ours = f"numpy=={version('numpy')}"
+    assert environment.peers_python(packages=[ours]).is_file()
+    with pytest.raises(PeerUnavailable, match=ours):
+        environment.peers_python(packages=[ours], with_ours=False)
+
+
 def test_an_environment_is_built_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built: list[Path] = []
 
-    def build(folder: Path, python: Path, wanted: list[str]) -> None:
+    def build(folder: Path, *_: object) -> None:
         built.append(folder)
         folder.mkdir()
 
