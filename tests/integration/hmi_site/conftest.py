@@ -1,11 +1,15 @@
-"""A web server that tests talk to as strangers would."""
+"""A browser of the staff, and a web server that tests talk to as strangers would."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from django.test import Client
+from redis import Redis
 
 from hmi_site.launcher.web_server import choose_port
+from inference.api.admission import close_gateway
+from tenants.accounts.models import User
 from tests.integration.serving_faults.servers import Web
 from tests.integration.world import World, make_world
 
@@ -19,6 +23,16 @@ def default_scope(in_platform_scope: None) -> None:
 def served(transactional_db: None, upload_root: Path) -> World:
     """The small world, committed, so that another process sees it."""
     return make_world()
+
+
+@pytest.fixture
+def staff(
+    client: Client, db: None, artifact_root: Path, upload_root: Path, redis_client: Redis
+) -> Iterator[Client]:
+    """Somebody who may do everything in the administration, signed in."""
+    client.force_login(User.objects.create_superuser("boss"))
+    yield client
+    close_gateway()  # it must not outlive the Valkey that it reads from
 
 
 @pytest.fixture

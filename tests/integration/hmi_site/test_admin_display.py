@@ -1,28 +1,18 @@
 """How the administration writes what it shows: numbers, names, and lists without rows."""
 
 import re
-from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
-from redis import Redis
 
-from inference.api.admission import close_gateway
-from tenants.accounts.models import Tenant, User
+from tenants.accounts.models import Tenant
 from tenants.usage.models import Quota, UsageDay
 from tests.integration.versiontree import tree_factory
 from tests.integration.versiontree.admin_pages import plain
 from versiontree.tree.models import Artifact, Version
-
-
-@pytest.fixture
-def staff(client: Client, db: None, artifact_root: Any, redis_client: Redis) -> Iterator[Client]:
-    client.force_login(User.objects.create_superuser("boss"))
-    yield client
-    close_gateway()
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 choices that is as long as a table."""
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,10 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from redis import Redis
 from unfold.contrib.filters.admin import AutocompleteSelectFilter
 
 from demo.history import jobs_create
 from demo.populate import hplms_register, statistics_gather
-from inference.api.admission import close_gateway
 from tenants.accounts.models import Tenant, User
 from tenants.accounts.services.api_keys import api_key_create
 from tenants.datasets.models import Dataset
@@ -51,15 +48,6 @@ IN_A_TREE = {
     *("Root", "Domain", "Hplm", "Version", "Alias", "AliasMove", "Artifact", "VersionArtifact"),
     *("Job", "JobEvent"),
 }
-
-
-@pytest.fixture
-def staff(
-    client: Client, db: None, artifact_root: Any, upload_root: Any, redis_client: Redis
-) -> Iterator[Client]:
-    client.force_login(User.objects.create_superuser("boss"))
-    yield client
-    close_gateway()
 
 
 @pytest.fixture

@@ -42,14 +42,6 @@ PAGES = ("/admin/", "/admin/live/", "/admin/serving/")
 
 
 @pytest.fixture
-def staff(client: Client, db: None, artifact_root: Any, redis_client: Redis) -> Iterator[Client]:
-    redis_client.flushall()
-    client.force_login(User.objects.create_superuser("boss"))
-    yield client
-    close_gateway()
-
-
-@pytest.fixture
 def root(staff: Client, tmp_path: Any) -> Version:
     """With a model below it."""
     root = tree_factory.ready_root(tmp_path)
