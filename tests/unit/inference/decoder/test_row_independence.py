@@ -46,7 +46,7 @@ def test_a_sequence_has_the_same_logits_in_any_company(family: str, dtype: torch
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("inputs", [48, 64])
+@pytest.mark.parametrize("inputs", [48, 64, 112, 576])
 def test_a_row_of_a_product_has_the_same_bits_at_any_place_of_any_number_of_rows(
     inputs: int, dtype: torch.dtype, threads: int
 ) -> None:
