@@ -18,8 +18,10 @@ from inference.queueing import keys
 from inference.queueing.status import WorkerStatus, workers_alive
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-PATIENCE_S = 180.0
+PATIENCE_S = 600.0
 """Longer than a busy machine takes for anything that a test waits for."""
+PASSIVE = {"OMP_WAIT_POLICY": "passive"}
+"""Threads that wait for each other do not spin: where more run than there are processors, that is lost."""
 POLL_S, LONGEST_POLL_S = 0.01, 0.05
 _serial = itertools.count()
 
@@ -32,7 +34,7 @@ class Program:
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=CHECKOUT,
-            env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive", **env},
+            env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", **PASSIVE, **env},
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=own_group,

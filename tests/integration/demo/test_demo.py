@@ -13,7 +13,7 @@ from tests.integration.launcher.site import CHECKOUT, READY_LINE, clean_environm
 from tests.unit.tiny import tiny_checkpoint
 from tests.unit.tiny_decoder import tiny_decoder_folder
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 @pytest.fixture(scope="module")
