@@ -13,7 +13,7 @@ from hmi_site.embedded.process import Child
 from hmi_site.embedded.valkey import Valkey
 from hmi_site.server_urls import EMBEDDED_ADMIN, embedded_redis_url
 
-START_TIMEOUT_S = 120.0
+START_TIMEOUT_S = 600.0
 
 
 @contextlib.contextmanager

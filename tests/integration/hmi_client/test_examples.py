@@ -63,7 +63,7 @@ def test_every_example_does_what_it_shows(product: Product, tmp_path: Path, sett
         }
         shell = [sys.executable, "-"] if way == "python" else ["bash", "-eu", "-o", "pipefail", "-s"]
         ran = subprocess.run(
-            shell, input=script, cwd=folder, env=env, capture_output=True, text=True, timeout=240, check=False
+            shell, input=script, cwd=folder, env=env, capture_output=True, text=True, timeout=800, check=False
         )
         assert ran.returncode == 0, f"{way}:\n{ran.stdout}\n{ran.stderr}"
         for line in SAID[way]:

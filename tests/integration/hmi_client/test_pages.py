@@ -53,7 +53,7 @@ class Reader:
             env=self.env,
             capture_output=True,
             text=True,
-            timeout=200,
+            timeout=800,
             check=False,
         )
         assert ran.returncode == 0, f"{block}\n{ran.stdout}\n{ran.stderr}"
@@ -70,7 +70,7 @@ class Reader:
             f"{self.env['HMI_URL']}{at}",
             headers={"X-Api-Key": self.env["KEY"]},
             trust_env=False,
-            timeout=60,
+            timeout=300,
             **body,
         )
 

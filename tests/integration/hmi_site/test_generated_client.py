@@ -13,7 +13,7 @@ from tests.peers import peer_python
 
 pytestmark = pytest.mark.slow
 REQUIREMENTS = Path(__file__).parent / "peers/openapi_python_client.txt"
-LONGEST_S = 300
+LONGEST_S = 800
 IMPORT_ALL = """
 import importlib, json, pkgutil
 import made.api as api

@@ -14,7 +14,7 @@ import psutil
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 READY_LINE = "Ctrl-C stops everything."
-START_TIMEOUT_S = 150.0
+START_TIMEOUT_S = 600.0
 STOP_TIMEOUT_S = 90.0
 OURS = ("HMI_", "DATABASE_URL", "REDIS_URL", "DJANGO_")
 

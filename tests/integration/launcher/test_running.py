@@ -28,7 +28,7 @@ from tests.integration.launcher.site import CHECKOUT, Site, all_gone, clean_envi
 from tests.processes import wait_until
 
 pytestmark = pytest.mark.slow
-BACK_WITHIN_S = 180.0
+BACK_WITHIN_S = 600.0
 TRIES = 60
 FILLING = "tests.integration.serving_faults.fill"
 PASSWORD = "medlar and rowan"

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 HERE = Path(__file__).parent / "peers"
 PAGE = Path(__file__).resolve().parents[4] / "docs/openai.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
-LONGEST_S = 400
+LONGEST_S = 800
 
 
 def run(folder: Path, key: str, *program: str, sent: str = "") -> str:

@@ -11,7 +11,7 @@ import openai
 
 SMALL = {"epochs": 1, "test_prompts": 2, "new_tokens": 3}
 ENDED = {"succeeded", "failed", "cancelled", "completed", "expired"}
-LONGEST_S = 150
+LONGEST_S = 600
 url, key, rows = sys.argv[1:]
 client = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=2)
 hello: Any = [{"role": "user", "content": "Hello"}]
