@@ -68,22 +68,22 @@ class Looker:
         self.seen: set[str] = set()
         self._axe = axe
         self._titles: dict[str, str] = {}
+        self._tried: set[tuple[str, ...]] = set()
 
     def look(self, name: str) -> None:
         """Look at the page that is open, as a desktop shows it in light."""
         if self._is_had():
             self._meet(name)
-        tried: set[str] = set()
         for size in SIZES:
             self._show(name, size, "light")
             self._note(f"{name}, {size}", self._by_width())
-            self._judge(name, size, "light", tried)
+            self._judge(name, size, "light")
         self.page.emulate_media(color_scheme="dark")
         if not self.ours:
             self.page.reload()  # django-unfold asks for the scheme once
         for size in ("phone", "desktop"):  # the light one ended with the phone
             self._show(name, size, "dark")
-            self._judge(name, size, "dark", tried)
+            self._judge(name, size, "dark")
         self.page.emulate_media(color_scheme="light")
         if self.ours:
             self._note(name, self._by_keyboard())
@@ -100,10 +100,10 @@ class Looker:
         if size != BETWEEN:
             picture(self.page, f"{name}-{size}-{scheme}")
 
-    def _judge(self, name: str, size: str, scheme: Scheme, tried: set[str]) -> None:
-        """What axe-core says of it, and whether the dialogs that it alone shows can be used."""
+    def _judge(self, name: str, size: str, scheme: Scheme) -> None:
+        """What axe-core says of the page as it is, and whether its dialogs can be used."""
         if (size, scheme) in JUDGED or (os.environ.get(WANTED) and size != BETWEEN):
-            self._note(f"{name}, {size}, {scheme}", [*self._violations(), *self._dialogs(tried)])
+            self._note(f"{name}, {size}, {scheme}", [*self._violations(), *self._dialogs()])
 
     def _by_width(self) -> list[str]:
         """What may come with the width of the window."""
@@ -142,17 +142,19 @@ class Looker:
         found: list[str] = self.page.evaluate("keyboard.faults()")
         return found
 
-    def _dialogs(self, tried: set[str]) -> list[str]:
+    def _dialogs(self) -> list[str]:
         """Each opens by the keyboard, keeps the rules, takes the focus if it asks something, and goes by
-        Escape, which gives the focus back. Those that were tried are left out."""
+        Escape, which gives the focus back. Those that were tried with the same words, on whatever page, are
+        left out."""
         faults: list[str] = []
         openers = [one for one in self.page.locator(OPENERS).all() if one.is_visible()]
         for opener in openers[:MOST_DIALOGS]:
             name = str(opener.get_attribute("popovertarget"))
-            if name in tried:
-                continue
-            tried.add(name)
             dialog = self.page.locator(f"[id='{name}']")
+            known = (name, *dialog.all_text_contents())
+            if known in self._tried:
+                continue
+            self._tried.add(known)
             opener.focus()
             self.page.keyboard.press("Enter")
             if not dialog.is_visible():
