@@ -9,7 +9,7 @@ PARALLEL = -n $(PROCESSES) --maxprocesses 4 --dist loadfile --no-loadscope-reord
 SOURCES := hmi_site tenants versiontree inference workers frontend hmi_client benchmarks demo tests manage.py requirements
 
 .DEFAULT_GOAL := help
-.PHONY: help setup up demo test unit slow lint format types wheel screenshots clean
+.PHONY: help setup up demo test unit slow thorough lint format types wheel screenshots clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,13 +28,16 @@ demo: setup ## build the demo if absent, send requests, print the report, stop
 	@HMI_SUPERVISED=$$PPID exec $(RUN) -m benchmarks.product.demo_report $(ARGS)
 
 test: setup ## the tests but for the slow ones, on services of their own (ARGS="-m unit" runs some)
-	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow and not thorough" $(ARGS)
 
 unit: setup ## the tests of single modules, in less than two minutes on two cores
-	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow" tests/unit $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m "not slow and not thorough" tests/unit $(ARGS)
 
 slow: setup ## the tests that take longer: in a browser, of processes that are killed, of trainings, the whole demo
-	@exec $(RUN) -m pytest $(PARALLEL) -m slow $(ARGS)
+	@exec $(RUN) -m pytest $(PARALLEL) -m "slow and not thorough" $(ARGS)
+
+thorough: setup ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families
+	@exec $(RUN) -m pytest $(PARALLEL) -m thorough $(ARGS)
 
 lint: setup ## style, layers, missing migrations
 	@$(RUN) -m ruff check $(SOURCES)

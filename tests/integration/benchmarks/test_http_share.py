@@ -18,7 +18,7 @@ from inference.engine.rows import Answered
 from tests.integration.launcher.site import CHECKOUT, clean_environment
 from versiontree.tree.serving_manifest import manifest_publish
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 TOKENS, INPUTS = 16, 6
 SMALL = ("--quick", "--repeats", "1", "--rows", "4", "--tokens", "16", "--tenants", "2", "--clients", "4")

@@ -33,7 +33,7 @@ from tests.unit.tiny import tiny_hplms, tiny_root
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.selectors.lineage import build_inputs
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 MANY, TENANTS, COMPARED = 10_000, 100, 100
 TEXT = "the doctor of a poor patient in the city by the river"

@@ -106,7 +106,7 @@ def test_a_checkpoint_becomes_a_root_a_domain_an_hplm_and_an_answer(
     assert_pages_show_what_the_jobs_reported(world)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", ["roberta", "distilbert", "electra"])
 def test_a_checkpoint_of_another_family_does_the_same(
     family: str,

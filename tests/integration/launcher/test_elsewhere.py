@@ -17,7 +17,7 @@ import pytest
 from tests.integration.launcher.conftest import free_port
 from tests.integration.launcher.site import CHECKOUT, Site, all_gone
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 USER = pwd.getpwnam("nobody")  # initdb wants a user with a name
 DEEP = "a folder with spaces/" + "/".join(f"level {number} of a deep tree" for number in range(7)) + "/it's"
 

@@ -176,6 +176,7 @@ def rest_of(at: int, kills: Web | None) -> Iterator[bytes]:
             sent += MEBIBYTE
 
 
+@pytest.mark.thorough
 def test_two_gibibytes_arrive_though_the_server_dies_twice_and_are_not_held_in_memory(
     web: Web, key: str
 ) -> None:

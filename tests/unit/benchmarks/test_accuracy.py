@@ -23,7 +23,7 @@ from workers.training.checkpoints import CheckpointStore
 from workers.training.progress import Cancelled
 from workers.training.search import STAGE
 
-pytestmark = [pytest.mark.unit, pytest.mark.slow]
+pytestmark = [pytest.mark.unit, pytest.mark.thorough]
 
 CUT, SHORT = Shape(2, 2), Shape(2, 1)
 TOKENS = 500

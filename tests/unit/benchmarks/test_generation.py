@@ -53,7 +53,7 @@ def test_lengths_are_those_of_the_trace_divided_by_the_scale(tmp_path: Path) -> 
     assert lengths(trace, 10).tolist() == [[9, 2], [1, 1]]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_measures_every_popularity_and_loses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

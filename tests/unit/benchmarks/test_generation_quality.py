@@ -139,7 +139,7 @@ def test_figures_say_how_much_better_the_default_is_than_the_choice_of_peft(lora
     assert found["training_time_vs_peft"] == pytest.approx(0.25)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(BUILDING_S)
 def test_the_command_trains_both_sides_and_computes_nothing_twice(
     peft: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

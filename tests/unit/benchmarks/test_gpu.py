@@ -30,7 +30,7 @@ def threads() -> object:
     torch.set_num_threads(before)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_every_part_is_measured_and_written(tmp_path: Path) -> None:
     out, trace = tmp_path / "out", tmp_path / "trace.csv"
     trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,90,20\n")

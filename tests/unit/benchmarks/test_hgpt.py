@@ -215,7 +215,7 @@ def _last_logits(decoder: Decoder, local: LocalLowerLayers, known: Texts) -> tor
     return decoder.logits(upper_states(decoder, known, local.states(known), LAYERS)[-1:])
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_measures_each_cell_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,7 +15,7 @@ from benchmarks.serving.peers.errors import PeerError, PeerFailed, PeerUnavailab
 from benchmarks.serving.peers.program import Bench
 from benchmarks.serving.peers.schemes import Batch, Loop, Settings
 
-pytestmark = [pytest.mark.slow, pytest.mark.unit]
+pytestmark = [pytest.mark.thorough, pytest.mark.unit]
 LOOP = Settings(
     scheme="loop", layers=2, hidden=16, heads=2, inner=32, vocab=50, positions=32, tenants=3, dtype="float32"
 )

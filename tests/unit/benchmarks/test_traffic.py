@@ -231,7 +231,7 @@ def test_the_server_says_what_failed_and_goes_on() -> None:
     assert asyncio.run(ask()) == [{"label": "one: c"}]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_dedicated_model_answers_in_the_order_of_the_texts(tmp_path: Path) -> None:
     shape = {"vocab_size": MISSING, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     config = {"model_type": "bert", "intermediate_size": 32, "max_position_embeddings": 512, **shape}

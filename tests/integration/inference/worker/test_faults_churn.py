@@ -19,7 +19,7 @@ REQUESTS, HPLMS, AT_FIRST = 10_000, 20, 8
 TEXTS = tiny_texts(30, seed=4, longest=24)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_ten_thousand_requests_under_churn_get_each_the_answer_of_its_own_hplm(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]
 ) -> None:

@@ -116,7 +116,7 @@ def steady_growth(values: list[int]) -> float:
     return 9 * statistics.median(after - before for before, after in itertools.pairwise(floors))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.timeout(SECONDS * 2 + 600)
 def test_a_worker_keeps_its_size(
     redis: Redis, world: TinyWorld, start_worker: Callable[..., InferenceWorker]

@@ -36,7 +36,7 @@ def archive(site: Site, another_site: Any) -> tuple[bytes, set[tuple[str, str]]]
     return content, digests
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutate=mutations)
 def test_an_import_is_all_or_nothing(
     mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], tmp_path: Path
@@ -68,7 +68,7 @@ def stored(site: Site, archive: tuple[bytes, set[tuple[str, str]]]) -> Stored:
     return {(artifact.kind, artifact.digest): artifact for artifact in made}
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(mutate=json_changed("config.json"))
 def test_what_is_accepted_is_shown(
     mutate: Any, site: Site, archive: tuple[bytes, set[tuple[str, str]]], stored: Stored, client: Client

@@ -21,7 +21,7 @@ from tests.unit.tiny import tiny_checkpoint
 from tests.unit.versiontree.forging import zip_of
 from versiontree.tree.models import Version
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(BUILDING_S), pytest.mark.usefixtures("redis_client")]
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(BUILDING_S), pytest.mark.usefixtures("redis_client")]
 PATIENCE_S = 600
 LORA = {**UPPER, "target_modules": ["query", "output.dense"], "modules_to_save": ["classifier", "pooler"]}
 CASES: tuple[tuple[str, str, Mapping[str, Any], Mapping[str, Any]], ...] = (
