@@ -20,8 +20,7 @@ from inference.queueing.status import WorkerStatus, workers_alive
 CHECKOUT = Path(__file__).resolve().parents[1]
 PATIENCE_S = 600.0
 """Longer than a busy machine takes for anything that a test waits for."""
-PASSIVE = {"OMP_WAIT_POLICY": "passive"}
-"""Threads that wait for each other do not spin: where more run than there are processors, that is lost."""
+KEPT = ("PATH", "OMP_WAIT_POLICY")
 POLL_S, LONGEST_POLL_S = 0.01, 0.05
 _serial = itertools.count()
 
@@ -34,7 +33,7 @@ class Program:
         self.process = subprocess.Popen(
             [sys.executable, *arguments],
             cwd=CHECKOUT,
-            env={"PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1", **PASSIVE, **env},
+            env={**{name: os.environ[name] for name in KEPT}, "OMP_NUM_THREADS": "1", **env},
             stdout=self._output,
             stderr=subprocess.STDOUT,
             start_new_session=own_group,

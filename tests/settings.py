@@ -60,6 +60,8 @@ for name in ("DATABASE_URL", "REDIS_URL"):
     os.environ.pop(name, None)
 # Tiny models lose more to the handing out of work than they gain from it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Threads that wait for each other would spin. With more of them than processors, that takes from the others.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 if os.environ.get("HMI_TEST_HOME_OF") == worker:  # a process that a test started
     home = Path(os.environ["HMI_TEST_HOME"])
