@@ -36,7 +36,7 @@ unit: setup ## the tests of single modules, in less than two minutes on two core
 slow: setup ## the tests that take longer: in a browser, of processes that are killed, of trainings, the whole demo
 	@exec $(RUN) -m pytest $(PARALLEL) -m "slow and not thorough" $(ARGS)
 
-thorough: setup ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families
+thorough: setup ## the tests at full scale: ten thousand models, a soak, gigabytes, every benchmark, other families, the administration
 	@exec $(RUN) -m pytest $(PARALLEL) -m thorough $(ARGS)
 
 lint: setup ## style, layers, missing migrations

@@ -11,6 +11,7 @@ from tests.e2e.tiny_files import TinyFiles
 from tests.e2e.world import World
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1500)
 def test_the_pages_of_the_administration(
     looker: Looker, enter: Enter, world: World, files: TinyFiles, redis_client: Redis
