@@ -6,7 +6,7 @@ from typing import Any, Final, cast
 from django import forms
 from django.http import QueryDict
 
-from frontend.forms.usage import MAX_NAME_LENGTH, WEB_UI, WEB_UI_KEY
+from frontend.forms.usage import MAX_NAME_LENGTH, WEB_UI_KEY, key_choices
 from tenants.usage.request_selectors import ALL_REQUESTS, RequestFilter, RequestStatus
 
 MINUTES: Final = "%Y-%m-%dT%H:%M"
@@ -40,11 +40,7 @@ class RequestsForm(forms.Form):
     def __init__(self, query: QueryDict, keys: Mapping[str, str]) -> None:
         """`keys` maps the prefixes of the keys to choose from to their names."""
         super().__init__(query)
-        named = {prefix: f"{name} ({prefix}…)" for prefix, name in keys.items()}
-        offered = {"": "All", WEB_UI_KEY: WEB_UI, **named}
-        wanted = query.get("key", "")
-        offered.setdefault(wanted, f"{wanted[:8]}…")
-        cast("forms.ChoiceField", self.fields["key"]).choices = list(offered.items())
+        cast("forms.ChoiceField", self.fields["key"]).choices = key_choices(keys, query.get("key", ""))
 
     def clean(self) -> dict[str, Any]:
         """Validate the order of the times."""

@@ -57,11 +57,7 @@ class UsageForm(forms.Form):
         if not data.get("period"):
             data["period"] = RANGE if data.get("since") or data.get("until") else DEFAULT_PERIOD
         super().__init__(data)
-        named = {prefix: f"{name} ({prefix}…)" for prefix, name in keys.items()}
-        offered = {"": "All", WEB_UI_KEY: WEB_UI, **named}
-        wanted = data.get("key", "")
-        offered.setdefault(wanted, f"{wanted[:8]}…")
-        cast("forms.ChoiceField", self.fields["key"]).choices = list(offered.items())
+        cast("forms.ChoiceField", self.fields["key"]).choices = key_choices(keys, data.get("key", ""))
 
     def clean(self) -> dict[str, Any]:
         """Validate a custom range: order and length."""
@@ -94,6 +90,15 @@ class UsageForm(forms.Form):
         chosen = self.cleaned_data if self.is_valid() else {}
         key = chosen.get("key") or None
         return UsageFilter(chosen.get("model") or None, "" if key == WEB_UI_KEY else key)
+
+
+def key_choices(keys: Mapping[str, str], wanted: str) -> list[tuple[str, str]]:
+    """Return the choices of an API key by its prefix: all, the web UI, each of `keys` (names by prefix), and
+    the prefix that is filtered by, though its key is gone."""
+    named = {prefix: f"{name} ({prefix}…)" for prefix, name in keys.items()}
+    offered = {"": "All", WEB_UI_KEY: WEB_UI, **named}
+    offered.setdefault(wanted, f"{wanted[:8]}…")
+    return list(offered.items())
 
 
 def _last(days: int, today: date) -> Span:

@@ -20,7 +20,7 @@ from inference.hplm import bucketed_linear
 ROW_MULTIPLE: Final = 4
 CPU_INFO = Path("/proc/cpuinfo")
 
-# MKL reads it at the first product of a process. On other processors its modes are those of old instructions.
+# MKL reads it at the first product of a process. On AMD's processors the multiple of four is enough.
 if CPU_INFO.is_file() and "GenuineIntel" in CPU_INFO.read_text(encoding="utf-8"):
     os.environ.setdefault("MKL_CBWR", "AUTO,STRICT")
 
