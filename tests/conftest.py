@@ -15,7 +15,7 @@ from hmi_site.server_urls import EMBEDDED_ROLE
 from tenants.base import scope
 from tests.services import environment_of_services, running, throwaway_postgres, throwaway_valkey
 
-FOLDERS = ("unit", "integration", "e2e", "architecture")
+FOLDERS = ("unit", "integration", "field", "e2e", "architecture")
 SLOW_FOLDERS = ("e2e",)
 
 # Triton reads it when a kernel is defined, which is whenever a test first imports the module.
