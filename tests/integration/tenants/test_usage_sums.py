@@ -13,7 +13,7 @@ import pytest
 from django.db import connection, transaction
 from django.db.models import F, Sum
 from django.db.models.functions import TruncMonth
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tenants.accounts.services.tenant_deletion import tenant_anonymize
@@ -30,6 +30,7 @@ HPLMS = ("mood", "spam")
 later = itertools.count(10, 10)
 """Days, of which none is taken yet."""
 
+PLACE = (False, FIRST, "mood", "")
 days = st.integers(0, 2).map(lambda days: FIRST + timedelta(days=days))
 places = st.tuples(st.booleans(), days, st.sampled_from(HPLMS), st.sampled_from(KEYS))
 ranges = st.tuples(st.booleans(), days, st.sampled_from(HPLMS))
@@ -49,6 +50,7 @@ steps = st.one_of(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(done=st.lists(steps, max_size=8))
+@example([("count", [(PLACE, UsageCount(1))]), ("rename", PLACE[:3]), ("leave", False)])
 def test_sums_are_those_of_the_rows_whatever_is_done_to_them(world: World, done: list[Any]) -> None:
     with transaction.atomic():
         for name, told in done:
