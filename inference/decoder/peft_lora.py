@@ -57,8 +57,9 @@ def read_peft_lora(folder: Path, architecture: DecoderArchitecture) -> ImportedL
         if place is None:
             raise unsupported_adapter(
                 f"{module[:120]} is not a projection of this decoder ({architecture.family}, "
-                f"{architecture.layers} layers)"
+                f"{architecture.layers} layers). Leave it out of target_modules"
             )
+        config.check_target(module)
         factors = place.split(a, b, config, module, architecture)
         if factors.keys() & found.keys():
             raise unsupported_adapter(
@@ -180,7 +181,8 @@ def _paired_factors(weights: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Te
         match = _FACTOR.fullmatch(name.removeprefix(PREFIX))
         if match is None:
             raise unsupported_adapter(
-                f"{name[:120]} in {WEIGHTS_FILE} is not supported. Only LoRA on linear layers can be imported"
+                f"{name[:120]} in {WEIGHTS_FILE} is not supported. Only LoRA on linear layers can be "
+                "imported, without changes of embeddings, lm_head, biases or modules_to_save"
             )
         factors.setdefault(match[1], {})[match[2]] = weights[name]
     for module, pair in factors.items():

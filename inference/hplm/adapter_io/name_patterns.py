@@ -1,15 +1,16 @@
-"""Matches the patterns of PEFT's `rank_pattern` and `alpha_pattern` in bounded time.
+"""Matches PEFT's patterns of module names, such as the keys of `alpha_pattern`, in bounded time.
 
 PEFT uses Python's regular expressions, which can take exponential time. Uploaded patterns are not compiled.
 A subset is supported: names, `.`, escaped punctuation, `\\d`, `\\w`, lists and ranges such as `[0-9]`, the
-repetitions `?`, `*` and `+` of one character, `|` between whole patterns, and `^` and `$` at the ends.
+repetitions `?`, `*`, `+` of one character, groups such as `(query|key)`, which `?` may follow, `|`, `^`
+and `$`. The time is bounded by the product of the lengths of the pattern and the name.
 """
 
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from inference.hplm.adapter_io.adapter_folder import unsupported_adapter
 
@@ -17,7 +18,9 @@ MAX_PATTERN_LENGTH: Final = 200
 """Characters of one pattern."""
 MAX_PATTERNS: Final = 512
 """Patterns of one object. PEFT writes at most one for each linear layer."""
+MAX_GROUP_DEPTH: Final = 10
 REPETITIONS: Final = "?*+"
+UNSUPPORTED_REPETITIONS: Final = "?*+{"
 PLAIN_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + "_-")
 ESCAPED: Final[Mapping[str, frozenset[str]]] = {
     "d": frozenset(string.digits),
@@ -26,6 +29,22 @@ ESCAPED: Final[Mapping[str, frozenset[str]]] = {
 }
 Characters = frozenset[str] | None
 """The characters that match; None: any."""
+Positions = frozenset[int]
+"""Indices in a name, up to which a part of a pattern has matched."""
+
+
+class _Part(Protocol):
+    def ends(self, name: str, starts: Positions) -> Positions:
+        """Where the part can end in the name if it begins at one of `starts`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchor:
+    at_end: bool
+
+    def ends(self, name: str, starts: Positions) -> Positions:
+        return starts & {len(name) if self.at_end else 0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,22 +53,50 @@ class _Step:
     optional: bool
     repeated: bool
 
-    def accepts(self, character: str) -> bool:
+    def _accepts(self, character: str) -> bool:
         return self.characters is None or character in self.characters
+
+    def ends(self, name: str, starts: Positions) -> Positions:
+        found = set(starts) if self.optional else set()
+        moving = False
+        for at, character in enumerate(name):
+            moving = (at in starts or (moving and self.repeated)) and self._accepts(character)
+            if moving:
+                found.add(at + 1)
+        return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    alternatives: tuple[tuple[_Part, ...], ...]
+    optional: bool
+
+    def ends(self, name: str, starts: Positions) -> Positions:
+        found = set(starts) if self.optional else set()
+        for parts in self.alternatives:
+            positions = starts
+            for part in parts:
+                if not positions:
+                    break
+                positions = part.ends(name, positions)
+            found |= positions
+        return frozenset(found)
 
 
 @dataclass(frozen=True, slots=True)
 class NamePattern:
-    """A parsed pattern. ``alternatives``: of each the steps, and whether it is anchored at the start."""
+    """A parsed pattern."""
 
-    alternatives: tuple[tuple[bool, tuple[_Step, ...]], ...]
+    group: _Group
 
     def matches(self, name: str) -> bool:
-        """Whether the pattern matches the whole name or its end after a dot, as in PEFT.
+        """Whether it matches the whole name or its end after a dot, as `peft.utils.get_pattern_key` does."""
+        after_dots = {at + 1 for at, character in enumerate(name) if character == "."}
+        return len(name) in self.group.ends(name, frozenset({0, *after_dots}))
 
-        The time is bounded by the product of both lengths.
-        """
-        return any(_matches_suffix(name, steps, anchored=anchored) for anchored, steps in self.alternatives)
+    def matches_whole(self, name: str) -> bool:
+        """Whether it matches the whole name, as PEFT's `target_modules` does if it is a string."""
+        return len(name) in self.group.ends(name, frozenset({0}))
 
 
 def check_patterns(patterns: Any, field: str) -> None:
@@ -72,44 +119,84 @@ def name_pattern(pattern: str) -> NamePattern:
     """Parse a pattern. Raises ValueError for unsupported syntax."""
     if len(pattern) > MAX_PATTERN_LENGTH:
         raise ValueError(f"it is longer than {MAX_PATTERN_LENGTH} characters")
-    return NamePattern(tuple(_parse_alternative(alternative) for alternative in pattern.split("|")))
+    return NamePattern(_Parser(pattern).parse())
 
 
-def _parse_alternative(text: str) -> tuple[bool, tuple[_Step, ...]]:
-    anchored = text.startswith("^")
-    text = text.removeprefix("^")
-    if text.endswith("$") and not text.endswith(r"\$"):
-        text = text[:-1]
-    return anchored, tuple(_parse_steps(text))
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
 
+    def parse(self) -> _Group:
+        alternatives = self._alternatives(depth=0)
+        if self._at < len(self._text):
+            raise ValueError("')' has no '('")
+        return _Group(alternatives, optional=False)
 
-def _parse_steps(text: str) -> Iterator[_Step]:
-    at = 0
-    while at < len(text):
-        characters, at = _parse_characters(text, at)
-        sign = text[at] if at < len(text) and text[at] in REPETITIONS else ""
-        at += len(sign)
-        if sign and at < len(text) and text[at] in REPETITIONS:
-            raise ValueError(f"{text[at]!r} directly follows another repetition")
-        yield _Step(characters, optional=sign in ("?", "*"), repeated=sign in ("*", "+"))
+    def _next_is(self, signs: str) -> bool:
+        return self._at < len(self._text) and self._text[self._at] in signs
 
+    def _take(self, signs: str) -> str:
+        """The next character if it is one of `signs`, else ""."""
+        if not self._next_is(signs):
+            return ""
+        self._at += 1
+        return self._text[self._at - 1]
 
-def _parse_characters(text: str, at: int) -> tuple[Characters, int]:
-    """The characters that match at one position, and the index of the next."""
-    sign = text[at]
-    if sign in PLAIN_CHARACTERS:
-        return frozenset(sign), at + 1
-    if sign == ".":
-        return None, at + 1
-    if sign == "\\":
-        escaped = text[at + 1 : at + 2]
-        if escaped not in ESCAPED:
-            raise ValueError(f"{text[at : at + 2]!r} is not a supported escape")
-        return ESCAPED[escaped], at + 2
-    if sign == "[":
-        end = text.find("]", at)
-        return _parse_list(text[at + 1 : end] if end > 0 else ""), end + 1
-    raise ValueError(f"{sign!r} is not supported")
+    def _alternatives(self, depth: int) -> tuple[tuple[_Part, ...], ...]:
+        found: list[tuple[_Part, ...]] = []
+        while True:
+            parts: list[_Part] = []
+            while self._at < len(self._text) and not self._next_is("|)"):
+                parts.append(self._part(depth))
+            found.append(tuple(parts))
+            if not self._take("|"):
+                return tuple(found)
+
+    def _part(self, depth: int) -> _Part:
+        if anchor := self._take("^$"):
+            return _Anchor(at_end=anchor == "$")
+        if self._take("("):
+            return self._group(depth + 1)
+        characters = self._characters()
+        sign = self._take(REPETITIONS)
+        if sign:
+            self._take("?")  # It prefers short matches, which does not change whether the whole name matches.
+        if sign and self._next_is(UNSUPPORTED_REPETITIONS):
+            raise ValueError(f"{self._text[self._at]!r} directly follows another repetition")
+        return _Step(characters, optional=sign in ("?", "*"), repeated=sign in ("*", "+"))
+
+    def _group(self, depth: int) -> _Group:
+        if depth > MAX_GROUP_DEPTH:
+            raise ValueError(f"its groups are nested more than {MAX_GROUP_DEPTH} deep")
+        if self._take("?") and not self._take(":"):
+            raise ValueError("'(?' is not supported")
+        alternatives = self._alternatives(depth)
+        if not self._take(")"):
+            raise ValueError("'(' has no ')'")
+        optional = bool(self._take("?"))
+        if self._next_is(UNSUPPORTED_REPETITIONS):
+            raise ValueError(f"{self._text[self._at]!r} after a group is not supported")
+        return _Group(alternatives, optional)
+
+    def _characters(self) -> Characters:
+        """The characters that match at one position."""
+        text, at = self._text, self._at
+        sign = text[at]
+        if sign in PLAIN_CHARACTERS or sign == ".":
+            self._at += 1
+            return None if sign == "." else frozenset(sign)
+        if sign == "\\":
+            escaped = text[at + 1 : at + 2]
+            if escaped not in ESCAPED:
+                raise ValueError(f"{text[at : at + 2]!r} is not a supported escape")
+            self._at += 2
+            return ESCAPED[escaped]
+        if sign == "[":
+            end = text.find("]", at)
+            self._at = end + 1
+            return _parse_list(text[at + 1 : end] if end > 0 else "")
+        raise ValueError(f"{sign!r} is not supported")
 
 
 def _parse_list(text: str) -> frozenset[str]:
@@ -127,30 +214,3 @@ def _parse_list(text: str) -> frozenset[str]:
     if not found:
         raise ValueError("its square brackets are empty or not closed")
     return frozenset(found)
-
-
-def _matches_suffix(name: str, steps: tuple[_Step, ...], *, anchored: bool) -> bool:
-    """Simulates the pattern as an NFA: all possible positions in `steps` at once."""
-    waiting = _skip_optional([0], steps)
-    for character in name:
-        further = set()
-        for position in waiting:
-            if position < len(steps) and steps[position].accepts(character):
-                further.add(position + 1)
-                if steps[position].repeated:
-                    further.add(position)
-        if character == "." and not anchored:
-            further.add(0)
-        waiting = _skip_optional(further, steps)
-    return len(steps) in waiting
-
-
-def _skip_optional(positions: Iterable[int], steps: tuple[_Step, ...]) -> set[int]:
-    """The positions, and those after optional steps."""
-    found: set[int] = set()
-    for position in positions:
-        found.add(position)
-        while position < len(steps) and steps[position].optional:
-            position += 1
-            found.add(position)
-    return found

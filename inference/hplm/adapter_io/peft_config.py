@@ -1,38 +1,96 @@
 """Reads the `adapter_config.json` of a LoRA that Hugging Face PEFT has saved, as hostile input."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from inference.hplm.adapter_io.adapter_folder import read_adapter_json, unsupported_adapter
 from inference.hplm.adapter_io.name_patterns import check_patterns, name_pattern
+from inference.hplm.adapter_io.peft_targets import TargetRule
 from inference.hplm.hplm import MAX_RANK
 
 CONFIG_FILE: Final = "adapter_config.json"
 WEIGHTS_FILE: Final = "adapter_model.safetensors"
 MAX_ALPHA: Final = 1e6
-USED_CONFIG: Final = frozenset(
-    {"peft_type", "task_type", "r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora", "bias"}
-)
-IGNORED_CONFIG: Final = frozenset(
-    {
-        "arrow_config", "auto_mapping", "base_model_name_or_path", "corda_config",
-        "ensure_weight_tying", "ephemeral_gpu_offload", "eva_config", "exclude_modules", "fan_in_fan_out",
-        "inference_mode", "init_lora_weights", "layers_pattern", "layers_to_transform", "loftq_config",
-        "lora_dropout", "lora_ga_config", "megatron_core", "modules_to_save", "peft_version",
-        "qalora_group_size", "revision", "runtime_config", "target_modules",
-    }
-)  # fmt: skip
-"""Fields that do not change what the adapter computes."""
-UNSUPPORTED_VARIANTS: Final[Mapping[str, str]] = {
-    "use_dora": "DoRA",
-    "use_qalora": "QALoRA",
-    "use_bdlora": "BD-LoRA",
-}
-WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal")
+BIASES: Final = (None, "none", "all", "lora_only")
+WEIGHT_PRESERVING_INITS: Final = ("gaussian", "eva", "orthogonal", "mica")
 """Initializations that leave the checkpoint's weights unchanged. Others subtract the update from them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """Which values of a field can be imported, and what to do about others."""
+
+    accepts: Callable[[Any], bool]
+    otherwise: str
+
+
+def _is_names(value: Any) -> bool:
+    return (
+        value is None
+        or isinstance(value, str)
+        or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+    )
+
+
+def _is_layers(value: Any) -> bool:
+    layers = value if isinstance(value, list) else [value]
+    return value is None or all(type(layer) is int for layer in layers)
+
+
+def _variant(name: str) -> _Field:
+    """A field that turns on another kind of LoRA, unless it is null or false. An empty object does, too."""
+    return _Field(
+        lambda value: value is None or value is False,
+        f"{name} is not supported. Train the adapter as plain LoRA",
+    )
+
+
+ANY: Final = _Field(lambda _: True, "")
+OFF: Final = _Field(lambda value: not value, "This is not supported. Train the adapter without it")
+NAMES: Final = _Field(_is_names, "It must be a string or a list of strings")
+FIELDS: Final[Mapping[str, _Field]] = {
+    "peft_type": _Field(lambda value: value == "LORA", "Only LORA adapters can be imported"),
+    # Read and checked where they are used.
+    **dict.fromkeys(("task_type", "r", "lora_alpha", "rank_pattern", "alpha_pattern", "use_rslora"), ANY),
+    # The modules with LoRA.
+    **dict.fromkeys(("target_modules", "exclude_modules", "layers_pattern"), NAMES),
+    "layers_to_transform": _Field(_is_layers, "It must be an integer or a list of integers"),
+    # The tensors show which biases and modules were trained.
+    "bias": _Field(lambda value: value in BIASES, "It must be none, all or lora_only"),
+    "modules_to_save": NAMES,
+    # Used in training only.
+    **dict.fromkeys(("corda_config", "eva_config", "loftq_config", "lora_dropout", "lora_ga_config"), ANY),
+    "init_lora_weights": _Field(
+        lambda value: not isinstance(value, str) or value.lower() in WEIGHT_PRESERVING_INITS,
+        "This changes the weights of the base model. Convert the adapter to plain LoRA when you save it "
+        "(path_initial_model_for_weight_conversion)",
+    ),
+    # PEFT corrects it for each module.
+    "fan_in_fan_out": ANY,
+    # About files, devices, and modules or variants that are refused.
+    **dict.fromkeys(
+        (
+            "auto_mapping", "base_model_name_or_path", "ensure_weight_tying", "ephemeral_gpu_offload",
+            "inference_mode", "megatron_core", "merge_weights", "peft_version", "qalora_group_size",
+            "revision", "runtime_config",
+        ),
+        ANY,
+    ),
+    "use_dora": _variant("DoRA"),
+    "use_qalora": _variant("QALoRA"),
+    "use_bdlora": _variant("BD-LoRA"),
+    "alora_invocation_tokens": _variant("Activated LoRA"),
+    "arrow_config": _variant("Arrow"),
+    "kasa_config": _variant("KaSA"),
+    "megatron_config": _variant("LoRA for Megatron"),
+    "monteclora_config": _variant("MonteCLoRA"),
+    "velora_config": _variant("VeLoRA"),
+    **dict.fromkeys(("layer_replication", "lora_bias", "target_parameters", "trainable_token_indices"), OFF),
+}  # fmt: skip
+"""The fields of all PEFT versions, and their values that can be imported. Unknown fields must be OFF."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +98,15 @@ class PeftConfig:
     """The fields of the file, for plain LoRA."""
 
     fields: Mapping[str, Any]
+    targets: TargetRule
 
     @classmethod
     def read(cls, path: Path) -> "PeftConfig":
         """Raises HplmError(invalid_archive) for anything that is not plain LoRA, such as DoRA, and for
-        unknown fields."""
+        unsupported fields that would change the outputs."""
         fields = read_adapter_json(path)
         _check(fields)
-        return cls(fields)
+        return cls(fields, TargetRule.of(fields))
 
     @property
     def task_type(self) -> str:
@@ -59,8 +118,16 @@ class PeftConfig:
         names = ("base_model_name_or_path", "peft_version")
         return {"format": "peft", **{name: self.fields.get(name) for name in names}}
 
+    def check_target(self, module: str) -> None:
+        """Raise HplmError if PEFT gives this module no LoRA, and would ignore its tensors."""
+        if field := self.targets.omitted_by(module):
+            raise unsupported_adapter(
+                f"{module[:120]} has LoRA in {WEIGHTS_FILE}, but {field} in {CONFIG_FILE} omits it. PEFT "
+                "would ignore these tensors. Save the adapter with PEFT again"
+            )
+
     def rank(self, module: str) -> int:
-        """The rank of a module's update, from 1 to MAX_RANK."""
+        """The rank of a module's update, from 1 to MAX_RANK. `module`: its full name in the task model."""
         rank = self._pattern_value("rank_pattern", module, self.fields.get("r"))
         if type(rank) is not int or not 1 <= rank <= MAX_RANK:
             raise unsupported_adapter(
@@ -69,7 +136,7 @@ class PeftConfig:
         return rank
 
     def scaling(self, module: str, rank: int) -> float:
-        """The factor of a module's update."""
+        """The factor of a module's update. `module`: its full name in the task model."""
         alpha = self._pattern_value("alpha_pattern", module, self.fields.get("lora_alpha"))
         # False for NaN, and for whole numbers that no float can hold.
         is_number = isinstance(alpha, int | float) and not isinstance(alpha, bool)
@@ -81,34 +148,18 @@ class PeftConfig:
         return float(alpha) / (math.sqrt(rank) if self.fields.get("use_rslora") else rank)
 
     def _pattern_value(self, name: str, module: str, otherwise: Any) -> Any:
-        """The value of the first pattern that matches the end of the module's name, or the default."""
+        """The value of the first pattern that matches, as in `peft.utils.get_pattern_key`, or the default."""
         for pattern, value in (self.fields.get(name) or {}).items():
             if name_pattern(pattern).matches(module):
                 return value
         return otherwise
 
 
-def _check(about: Mapping[str, Any]) -> None:
-    if about.get("peft_type") != "LORA":
-        raise unsupported_adapter(
-            f"peft_type is {str(about.get('peft_type'))[:40]!r}. Only LORA adapters can be imported"
-        )
-    for name, value in about.items():
-        if value and name in UNSUPPORTED_VARIANTS:
-            raise unsupported_adapter(
-                f"{UNSUPPORTED_VARIANTS[name]} is not supported ({name} is set in {CONFIG_FILE}). Train the "
-                "adapter as plain LoRA"
-            )
-        if value and name not in USED_CONFIG | IGNORED_CONFIG:
-            raise unsupported_adapter(
-                f"{name[:60]!r} is set in {CONFIG_FILE}, but is not supported. Train the adapter without it"
-            )
+def _check(fields: Mapping[str, Any]) -> None:
+    # The kind is always checked. An adapter of another kind has other fields.
+    for name, value in {"peft_type": fields.get("peft_type"), **fields}.items():
+        field = FIELDS.get(name, OFF)
+        if not field.accepts(value):
+            raise unsupported_adapter(f"{name[:60]} is {str(value)[:40]!r}. {field.otherwise}")
     for name in ("rank_pattern", "alpha_pattern"):
-        check_patterns(about.get(name) or {}, name)
-    started = about.get("init_lora_weights", True)
-    if isinstance(started, str) and started not in WEIGHT_PRESERVING_INITS:
-        raise unsupported_adapter(
-            f"init_lora_weights is {started[:40]!r} in {CONFIG_FILE}, which changes the weights of the base "
-            "model. Convert the adapter to plain LoRA when you save it "
-            "(path_initial_model_for_weight_conversion)"
-        )
+        check_patterns(fields.get(name) or {}, name)

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,8 @@ from inference.hplm.adapter_io.adapter_folder import (
 from inference.hplm.adapter_io.peft_config import CONFIG_FILE, WEIGHTS_FILE, PeftConfig
 from inference.hplm.adapter_io.task_heads import (
     TOKEN_HEADS,
+    head_modules,
+    head_weights,
     output_labels,
     read_head,
     read_model_config,
@@ -36,9 +39,34 @@ from inference.hplm.root_config import RootConfig
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING, Task
 
 TOKEN_TASKS: Final[Mapping[str, Task]] = {"TOKEN_CLS": TAGGING, "QUESTION_ANS": QUESTION_ANSWERING}
-_FACTOR: Final = re.compile(r"(.+)\.lora_([AB])(?:\.default)?\.weight")
+_FACTOR: Final = re.compile(r"(.+)\.lora_(embedding_)?([AB])(?:\.default)?(?:\.weight)?")
 _PART: Final = re.compile(r"(.+)\.(weight|bias)")
 Updates = dict[tuple[int, str], tuple[Tensor, Tensor]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """The factors A [r, in] and B [out, r] of a module with this full name in the task model."""
+
+    module: str
+    a: Tensor
+    b: Tensor
+    of_embeddings: bool
+
+    @property
+    def is_zero(self) -> bool:
+        return not (bool(self.a.any()) and bool(self.b.any()))
+
+    def scaled(self, into: int, out: int, about: PeftConfig) -> tuple[Tensor, Tensor]:
+        """(A, B with the scaling) for a linear layer of these sizes. Raises HplmError for other shapes."""
+        rank = about.rank(self.module)
+        if tuple(self.a.shape) != (rank, into) or tuple(self.b.shape) != (out, rank):
+            shapes = f"{tuple(self.a.shape)} and {tuple(self.b.shape)}"
+            raise unsupported_adapter(
+                f"{self.module}: lora_A and lora_B have shapes {shapes}; expected ({rank}, {into}) and "
+                f"({out}, {rank})"
+            )
+        return self.a, self.b * about.scaling(self.module, rank)
 
 
 def read_peft(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
@@ -47,76 +75,87 @@ def read_peft(request: AdapterRequest, config: RootConfig) -> ImportedAdapter:
     Raises HplmError for what cannot be imported, such as LowerLayersChangedError.
     """
     about = PeftConfig.read(request.folder / CONFIG_FILE)
-    weights = read_tensors(request.folder / WEIGHTS_FILE)
-    factors, others = _split_factors(weights, config)
+    factors, others = _split_factors(read_tensors(request.folder / WEIGHTS_FILE), config)
+    updates = _updates(factors, about, config)
     dropped: list[str] = []
-    updates = _updates(factors, about, config, dropped)
+    changes = _encoder_changes(updates, about, config, dropped)
     encoder = {name: value for name, value in others.items() if _tensor_location(name, config) is not None}
     shifts = _shifts(encoder, config, request.root, dropped)
     if dropped and not request.drop_lower:
         raise LowerLayersChangedError(tuple(dropped))
     rest = {name: value for name, value in others.items() if name not in encoder}
-    hplm = _with_head(_pet(updates, shifts, config), rest, about, request, config)
+    in_head = {module: update for module, update in updates.items() if locate_module(module, config) is None}
+    hplm = _with_head(_pet(changes, shifts, config), rest, in_head, about, request, config)
     return ImportedAdapter(hplm, tuple(dropped), about.provenance())
 
 
 def _split_factors(
     weights: Mapping[str, Tensor], config: RootConfig
 ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
-    """The factors A and B by module, and all other tensors, by names without prefixes."""
+    """The factors by the module's full name in the task model and "A", "B", "embedding_A" or "embedding_B";
+    and all other tensors, by names without prefixes."""
     factors: dict[str, dict[str, Tensor]] = {}
     others: dict[str, Tensor] = {}
     for name in sorted(weights):
-        plain = name.removeprefix("base_model.model.")
-        if ".original_module." in plain:
+        full = name.removeprefix("base_model.model.")
+        if ".original_module." in full:
             continue
-        plain = plain.replace(".modules_to_save.default.", ".").replace(".modules_to_save.", ".")
-        plain = strip_prefix(plain.replace(".base_layer.", "."), config)
-        match = _FACTOR.fullmatch(plain)
+        full = full.replace(".modules_to_save.default.", ".").replace(".modules_to_save.", ".")
+        full = full.replace(".base_layer.", ".")
+        match = _FACTOR.fullmatch(full)
         if match:
-            factors.setdefault(match[1], {})[match[2]] = weights[name]
-        elif "lora_" in plain:
+            factors.setdefault(match[1], {})[(match[2] or "") + match[3]] = weights[name]
+        elif "lora_" in full:
             raise unsupported_adapter(
-                f"{plain[:120]} in {WEIGHTS_FILE} is not supported. Only LoRA on linear layers can be "
-                "imported"
+                f"{full[:120]} in {WEIGHTS_FILE} is not supported. Only LoRA on linear layers can be imported"
             )
         else:
-            others[plain] = weights[name]
+            others[strip_prefix(full, config)] = weights[name]
     return factors, others
 
 
 def _updates(
-    factors: Mapping[str, Mapping[str, Tensor]],
-    about: PeftConfig,
-    config: RootConfig,
-    dropped: list[str],
+    factors: Mapping[str, Mapping[str, Tensor]], about: PeftConfig, config: RootConfig
+) -> dict[str, _Update]:
+    """The updates by the module's name without the encoder's prefix."""
+    found: dict[str, _Update] = {}
+    for module, pair in factors.items():
+        kind = "embedding_" if any(name.startswith("embedding_") for name in pair) else ""
+        a, b = pair.get(f"{kind}A"), pair.get(f"{kind}B")
+        if a is None or b is None:
+            missing = f"lora_{kind}A" if a is None else f"lora_{kind}B"
+            raise unsupported_adapter(f"{module[:120]}.{missing}.weight is missing in {WEIGHTS_FILE}")
+        about.check_target(module)
+        plain = strip_prefix(module, config)
+        if plain in found:
+            raise unsupported_adapter(
+                f"{module[:120]} is changed twice, under two names. Keep the tensors of one name"
+            )
+        found[plain] = _Update(module, a, b, bool(kind))
+    return found
+
+
+def _encoder_changes(
+    updates: Mapping[str, _Update], about: PeftConfig, config: RootConfig, dropped: list[str]
 ) -> Updates:
     """(a [r, in], b [out, r] with the scaling) by upper layer and place. Names of non-zero updates below the
     cut are appended to `dropped`."""
     found: Updates = {}
     shape = _upper_shape(config)
-    for module, pair in factors.items():
-        place = locate_module(module, config)
-        a, b = pair.get("A"), pair.get("B")
-        if a is None or b is None:
-            missing = "lora_A" if a is None else "lora_B"
-            raise unsupported_adapter(f"{module[:120]}.{missing}.weight is missing in {WEIGHTS_FILE}")
-        if place is None or (place.layer is not None and place.part not in PLACES):
-            raise unsupported_adapter(f"{module[:120]} is not a linear layer of this root ({config.family})")
-        if place.layer is None:
-            if bool(b.any()) and bool(a.any()):
-                dropped.append(module)
+    for name, update in updates.items():
+        place = locate_module(name, config)
+        if place is None:
             continue
-        _check_layer(place, module, config)
-        into, out = shape.sizes(place.part)
-        rank = about.rank(module)
-        if tuple(a.shape) != (rank, into) or tuple(b.shape) != (out, rank):
-            shapes = f"{tuple(a.shape)} and {tuple(b.shape)}"
+        if place.layer is None:
+            if not update.is_zero:
+                dropped.append(name)
+            continue
+        if place.part not in PLACES or update.of_embeddings:
             raise unsupported_adapter(
-                f"{module}: lora_A and lora_B have shapes {shapes}; expected ({rank}, {into}) and "
-                f"({out}, {rank})"
+                f"{update.module[:120]} is not a linear layer of this root ({config.family})"
             )
-        found[place.layer, place.part] = (a, b * about.scaling(module, rank))
+        _check_layer(place, update.module, config)
+        found[place.layer, place.part] = update.scaled(*shape.sizes(place.part), about)
     return found
 
 
@@ -185,6 +224,7 @@ def _pet(updates: Updates, shifts: Mapping[tuple[int, str], Tensor], config: Roo
 def _with_head(
     pet: PetWeights,
     rest: Mapping[str, Tensor],
+    updates: Mapping[str, _Update],
     about: PeftConfig,
     request: AdapterRequest,
     config: RootConfig,
@@ -196,12 +236,38 @@ def _with_head(
             "TOKEN_CLS or QUESTION_ANS"
         )
     task: Task = TOKEN_TASKS.get(kind, "classification")
-    head = read_head(rest, task, config, request.root)
+    head = read_head(_merged(rest, updates, task, about, request, config), task, config)
     is_of_tokens, problem = task in TOKEN_HEADS, said.get("problem_type")
     task = token_task(request, task) if is_of_tokens else text_task(request, head.num_labels, problem)
     named = said.get("id2label")
     labels = output_labels(request, task, head.num_labels, named if isinstance(named, Mapping) else {})
     return Hplm(task, labels, pet, head, pairs=request.pairs or task == QUESTION_ANSWERING)
+
+
+def _merged(
+    rest: Mapping[str, Tensor],
+    updates: Mapping[str, _Update],
+    task: Task,
+    about: PeftConfig,
+    request: AdapterRequest,
+    config: RootConfig,
+) -> dict[str, Tensor]:
+    """The head's own weights, with the updates of its linear layers added."""
+    weights = head_weights(rest, task, config, request.root)
+    for name, update in updates.items():
+        if name not in head_modules(task, config) or update.of_embeddings:
+            raise unsupported_adapter(
+                f"{update.module[:120]} is not a linear layer of this root ({config.family}) or of a "
+                f"{about.task_type} head. Leave it out of target_modules"
+            )
+        weight = weights[f"{name}.weight"]
+        if weight.dim() != 2:
+            raise unsupported_adapter(
+                f"{name}.weight has shape {tuple(weight.shape)}; expected two dimensions"
+            )
+        a, b = update.scaled(weight.shape[1], weight.shape[0], about)
+        weights[f"{name}.weight"] = weight + b @ a
+    return weights
 
 
 def _upper_shape(config: RootConfig) -> UpperShape:

@@ -46,8 +46,9 @@ class TextHead:
     output: str
 
 
+POOLER: Final = "pooler.dense"
 FAMILY_HEADS: Final[Mapping[str, TextHead]] = {
-    "bert": TextHead("pooler.dense", "tanh", "classifier"),
+    "bert": TextHead(POOLER, "tanh", "classifier"),
     "roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
     "xlm-roberta": TextHead("classifier.dense", "tanh", "classifier.out_proj"),
     "distilbert": TextHead("pre_classifier", "relu", "classifier"),
@@ -56,26 +57,41 @@ FAMILY_HEADS: Final[Mapping[str, TextHead]] = {
 TOKEN_HEADS: Final[Mapping[str, str]] = {TAGGING: "classifier", QUESTION_ANSWERING: "qa_outputs"}
 
 
-def read_head(weights: Mapping[str, Tensor], task: Task, config: RootConfig, root: Path) -> Head:
-    """The head from `weights` outside the encoder, by names without the encoder's prefix."""
+def head_modules(task: Task, config: RootConfig) -> tuple[str, ...]:
+    """The names of the head's linear layers, without the encoder's prefix."""
     names = FAMILY_HEADS[config.family]
-    if task in PER_TOKEN:
-        weight, bias = _linear(weights, TOKEN_HEADS[task])
-        return _check_width(Head(weight, bias, "token"), config)
-    if names.inner == "pooler.dense" and "pooler.dense.weight" not in weights:
-        weights = {**weights, **_pooler(root)}
-    inner = HeadLayer(*_linear(weights, names.inner), names.activation)
-    return _check_width(Head(*_linear(weights, names.output), "cls", inner), config)
+    return (TOKEN_HEADS[task],) if task in PER_TOKEN else (names.inner, names.output)
 
 
-def _linear(weights: Mapping[str, Tensor], name: str) -> tuple[Tensor, Tensor]:
-    found = [weights.get(f"{name}.{part}") for part in ("weight", "bias")]
-    if found[0] is None or found[1] is None:
-        raise unsupported_adapter(
-            f"the head layer {name} is missing. Save the adapter with {name.partition('.')[0]!r} in "
-            "modules_to_save"
-        )
-    return found[0], found[1]
+def head_weights(
+    weights: Mapping[str, Tensor], task: Task, config: RootConfig, root: Path
+) -> dict[str, Tensor]:
+    """The weights and biases of the head's linear layers: those of `weights`, else the root's pooler.
+
+    `weights` are outside the encoder, by names without its prefix. Raises HplmError if one is missing.
+    """
+    modules = head_modules(task, config)
+    names = [f"{module}.{part}" for module in modules for part in ("weight", "bias")]
+    if POOLER in modules and not all(f"{POOLER}.{part}" in weights for part in ("weight", "bias")):
+        weights = {**_pooler(root), **weights}
+    for module in modules:
+        if any(f"{module}.{part}" not in weights for part in ("weight", "bias")):
+            raise unsupported_adapter(
+                f"the head layer {module} is missing. Save the adapter with {module.partition('.')[0]!r} in "
+                "modules_to_save"
+            )
+    return {name: weights[name] for name in names}
+
+
+def read_head(weights: Mapping[str, Tensor], task: Task, config: RootConfig) -> Head:
+    """The head with the weights of `head_weights`."""
+    *inner, output = (
+        (weights[f"{module}.weight"], weights[f"{module}.bias"]) for module in head_modules(task, config)
+    )
+    if not inner:
+        return _check_width(Head(*output, "token"), config)
+    activation = FAMILY_HEADS[config.family].activation
+    return _check_width(Head(*output, "cls", HeadLayer(*inner[0], activation)), config)
 
 
 def _pooler(root: Path) -> dict[str, Tensor]:
@@ -85,9 +101,7 @@ def _pooler(root: Path) -> dict[str, Tensor]:
             "the head uses the pooler, but this root was registered without one. Save the adapter with "
             'modules_to_save=["classifier", "pooler"], or ask an administrator to register the root again'
         )
-    return {
-        f"pooler.dense.{name}": value for name, value in to_float32(read_weights(root / POOLER_FILE)).items()
-    }
+    return {f"{POOLER}.{name}": value for name, value in to_float32(read_weights(root / POOLER_FILE)).items()}
 
 
 def _check_width(head: Head, config: RootConfig) -> Head:

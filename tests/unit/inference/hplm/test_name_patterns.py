@@ -35,11 +35,22 @@ READ = (
     "layer.1.output.dense",
     "ery",
     "",
+    "(query|key)",
+    r"encoder\.layer\.(0|1)\.(?:attention\.self|output)\.(query|dense)",
+    r"(encoder\.)?layer\.(1(1)?|0)\..*?(query|value)",
+    "(^encoder|^transformer).*lin1$",
+    "encoder.*(|dense$|self$.query)",
+    "lin[0-9]??",
 )
 REFUSED = (
     "([a-z0-9.]+)+X",
     "(a|a)*b",
     "(query",
+    "query)",
+    "(query|key){2}",
+    "(.*)?+",
+    "(?i)query",
+    "(" * 11 + "query" + ")" * 11,
     "[a-z",
     "[]",
     "[^a]",
@@ -64,19 +75,28 @@ def test_what_is_read_matches_as_in_peft(pattern: str) -> None:
         assert name_pattern(pattern).matches(name) == expected, name
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["a", "b", ".", r"\.", r"\d", "[0-9]", "[a1]"]),
-            st.sampled_from(["", "?", "*", "+"]),
-        ),
-        max_size=6,
-    ),
-    st.text("ab1.", max_size=9),
+STEPS = st.builds(
+    str.__add__,
+    st.sampled_from(["a", "b", ".", r"\.", r"\d", "[0-9]", "[a1]"]),
+    st.sampled_from(["", "?", "*", "+", "*?"]),
 )
-def test_any_pattern_that_is_read_matches_as_in_peft(parts: list[tuple[str, str]], name: str) -> None:
-    pattern = "".join(sign + times for sign, times in parts)
+GROUPS = st.recursive(
+    STEPS | st.sampled_from(["^", "$"]),
+    lambda parts: st.builds(
+        lambda groups, opening, sign: f"{opening}{'|'.join(map(''.join, groups))}){sign}",
+        st.lists(st.lists(parts, max_size=3), min_size=1, max_size=3),
+        st.sampled_from(["(", "(?:"]),
+        st.sampled_from(["", "?"]),
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.lists(GROUPS, max_size=5), st.text("ab1.", max_size=9))
+def test_any_pattern_that_is_read_matches_as_in_peft(parts: list[str], name: str) -> None:
+    pattern = "".join(parts)
     assert name_pattern(pattern).matches(name) == (re.match(rf"(.*\.)?({pattern})$", name) is not None)
+    assert name_pattern(pattern).matches_whole(name) == (re.fullmatch(pattern, name) is not None)
 
 
 @pytest.mark.parametrize("pattern", REFUSED)

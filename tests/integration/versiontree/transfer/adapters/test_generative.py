@@ -115,7 +115,8 @@ def test_a_lora_below_the_cut_too_generates_what_the_merged_model_generates(
 ) -> None:
     query, down = QUERY.format(0), DOWN.format(2)
     tensors = pair(query, 4) | pair(down, 7)
-    folder = members(tensors, use_rslora=rslora, rank_pattern={"down_proj": 7}, alpha_pattern={down: 3})
+    patterns = {"rank_pattern": {"down_proj": 7}, "alpha_pattern": {down: 3}}
+    folder = members(tensors, use_rslora=rslora, target_modules=["q_proj", "down_proj"], **patterns)
     version = version_of(send(globex, site, folder, task="generation", license="mit"))
     scalings = {query: 8 / math.sqrt(4), down: 3 / math.sqrt(7)} if rslora else {query: 2.0, down: 3 / 7}
     expected = merged_completion(tensors, scalings)

@@ -1,0 +1,529 @@
+"""Adapters as the installed `peft` trains, saves and loads them: what is imported answers as there, or is
+refused by name; what is exported answers there as here."""
+
+import json
+import random
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import peft
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from inference.decoder.peft_lora import read_peft_lora, write_peft_lora
+from inference.errors import HplmError
+from inference.hplm.adapter_io.adapter_export import adapter_export
+from inference.hplm.adapter_io.adapter_import import adapter_import
+from inference.hplm.adapter_io.peft_config import FIELDS
+from inference.hplm.checkpoint import open_checkpoint
+from inference.hplm.hplm import Hplm
+from inference.hplm.pets import PetSpec
+from inference.hplm.root import Root
+from tests.integration.versiontree.transfer.adapters.answers import answered
+from tests.unit.families import published
+from tests.unit.inference.decoder.test_peft_lora import IDS, our_logits
+from tests.unit.tiny import tiny_checkpoint, tiny_hplm
+from tests.unit.tiny_decoder import tiny_decoder, tiny_decoder_folder
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+MODELS: Mapping[str, Any] = {
+    "SEQ_CLS": transformers.AutoModelForSequenceClassification,
+    "TOKEN_CLS": transformers.AutoModelForTokenClassification,
+    "QUESTION_ANS": transformers.AutoModelForQuestionAnswering,
+    "CAUSAL_LM": transformers.AutoModelForCausalLM,
+}
+TAGS = ["O", "B-x", "I-x"]
+QUERY = "bert.encoder.layer.{}.attention.self.query"
+UPPER: Mapping[str, Any] = {"layers_to_transform": [2, 3], "r": 4, "lora_alpha": 8}
+LORA: Mapping[str, Any] = {**UPPER, "target_modules": ["query", "value"]}
+NOT_LOWER = r".*layer\.[01]\..*"
+
+
+@dataclass(frozen=True)
+class Place:
+    """A checkpoint, and the root made of it with two of its four layers below the cut."""
+
+    checkpoint: Path
+    root: Root
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Place]:
+    """By family."""
+    return {
+        family: _place(tmp_path_factory.mktemp(family), family)
+        for family in ("bert", "roberta", "distilbert", "electra")
+    }
+
+
+def _place(folder: Path, family: str) -> Place:
+    checkpoint = folder / "checkpoint"
+    if family == "bert":  # with a pooler
+        tiny_checkpoint(checkpoint)
+    else:
+        published(checkpoint, family)
+    root = Root.from_checkpoint(open_checkpoint(checkpoint), lower=2)
+    root.save(folder / "root")
+    return Place(checkpoint, root)
+
+
+def task_model(checkpoint: Path, task: str) -> Any:
+    torch.manual_seed(1)
+    labels = {"num_labels": 3} if task in ("SEQ_CLS", "TOKEN_CLS") else {}
+    return MODELS[task].from_pretrained(checkpoint, **labels)
+
+
+def trained(checkpoint: Path, folder: Path, task: str, **config: Any) -> None:
+    """Save an adapter whose trained parameters are random."""
+    config = {"init_lora_weights": False, **config}
+    torch.manual_seed(2)
+    model = peft.get_peft_model(task_model(checkpoint, task), peft.LoraConfig(task_type=task, **config))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(folder)
+
+
+def peft_logits(checkpoint: Path, folder: Path, task: str, ids: Tensor) -> Tensor:
+    """What `peft` computes with the folder that it loads."""
+    model: Any = peft.PeftModel.from_pretrained(task_model(checkpoint, task), folder).eval()
+    with torch.no_grad():
+        said = model(input_ids=ids, attention_mask=torch.ones_like(ids))
+    logits: Tensor = (
+        said.logits if "logits" in said else torch.stack([said.start_logits, said.end_logits], -1)
+    )
+    return logits
+
+
+def ids_of_texts() -> Tensor:
+    torch.manual_seed(3)
+    return torch.randint(6, 100, (3, 11))
+
+
+def imported(place: Place, folder: Path, task: str, **options: Any) -> Hplm:
+    out = folder.with_name(f"{folder.name}-hplm")
+    labels = [] if task == "QUESTION_ANS" else TAGS
+    more = {"labels": labels, "task": "", "pairs": False, "drop_lower": False, **options}
+    adapter_import({"adapter": folder, "root": place.checkpoint.with_name("root"), "out": out, **more})
+    return Hplm.load(out)
+
+
+def answers_as_in_peft(place: Place, folder: Path, task: str, **options: Any) -> None:
+    ids = ids_of_texts()
+    ours = answered(place.root, imported(place, folder, task, **options), ids)
+    theirs = peft_logits(place.checkpoint, folder, task, ids)
+    torch.testing.assert_close(ours, theirs, atol=1e-4, rtol=1e-4)
+    without = task_model(place.checkpoint, task).eval()(input_ids=ids)
+    if "logits" in without:
+        assert not torch.allclose(without.logits, theirs, atol=0.01), "the adapter shows"
+
+
+@pytest.fixture(scope="module")
+def saved(places: Mapping[str, Place], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound adapter of an encoder."""
+    folder = tmp_path_factory.mktemp("saved") / "adapter"
+    trained(places["bert"].checkpoint, folder, "SEQ_CLS", **LORA)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def saved_of_decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound adapter of a decoder."""
+    folder = tmp_path_factory.mktemp("saved")
+    checkpoint = tiny_decoder_folder(folder / "checkpoint")
+    trained(checkpoint, folder / "adapter", "CAUSAL_LM", target_modules=["q_proj", "v_proj"])
+    return folder / "adapter"
+
+
+def changed(saved: Path, folder: Path, **config: Any) -> Path:
+    """A copy of a saved adapter in `folder`, with other values of its configuration's fields."""
+    shutil.copytree(saved, folder)
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **config}))
+    return folder
+
+
+IMPORTED: Mapping[str, tuple[str, str, Mapping[str, Any]]] = {
+    "a list": ("bert", "SEQ_CLS", LORA),
+    "tags": ("bert", "TOKEN_CLS", LORA),
+    "questions": ("bert", "QUESTION_ANS", LORA),
+    "rank-stabilized": ("bert", "SEQ_CLS", {**LORA, "use_rslora": True}),
+    "alpha of a full name": ("bert", "SEQ_CLS", {**LORA, "alpha_pattern": {QUERY.format(3): 64}}),
+    "alpha of an anchored full name": (
+        "bert",
+        "SEQ_CLS",
+        {**LORA, "alpha_pattern": {f"^{QUERY.format(3)}$": 64}},
+    ),
+    "alpha of an escaped full name": (
+        "bert",
+        "TOKEN_CLS",
+        {**LORA, "alpha_pattern": {"^" + QUERY.format(3).replace(".", r"\."): 64}},
+    ),
+    "rank of a full name": (
+        "bert",
+        "SEQ_CLS",
+        {**LORA, "rank_pattern": {QUERY.format(3): 2, "^" + QUERY.format(2).replace(".", r"\."): 7}},
+    ),
+    "an anchored name without the prefix matches nothing": (
+        "bert",
+        "SEQ_CLS",
+        {**LORA, "alpha_pattern": {f"^{QUERY.format(3).removeprefix('bert.')}": 64}},
+    ),
+    "patterns with groups, ranges and alternatives": (
+        "bert",
+        "SEQ_CLS",
+        {
+            **LORA,
+            "use_rslora": True,
+            "rank_pattern": {r"layer\.(2|4)\..*\.(query|key)": 3, "layer.[3-9].+value": 5},
+            "alpha_pattern": {r"bert\..*?\.3\.(?:attention\.)?.*": 40, "query|value": 3},
+        },
+    ),
+    "patterns of which the first match counts": (
+        "bert",
+        "SEQ_CLS",
+        {**LORA, "alpha_pattern": {"z.query": 3, "self.query": 50, "query": 2}},
+    ),
+    "a regular expression": (
+        "bert",
+        "SEQ_CLS",
+        {"target_modules": r"bert\.encoder\.layer\.[23]\.(attention\.self\.query|output\.dense)"},
+    ),
+    "a regular expression that cannot be parsed": (
+        "bert",
+        "SEQ_CLS",
+        {"target_modules": r".*layer\.(?![01]\.)\d+\..*(query|value)"},
+    ),
+    "one layer, by pattern": (
+        "bert",
+        "TOKEN_CLS",
+        {**LORA, "layers_to_transform": 3, "layers_pattern": "layer"},
+    ),
+    "excluded modules": ("bert", "SEQ_CLS", {**LORA, "exclude_modules": ["layer.3.attention.self.value"]}),
+    "all linear layers, the pooler too": (
+        "bert",
+        "SEQ_CLS",
+        {
+            "target_modules": "all-linear",
+            "exclude_modules": NOT_LOWER,
+            "alpha_pattern": {"bert.pooler.dense": 30},
+        },
+    ),
+    "the pooler alone": ("bert", "SEQ_CLS", {"target_modules": ["pooler.dense"], "r": 3, "use_rslora": True}),
+    "the pooler and its trained bias": (
+        "bert",
+        "SEQ_CLS",
+        {"target_modules": r".*(layer\.[23]\..*query|pooler\.dense)", "bias": "lora_only"},
+    ),
+    "all linear layers for tags": (
+        "bert",
+        "TOKEN_CLS",
+        {"target_modules": "all-linear", "exclude_modules": rf"{NOT_LOWER}|classifier"},
+    ),
+    "the pooler trained whole": (
+        "bert",
+        "SEQ_CLS",
+        {"target_modules": "all-linear", "exclude_modules": NOT_LOWER, "modules_to_save": ["pooler"]},
+    ),
+    "normalizations and biases": (
+        "bert",
+        "SEQ_CLS",
+        {
+            **LORA,
+            "bias": "lora_only",
+            "modules_to_save": ["layer.2.output.LayerNorm", "layer.3.attention.output.LayerNorm"],
+        },
+    ),
+    "initialized otherwise": ("bert", "SEQ_CLS", {**LORA, "init_lora_weights": "orthogonal"}),
+    "RoBERTa": (
+        "roberta",
+        "SEQ_CLS",
+        {
+            "target_modules": "all-linear",
+            "exclude_modules": NOT_LOWER,
+            "alpha_pattern": {"^roberta.encoder.layer.3.attention.self.query": 64},
+        },
+    ),
+    "ELECTRA": (
+        "electra",
+        "SEQ_CLS",
+        {"target_modules": "all-linear", "exclude_modules": rf"{NOT_LOWER}|electra\.embeddings_project"},
+    ),
+    "DistilBERT": (
+        "distilbert",
+        "SEQ_CLS",
+        {
+            "target_modules": "all-linear",
+            "exclude_modules": rf"{NOT_LOWER}|pre_classifier",
+            "rank_pattern": {"^distilbert.transformer.layer.2.ffn.lin1": 5},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", IMPORTED)
+def test_an_adapter_answers_here_as_in_peft(case: str, places: Mapping[str, Place], tmp_path: Path) -> None:
+    family, task, config = IMPORTED[case]
+    trained(places[family].checkpoint, tmp_path / "theirs", task, **config)
+    answers_as_in_peft(places[family], tmp_path / "theirs", task)
+
+
+MODULES = ("attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+           "intermediate.dense", "output.dense")  # fmt: skip
+
+
+def random_config(draw: random.Random) -> dict[str, Any]:
+    """Targets in the upper layers, and patterns as people write them: of full names, ends and expressions."""
+    modules = draw.sample(MODULES, draw.randint(1, 4))
+    config: dict[str, Any] = {"r": draw.randint(1, 6), "lora_alpha": draw.randint(1, 20)}
+    config["use_rslora"] = draw.random() < 0.5
+    config["bias"] = draw.choice(["none", "lora_only"])
+    layers = draw.choice([[2], [3], [2, 3]])
+    if draw.random() < 0.5:
+        ends = "|".join(module.replace(".", r"\.") for module in modules)
+        config["target_modules"] = rf"bert\.encoder\.layer\.[{''.join(map(str, layers))}]\.({ends})"
+    else:
+        config |= {"target_modules": modules, "layers_to_transform": layers}
+    for name, highest in (("rank_pattern", 9), ("alpha_pattern", 90)):
+        patterns = {random_pattern(draw): draw.randint(1, highest) for _ in range(draw.randint(0, 4))}
+        config[name] = dict(sorted(patterns.items()))  # In this order PEFT saves them.
+    return config
+
+
+def random_pattern(draw: random.Random) -> str:
+    layer, module = draw.randint(0, 3), draw.choice(MODULES)
+    full = f"bert.encoder.layer.{layer}.{module}"
+    escaped = full.replace(".", r"\.")
+    return draw.choice(
+        [full, f"^{full}", escaped, f"^{escaped}$", module, f"layer.{layer}.{module}", rf".*\.{layer}\..*",
+         rf"^bert\..*\.{module.rpartition('.')[2]}", f"^encoder.layer.{layer}.{module}", "(query|key)"]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_an_adapter_of_a_random_configuration_answers_here_as_in_peft(
+    seed: int, places: Mapping[str, Place], tmp_path: Path
+) -> None:
+    config = random_config(random.Random(seed))
+    trained(places["bert"].checkpoint, tmp_path / "theirs", "SEQ_CLS", **config)
+    answers_as_in_peft(places["bert"], tmp_path / "theirs", "SEQ_CLS")
+
+
+LOWER = "changes lower layers"
+REFUSED: Mapping[str, tuple[str, str, Mapping[str, Any], str]] = {
+    "the lower layers": ("bert", "SEQ_CLS", {"target_modules": "all-linear"}, LOWER),
+    "the biases of all layers": ("bert", "SEQ_CLS", {**LORA, "bias": "all"}, LOWER),
+    "the embeddings": ("bert", "SEQ_CLS", {"target_modules": ["word_embeddings", "pooler.dense"]}, LOWER),
+    "embeddings trained whole": (
+        "bert",
+        "SEQ_CLS",
+        {**LORA, "modules_to_save": ["word_embeddings"]},
+        LOWER,
+    ),
+    "a linear layer trained whole": (
+        "bert",
+        "SEQ_CLS",
+        {**LORA, "modules_to_save": ["layer.3.output.dense"]},
+        "was fully trained",
+    ),
+    "DoRA": ("bert", "SEQ_CLS", {**LORA, "use_dora": True}, "use_dora"),
+    "biases of LoRA": ("bert", "SEQ_CLS", {**LORA, "lora_bias": True}, "lora_bias"),
+    "tokens": ("bert", "SEQ_CLS", {**LORA, "trainable_token_indices": [7]}, "trainable_token_indices"),
+    "PiSSA": ("bert", "SEQ_CLS", {**LORA, "init_lora_weights": "pissa"}, "init_lora_weights"),
+    "OLoRA": ("bert", "SEQ_CLS", {**LORA, "init_lora_weights": "olora"}, "init_lora_weights"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_model_here_cannot_answer_as_in_peft_is_refused_by_name(
+    case: str, places: Mapping[str, Place], tmp_path: Path
+) -> None:
+    family, task, config, words = REFUSED[case]
+    trained(places[family].checkpoint, tmp_path / "theirs", task, **config)
+    with pytest.raises(HplmError) as caught:
+        imported(places[family], tmp_path / "theirs", task)
+    assert caught.value.code == "invalid_archive"
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize("targets", ["all-linear", ["word_embeddings", "query"]])
+def test_changes_of_lower_layers_and_embeddings_can_be_dropped(
+    targets: Any, places: Mapping[str, Place], tmp_path: Path
+) -> None:
+    trained(places["bert"].checkpoint, tmp_path / "theirs", "SEQ_CLS", target_modules=targets)
+    with pytest.raises(HplmError, match="lower layers"):
+        imported(places["bert"], tmp_path / "theirs", "SEQ_CLS")
+    hplm = imported(places["bert"], tmp_path / "theirs", "SEQ_CLS", drop_lower=True)
+    assert hplm.pet.spec.lora == 8
+
+
+CHANGED: Mapping[str, list[Any]] = {
+    "alora_invocation_tokens": [[3, 4]],
+    "arrow_config": [{"top_k": 2}],
+    "bias": ["some"],
+    "exclude_modules": [["value"], r".*v_proj"],
+    "init_lora_weights": ["lora_ga"],
+    "kasa_config": [{}],
+    "layer_replication": [[[0, 2], [1, 4]]],
+    "layers_to_transform": [[2]],
+    "lora_bias": [True],
+    "megatron_config": [{"a": 1}],
+    "monteclora_config": [{}],
+    "target_modules": [["query"], r".*\.q_proj"],
+    "target_parameters": [["experts.down"]],
+    "trainable_token_indices": [{"word_embeddings": [1]}],
+    "use_bdlora": [{}],
+    "use_dora": [True],
+    "use_qalora": [True],
+    "velora_config": [{"scale": 1.0}],
+    "a_field_of_later_versions": [{"x": 1}],
+}
+"""Values with which `peft` would compute something else, or nothing, from the same tensors: of an encoder,
+and of a decoder."""
+
+
+@pytest.mark.parametrize("field", CHANGED)
+def test_a_field_that_is_not_implemented_is_refused_by_name(
+    field: str, places: Mapping[str, Place], saved: Path, saved_of_decoder: Path, tmp_path: Path
+) -> None:
+    encoder = changed(saved, tmp_path / "encoder", **{field: CHANGED[field][0]})
+    with pytest.raises(HplmError, match=field):
+        imported(places["bert"], encoder, "SEQ_CLS")
+    decoder = changed(saved_of_decoder, tmp_path / "decoder", **{field: CHANGED[field][-1]})
+    with pytest.raises(HplmError, match=field):
+        read_peft_lora(decoder, tiny_decoder().architecture)
+
+
+def test_fields_that_change_nothing_are_read(
+    places: Mapping[str, Place], saved: Path, tmp_path: Path
+) -> None:
+    nothing = {"a_field_of_later_versions": None, "another": False, "one_more": [], "fan_in_fan_out": True}
+    same = {"revision": "main", "lora_dropout": 0.5, "inference_mode": False, "r": 4}
+    folder = changed(saved, tmp_path / "theirs", **nothing, **same)
+    answers_as_in_peft(places["bert"], folder, "SEQ_CLS")
+
+
+def test_every_field_of_the_installed_peft_is_known() -> None:
+    assert {field.name for field in fields(peft.LoraConfig)} <= set(FIELDS)
+
+
+def test_a_bias_of_the_pooler_alone_is_read(places: Mapping[str, Place], saved: Path, tmp_path: Path) -> None:
+    folder = changed(saved, tmp_path / "theirs")
+    weights = load_file(folder / "adapter_model.safetensors")
+    weights["base_model.model.bert.pooler.dense.bias"] = torch.linspace(-1, 1, 32)
+    save_file(weights, folder / "adapter_model.safetensors")
+    answers_as_in_peft(places["bert"], folder, "SEQ_CLS")
+
+
+def test_a_module_under_two_names_is_refused(
+    places: Mapping[str, Place], saved: Path, tmp_path: Path
+) -> None:
+    folder = changed(saved, tmp_path / "theirs")
+    weights = load_file(folder / "adapter_model.safetensors")
+    twice = {name.replace("model.bert.", "model."): value.clone() for name, value in weights.items()}
+    save_file(weights | twice, folder / "adapter_model.safetensors")
+    with pytest.raises(HplmError, match="changed twice"):
+        imported(places["bert"], folder, "SEQ_CLS")
+
+
+@pytest.mark.parametrize(
+    ("family", "spec"),
+    [
+        ("bert", PetSpec(lora=4, biases=True, norms=True)),
+        ("distilbert", PetSpec(lora=3, lora_places=("query", "contract"))),
+    ],
+)
+def test_an_exported_adapter_answers_in_peft_as_here(
+    family: str, spec: PetSpec, places: Mapping[str, Place], tmp_path: Path
+) -> None:
+    place, ids = places[family], ids_of_texts()
+    hplm = tiny_hplm(place.root, "tagging", labels=1, spec=spec)
+    hplm.save(tmp_path / "hplm", torch.float32)
+    told = {"hplm": tmp_path / "hplm", "out": tmp_path / "out", "format": "peft"}
+    adapter_export({"root": place.checkpoint.with_name("root"), **told})
+    theirs = peft_logits(place.checkpoint, tmp_path / "out", "TOKEN_CLS", ids)
+    torch.testing.assert_close(answered(place.root, hplm, ids), theirs, atol=1e-4, rtol=1e-4)
+
+
+ATTENTION = "model.layers.{}.self_attn.q_proj"
+DECODERS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "a list": ("llama", {"target_modules": ["q_proj", "down_proj"], "use_rslora": True}),
+    "all linear layers": (
+        "llama",
+        {"target_modules": "all-linear", "alpha_pattern": {ATTENTION.format(1): 50}},
+    ),
+    "patterns": (
+        "qwen3",
+        {
+            "target_modules": ["q_proj", "v_proj"],
+            "alpha_pattern": {
+                "^" + ATTENTION.format(0).replace(".", r"\."): 60,
+                r"layers\.(1|2)\..*v_proj": 2,
+            },
+            "rank_pattern": {f"^{ATTENTION.format(2)}": 3},
+        },
+    ),
+    "a regular expression": (
+        "qwen2",
+        {"target_modules": r"model\.layers\.[12]\.(self_attn\.k|mlp\.up)_proj"},
+    ),
+    "fused layers": (
+        "gpt2",
+        {"target_modules": "all-linear", "rank_pattern": {"^transformer.h.1.attn.c_attn": 3}},
+    ),
+    "some layers": (
+        "gpt2",
+        {"target_modules": ["c_attn"], "layers_to_transform": [0, 2], "layers_pattern": ["h"]},
+    ),
+    "fully connected layers": (
+        "opt",
+        {"target_modules": ["fc1", "out_proj"], "exclude_modules": r".*\.0\.fc1", "lora_alpha": 40},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DECODERS)
+def test_a_lora_of_a_decoder_answers_here_as_in_peft_and_there_again(case: str, tmp_path: Path) -> None:
+    family, config = DECODERS[case]
+    checkpoint = tiny_decoder_folder(tmp_path / "checkpoint", family)
+    trained(checkpoint, tmp_path / "theirs", "CAUSAL_LM", **config)
+    theirs = peft_logits(checkpoint, tmp_path / "theirs", "CAUSAL_LM", IDS[None])[0]
+    decoder = tiny_decoder(family)
+    lora = read_peft_lora(tmp_path / "theirs", decoder.architecture).lora
+    ours = our_logits(decoder, lora)
+    torch.testing.assert_close(ours, theirs, atol=1e-3, rtol=1e-3)
+    write_peft_lora(lora, decoder.architecture, str(checkpoint), tmp_path / "ours")
+    again = peft_logits(checkpoint, tmp_path / "ours", "CAUSAL_LM", IDS[None])[0]
+    torch.testing.assert_close(again, ours, atol=1e-3, rtol=1e-3)
+
+
+OF_DECODERS: Mapping[str, tuple[Mapping[str, Any], str]] = {
+    "the output layer": ({"target_modules": ["q_proj", "lm_head"]}, "lm_head"),
+    "the embeddings": ({"target_modules": ["q_proj", "embed_tokens"]}, "embed_tokens"),
+    "a layer trained whole": ({"target_modules": ["q_proj"], "modules_to_save": ["norm"]}, "norm"),
+    "Activated LoRA": (
+        {"target_modules": ["q_proj"], "alora_invocation_tokens": [5, 6]},
+        "alora_invocation_tokens",
+    ),
+    "repeated layers": (
+        {"target_modules": ["q_proj"], "layer_replication": [[0, 2], [1, 3]]},
+        "layer_replication",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OF_DECODERS)
+def test_what_a_decoder_here_cannot_answer_as_in_peft_is_refused_by_name(case: str, tmp_path: Path) -> None:
+    config, words = OF_DECODERS[case]
+    trained(tiny_decoder_folder(tmp_path / "checkpoint"), tmp_path / "theirs", "CAUSAL_LM", **config)
+    with pytest.raises(HplmError) as caught:
+        read_peft_lora(tmp_path / "theirs", tiny_decoder().architecture)
+    assert caught.value.code == "invalid_archive"
+    assert words in caught.value.message
