@@ -23,6 +23,7 @@ from inference.errors import HplmError
 from inference.hplm.adapter_io.adapter_export import adapter_export
 from inference.hplm.adapter_io.adapter_import import adapter_import
 from inference.hplm.adapter_io.peft_config import FIELDS
+from inference.hplm.adapter_io.peft_targets import TargetRule
 from inference.hplm.checkpoint import open_checkpoint
 from inference.hplm.hplm import Hplm
 from inference.hplm.pets import PetSpec
@@ -429,6 +430,51 @@ def test_fields_that_change_nothing_are_read(
     same = {"revision": "main", "lora_dropout": 0.5, "inference_mode": False, "r": 4}
     folder = changed(saved, tmp_path / "theirs", **nothing, **same)
     answers_as_in_peft(places["bert"], folder, "SEQ_CLS")
+
+
+NAMES = (
+    "bert.encoder.layer.0.attention.self.query",
+    "bert.encoder.layer.11.attention.self.query",
+    "bert.encoder.layer.1.output.dense",
+    "bert.encoder.layer.1.attention.output.dense",
+    "bert.pooler.dense",
+    "layers.1.self_attn.q_proj",
+    "model.layers.1.self_attn.q_proj",
+    "model.layers.10.mlp.experts.1.down_proj",
+    "transformer.h.1.attn.c_attn",
+    "query",
+    "subquery",
+)
+CHOICES: tuple[dict[str, Any], ...] = (
+    {"target_modules": ["query", "dense", "q_proj"]},
+    {"target_modules": ["output.dense", "bert.encoder.layer.0.attention.self.query"]},
+    {"target_modules": ["er.1.output.dense", "pooler"]},
+    {"target_modules": "query"},
+    {"target_modules": r".*\.layers?\.(0|1)\..*(query|dense|q_proj)"},
+    {"target_modules": ["query", "dense", "q_proj", "c_attn"], "layers_to_transform": [1]},
+    {"target_modules": ["query", "q_proj", "down_proj"], "layers_to_transform": 10},
+    {"target_modules": ["query", "q_proj"], "layers_to_transform": [], "layers_pattern": []},
+    {"target_modules": ["query", NAMES[0]], "layers_to_transform": [11, 3]},
+    {"target_modules": ["q_proj", "c_attn", "query"], "layers_to_transform": [1, 11], "layers_pattern": "h"},
+    {
+        "target_modules": ["q_proj", "down_proj", "query"],
+        "layers_to_transform": [1],
+        "layers_pattern": ["experts", "layers?"],
+    },
+    {
+        "target_modules": ["query", "dense"],
+        "exclude_modules": ["pooler.dense", "layer.0.attention.self.query"],
+    },
+    {"target_modules": ["query", "dense"], "exclude_modules": r"bert\..*dense"},
+    {"target_modules": ["query", "dense"], "exclude_modules": "dense"},
+)
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_modules_are_chosen_as_in_peft(choice: dict[str, Any]) -> None:
+    of_peft = importlib.import_module("peft.tuners.tuners_utils").check_target_module_exists
+    theirs = [bool(of_peft(peft.LoraConfig(**choice), name)) for name in NAMES]
+    assert [not TargetRule.of(choice).omitted_by(name) for name in NAMES] == theirs
 
 
 def test_every_field_of_the_installed_peft_is_known() -> None:

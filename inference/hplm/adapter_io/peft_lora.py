@@ -39,7 +39,7 @@ from inference.hplm.root_config import RootConfig
 from inference.text.tasks import QUESTION_ANSWERING, TAGGING, Task
 
 TOKEN_TASKS: Final[Mapping[str, Task]] = {"TOKEN_CLS": TAGGING, "QUESTION_ANS": QUESTION_ANSWERING}
-_FACTOR: Final = re.compile(r"(.+)\.lora_(embedding_)?([AB])(?:\.default)?(?:\.weight)?")
+_FACTOR: Final = re.compile(r"(.+)\.lora_(?:([AB])(?:\.default)?\.weight|(embedding_[AB])(?:\.default)?)")
 _PART: Final = re.compile(r"(.+)\.(weight|bias)")
 Updates = dict[tuple[int, str], tuple[Tensor, Tensor]]
 
@@ -104,7 +104,7 @@ def _split_factors(
         full = full.replace(".base_layer.", ".")
         match = _FACTOR.fullmatch(full)
         if match:
-            factors.setdefault(match[1], {})[(match[2] or "") + match[3]] = weights[name]
+            factors.setdefault(match[1], {})[match[2] or match[3]] = weights[name]
         elif "lora_" in full:
             raise unsupported_adapter(
                 f"{full[:120]} in {WEIGHTS_FILE} is not supported. Only LoRA on linear layers can be imported"
@@ -120,18 +120,19 @@ def _updates(
     """The updates by the module's name without the encoder's prefix."""
     found: dict[str, _Update] = {}
     for module, pair in factors.items():
-        kind = "embedding_" if any(name.startswith("embedding_") for name in pair) else ""
-        a, b = pair.get(f"{kind}A"), pair.get(f"{kind}B")
+        of_embeddings = "A" not in pair and "B" not in pair
+        names = ("embedding_A", "embedding_B") if of_embeddings else ("A", "B")
+        a, b = map(pair.get, names)
         if a is None or b is None:
-            missing = f"lora_{kind}A" if a is None else f"lora_{kind}B"
-            raise unsupported_adapter(f"{module[:120]}.{missing}.weight is missing in {WEIGHTS_FILE}")
+            missing = names[0 if a is None else 1] + ("" if of_embeddings else ".weight")
+            raise unsupported_adapter(f"{module[:120]}.lora_{missing} is missing in {WEIGHTS_FILE}")
         about.check_target(module)
         plain = strip_prefix(module, config)
         if plain in found:
             raise unsupported_adapter(
                 f"{module[:120]} is changed twice, under two names. Keep the tensors of one name"
             )
-        found[plain] = _Update(module, a, b, bool(kind))
+        found[plain] = _Update(module, a, b, of_embeddings)
     return found
 
 

@@ -8,6 +8,8 @@ from typing import Any, Final
 from inference.hplm.adapter_io.name_patterns import NamePattern, name_pattern
 
 ALL_LINEAR: Final = "all-linear"
+Names = str | frozenset[str]
+"""A regular expression of whole names, or the names or their ends after a dot."""
 _FIRST_INDEX: Final = re.compile(r".*?\.[^.]*\.(\d+)\.")
 
 
@@ -15,8 +17,8 @@ _FIRST_INDEX: Final = re.compile(r".*?\.[^.]*\.(\d+)\.")
 class TargetRule:
     """The values of `target_modules`, `exclude_modules`, `layers_to_transform` and `layers_pattern`."""
 
-    targets: str | Sequence[str] | None
-    excluded: str | Sequence[str] | None
+    targets: Names | None
+    excluded: Names | None
     layers: Sequence[int]
     layers_pattern: Sequence[str]
 
@@ -25,8 +27,8 @@ class TargetRule:
         """The rule of a configuration whose fields have the right types."""
         layers, pattern = fields.get("layers_to_transform"), fields.get("layers_pattern")
         return cls(
-            targets=fields.get("target_modules"),
-            excluded=fields.get("exclude_modules") or None,
+            targets=_names(fields.get("target_modules")),
+            excluded=_names(fields.get("exclude_modules") or None),
             layers=[layers] if isinstance(layers, int) else layers or (),
             layers_pattern=[pattern] if isinstance(pattern, str) and pattern else pattern or (),
         )
@@ -62,12 +64,17 @@ class TargetRule:
         return False
 
 
-def _is_named(module: str, names: str | Sequence[str], *, unsupported: bool) -> bool:
-    """Whether a regular expression matches the name, or a list has it or its end after a dot."""
+def _names(value: str | Sequence[str] | None) -> Names | None:
+    return value if value is None or isinstance(value, str) else frozenset(value)
+
+
+def _is_named(module: str, names: Names, *, unsupported: bool) -> bool:
+    """Whether the module has one of the names. `unsupported`: the answer for an unsupported expression."""
     if isinstance(names, str):
         pattern = _parsed(names)
         return unsupported if pattern is None else pattern.matches_whole(module)
-    return module in names or module.endswith(tuple(f".{name}" for name in names))
+    parts = module.split(".")
+    return any(".".join(parts[at:]) in names for at in range(len(parts)))
 
 
 def _parsed(pattern: str) -> NamePattern | None:
