@@ -68,7 +68,7 @@ def import_(
     context: typer.Context,
     archive: Annotated[
         Path,
-        typer.Argument(exists=True, readable=True, help="A zip file, or the folder that the library saved."),
+        typer.Argument(exists=True, readable=True, help="A zip file, or its folder."),
     ],
     name: Annotated[str, typer.Option(help="The model's name. Required for an adapter.")] = "",
     parent: Annotated[
@@ -136,10 +136,11 @@ def _zipped(path: Path) -> Iterator[tuple[Path, bool]]:
     if path.is_dir():
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / f"{path.resolve().name}.zip"
-            with zipfile.ZipFile(file, "w") as made:
-                for each in sorted(path.iterdir()):
+            is_version = (path / "manifest.json").is_file()  # its artifacts are in folders
+            with zipfile.ZipFile(file, "w", strict_timestamps=False) as made:
+                for each in sorted(path.rglob("*") if is_version else path.iterdir()):
                     if each.is_file():
-                        made.write(each, each.name)
+                        made.write(each, each.relative_to(path))
             yield file, _is_adapter(file)
     else:
         yield path, _is_adapter(path)
@@ -149,7 +150,7 @@ def _is_adapter(file: Path) -> bool:
     """Whether the zip file has an `adapter_config.json`. Raises BadParameter if it is not a zip file."""
     try:
         with zipfile.ZipFile(file) as archive:
-            names = archive.namelist()
+            names = [name.replace("\\", "/") for name in archive.namelist()]
     except (OSError, zipfile.BadZipFile) as error:
         raise typer.BadParameter(f"{file} is not a zip file: {error}.", param_hint="ARCHIVE") from error
     return any(f"/{name}".endswith("/adapter_config.json") for name in names)

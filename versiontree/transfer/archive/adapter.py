@@ -9,7 +9,7 @@ from typing import IO, Any, Final
 from tenants.base.disk import disk_full_errors
 from versiontree.transfer.archive.layout import invalid_archive
 from versiontree.transfer.archive.reader import CHUNK
-from versiontree.transfer.archive.sources import Source, read_errors, sizes_check, source_open
+from versiontree.transfer.archive.sources import Source, files_check, read_errors, source_open
 from versiontree.transfer.archive.strict_json import json_object
 
 CONFIG: Final = "adapter_config.json"
@@ -29,10 +29,10 @@ EXTRA_BYTES: Final = 4 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An open adapter. `paths`: its files in the source, by name. `size`: their declared size."""
+    """An open adapter. `names`: its files in the source. `size`: their declared size."""
 
     source: Source
-    paths: Mapping[str, str]
+    names: tuple[str, ...]
     size: int
 
     def unpack(self, folder: Path) -> None:
@@ -42,33 +42,34 @@ class Adapter:
         """
         with disk_full_errors():
             folder.mkdir()
-            for name, path in self.paths.items():
-                _copy(self.source, path, folder / name, self.source.sizes[path])
+            for name in self.names:
+                _copy(self.source, name, folder / name)
         for name in CONFIG_FILES:
-            if name in self.paths:
+            if name in self.names:
                 json_object((folder / name).read_bytes(), name)
 
 
 @contextmanager
 def adapter_open(archive: Path | IO[bytes], *, max_bytes: int) -> Iterator[Adapter]:
-    """Find the files of an adapter without reading them. Other files are ignored.
+    """Find the files of an adapter without reading them, in whatever folder they are. Others are ignored.
 
     Raises ``invalid_archive`` (not an adapter, pickled weights, too high a compression ratio), and
     ``file_too_large`` for files of more than `max_bytes`.
     """
     with source_open(archive) as source:
-        where = _config_folder(source)
-        paths = {name: where + name for name in (*CONFIG_FILES, *WEIGHTS) if where + name in source.sizes}
-        if pickled := [name for name in PICKLED if where + name in source.sizes]:
+        source.enter_folder_of(CONFIG)
+        sizes = source.sizes
+        names = tuple(name for name in (*CONFIG_FILES, *WEIGHTS) if name in sizes)
+        if pickled := [name for name in PICKLED if name in sizes]:
             raise invalid_archive(
                 f"{pickled[0]} is a pickle file, which can run code. Save it as safetensors."
             )
         for name in CONFIG_FILES:
-            if source.sizes.get(where + name, 0) > MAX_CONFIG_BYTES:
+            if sizes.get(name, 0) > MAX_CONFIG_BYTES:
                 raise invalid_archive(
                     f"{name} is larger than {MAX_CONFIG_BYTES:,} bytes.", limit=MAX_CONFIG_BYTES
                 )
-        yield Adapter(source, paths, sizes_check(source, paths.values(), max_bytes=max_bytes))
+        yield Adapter(source, names, files_check(source, names, max_bytes=max_bytes))
 
 
 def largest_lora(decoder: Mapping[str, Any]) -> int:
@@ -94,17 +95,9 @@ def largest_adapter(root: Mapping[str, Any]) -> int:
     return NUMBER_BYTES * (layers * (max(lora, bottleneck) + shifts) + head) + EXTRA_BYTES
 
 
-def _config_folder(source: Source) -> str:
-    """The folder of the configuration, with a slash at its end: the top folder, or the only folder in it."""
-    folders = [name.removesuffix(CONFIG) for name in source.sizes if f"/{name}".endswith(f"/{CONFIG}")]
-    if len(folders) != 1 or folders[0].count("/") > 1:
-        raise invalid_archive(f"This is not an adapter folder. It must contain exactly one {CONFIG}.")
-    return folders[0]
-
-
-def _copy(source: Source, name: str, target: Path, max_bytes: int) -> None:
-    """Copy a file. Raises ``invalid_archive`` if it is larger than `max_bytes`, its declared size."""
-    size = 0
+def _copy(source: Source, name: str, target: Path) -> None:
+    """Copy a file. Raises ``invalid_archive`` if it is larger than its declared size."""
+    size, max_bytes = 0, source.sizes[name]
     with read_errors(name):
         stream = source.open(name)
     with stream, target.open("xb") as out:

@@ -33,6 +33,8 @@ MAX_BRANCH_LENGTH: Final = 256
 TEXTS: Final = (".json", ".md", ".jinja")
 MAX_BYTES_OF: Final = {"tokenizer.json": 64 * 1024**2}
 """A vocabulary of a quarter of a million pieces takes 17 MB."""
+MAX_NAME_LENGTH: Final = 512
+_NAME_PART: Final = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9_.+-]{1,200}\Z")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}\Z")
 _ABOVE: Final = {
     VersionKind.HPLM: {VersionKind.DOMAIN, VersionKind.ROOT},
@@ -72,6 +74,8 @@ def manifest_files(manifest: Mapping[str, Any]) -> dict[str, FileEntry]:
 
 
 def _entry(name: str, found: Any) -> FileEntry:
+    if len(name) > MAX_NAME_LENGTH or not all(_NAME_PART.match(part) for part in name.split("/")):
+        raise invalid_archive(f"{name[:80]!r} is not a valid file name in an archive.")
     complete = isinstance(found, dict) and found.keys() == {"sha256", "size"}
     size = found["size"] if complete else None
     if not complete or not _is_digest(found["sha256"]) or type(size) is not int or not 0 <= size < 2**63:

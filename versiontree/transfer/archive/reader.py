@@ -11,7 +11,7 @@ from tenants.base.disk import disk_full_errors
 from versiontree.artifact_store import FileEntry
 from versiontree.transfer.archive.layout import ARTIFACTS, CARD, CONFIG, MANIFEST, Contents, invalid_archive
 from versiontree.transfer.archive.manifest import manifest_contents, manifest_files
-from versiontree.transfer.archive.sources import Source, read_errors, sizes_check, source_open
+from versiontree.transfer.archive.sources import Source, files_check, read_errors, source_open
 from versiontree.transfer.archive.strict_json import MAX_BYTES, json_object
 
 CHUNK: Final = 1024**2
@@ -38,14 +38,15 @@ class Archive:
 def archive_open(archive: Path | IO[bytes], *, max_bytes: int) -> Iterator[Archive]:
     """Open an archive and validate its manifest.
 
-    Raises ``invalid_archive`` for anything that no export writes, and for too high a compression ratio;
-    ``file_too_large`` for more than `max_bytes`.
+    Files that the manifest does not name are ignored. Raises ``invalid_archive`` if one that it names is
+    missing or no export writes it, and for too high a compression ratio; ``file_too_large`` for more than
+    `max_bytes`.
     """
     with source_open(archive) as source:
-        sizes_check(source, source.sizes, max_bytes=max_bytes)
+        source.enter_folder_of(MANIFEST)
         manifest = json_object(_small(source, MANIFEST), MANIFEST)
         files = manifest_files(manifest)
-        _check_names(source, files)
+        _check_files(source, files, max_bytes)
         config = _small(source, CONFIG)
         _compare(CONFIG, files[CONFIG], len(config), hashlib.sha256(config).hexdigest())
         yield Archive(manifest_contents(manifest, json_object(config, CONFIG)), source)
@@ -56,22 +57,20 @@ def unpacked(folder: Path, kind: str, digest: str) -> Path:
     return folder / ARTIFACTS / kind / digest
 
 
-def _check_names(source: Source, files: dict[str, FileEntry]) -> None:
-    expected = {MANIFEST, CARD, CONFIG} | files.keys()
-    if odd := sorted(expected ^ source.sizes.keys()):
-        word = "is missing" if odd[0] in expected else "does not belong in the archive"
-        raise invalid_archive(f"{odd[0][:80]} {word}.")
+def _check_files(source: Source, files: dict[str, FileEntry], max_bytes: int) -> None:
+    """Compare the manifest with the names and sizes that the archive claims."""
+    if missing := sorted(({CARD, CONFIG} | files.keys()) - source.sizes.keys()):
+        raise invalid_archive(f"{missing[0][:80]} is missing.")
     for name in (CARD, CONFIG):
         if name not in files:
             raise invalid_archive(f"{name} is missing from the manifest.")
+    files_check(source, [MANIFEST, *files], max_bytes=max_bytes)
     for name, entry in files.items():
         if source.sizes[name] != entry["size"]:
             raise invalid_archive(f"{name} has {source.sizes[name]:,} bytes, not {entry['size']:,}.")
 
 
 def _small(source: Source, name: str) -> bytes:
-    if name not in source.sizes:
-        raise invalid_archive(f"{name} is missing.")
     if source.sizes[name] > MAX_BYTES:
         raise invalid_archive(f"{name} is too long.")
     with read_errors(name), source.open(name) as stream:

@@ -1,17 +1,22 @@
-"""Read untrusted folders and zip files: only plain files with plain names, of limited number and size."""
+"""Read untrusted folders and zip files: plain files, of limited number and size.
+
+Tools add files of their own, such as ``__MACOSX/._config.json``, ``.DS_Store`` and ``Thumbs.db``, and put all
+in a folder. Files that are not asked for are never opened, so they may have any name and any kind.
+"""
 
 import io
 import os
-import re
 import stat
 import struct
 import zipfile
 import zlib
+from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final, Protocol
+from typing import IO, Final, NamedTuple
 
 from django.http import StreamingHttpResponse
 
@@ -20,7 +25,6 @@ from versiontree.transfer.archive.layout import invalid_archive
 
 ZIP_TYPE: Final = "application/zip"
 MAX_FILES: Final = 4096
-MAX_NAME_LENGTH: Final = 512
 MAX_DEPTH: Final = 16
 DIRECTORY_BYTES: Final = 1024**2
 """The largest directory of a zip file. In memory it takes about fifteen times as much."""
@@ -30,7 +34,18 @@ MIN_UNPACKED_BYTES: Final = 8 * 1024**2
 """Small zip files may unpack to this much at any ratio: JSON compresses well."""
 MAX_REASON_LENGTH: Final = 200
 """Errors of zip libraries quote their input, which may be long."""
-_PART: Final = re.compile(r"(?!\.\.?\Z)[A-Za-z0-9_.+-]{1,200}\Z")
+NOT_PLAIN: Final = "is not a plain file"
+OTHER_FORMATS: Final[Mapping[str, tuple[bytes, ...]]] = {
+    "gzip": (b"\x1f\x8b",),
+    "bzip2": (b"BZh",),
+    "xz": (b"\xfd7zXZ\0",),
+    "Zstandard": (b"\x28\xb5\x2f\xfd",),
+    "7z": (b"7z\xbc\xaf\x27\x1c",),
+    "RAR": (b"Rar!\x1a\x07",),
+}
+"""How files of other archive formats begin."""
+TAR_MAGIC: Final = (257, b"ustar")
+"""Where a tar file says that it is one."""
 _READABLE: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _BROKEN: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError,
@@ -38,15 +53,59 @@ _BROKEN: Final = (
 )  # fmt: skip
 
 
-class Source(Protocol):
-    """Plain files by name, with the sizes that they claim. `packed` is the size of the zip file, None for a
-    folder."""
+class Member(NamedTuple):
+    """An entry of a folder or zip file. `fault`: why it cannot be read, empty if it can."""
 
+    name: str
+    size: int
+    fault: str = ""
+
+
+class Source(ABC):
+    """The files of an archive by name, with the sizes that they claim.
+
+    `packed` is the size of the zip file, None for a folder. Names have slashes between their parts, and
+    neither empty parts nor dots.
+    """
+
+    packed: int | None = None
     sizes: Mapping[str, int]
-    packed: int | None
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._members = _by_name(members)
+        self._enter("")
+
+    def enter_folder_of(self, name: str) -> None:
+        """Go to the folder with the file `name`: from then on names are relative to it, and others are gone.
+
+        If there are several, it is the one that contains the others. Raises ``invalid_archive``.
+        """
+        folders = [found.removesuffix(name) for found in self._members if f"/{found}".endswith(f"/{name}")]
+        if not folders:
+            raise invalid_archive(f"{name} is missing.")
+        top = min(folders, key=len)
+        if not all(folder.startswith(top) for folder in folders):
+            raise invalid_archive(f"There must be exactly one {name}; {len(folders)} folders have one.")
+        self._enter(top)
+
+    def _enter(self, folder: str) -> None:
+        self._folder = folder
+        below = (name for name in self._members if name.startswith(folder))
+        self.sizes = {name.removeprefix(folder): self._members[name].size for name in below}
+
+    def check(self, name: str) -> None:
+        """Raise ``invalid_archive`` if this file cannot be read."""
+        if fault := self._members[self._folder + name].fault:
+            raise invalid_archive(f"{name[:80]!r} {fault}.")
 
     def open(self, name: str) -> IO[bytes]:
-        """Open a file. Reading it may raise errors of a broken zip file."""
+        """Open a file. Opening and reading may raise errors of a broken zip file, see `read_errors`."""
+        self.check(name)
+        return self._open(self._folder + name)
+
+    @abstractmethod
+    def _open(self, name: str) -> IO[bytes]:
+        """Open a file that can be read, by its whole name."""
 
 
 @contextmanager
@@ -68,11 +127,15 @@ def source_open(archive: Path | IO[bytes]) -> Iterator[Source]:
             stream.close()
 
 
-def sizes_check(source: Source, names: Iterable[str], *, max_bytes: int) -> int:
+def files_check(source: Source, names: Iterable[str], *, max_bytes: int) -> int:
     """The total size that these files claim.
 
-    Raises ``file_too_large`` for more than `max_bytes`, ``invalid_archive`` for too high a compression ratio.
+    Raises ``file_too_large`` for more than `max_bytes`, ``invalid_archive`` for a file that cannot be read,
+    and for too high a compression ratio.
     """
+    names = set(names)
+    for name in sorted(names):
+        source.check(name)
     claimed = sum(source.sizes[name] for name in names)
     if claimed > max_bytes:
         message = f"The unpacked archive is larger than the limit of {max_bytes:,} bytes."
@@ -96,52 +159,71 @@ def read_errors(what: str) -> Iterator[None]:
         raise invalid_archive(f"{what} cannot be read: {reason}.") from error
 
 
-class _Folder:
-    packed: int | None = None
-
+class _Folder(Source):
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.sizes: Mapping[str, int] = _by_name(self._walk(folder))
+        self._path = folder
+        super().__init__(self._walk(folder))
 
-    def open(self, name: str) -> IO[bytes]:
-        descriptor = os.open(self._folder / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    def _open(self, name: str) -> IO[bytes]:
+        descriptor = os.open(self._path / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         return os.fdopen(descriptor, "rb")
 
-    def _walk(self, folder: Path) -> Iterator[tuple[str, int]]:
+    def _walk(self, folder: Path) -> Iterator[Member]:
         for path in sorted(folder.iterdir()):
             found = path.lstat()
-            name = path.relative_to(self._folder).as_posix()
-            if stat.S_ISDIR(found.st_mode) and name.count("/") < MAX_DEPTH:
+            name = path.relative_to(self._path).as_posix()
+            if not stat.S_ISDIR(found.st_mode):
+                yield Member(name, found.st_size, "" if stat.S_ISREG(found.st_mode) else NOT_PLAIN)
+            elif name.count("/") < MAX_DEPTH:
                 yield from self._walk(path)
-            elif stat.S_ISREG(found.st_mode):
-                yield name, found.st_size
-            else:
-                raise invalid_archive(f"{name[:80]!r} is not a plain file.")
 
 
-class _Zip:
+class _Zip(Source):
     def __init__(self, stream: IO[bytes]) -> None:
         bounded = _BoundedReader(stream)
-        self.packed: int | None = bounded.size
-        self._zip = zipfile.ZipFile(bounded)
-        self._about = {about.filename: about for about in self._zip.infolist()}
-        self.sizes: Mapping[str, int] = _by_name(self._files())
+        self.packed = bounded.size
+        try:
+            self._zip = zipfile.ZipFile(bounded)
+        except zipfile.BadZipFile:
+            _check_format(stream)
+            raise
+        self._entries = {_plain_name(entry.orig_filename): entry for entry in self._zip.infolist()}
+        super().__init__(map(_member, self._files()))
 
-    def open(self, name: str) -> IO[bytes]:
-        return self._zip.open(self._about[name])
+    def _open(self, name: str) -> IO[bytes]:
+        return self._zip.open(self._entries[name])
 
-    def _files(self) -> Iterator[tuple[str, int]]:
-        for about in self._zip.infolist():
-            kind = stat.S_IFMT(about.external_attr >> 16)
-            if about.filename.endswith("/") and not about.file_size:
-                continue  # a folder, as tools add them
-            if kind not in (0, stat.S_IFREG):
-                raise invalid_archive(f"{about.filename[:80]!r} is not a plain file.")
-            if about.flag_bits & 1 or about.compress_type not in _READABLE:
-                raise invalid_archive(
-                    f"{about.filename[:80]!r} is encrypted, or uses an unsupported compression."
-                )
-            yield about.orig_filename, about.file_size
+    def _files(self) -> Iterator[zipfile.ZipInfo]:
+        """The entries without those of folders. Some tools for Windows write backslashes."""
+        return (entry for entry in self._zip.infolist() if not entry.orig_filename.endswith(("/", "\\")))
+
+
+def _member(entry: zipfile.ZipInfo) -> Member:
+    fault = ""
+    if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG):
+        fault = NOT_PLAIN
+    elif entry.flag_bits & 1:
+        fault = "is encrypted"
+    elif entry.compress_type not in _READABLE:
+        fault = "uses an unsupported compression. Make the zip file with Deflate"
+    return Member(_plain_name(entry.orig_filename), entry.file_size, fault)
+
+
+def _plain_name(name: str) -> str:
+    """The name with slashes between its parts, without empty parts and dots."""
+    return "/".join(part for part in name.replace("\\", "/").split("/") if part not in ("", "."))
+
+
+def _check_format(stream: IO[bytes]) -> None:
+    """Raise ``invalid_archive`` if the file is an archive of another format."""
+    stream.seek(0)
+    head = stream.read(512)
+    place, magic = TAR_MAGIC
+    found = next((name for name, starts in OTHER_FORMATS.items() if head.startswith(starts)), None)
+    if found is None and head[place:].startswith(magic):
+        found = "tar"
+    if found is not None:
+        raise invalid_archive(f"This is a {found} file. Unpack it and send the folder as a zip file.")
 
 
 class _BoundedReader:
@@ -163,24 +245,21 @@ class _BoundedReader:
         return self._stream.read(wanted)
 
 
-def _by_name(files: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The sizes by name. Raises ``invalid_archive`` unless names are plain and unique, ignoring case."""
-    sizes: dict[str, int] = {}
-    seen: set[str] = set()
-    for name, size in files:
-        parts = name.split("/")
-        if len(name) > MAX_NAME_LENGTH or not all(_PART.match(part) for part in parts):
-            raise invalid_archive(f"{name[:80]!r} is not a valid file name in an archive.")
-        if name.lower() in seen:
-            raise invalid_archive(f"{name} occurs twice.")
-        seen.add(name.lower())
-        sizes[name] = size
-        if len(sizes) > MAX_FILES:
+def _by_name(members: Iterable[Member]) -> dict[str, Member]:
+    """The members by name. Names that are not unique, ignoring case, cannot be read."""
+    found: dict[str, Member] = {}
+    spellings: defaultdict[str, list[str]] = defaultdict(list)
+    for count, member in enumerate(members, start=1):
+        if count > MAX_FILES:
             raise invalid_archive(f"There are more than {MAX_FILES:,} files.")
-    folders = {"/".join(name.split("/")[:depth]) for name in sizes for depth in range(1, name.count("/") + 1)}
-    if both := sorted(folders & sizes.keys()):
-        raise invalid_archive(f"{both[0]} is a file and a folder.")
-    return sizes
+        found[member.name] = member
+        spellings[member.name.lower()].append(member.name)
+    folders = {"/".join(name.split("/")[:depth]) for name in found for depth in range(1, name.count("/") + 1)}
+    twice = {name for names in spellings.values() if len(names) > 1 for name in names}
+    faults = dict.fromkeys(twice, "occurs twice") | dict.fromkeys(
+        folders & found.keys(), "is a file and a folder"
+    )
+    return found | {name: found[name]._replace(fault=fault) for name, fault in faults.items()}
 
 
 @dataclass(frozen=True, slots=True)
