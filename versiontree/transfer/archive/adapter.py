@@ -15,7 +15,13 @@ from versiontree.transfer.archive.strict_json import json_object
 CONFIG: Final = "adapter_config.json"
 CONFIG_FILES: Final = (CONFIG, "head_config.json", "config.json")
 WEIGHTS: Final = ("adapter_model.safetensors", "adapter.safetensors", "model_head.safetensors")
-PICKLED: Final = ("adapter_model.bin", "pytorch_adapter.bin", "pytorch_model_head.bin", "pytorch_model.bin")
+PICKLED: Final[Mapping[str, tuple[str, ...]]] = {
+    "adapter_model.bin": ("adapter_model.safetensors",),
+    "pytorch_adapter.bin": ("adapter.safetensors",),
+    "pytorch_model_head.bin": ("model_head.safetensors",),
+    "pytorch_model.bin": WEIGHTS,
+}
+"""Pickled weights, and the files that are read instead if they are beside them."""
 MAX_CONFIG_BYTES: Final = 1024**2
 """The limit of each JSON file. They usually have some kilobytes."""
 NUMBER_BYTES: Final = 4
@@ -60,10 +66,11 @@ def adapter_open(archive: Path | IO[bytes], *, max_bytes: int) -> Iterator[Adapt
         source.enter_folder_of(CONFIG)
         sizes = source.sizes
         names = tuple(name for name in (*CONFIG_FILES, *WEIGHTS) if name in sizes)
-        if pickled := [name for name in PICKLED if name in sizes]:
-            raise invalid_archive(
-                f"{pickled[0]} is a pickle file, which can run code. Save it as safetensors."
-            )
+        for pickled, instead in PICKLED.items():
+            if pickled in sizes and not sizes.keys() & instead:
+                raise invalid_archive(
+                    f"{pickled} is a pickle file, which can run code. Save it as safetensors."
+                )
         for name in CONFIG_FILES:
             if sizes.get(name, 0) > MAX_CONFIG_BYTES:
                 raise invalid_archive(

@@ -25,6 +25,8 @@ from versiontree.transfer.archive.layout import invalid_archive
 
 ZIP_TYPE: Final = "application/zip"
 MAX_FILES: Final = 4096
+MAX_NAME_LENGTH: Final = 1024
+"""Files with longer names, folders included, are ignored."""
 MAX_DEPTH: Final = 16
 DIRECTORY_BYTES: Final = 1024**2
 """The largest directory of a zip file. In memory it takes about fifteen times as much."""
@@ -35,17 +37,17 @@ MIN_UNPACKED_BYTES: Final = 8 * 1024**2
 MAX_REASON_LENGTH: Final = 200
 """Errors of zip libraries quote their input, which may be long."""
 NOT_PLAIN: Final = "is not a plain file"
-OTHER_FORMATS: Final[Mapping[str, tuple[bytes, ...]]] = {
-    "gzip": (b"\x1f\x8b",),
-    "bzip2": (b"BZh",),
-    "xz": (b"\xfd7zXZ\0",),
-    "Zstandard": (b"\x28\xb5\x2f\xfd",),
-    "7z": (b"7z\xbc\xaf\x27\x1c",),
-    "RAR": (b"Rar!\x1a\x07",),
+OTHER_FORMATS: Final = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\0": "xz",
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+    b"Rar!\x1a\x07": "RAR",
 }
 """How files of other archive formats begin."""
-TAR_MAGIC: Final = (257, b"ustar")
-"""Where a tar file says that it is one."""
+TAR_MAGIC: Final = b"ustar"
+TAR_MAGIC_AT: Final = 257
 _READABLE: Final = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 _BROKEN: Final = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, KeyError,
@@ -133,10 +135,10 @@ def files_check(source: Source, names: Iterable[str], *, max_bytes: int) -> int:
     Raises ``file_too_large`` for more than `max_bytes`, ``invalid_archive`` for a file that cannot be read,
     and for too high a compression ratio.
     """
-    names = set(names)
-    for name in sorted(names):
+    wanted = sorted(set(names))
+    for name in wanted:
         source.check(name)
-    claimed = sum(source.sizes[name] for name in names)
+    claimed = sum(source.sizes[name] for name in wanted)
     if claimed > max_bytes:
         message = f"The unpacked archive is larger than the limit of {max_bytes:,} bytes."
         raise HmiError(ErrorCode.FILE_TOO_LARGE, message, param="archive", details={"limit": max_bytes})
@@ -187,15 +189,13 @@ class _Zip(Source):
         except zipfile.BadZipFile:
             _check_format(stream)
             raise
-        self._entries = {_plain_name(entry.orig_filename): entry for entry in self._zip.infolist()}
-        super().__init__(map(_member, self._files()))
+        # Without those of folders. Some tools for Windows write backslashes.
+        files = [entry for entry in self._zip.infolist() if not entry.orig_filename.endswith(("/", "\\"))]
+        self._entries = {_plain_name(entry.orig_filename): entry for entry in files}
+        super().__init__(map(_member, files))
 
     def _open(self, name: str) -> IO[bytes]:
         return self._zip.open(self._entries[name])
-
-    def _files(self) -> Iterator[zipfile.ZipInfo]:
-        """The entries without those of folders. Some tools for Windows write backslashes."""
-        return (entry for entry in self._zip.infolist() if not entry.orig_filename.endswith(("/", "\\")))
 
 
 def _member(entry: zipfile.ZipInfo) -> Member:
@@ -218,9 +218,8 @@ def _check_format(stream: IO[bytes]) -> None:
     """Raise ``invalid_archive`` if the file is an archive of another format."""
     stream.seek(0)
     head = stream.read(512)
-    place, magic = TAR_MAGIC
-    found = next((name for name, starts in OTHER_FORMATS.items() if head.startswith(starts)), None)
-    if found is None and head[place:].startswith(magic):
+    found = next((name for magic, name in OTHER_FORMATS.items() if head.startswith(magic)), None)
+    if head.startswith(TAR_MAGIC, TAR_MAGIC_AT):
         found = "tar"
     if found is not None:
         raise invalid_archive(f"This is a {found} file. Unpack it and send the folder as a zip file.")
@@ -246,20 +245,24 @@ class _BoundedReader:
 
 
 def _by_name(members: Iterable[Member]) -> dict[str, Member]:
-    """The members by name. Names that are not unique, ignoring case, cannot be read."""
+    """The members by name. Those whose name is not unique, ignoring case, cannot be read."""
     found: dict[str, Member] = {}
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     for count, member in enumerate(members, start=1):
         if count > MAX_FILES:
             raise invalid_archive(f"There are more than {MAX_FILES:,} files.")
-        found[member.name] = member
-        spellings[member.name.lower()].append(member.name)
-    folders = {"/".join(name.split("/")[:depth]) for name in found for depth in range(1, name.count("/") + 1)}
+        if len(member.name) <= MAX_NAME_LENGTH:
+            found[member.name] = member
+            spellings[member.name.lower()].append(member.name)
+    folders = {folder for name in found for folder in _folders(name) if folder in found}
     twice = {name for names in spellings.values() if len(names) > 1 for name in names}
-    faults = dict.fromkeys(twice, "occurs twice") | dict.fromkeys(
-        folders & found.keys(), "is a file and a folder"
-    )
+    faults = dict.fromkeys(twice, "occurs twice") | dict.fromkeys(folders, "is a file and a folder")
     return found | {name: found[name]._replace(fault=fault) for name, fault in faults.items()}
+
+
+def _folders(name: str) -> Iterator[str]:
+    """The folders that a file is in."""
+    return (name[:place] for place, character in enumerate(name) if character == "/")
 
 
 @dataclass(frozen=True, slots=True)
