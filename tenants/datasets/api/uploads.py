@@ -5,12 +5,13 @@ https://tus.io/protocols/resumable-upload. A client may also declare the sha256 
 """
 
 import re
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from http import HTTPStatus
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.http import HttpRequest
 from django.utils.http import http_date
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
@@ -29,7 +30,7 @@ from tenants.datasets.api.serializers import CheckCreateSerializer, CheckSeriali
 from tenants.datasets.append_only_file import ALGORITHMS, received_bytes
 from tenants.datasets.models import CheckKind, Upload, UploadCheck
 from tenants.datasets.models.dataset import SHA256_PATTERN
-from tenants.datasets.models.upload import MAX_FINGERPRINT_LENGTH
+from tenants.datasets.models.upload import MAX_FINGERPRINT_LENGTH, MAX_METADATA_LENGTH
 from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create
 from tenants.datasets.services.uploads import Checksum, upload_append, upload_create, upload_delete
@@ -39,6 +40,13 @@ VERSION = "1.0.0"
 CHUNK_TYPE = "application/offset+octet-stream"
 CHUNK_TYPES = (CHUNK_TYPE, OCTET_STREAM)
 EXTENSIONS = "creation,checksum,expiration,termination"
+LENGTH_HEADER, OFFSET_HEADER = "Upload-Length", "Upload-Offset"
+METADATA_HEADER, CHECKSUM_HEADER = "Upload-Metadata", "Upload-Checksum"
+UNSUPPORTED_HEADERS = ("Upload-Defer-Length", "Upload-Concat")
+"""Of extensions that this server does not have."""
+PROTOCOL_HEADERS = (LENGTH_HEADER, OFFSET_HEADER, METADATA_HEADER, CHECKSUM_HEADER, *UNSUPPORTED_HEADERS)
+"""Faults of these are 400, as the protocol has it."""
+METHOD_OVERRIDE = "X-HTTP-Method-Override"
 REPR_DIGEST_PATTERN = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 
 
@@ -48,20 +56,26 @@ def _header(
     return OpenApiParameter(name, kind, OpenApiParameter.HEADER, required=required, description=text)
 
 
-LENGTH = _header("Upload-Length", "The size of the file in bytes.", OpenApiTypes.INT, required=True)
-OFFSET = _header("Upload-Offset", "The number of bytes that have arrived.", OpenApiTypes.INT, required=True)
-METADATA = _header(
-    "Upload-Metadata", "`filename`, `sha256` and `fingerprint`, each with its value in base64."
-)
-CHECKSUM = _header("Upload-Checksum", "Of this request's body: `sha256` and its digest in base64.")
+LENGTH = _header(LENGTH_HEADER, "The size of the file in bytes.", OpenApiTypes.INT, required=True)
+OFFSET = _header(OFFSET_HEADER, "The number of bytes that have arrived.", OpenApiTypes.INT, required=True)
+METADATA = _header(METADATA_HEADER, "`filename`, `sha256` and `fingerprint`, each with its value in base64.")
+CHECKSUM = _header(CHECKSUM_HEADER, "Of this request's body: `sha256` and its digest in base64.")
 REPR_DIGEST = _header("Repr-Digest", "Of the whole file: `sha-256=:`, its digest in base64, `:`.")
 
 
 class TusView(TenantView):
-    """The base of the upload views: checks the version, and sends the headers of the protocol."""
+    """The base of the upload views: checks the version, and sends the headers of the protocol.
+
+    Clients that cannot send PATCH or DELETE send another method with ``X-HTTP-Method-Override``.
+    """
 
     serializer_class = UploadSerializer
     queryset = Upload.unscoped.none()
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        if override := request.headers.get(METHOD_OVERRIDE):
+            request.method = override.strip().upper()
+        return super().initialize_request(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
@@ -70,9 +84,21 @@ class TusView(TenantView):
             message = f"This server supports tus {VERSION}."
             raise HmiError(ErrorCode.UNSUPPORTED_VERSION, message, param="Tus-Resumable")
 
+    def handle_exception(self, exc: Exception) -> Response:
+        response = super().handle_exception(exc)
+        if (
+            isinstance(exc, HmiError)
+            and exc.param in PROTOCOL_HEADERS
+            and exc.status == HTTPStatus.UNPROCESSABLE_ENTITY
+        ):
+            response.status_code = HTTPStatus.BAD_REQUEST
+        return response
+
     def finalize_response(self, request: Request, response: Any, *args: Any, **kwargs: Any) -> Any:
         response = super().finalize_response(request, response, *args, **kwargs)
         response["Tus-Resumable"] = VERSION
+        if request.method == "HEAD":
+            response["Cache-Control"] = "no-store"
         if response.status_code == HTTPStatus.PRECONDITION_FAILED:
             response["Tus-Version"] = VERSION
         return response
@@ -95,7 +121,7 @@ class UploadsView(TusView):
     """The caller's uploads that are incomplete or not used yet."""
 
     ordering = ("-created_at", "pk")
-    fingerprint_headers = ("Upload-Length", "Upload-Metadata", "Repr-Digest")
+    fingerprint_headers = (LENGTH_HEADER, METADATA_HEADER, "Repr-Digest")
 
     @extend_schema(responses=UploadSerializer(many=True))
     def get(self, request: Request, **_: Any) -> Response:
@@ -106,14 +132,20 @@ class UploadsView(TusView):
     @extend_schema(request=None, responses={201: None}, parameters=[LENGTH, METADATA, REPR_DIGEST])
     def post(self, request: Request, **_: Any) -> Response:
         """Create a resumable upload (tus)."""
-        metadata = _metadata(request.headers.get("Upload-Metadata", ""))
+        for header in UNSUPPORTED_HEADERS:
+            if header in request.headers:
+                message = f"This server does not support {header}."
+                raise HmiError(ErrorCode.INVALID_FIELD, message, param=header)
+        header = request.headers.get(METADATA_HEADER, "")
+        metadata = _metadata(header)
         upload = upload_create(
             tenant=self.tenant,
-            filename=metadata.get("filename", ""),
-            size=_number(request, "Upload-Length"),
-            expected_sha256=_repr_digest(request) or _clean_sha256(metadata.get("sha256", "")),
+            filename=_text(metadata, "filename") or _text(metadata, "name"),
+            size=_number(request, LENGTH_HEADER),
+            expected_sha256=_repr_digest(request) or _clean_sha256(_text(metadata, "sha256")),
             # PostgreSQL cannot store NUL.
-            fingerprint=metadata.get("fingerprint", "").replace("\0", "")[:MAX_FINGERPRINT_LENGTH],
+            fingerprint=_text(metadata, "fingerprint").replace("\0", "")[:MAX_FINGERPRINT_LENGTH],
+            metadata=header,
             actor=request_actor(request),
         )
         location = request.build_absolute_uri(f"{request.path.rstrip('/')}/{upload.pk}")
@@ -134,15 +166,8 @@ class UploadView(ConditionalView, TusView):
     def head(self, request: Request, **kwargs: Any) -> Response:
         """The offset and size of the upload."""
         upload = self.find_object(**kwargs)
-        name = b64encode(upload.filename.encode()).decode()
-        return Response(
-            headers={
-                **_offset_headers(upload),
-                "Upload-Length": str(upload.size_bytes),
-                "Upload-Metadata": f"filename {name}",
-                "Cache-Control": "no-store",
-            }
-        )
+        headers = {**_offset_headers(upload), LENGTH_HEADER: str(upload.size_bytes)}
+        return Response(headers=headers | ({METADATA_HEADER: upload.metadata} if upload.metadata else {}))
 
     @extend_schema(
         request={OCTET_STREAM: bytes}, responses={204: None}, parameters=[OFFSET, CHECKSUM, REPR_DIGEST]
@@ -152,7 +177,7 @@ class UploadView(ConditionalView, TusView):
 
         tus clients send it as `application/offset+octet-stream`.
         """
-        if request.content_type not in CHUNK_TYPES:
+        if request._request.content_type not in CHUNK_TYPES:
             message = f"The Content-Type must be {CHUNK_TYPE}."
             raise HmiError(ErrorCode.UNSUPPORTED_TYPE, message, param="Content-Type")
         upload = self.find_object(**kwargs)
@@ -161,7 +186,7 @@ class UploadView(ConditionalView, TusView):
             upload_append(
                 upload=upload,
                 stream=request._request,
-                offset=_number(request, "Upload-Offset"),
+                offset=_number(request, OFFSET_HEADER),
                 checksum=_checksum(request),
                 expected_sha256=_repr_digest(request),
             )
@@ -176,7 +201,7 @@ class UploadView(ConditionalView, TusView):
 
 def _offset_headers(upload: Upload) -> dict[str, str]:
     offset = received_bytes(upload_store().upload_path(upload.pk))
-    return {"Upload-Offset": str(offset), "Upload-Expires": http_date(upload.expires_at.timestamp())}
+    return {OFFSET_HEADER: str(offset), "Upload-Expires": http_date(upload.expires_at.timestamp())}
 
 
 def _number(request: Request, header: str) -> int:
@@ -187,24 +212,36 @@ def _number(request: Request, header: str) -> int:
     return int(value)
 
 
-def _metadata(header: str) -> dict[str, str]:
+def _metadata(header: str) -> dict[str, bytes]:
     """Return the pairs of ``key base64, key base64``. A key without a value has an empty one."""
-    metadata = {}
+    if len(header) > MAX_METADATA_LENGTH:
+        raise _invalid_metadata(f"Upload-Metadata is longer than {MAX_METADATA_LENGTH:,} characters.")
+    metadata: dict[str, bytes] = {}
     for pair in filter(None, map(str.strip, header.split(","))):
         key, _, value = pair.partition(" ")
+        if key in metadata:
+            raise _invalid_metadata(f"The key {key!r} occurs twice.")
         try:
-            metadata[key] = b64decode(value, validate=True).decode()
-        except ValueError as error:  # of base64, of UTF-8, or of a character beyond ASCII
-            raise HmiError(
-                ErrorCode.INVALID_FIELD,
-                f"The value of {key!r} is not base64 of UTF-8.",
-                param="Upload-Metadata",
-            ) from error
+            metadata[key] = b64decode(value.strip(), validate=True)
+        except ValueError as error:
+            raise _invalid_metadata(f"The value of {key!r} is not base64.") from error
     return metadata
 
 
+def _text(metadata: dict[str, bytes], key: str) -> str:
+    """The value of a key as text, empty if it is absent. Clients may send any bytes under other keys."""
+    try:
+        return metadata.get(key, b"").decode()
+    except UnicodeDecodeError as error:
+        raise _invalid_metadata(f"The value of {key!r} is not base64 of UTF-8.") from error
+
+
+def _invalid_metadata(message: str) -> HmiError:
+    return HmiError(ErrorCode.INVALID_FIELD, message, param=METADATA_HEADER)
+
+
 def _checksum(request: Request) -> Checksum | None:
-    header = request.headers.get("Upload-Checksum")
+    header = request.headers.get(CHECKSUM_HEADER)
     return None if header is None else Checksum(*header.partition(" ")[::2])
 
 
@@ -216,8 +253,7 @@ def _repr_digest(request: Request) -> str:
 
 def _clean_sha256(sha256: str) -> str:
     if sha256 and not re.fullmatch(SHA256_PATTERN, sha256.lower()):
-        message = "A sha256 has 64 hexadecimal digits."
-        raise HmiError(ErrorCode.INVALID_FIELD, message, param="Upload-Metadata")
+        raise _invalid_metadata("A sha256 has 64 hexadecimal digits.")
     return sha256
 
 

@@ -12,13 +12,15 @@ from tenants.datasets.models.dataset import SHA256_PATTERN, Corpus, Dataset
 
 MAX_FILENAME_LENGTH = 150
 MAX_FINGERPRINT_LENGTH = 100
+MAX_METADATA_LENGTH = 4096
 
 
 class Upload(models.Model):
     """A resumable upload. Its offset is the length of its file on disk, and is stored nowhere else.
 
     It belongs to the person or key that created it. ``fingerprint`` is chosen by the client, to find the
-    upload again and resume it. ``expected_sha256`` is what the client declared; ``sha256`` is that of the
+    upload again and resume it. ``metadata`` is the client's header ``Upload-Metadata``; the tus protocol
+    returns it as it was sent. ``expected_sha256`` is what the client declared; ``sha256`` is that of the
     complete file.
     """
 
@@ -30,6 +32,7 @@ class Upload(models.Model):
     api_key = models.ForeignKey("accounts.ApiKey", on_delete=models.CASCADE, null=True, related_name="+")
     filename = models.CharField(max_length=MAX_FILENAME_LENGTH)
     fingerprint = models.CharField(max_length=MAX_FINGERPRINT_LENGTH, blank=True, default="")
+    metadata = models.CharField(max_length=MAX_METADATA_LENGTH, blank=True, default="", db_default="")
     size_bytes = models.PositiveBigIntegerField()
     expected_sha256 = models.CharField(max_length=64, blank=True, default="")
     sha256 = models.CharField(max_length=64, blank=True, default="")

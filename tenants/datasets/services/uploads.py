@@ -66,10 +66,12 @@ def upload_create(
     actor: User | ApiKey,
     expected_sha256: str = "",
     fingerprint: str = "",
+    metadata: str = "",
 ) -> Upload:
     """Create an upload of ``size`` bytes, which count towards the quota from now on.
 
-    ``fingerprint`` identifies the file for the client. Raises ``file_too_large``, ``quota_exceeded``.
+    ``fingerprint`` identifies the file for the client; ``metadata`` is what the client sent.
+    Raises ``file_too_large``, ``quota_exceeded``.
     """
     upload_check_size(filename=filename, size=size, param="file")
     upload = Upload(
@@ -78,6 +80,7 @@ def upload_create(
         api_key=actor if isinstance(actor, ApiKey) else None,
         filename=clean_filename(filename),
         fingerprint=fingerprint,
+        metadata=metadata,
         size_bytes=size,
         expected_sha256=expected_sha256.lower(),
         expires_at=upload_expiry(),

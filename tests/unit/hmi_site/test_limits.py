@@ -30,6 +30,7 @@ from tenants.base.upload_concurrency import MAX_CONCURRENT_DOWNLOADS, MAX_CONCUR
 from tenants.datasets.formats.dataset import MAX_LABELS, MAX_ROWS
 from tenants.datasets.formats.lines import MAX_LINE_BYTES
 from tenants.datasets.formats.splits import LEAK_LIMIT
+from tenants.datasets.models.upload import MAX_METADATA_LENGTH
 from tenants.datasets.services.files import MAX_FILES
 from tenants.datasets.services.uploads import MAX_UPLOADS
 from tenants.usage.models import Quota
@@ -43,6 +44,7 @@ from versiontree.transfer.services.takeouts import TAKEOUT_RETENTION
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "limits.md"
 FIXED: dict[str, Any] = {
     "Uploads under way or unused": MAX_UPLOADS,
+    "Characters in the metadata of an upload": MAX_METADATA_LENGTH,
     "Pieces of uploads and forms with files at the same time, in each web process": MAX_CONCURRENT_UPLOADS,
     "Wait for the next 240 KiB of a body, or for its end (then `body_too_slow`); a [large"
     " file](api.md#large-files) goes on where it broke off": BODY_TIMEOUT_S,
