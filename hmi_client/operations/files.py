@@ -79,10 +79,10 @@ def push_corpus(
 def upload_file(
     path: Path, *, on_progress: ProgressCallback | None = None, chunk_bytes: int = CHUNK_BYTES
 ) -> Flow[Upload]:
-    """Upload a file in chunks. An unfinished upload of the same content is resumed."""
+    """Upload a file in chunks. An unfinished upload of the same content under the same name is resumed."""
     digest = _sha256(path)
     size = path.stat().st_size
-    resumed = yield from _resumable_upload(digest, size)
+    resumed = yield from _resumable_upload(_fingerprint(path, digest), size)
     upload_id = resumed.id if resumed else (yield from _create_upload(path, size, digest))
     offset, stalled = resumed.offset if resumed else 0, 0
     with path.open("rb") as file:
@@ -121,16 +121,23 @@ def _push(
     return check
 
 
-def _resumable_upload(digest: str, size: int) -> Flow[Upload | None]:
-    """An earlier upload of the same content that no dataset, corpus or batch has consumed."""
+def _fingerprint(path: Path, digest: str) -> str:
+    """The identity of an upload: the file's content, and its name, which may say how it is read."""
+    return hashlib.sha256(f"{digest} {path.name}".encode(errors="replace")).hexdigest()
+
+
+def _resumable_upload(fingerprint: str, size: int) -> Flow[Upload | None]:
+    """An earlier upload of the same file that no dataset, corpus or batch has consumed."""
     response = yield from send(ApiRequest("GET", "uploads", {"limit": 100}))
     uploads = [from_json(Upload, upload) for upload in response.json()["results"]]
-    return next((each for each in uploads if each.fingerprint == digest and each.size_bytes == size), None)
+    same = (each for each in uploads if (each.fingerprint, each.size_bytes) == (fingerprint, size))
+    return next(same, None)
 
 
 def _create_upload(path: Path, size: int, digest: str) -> Flow[str]:
-    metadata = {"filename": path.name, "sha256": digest, "fingerprint": digest}
-    pairs = ",".join(f"{name} {b64encode(value.encode()).decode()}" for name, value in metadata.items())
+    metadata = {"filename": path.name, "sha256": digest, "fingerprint": _fingerprint(path, digest)}
+    encoded = {name: b64encode(value.encode(errors="replace")).decode() for name, value in metadata.items()}
+    pairs = ",".join(f"{name} {value}" for name, value in encoded.items())
     headers = {"Upload-Length": str(size), "Upload-Metadata": pairs, "Idempotency-Key": uuid4().hex}
     response = yield from send(ApiRequest("POST", "uploads", headers={**TUS_HEADERS, **headers}))
     return str(response.headers["Location"]).rpartition("/")[2]

@@ -1,5 +1,7 @@
 """Uploads that are interrupted, in a real browser: they go on by themselves, and lose and repeat nothing."""
 
+import hashlib
+import os
 import re
 from pathlib import Path
 
@@ -111,6 +113,43 @@ def test_a_file_that_is_chosen_again_after_a_reload_goes_on_where_it_was(tab: Pa
     complete(tab, large_file)
     assert offsets[0] >= PIECE
     assert Upload.unscoped.get().pk == began
+
+
+def changed(file: Path) -> str:
+    """Change the content, but neither size nor time. Returns the new sha256."""
+    before = file.stat()
+    content = file.read_bytes().replace(b"morning", b"evening")
+    file.write_bytes(content)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    return hashlib.sha256(content).hexdigest()
+
+
+def test_a_file_that_is_renamed_or_changed_is_another_upload(tab: Page, tmp_path: Path) -> None:
+    file = corpus_of(MEBIBYTE, tmp_path)
+    choose(tab, file)
+    complete(tab, file)
+    choose(tab, file.rename(tmp_path / "leaflets.txt"))
+    expect(tab.get_by_text("Uploaded and verified")).to_be_visible()
+    digest = changed(tmp_path / "leaflets.txt")
+    choose(tab, tmp_path / "leaflets.txt")
+    expect(tab.get_by_text("Uploaded and verified")).to_be_visible()
+    assert list(Upload.unscoped.order_by("created_at").values_list("filename", flat=True)) == [
+        "leaflets-of-june.txt",
+        "leaflets.txt",
+        "leaflets.txt",
+    ]
+    assert Upload.unscoped.latest("created_at").sha256 == digest
+
+
+def test_a_file_that_changed_while_it_was_half_done_begins_anew(tab: Page, large_file: Path) -> None:
+    tab.add_init_script(HOLD)
+    choose(tab, large_file)
+    tab.reload()
+    tab.evaluate(GO_ON)
+    digest = changed(large_file)
+    choose(tab, large_file)
+    complete(tab, large_file)
+    assert Upload.unscoped.get().sha256 == digest
 
 
 def test_a_file_that_a_worker_checks_is_followed_on_the_page(tab: Page, tmp_path: Path) -> None:
