@@ -1,13 +1,17 @@
-"""Validates infer requests. An HmiError names the tensor or field that is wrong."""
+"""Validates infer requests. An HmiError names the tensor or field that is wrong.
 
-from collections.abc import Mapping, Sequence
+Clients of other servers send parameters that this server does not have. Those without an effect on the answer
+are ignored and listed in it; any others are refused by name.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from inference.api.validation import check_input_count, invalid, refusal
 from inference.open_inference.parsers import Body
 from inference.open_inference.signatures import Signature
-from inference.open_inference.tensors import decode_texts, tensor_error
+from inference.open_inference.tensors import decode_base64, decode_texts, tensor_error
 from tenants.base.api.inputs import MAX_FIELD_SHOWN
 from tenants.base.errors import ErrorCode
 
@@ -15,15 +19,21 @@ Json = Mapping[str, Any]
 
 MAX_ID_LENGTH: Final = 256
 MICROSECONDS_PER_SECOND: Final = 1_000_000
-MODEL_NAME: Final = "model_name"
-"""KServe's client repeats the name in the body."""
-FIELDS: Final = ("id", MODEL_NAME, "inputs", "outputs", "parameters")
+MODEL_NAME, MODEL_VERSION = "model_name", "model_version"
+"""KServe's client repeats them in the body."""
+FIELDS: Final = ("id", MODEL_NAME, MODEL_VERSION, "inputs", "outputs", "parameters")
 INPUT_FIELDS: Final = ("name", "shape", "datatype", "data", "parameters")
 OUTPUT_FIELDS: Final = ("name", "parameters")
-PARAMETERS: Final = ("timeout", "quality", "target", "binary_data_output")
-BINARY_SIZE, BINARY_DATA = "binary_data_size", "binary_data"
-INPUT_PARAMETERS: Final = (BINARY_SIZE, "content_type")
-"""MLServer's clients send a ``content_type``, which is ignored."""
+BINARY_SIZE, BINARY_DATA, BINARY_OUTPUT = "binary_data_size", "binary_data", "binary_data_output"
+PARAMETERS: Final = ("timeout", "quality", "target", BINARY_OUTPUT)
+IGNORED_PARAMETERS: Final = frozenset(
+    {"headers", "priority", "sequence_id", "sequence_start", "sequence_end"}
+)
+"""Of Triton's and MLServer's clients. Models here have no state, so a sequence of requests needs no name."""
+CONTENT_TYPE: Final = "content_type"
+TEXT_TYPES: Final = ("str", "np", "pd")
+"""What MLServer's clients call tensors whose elements are the texts themselves."""
+BASE64: Final = "base64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,32 +51,43 @@ class OipRequest:
     quality: object = None
     target: object = None
     id: str | None = None
+    ignored: Sequence[str] = ()
 
 
-def parse_request(body: Body, signature: Signature, *, model: str = "") -> OipRequest:
-    """Validate the body of a request to a model with this signature; ``model`` is its name in the URL.
+def parse_request(
+    body: Body, signature: Signature, *, models: Collection[str] = (), versions: Collection[str] = ()
+) -> OipRequest:
+    """Validate the body of a request to a model with this signature.
+
+    ``models`` and ``versions`` are the names of the model and the version that the body may repeat.
 
     Raises `missing_field`, `invalid_field`, `invalid_encoding` and `too_many_inputs`.
     """
     if body.value is None:
         raise invalid(None, "The body must be a JSON object.")
     request = _object(body.value, "The body", None, FIELDS)
-    if request.get(MODEL_NAME, model) != model:
-        raise invalid(MODEL_NAME, f"The {MODEL_NAME} in the body is not the model in the URL.")
-    parameters = _object(request.get("parameters"), "parameters", "parameters", PARAMETERS)
-    binary_default = _flag(parameters, "binary_data_output", default=False)
+    for name, known in ((MODEL_NAME, models), (MODEL_VERSION, versions)):
+        if name in request and request[name] not in known:
+            raise invalid(name, f"The {name} in the body is not that of the URL.")
+    ignored: set[str] = set()
+    parameters = _parameters(request, "", PARAMETERS, ignored)
+    _content_type(parameters, TEXT_TYPES)
+    binary_default = _flag(parameters, BINARY_OUTPUT, default=False)
     return OipRequest(
-        inputs=_inputs(request, body.tensors, signature),
-        outputs=_requested_outputs(request, signature, binary_default),
+        inputs=_inputs(request, body.tensors, signature, ignored),
+        outputs=_requested_outputs(request, signature, binary_default, ignored),
         binary_default=binary_default,
         timeout_s=_seconds(parameters.get("timeout")),
         quality=parameters.get("quality"),
         target=parameters.get("target"),
         id=_id(request.get("id")),
+        ignored=sorted(ignored),
     )
 
 
-def _inputs(request: Json, raw: memoryview, signature: Signature) -> list[Mapping[str, str]]:
+def _inputs(
+    request: Json, raw: memoryview, signature: Signature, ignored: set[str]
+) -> list[Mapping[str, str]]:
     tensors = _tensors(request, "inputs", INPUT_FIELDS)
     for name in tensors:
         if name not in signature.inputs:
@@ -81,14 +102,17 @@ def _inputs(request: Json, raw: memoryview, signature: Signature) -> list[Mappin
     check_input_count(next(iter(counts.values())))
     columns: dict[str, list[str]] = {}
     for name, tensor in tensors.items():
-        size = _binary_size(tensor, name)
+        parameters = _parameters(tensor, name, (BINARY_SIZE,), ignored)
+        content_type = _content_type(parameters, (*TEXT_TYPES, BASE64), name)
+        size = _binary_size(tensor, parameters, name)
         if size is None:
-            columns[name] = _json_texts(tensor, name, counts[name])
-            continue
-        if size > len(raw):
-            raise tensor_error(name, f"has {size:,} bytes of data, of which {len(raw):,} are there")
-        columns[name] = decode_texts(raw[:size], name=name, count=counts[name])
-        raw = raw[size:]
+            texts = _json_texts(tensor, name, counts[name])
+        else:
+            if size > len(raw):
+                raise tensor_error(name, f"has {size:,} bytes of data, of which {len(raw):,} are there")
+            texts = decode_texts(raw[:size], name=name, count=counts[name])
+            raw = raw[size:]
+        columns[name] = decode_base64(texts, name=name) if content_type == BASE64 else texts
     if len(raw):
         raise invalid("inputs", f"The body has {len(raw):,} bytes behind its last tensor.")
     in_order = (columns[name] for name in signature.inputs)
@@ -107,9 +131,8 @@ def _count(tensor: Json, name: str) -> int:
     return int(shape[0])
 
 
-def _binary_size(tensor: Json, name: str) -> int | None:
+def _binary_size(tensor: Json, parameters: Json, name: str) -> int | None:
     """The number of bytes of a binary tensor. None if its data is in the JSON."""
-    parameters = _object(tensor.get("parameters"), f"parameters of {name}", name, INPUT_PARAMETERS)
     size = parameters.get(BINARY_SIZE)
     if (size is None) is (tensor.get("data") is None):
         raise tensor_error(name, f"must have either data or the parameter {BINARY_SIZE}")
@@ -131,7 +154,9 @@ def _json_texts(tensor: Json, name: str, count: int) -> list[str]:
     return flat
 
 
-def _requested_outputs(request: Json, signature: Signature, binary_default: bool) -> dict[str, bool]:
+def _requested_outputs(
+    request: Json, signature: Signature, binary_default: bool, ignored: set[str]
+) -> dict[str, bool]:
     if request.get("outputs") in (None, []):
         return {}
     known = [output.name for output in signature.outputs]
@@ -139,7 +164,8 @@ def _requested_outputs(request: Json, signature: Signature, binary_default: bool
     for name, output in _tensors(request, "outputs", OUTPUT_FIELDS).items():
         if name not in known:
             raise tensor_error(name, f"is not one of this model, which gives {_join(known)}")
-        parameters = _object(output.get("parameters"), f"parameters of {name}", name, (BINARY_DATA,))
+        parameters = _parameters(output, name, (BINARY_DATA,), ignored)
+        _content_type(parameters, TEXT_TYPES, name)
         requested[name] = _flag(parameters, BINARY_DATA, default=binary_default)
     return requested
 
@@ -162,8 +188,8 @@ def _tensors(request: Json, which: str, fields: Sequence[str]) -> dict[str, Json
     return named
 
 
-def _object(value: object, what: str, param: str | None, fields: Sequence[str]) -> Json:
-    """The value, an object of these fields. Null, which some clients send, is an empty object."""
+def _object(value: object, what: str, param: str | None, fields: Collection[str]) -> Json:
+    """The value, an object of these fields, without those that are null. Null is an empty object."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -172,7 +198,25 @@ def _object(value: object, what: str, param: str | None, fields: Sequence[str]) 
         if name not in fields:
             shown = ascii(name[:MAX_FIELD_SHOWN])
             raise invalid(param, f"{what}: {shown} is unknown; the fields are {_join(fields)}.")
-    return value
+    return {name: each for name, each in value.items() if each is not None}
+
+
+def _parameters(holder: Json, tensor: str, names: Collection[str], ignored: set[str]) -> Json:
+    """The parameters of a request (``tensor`` is empty) or of a tensor. Adds those without an effect to
+    ``ignored``."""
+    what, param = (f"parameters of {tensor}", tensor) if tensor else ("parameters", "parameters")
+    known = (*names, CONTENT_TYPE, *IGNORED_PARAMETERS)
+    parameters = _object(holder.get("parameters"), what, param, known)
+    ignored |= parameters.keys() & IGNORED_PARAMETERS
+    return parameters
+
+
+def _content_type(parameters: Json, known: Collection[str], tensor: str = "") -> str | None:
+    content_type = parameters.get(CONTENT_TYPE)
+    if content_type is None or content_type in known:
+        return content_type
+    where = f" of {tensor}" if tensor else ""
+    raise invalid(tensor or CONTENT_TYPE, f"The {CONTENT_TYPE}{where} must be one of {_join(known)}.")
 
 
 def _flag(parameters: Json, name: str, *, default: bool) -> bool:
@@ -197,5 +241,5 @@ def _id(value: object) -> str | None:
     raise invalid("id", f"The id must be a string of at most {MAX_ID_LENGTH} characters.")
 
 
-def _join(names: Sequence[str]) -> str:
+def _join(names: Collection[str]) -> str:
     return ", ".join(names)

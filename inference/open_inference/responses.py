@@ -1,7 +1,7 @@
 """Formats the infer API's response as one of the Open Inference Protocol."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from django.http import HttpResponse
@@ -34,7 +34,7 @@ def oip_response(answer: Mapping[str, Any], request: OipRequest, signature: Sign
         "model_name": model["name"],
         "model_version": str(model["version"]),
         "id": answer["id"] if request.id is None else request.id,
-        "parameters": _parameters(answer),
+        "parameters": _parameters(answer, request.ignored),
         "outputs": outputs,
     }
     body, headers = json.dumps(value, separators=(",", ":")).encode(), answer_headers(answer)
@@ -44,12 +44,16 @@ def oip_response(answer: Mapping[str, Any], request: OipRequest, signature: Sign
     return HttpResponse(content, content_type=BINARY_TYPE, headers=headers | {JSON_LENGTH: str(len(body))})
 
 
-def _parameters(answer: Mapping[str, Any]) -> dict[str, str | int | float]:
-    """Digests, tokens, coverage and timings. The protocol allows no nested objects here."""
+def _parameters(answer: Mapping[str, Any], ignored: Sequence[str]) -> dict[str, str | int | float]:
+    """Digests, tokens, coverage, timings, and the parameters of the request that were ignored.
+
+    The protocol allows no nested objects here.
+    """
     model = answer["model"]
     return {
         **{name: model[name] for name in ("digest", "cascade") if name in model},
         "tokens": answer["usage"]["tokens"],
         **{f"plot_{level}": count for level, count in answer["plot"].items() if count is not None},
         **{f"{stage}_ms": spent for stage, spent in answer["timings_ms"].items()},
+        **({"ignored": ", ".join(ignored)} if ignored else {}),
     }

@@ -31,7 +31,7 @@ class OipTensorSerializer(serializers.Serializer[object]):
 class OipInputSerializer(OipTensorSerializer):
     """`TEXT`, or `TEXT` and `TEXT_PAIR`, or `QUESTION` and `CONTEXT`: BYTES of shape `[n]` or `[n, 1]`."""
 
-    parameters = serializers.DictField(required=False, help_text="`binary_data_size` instead of `data`.")
+    parameters = serializers.DictField(required=False, help_text="`binary_data_size`; `content_type`.")
     data = TextsField(required=False)  # type: ignore[assignment]
 
 
@@ -47,6 +47,7 @@ class OipInferRequestSerializer(serializers.Serializer[object]):
 
     id = serializers.CharField(required=False, help_text="Is returned in the response.")
     model_name = serializers.CharField(required=False, help_text="The same as in the URL.")
+    model_version = serializers.CharField(required=False, help_text="The same as in the URL.")
     inputs = OipInputSerializer(many=True)
     outputs = OipRequestedOutputSerializer(many=True, required=False, help_text="All, if none are named.")
     parameters = serializers.DictField(

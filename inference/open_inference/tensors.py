@@ -4,6 +4,7 @@ The binary format of numbers is packed little-endian. A BYTES element is a four-
 """
 
 import struct
+from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -45,6 +46,19 @@ def decode_texts(raw: memoryview, *, name: str, count: int) -> list[str]:
     if len(texts) != count:
         raise tensor_error(name, f"has {len(texts)} elements, and its shape has {count}")
     return texts
+
+
+def decode_base64(texts: Sequence[str], *, name: str) -> list[str]:
+    """The texts that these base64 strings encode. Raises `invalid_field`, and `invalid_encoding` if one is
+    not UTF-8."""
+    decoded = []
+    for index, text in enumerate(texts):
+        try:
+            element = b64decode(text, validate=True)
+        except ValueError as error:
+            raise tensor_error(name, f"has an element that is not base64 (element {index})") from error
+        decoded.append(_decode(memoryview(element), name, index))
+    return decoded
 
 
 def tensor_error(name: str, problem: str) -> HmiError:

@@ -160,7 +160,8 @@ class ModelInferView(InferAPIView):
         body = data if isinstance(data, Body) else Body({}, memoryview(b""))
         found = require_encoder(resolve_model_cached(tenant, reference))
         signature = signature_of(found.task, pairs=found.pairs)
-        parsed = parse_request(body, signature, model=model)
+        names = (model, found.model_name, f"{found.tenant_slug}/{found.model_name}")
+        parsed = parse_request(body, signature, models=names, versions=("", str(found.version_number)))
         call = parse_call(
             {
                 "model": reference,

@@ -57,8 +57,12 @@ def test_the_answer_is_that_of_the_infer_api(
     client: APIClient, ask: Ask, worker: InferenceWorker, served: Served
 ) -> None:
     usual = ask("acme/mood", TEXTS).json()
-    answer = infer(client, {"id": "mine", "model_name": "acme/mood", "inputs": [TEXT]})
+    text = {**TEXT, "parameters": {"content_type": "str"}}
+    parameters = {"headers": {"ce-id": "7"}, "priority": 3}
+    told = {"id": "mine", "model_name": "mood", "model_version": None, "parameters": parameters}
+    answer = infer(client, {**told, "inputs": [text]})
     value = answer.json()
+    assert value["parameters"]["ignored"] == "headers, priority"
     assert (value["model_name"], value["model_version"], value["id"]) == ("acme/mood", "1", "mine")
     assert value["parameters"]["digest"] == usual["model"]["digest"]
     assert value["parameters"]["tokens"] == usual["usage"]["tokens"]
@@ -160,7 +164,7 @@ WRONG: list[tuple[object, str]] = [
     ({"inputs": [3]}, "inputs[0] must be a JSON object"),
     ({"inputs": [{}]}, "inputs[0] must have a name"),
     ({"inputs": [TEXT], "model": "mood"}, "'model' is unknown"),
-    ({"inputs": [TEXT], "model_name": "places"}, "is not the model in the URL"),
+    ({"inputs": [TEXT], "model_name": "places"}, "is not that of the URL"),
     ({"inputs": [TEXT, TEXT]}, "The tensor TEXT is sent twice"),
     (changed(name="TOKENS"), "TOKENS is not one of this model, which takes TEXT"),
     (changed(datatype="INT64"), "must have the datatype BYTES"),
@@ -186,7 +190,7 @@ WRONG: list[tuple[object, str]] = [
     ({"inputs": [TEXT], "outputs": [{"name": "VALUE"}]}, "VALUE is not one of this model, which gives LABEL"),
     ({"inputs": [TEXT], "outputs": [{"name": "LABEL", "parameters": {"binary_data": 1}}]}, "true or false"),
     ({"inputs": [TEXT], "parameters": {"timeout": "3"}}, "whole number of microseconds"),
-    ({"inputs": [TEXT], "parameters": {"priority": 3}}, "'priority' is unknown"),
+    ({"inputs": [TEXT], "parameters": {"temperature": 3}}, "'temperature' is unknown"),
     ({"inputs": [TEXT], "parameters": {"quality": "best"}}, "The quality must be one of"),
 ]
 
