@@ -210,6 +210,16 @@ def test_a_client_that_cannot_send_patch_or_delete_names_the_method_in_a_header(
     assert post("BREW").status_code == 405
 
 
+def test_a_body_that_comes_with_the_creation_is_sent_again_from_the_offset_in_the_answer(
+    developer: APIClient,
+) -> None:
+    headers = {**TUS, "Upload-Length": "5"}
+    made = developer.generic("POST", UPLOADS, "abcde", content_type=PIECE, headers=headers)
+    assert (made.status_code, made["Upload-Offset"]) == (201, "0")
+    sent = send(developer, made["Location"], b"abcde", int(made["Upload-Offset"]))
+    assert (sent.status_code, sent["Upload-Offset"]) == (204, "5")
+
+
 def test_a_piece_may_have_parameters_in_its_content_type(developer: APIClient) -> None:
     address = begun(developer, 5)
     headers = {**TUS, "Upload-Offset": "0"}
