@@ -49,5 +49,6 @@ def _model(task: DemoTask, api_key: str) -> GenerativeModel:
 
 def _prompts(path: Path) -> list[str]:
     """The prompts of a dataset's split, or the questions of its conversations."""
-    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    with path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
     return [row["prompt"] if "prompt" in row else row["messages"][0]["content"] for row in rows]

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from demo.traffic import TIMEOUT_SECONDS, wait_until_served
+from hmi_client.event_stream import event_data
 
 STREAMS: Final = 8
 """So many answers are written at once."""
@@ -94,7 +95,7 @@ def _send(client: httpx.Client, model: GenerativeTraffic, prompt: str) -> Writte
         with client.stream("POST", PATHS[model.task], json=_body(model, prompt), headers=headers) as response:
             if response.status_code != httpx.codes.OK:
                 return f"{model.reference}: HTTP {response.status_code}: {response.read().decode()[:200]}"
-            return _written(prompt, response.iter_lines())
+            return _written(prompt, event_data(response.iter_bytes()))
     except (httpx.HTTPError, _StreamError) as error:
         return f"{model.reference}: {error!r}"
 
@@ -115,15 +116,12 @@ class _StreamError(Exception):
     """A stream that ended with an error, or without its end."""
 
 
-def _written(prompt: str, lines: Iterator[str]) -> Written:
-    """Read a stream of server-sent events to its end."""
+def _written(prompt: str, events: Iterator[str]) -> Written:
+    """Read the data of a stream's events to its end."""
     parts, tokens = list[str](), 0
-    for line in lines:
-        data = line.removeprefix("data: ")
+    for data in events:
         if data == "[DONE]":
             return Written(prompt, "".join(parts), tokens)
-        if data == line:
-            continue  # blank lines, and comments that keep the stream alive
         event = json.loads(data)
         if "error" in event:
             raise _StreamError(event["error"]["message"])

@@ -77,7 +77,8 @@ def send_traffic(
 
 def test_texts(path: Path) -> list[str]:
     """The texts of a dataset's split, labels left out; words of tagging data joined by spaces."""
-    rows = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
+    with path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
     return [row["text"] if "text" in row else " ".join(row["tokens"]) for row in rows]
 
 

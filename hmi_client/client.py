@@ -7,12 +7,14 @@ from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator, 
 from contextlib import ExitStack, aclosing, closing, contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypeVar
 
 import httpx
 
-from hmi_client.errors import ConnectionFailed
-from hmi_client.flow import ApiRequest, Flow, FlowRun, Item, NextLine, Sleep, T
+from hmi_client.credentials import checked_key, checked_url
+from hmi_client.errors import ConnectionFailed, HmiError
+from hmi_client.event_stream import event_data, event_data_async
+from hmi_client.flow import ApiRequest, Flow, FlowRun, Item, NextEvent, Sleep, T
 from hmi_client.methods import ClientMethods
 from hmi_client.retries import Retries, with_retries
 from hmi_client.version import __version__
@@ -23,6 +25,7 @@ KEY_VARIABLE = "HMI_API_KEY"
 API_PREFIX = "/api/v1/"
 TIMEOUT_S = 60.0
 USER_AGENT = f"hmi-client/{__version__}"
+HttpClient = TypeVar("HttpClient", httpx.Client, httpx.AsyncClient)
 
 
 class _BaseClient:
@@ -31,14 +34,14 @@ class _BaseClient:
     def __init__(
         self,
         url: str | None = None,
-        key: str | None = None,
+        api_key: str | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
         retries: Retries | None = None,
         http: Any = None,
     ) -> None:
-        self.url = (url or os.environ.get(URL_VARIABLE) or DEFAULT_URL).rstrip("/")
-        self._key = key or os.environ.get(KEY_VARIABLE) or ""
+        self.url = checked_url(url or os.environ.get(URL_VARIABLE, "").strip() or DEFAULT_URL)
+        self._key = checked_key(api_key or "") or checked_key(os.environ.get(KEY_VARIABLE, ""))
         self._timeout_s = timeout_s
         self._retries = retries or Retries()
         self._http = http
@@ -47,21 +50,27 @@ class _BaseClient:
         self, http: httpx.Client | httpx.AsyncClient, request: ApiRequest, files: Mapping[str, IO[bytes]]
     ) -> httpx.Request:
         authorization = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        return http.build_request(
-            request.method,
-            f"{self.url}{'' if request.path.startswith('/') else API_PREFIX}{request.path}",
-            params=dict(request.params) or None,
-            json=request.json,
-            content=request.content,
-            data=dict(request.form) or None,
-            files=files or None,
-            headers={"User-Agent": USER_AGENT, **authorization, **request.headers},
-            timeout=request.timeout_s or self._timeout_s,
-        )
+        try:
+            return http.build_request(
+                request.method,
+                f"{self.url}{'' if request.path.startswith('/') else API_PREFIX}{request.path}",
+                params=dict(request.params) or None,
+                json=request.json,
+                content=request.content,
+                data=dict(request.form) or None,
+                files=files or None,
+                headers={"User-Agent": USER_AGENT, **authorization, **request.headers},
+                timeout=request.timeout_s or self._timeout_s,
+            )
+        except (UnicodeEncodeError, httpx.InvalidURL):
+            raise HmiError(
+                "The request has a character that cannot be sent: half of a surrogate pair, or a non-ASCII "
+                "character in a header."
+            ) from None
 
 
 class Client(_BaseClient, ClientMethods):
-    """The blocking client. ``url`` and ``key`` default to HMI_URL and HMI_API_KEY.
+    """The blocking client. ``url`` and ``api_key`` default to HMI_URL and HMI_API_KEY.
 
     Pass an ``httpx.Client`` as ``http`` to configure proxies or certificates. Not thread-safe.
     """
@@ -71,13 +80,15 @@ class Client(_BaseClient, ClientMethods):
     def __init__(
         self,
         url: str | None = None,
-        key: str | None = None,
+        api_key: str | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
         retries: Retries | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        super().__init__(url, key, timeout_s=timeout_s, retries=retries, http=http or httpx.Client())
+        super().__init__(
+            url, api_key, timeout_s=timeout_s, retries=retries, http=http or _http_client(httpx.Client)
+        )
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""
@@ -90,18 +101,18 @@ class Client(_BaseClient, ClientMethods):
         """Run a flow lazily and yield its items. Closing the generator closes the response that it reads."""
         run = FlowRun(with_retries(flow, self._retries))
         streamed: httpx.Response | None = None
-        lines: Iterator[str] = iter(())
+        events: Iterator[str] = iter(())
         try:
             for step in run:
                 if isinstance(step, Item):
                     yield step.item
-                elif isinstance(step, NextLine):
-                    run.response = _next_line(lines)
+                elif isinstance(step, NextEvent):
+                    run.response = _next_event(events)
                 else:
                     self._execute(step, run)
                     if isinstance(step, ApiRequest) and step.streamed and run.response is not None:
                         streamed = run.response
-                        lines = streamed.iter_lines()
+                        events = event_data(streamed.iter_bytes())
         finally:
             if streamed is not None:
                 streamed.close()
@@ -111,7 +122,7 @@ class Client(_BaseClient, ClientMethods):
             case ApiRequest():
                 try:
                     run.response = self._send(step)
-                except httpx.TransportError as error:
+                except (httpx.RequestError, HmiError) as error:
                     run.error = error
             case Sleep(seconds):
                 time.sleep(seconds)
@@ -157,13 +168,15 @@ class AsyncClient(_BaseClient, ClientMethods):
     def __init__(
         self,
         url: str | None = None,
-        key: str | None = None,
+        api_key: str | None = None,
         *,
         timeout_s: float = TIMEOUT_S,
         retries: Retries | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        super().__init__(url, key, timeout_s=timeout_s, retries=retries, http=http or httpx.AsyncClient())
+        super().__init__(
+            url, api_key, timeout_s=timeout_s, retries=retries, http=http or _http_client(httpx.AsyncClient)
+        )
 
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""
@@ -176,18 +189,18 @@ class AsyncClient(_BaseClient, ClientMethods):
         """Run a flow lazily and yield its items. Closing the generator closes the response that it reads."""
         run = FlowRun(with_retries(flow, self._retries))
         streamed: httpx.Response | None = None
-        lines: AsyncIterator[str] | None = None
+        events: AsyncIterator[str] | None = None
         try:
             for step in run:
                 if isinstance(step, Item):
                     yield step.item
-                elif isinstance(step, NextLine):
-                    run.response = None if lines is None else await _next_line_async(lines)
+                elif isinstance(step, NextEvent):
+                    run.response = None if events is None else await _next_event_async(events)
                 else:
                     await self._execute(step, run)
                     if isinstance(step, ApiRequest) and step.streamed and run.response is not None:
                         streamed = run.response
-                        lines = streamed.aiter_lines()
+                        events = event_data_async(streamed.aiter_bytes())
         finally:
             if streamed is not None:
                 await streamed.aclose()
@@ -197,7 +210,7 @@ class AsyncClient(_BaseClient, ClientMethods):
             case ApiRequest():
                 try:
                     run.response = await self._send(step)
-                except httpx.TransportError as error:
+                except (httpx.RequestError, HmiError) as error:
                     run.error = error
             case Sleep(seconds):
                 await asyncio.sleep(seconds)
@@ -243,22 +256,32 @@ def _opened(files: Mapping[str, Path]) -> Iterator[dict[str, IO[bytes]]]:
         yield {name: stack.enter_context(path.open("rb")) for name, path in files.items()}
 
 
-def _next_line(lines: Iterator[str]) -> str | None:
-    """The next line, None after the last. Raises ConnectionFailed."""
+def _http_client(kind: type[HttpClient]) -> HttpClient:
     try:
-        return next(lines, None)
-    except httpx.TransportError as error:
+        return kind()
+    except (ValueError, ImportError, OSError, httpx.InvalidURL):
+        raise HmiError(
+            "The environment has a proxy or a certificate file that cannot be used: check HTTP_PROXY, "
+            "HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE."
+        ) from None  # which may name a proxy with its password
+
+
+def _next_event(events: Iterator[str]) -> str | None:
+    """The data of the next event, None after the last. Raises ConnectionFailed."""
+    try:
+        return next(events, None)
+    except httpx.RequestError as error:
         raise _broken(error) from error
 
 
-async def _next_line_async(lines: AsyncIterator[str]) -> str | None:
-    """As `_next_line`."""
+async def _next_event_async(events: AsyncIterator[str]) -> str | None:
+    """As `_next_event`."""
     try:
-        return await anext(lines, None)
-    except httpx.TransportError as error:
+        return await anext(events, None)
+    except httpx.RequestError as error:
         raise _broken(error) from error
 
 
-def _broken(error: httpx.TransportError) -> ConnectionFailed:
+def _broken(error: httpx.RequestError) -> ConnectionFailed:
     reason = str(error).strip().rstrip(".") or type(error).__name__
     return ConnectionFailed(f"The response ended early: {reason}.")

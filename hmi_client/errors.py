@@ -58,6 +58,11 @@ class AuthenticationFailed(ApiError):
     """The API key is missing, wrong, revoked or expired."""
 
 
+def unauthenticated(message: str) -> AuthenticationFailed:
+    """The error of a key that no server needs to see."""
+    return AuthenticationFailed(message, status=401, code="unauthenticated", type="authentication")
+
+
 class PermissionDenied(ApiError):
     """The key lacks the scope, or the operation is not available to API keys."""
 

@@ -4,10 +4,10 @@ A *flow* does no I/O. It yields an `ApiRequest`, a `Sleep` or an `Item`; the cli
 sends the response back in (httpx's ``auth_flow`` works the same way).
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 from uuid import uuid4
 
@@ -26,7 +26,7 @@ class ApiRequest:
     """One HTTP request below ``/api/v1/``, or to a ``path`` that begins with a slash.
 
     Only an ``idempotent`` request is retried after a broken connection. The body of a successful response is
-    streamed into ``save_to``, if given, or read by `NextLine` if it is ``streamed``. With ``files`` the body
+    streamed into ``save_to``, if given, or read by `NextEvent` if it is ``streamed``. With ``files`` the body
     is a multipart form of these and the fields of ``form``.
     """
 
@@ -52,8 +52,9 @@ class Sleep:
 
 
 @dataclass(frozen=True, slots=True)
-class NextLine:
-    """The next line of the response that is streamed, None at its end. Only in a flow with items."""
+class NextEvent:
+    """The data of the next server-sent event of the streamed response, None at its end. Only in a flow with
+    items."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Item(Generic[T]):
     item: T
 
 
-Step = ApiRequest | Sleep | NextLine | Item[Any]
+Step = ApiRequest | Sleep | NextEvent | Item[Any]
 Flow = Generator[Step, Any, T]
 
 
@@ -97,6 +98,11 @@ def send(request: ApiRequest) -> Flow[httpx.Response]:
     """Send a request and return its response."""
     response: httpx.Response = yield request
     return response
+
+
+def as_list(values: str | Mapping[str, Any] | Iterable[T]) -> list[T]:
+    """The values as a list. A string or a mapping is one value: nobody means its letters or its keys."""
+    return cast("list[T]", [values] if isinstance(values, str | Mapping) else list(values))
 
 
 def get(kind: type[T], path: str, **params: str | int) -> Flow[T]:

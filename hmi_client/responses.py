@@ -273,7 +273,7 @@ class Webhook:
     previous_until: str | None = None
     created_by: str | None = None
     created_at: str = ""
-    secret: str = ""
+    secret: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

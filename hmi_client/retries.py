@@ -1,5 +1,6 @@
 """Retries of failed requests, with exponential backoff and the server's ``Retry-After``."""
 
+import json
 import random
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -37,14 +38,18 @@ class Retries:
 def with_retries(flow: Flow[T], retries: Retries) -> Flow[T]:
     """The same flow, whose requests are retried and whose failures are typed errors."""
     run = FlowRun(flow)
-    for step in run:
-        if not isinstance(step, ApiRequest):
-            run.response = yield step
-            continue
-        try:
-            run.response = yield from _send_with_retries(step, retries)
-        except HmiError as error:
-            run.error = error
+    try:
+        for step in run:
+            if not isinstance(step, ApiRequest):
+                run.response = yield step
+                continue
+            try:
+                run.response = yield from _send_with_retries(step, retries)
+            except HmiError as error:
+                run.error = error
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        message = "The response is not JSON. Does the server's address lead to HMI?"
+        raise ConnectionFailed(message) from None
     return run.result
 
 
@@ -53,7 +58,10 @@ def _send_with_retries(request: ApiRequest, retries: Retries) -> Flow[httpx.Resp
         is_last = attempt == retries.max_retries
         try:
             response = yield from send(request)
-        except httpx.TransportError as error:
+        except httpx.LocalProtocolError:
+            # Its message quotes headers.
+            raise HmiError("The request is not valid HTTP: check its headers and its files.") from None
+        except httpx.RequestError as error:
             never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
             if is_last or not (request.idempotent or never_sent):
                 reason = str(error).strip().rstrip(".") or type(error).__name__

@@ -10,6 +10,7 @@ from hmi_client.cli.exit_codes import print_error
 from hmi_client.cli.output import print_note, write_text
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.sampling import MaxTokens, Seed, Stop, Temperature, TopP
+from hmi_client.cli.text_input import STDIN, read_text
 from hmi_client.client import Client
 from hmi_client.completions import Message
 from hmi_client.errors import HmiError
@@ -36,7 +37,7 @@ def chat(
         if sys.stdin.isatty():
             _converse(session)
         else:
-            session.answer(sys.stdin.read())
+            session.answer(read_text(STDIN))
 
 
 class ChatSession:

@@ -8,15 +8,16 @@ import typer
 from hmi_client.cli.output import AsJson, print_json, write_text
 from hmi_client.cli.profiles import client_of
 from hmi_client.cli.sampling import MaxTokens, Seed, Stop, Temperature, TopP
+from hmi_client.cli.text_input import STDIN, read_text
 from hmi_client.client import Client
-
-STDIN = "-"
 
 
 def generate(
     context: typer.Context,
     model: Annotated[str, typer.Argument(help="A generative model, optionally with @alias or :version.")],
-    prompt: Annotated[str, typer.Argument(help="The text to continue; - is stdin.")] = STDIN,
+    prompt: Annotated[
+        str, typer.Argument(help="The text to continue; - is stdin, without its final line end.")
+    ] = str(STDIN),
     max_tokens: MaxTokens = None,
     temperature: Temperature = None,
     top_p: TopP = None,
@@ -26,7 +27,7 @@ def generate(
 ) -> None:
     """Continue a text, and stream the result. With --json, prints one line at the
     end: {"text", "finish_reason", "model", "usage"}."""
-    text = sys.stdin.read() if prompt == STDIN else prompt
+    text = read_text(STDIN) if prompt == str(STDIN) else prompt
     sampling = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "seed": seed}
     with client_of(context) as client:
         write = _print_json if as_json else _print_text

@@ -1,9 +1,7 @@
 """`hmi infer`: run a model on texts from arguments, a file or stdin."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -13,12 +11,12 @@ import typer
 
 from hmi_client.cli.output import AsJson, print_json, print_table
 from hmi_client.cli.profiles import client_of
+from hmi_client.cli.text_input import STDIN, read_lines
 from hmi_client.errors import HmiError
 from hmi_client.operations.infer import Quality
 from hmi_client.responses import Answer, Json
 
 Input = str | dict[str, str]
-STDIN = Path("-")
 MAX_SHOWN_LENGTH = 60
 
 
@@ -62,26 +60,17 @@ def infer(
 
 
 def _inputs(texts: list[str] | None, file: Path | None, jsonl: bool) -> Iterator[Input]:
-    lines = iter(texts) if texts else _lines(file or STDIN)
+    """The texts, or the lines of a file that are not blank."""
+    lines = iter(texts) if texts else read_lines(file or STDIN)
     for number, line in enumerate(lines, 1):
-        yield _parse_json(line, number) if jsonl else line
-
-
-def _lines(file: Path) -> Iterator[str]:
-    """The lines of a file that are not blank."""
-    try:
-        with nullcontext(sys.stdin) if file == STDIN else file.open(encoding="utf-8") as source:
-            yield from (line.rstrip("\r\n") for line in source if line.strip())
-    except OSError as error:
-        raise HmiError(f"{file} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise HmiError(f"{file} is not UTF-8 text.") from error
+        if texts or line.strip():
+            yield _parse_json(line, number) if jsonl else line.removesuffix("\n")
 
 
 def _parse_json(line: str, number: int) -> Input:
     try:
         value: Any = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise HmiError(f"Line {number} is not JSON: {error}.") from error
     if not isinstance(value, str | dict):
         raise HmiError(f"Line {number} is neither a string nor an object.")

@@ -1,7 +1,6 @@
 """`hmi login`, `hmi logout` and `hmi whoami`."""
 
 import os
-import sys
 from dataclasses import asdict
 from typing import Annotated
 
@@ -9,8 +8,10 @@ import typer
 
 from hmi_client.cli.output import AsJson, print_json, print_note, print_table
 from hmi_client.cli.profiles import Profile, client_of, delete_profile, profile_name, save_profile
+from hmi_client.cli.text_input import STDIN, read_lines
 from hmi_client.client import DEFAULT_URL, URL_VARIABLE, Client
-from hmi_client.errors import HmiError, NotFound, PermissionDenied
+from hmi_client.credentials import checked_key
+from hmi_client.errors import NotFound, PermissionDenied, unauthenticated
 from hmi_client.responses import Usage
 
 FROM_STDIN = "-"
@@ -25,10 +26,10 @@ def login(
     as_json: AsJson = False,
 ) -> None:
     """Test a server and an API key, and save them for later commands."""
-    key = sys.stdin.readline() if api_key == FROM_STDIN else api_key
-    key = key.strip() or ("" if api_key else typer.prompt("API key", hide_input=True, err=True).strip())
-    if not key or not key.isascii() or not key.isprintable():
-        raise HmiError("This is not an API key.")
+    given = api_key or typer.prompt("API key", hide_input=True, err=True)
+    key = checked_key(next(read_lines(STDIN), "") if given == FROM_STDIN else given)
+    if not key:
+        raise unauthenticated("The API key is empty.")
     with Client(url, key) as client:
         tenant, server = client.whoami(), client.url
     name = profile_name(context)

@@ -2,7 +2,7 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +10,8 @@ import platformdirs
 import typer
 
 from hmi_client.client import DEFAULT_URL, KEY_VARIABLE, URL_VARIABLE, Client
-from hmi_client.errors import AuthenticationFailed, HmiError
+from hmi_client.credentials import checked_key
+from hmi_client.errors import HmiError, unauthenticated
 
 DEFAULT_PROFILE = "default"
 PROFILE_VARIABLE = "HMI_PROFILE"
@@ -21,7 +22,7 @@ class Profile:
     """A server and an API key."""
 
     url: str
-    key: str
+    key: str = field(repr=False)
 
 
 def profiles_file() -> Path:
@@ -33,10 +34,12 @@ def load_profiles() -> dict[str, Profile]:
     """All saved profiles by name."""
     file = profiles_file()
     try:
-        saved = json.loads(file.read_text(encoding="utf-8"))
-        return {name: Profile(url=each["url"], key=each["key"]) for name, each in saved.items()}
+        saved = json.loads(file.read_text(encoding="utf-8-sig"))
+        return {name: Profile(url=str(each["url"]), key=str(each["key"])) for name, each in saved.items()}
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise HmiError(f"{file} cannot be read: {error.strerror}.") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise HmiError(f"{file} cannot be read. Remove it, and run `hmi login` again.") from error
 
@@ -74,12 +77,7 @@ def profile_name(context: typer.Context) -> str:
 def client_of(context: typer.Context) -> Client:
     """A client for the selected profile, overridden by HMI_URL and HMI_API_KEY."""
     saved = load_profiles().get(profile_name(context))
-    key = os.environ.get(KEY_VARIABLE) or (saved.key if saved else "")
+    key = checked_key(os.environ.get(KEY_VARIABLE, "")) or checked_key(saved.key if saved else "")
     if not key:
-        raise AuthenticationFailed(
-            f"There is no API key. Run `hmi login`, or set {KEY_VARIABLE}.",
-            status=401,
-            code="unauthenticated",
-            type="authentication",
-        )
-    return Client(os.environ.get(URL_VARIABLE) or (saved.url if saved else DEFAULT_URL), key)
+        raise unauthenticated(f"There is no API key. Run `hmi login`, or set {KEY_VARIABLE}.")
+    return Client(os.environ.get(URL_VARIABLE, "").strip() or (saved.url if saved else DEFAULT_URL), key)

@@ -6,17 +6,17 @@ from typing import Any
 
 from hmi_client.completions import ChatCompletion, Completion, CompletionDelta, Message
 from hmi_client.errors import ConnectionFailed, stream_error
-from hmi_client.flow import ApiRequest, Flow, Item, NextLine, post, send
+from hmi_client.flow import ApiRequest, Flow, Item, NextEvent, as_list, post, send
 from hmi_client.responses import from_json
 
 CHAT_PATH = "/v1/chat/completions"
 COMPLETIONS_PATH = "/v1/completions"
 TIMEOUT_S = 305.0
 """A little longer than the server's own deadline for an answer. A stream has a comment every ten seconds."""
-DATA = "data:"
 DONE = "[DONE]"
 
-Messages = Sequence[Message | Mapping[str, str]]
+Messages = str | Message | Mapping[str, str] | Sequence[Message | Mapping[str, str]]
+"""A string is one message of the user."""
 
 
 def chat(
@@ -32,7 +32,8 @@ def chat(
     idempotency_key: str | None = None,
     **parameters: Any,
 ) -> Flow[ChatCompletion]:
-    """Write the next message of a chat. Messages are `Message`s, or objects with ``role`` and ``content``.
+    """Write the next message of a chat. Messages are `Message`s, or objects with ``role`` and ``content``; a
+    string is one message of the user.
 
     ``parameters`` are further ones of the API, such as ``top_k`` or ``logprobs``.
     """
@@ -109,9 +110,12 @@ def _body(model: str, **parameters: Any) -> dict[str, Any]:
 
 
 def _messages(messages: Messages) -> list[dict[str, str]]:
+    if isinstance(messages, str):
+        messages = Message("user", messages)
+    several = [messages] if isinstance(messages, Message) else as_list(messages)
     return [
         {"role": each.role, "content": each.content} if isinstance(each, Message) else dict(each)
-        for each in messages
+        for each in several
     ]
 
 
@@ -121,10 +125,7 @@ def _stream(path: str, body: dict[str, Any]) -> Flow[None]:
     asked = {**body, "stream": True, "stream_options": {"include_usage": True}}
     response = yield from send(ApiRequest("POST", path, json=asked, streamed=True))
     request_id = response.headers.get("X-Request-Id")
-    while (line := (yield NextLine())) is not None:
-        if not line.startswith(DATA):
-            continue  # a comment, or the empty line behind an event
-        data = line.removeprefix(DATA).strip()
+    while (data := (yield NextEvent())) is not None:
         if data == DONE:
             return
         event = json.loads(data)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from hmi_client.flow import Flow, post
+from hmi_client.flow import Flow, as_list, post
 from hmi_client.responses import Answer, from_json
 
 Quality = Literal["fast", "balanced", "exact"]
@@ -13,7 +13,7 @@ TIMEOUT_MARGIN_S = 5.0
 
 def infer(
     model: str,
-    inputs: Sequence[str | Mapping[str, str]],
+    inputs: str | Mapping[str, str] | Sequence[str | Mapping[str, str]],
     *,
     timeout_s: float | None = None,
     quality: Quality | None = None,
@@ -21,7 +21,7 @@ def infer(
     explain: bool = False,
     idempotency_key: str | None = None,
 ) -> Flow[Answer]:
-    """Run a model on inputs: texts, or objects with the fields of the model's task.
+    """Run a model on inputs: texts, or objects with the fields of the model's task. One needs no list.
 
     ``model`` is ``model``, ``tenant/model``, ``tenant/model@alias`` or ``tenant/model:version``. With
     ``explain``, each result says how each of its tokens was computed. ``quality``: ``"fast"`` answers from
@@ -29,7 +29,7 @@ def infer(
     sure of; the default is that of the version or the server. ``target``, with ``"balanced"``: the model's
     metric on its dev split that is to be reached at the least cost, 0 to 1.
     """
-    body: dict[str, Any] = {"model": model, "inputs": list(inputs)}
+    body: dict[str, Any] = {"model": model, "inputs": as_list(inputs)}
     if timeout_s is not None:
         body["timeout_s"] = timeout_s
     if quality is not None:

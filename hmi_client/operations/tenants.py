@@ -1,6 +1,6 @@
 """The tenant of the API key, and its request log."""
 
-from hmi_client.errors import AuthenticationFailed
+from hmi_client.errors import unauthenticated
 from hmi_client.flow import ApiRequest, Flow, get, paginate, send, url_path
 from hmi_client.responses import LoggedRequest, Tenant, Usage, from_json
 
@@ -10,9 +10,7 @@ def whoami() -> Flow[Tenant]:
     response = yield from send(ApiRequest("GET", "tenants"))
     results = response.json()["results"]
     if not results:
-        raise AuthenticationFailed(
-            "The key belongs to no tenant.", status=401, code="unauthenticated", type="authentication"
-        )
+        raise unauthenticated("The key belongs to no tenant.")
     return from_json(Tenant, results[0])
 
 

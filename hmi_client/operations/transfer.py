@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 from uuid import uuid4
 
-from hmi_client.flow import ApiRequest, Flow, download, send, url_path
+from hmi_client.flow import ApiRequest, Flow, as_list, download, send, url_path
 from hmi_client.responses import Version, from_json
 
 ExportFormat = Literal["archive", "peft", "adapterhub"]
@@ -45,7 +45,7 @@ def import_adapter(
     parent: int,
     name: str,
     new_version: bool = False,
-    labels: Sequence[str] = (),
+    labels: str | Sequence[str] = (),
     task: str = "",
     pairs: bool = False,
     drop_lower: bool = False,
@@ -66,7 +66,7 @@ def import_adapter(
         **{flag: str(value).lower() for flag, value in flags.items()},
     }
     if labels:
-        form["labels"] = list(labels)
+        form["labels"] = as_list(labels)
     return (yield from _upload("import/adapter", archive, form))
 
 

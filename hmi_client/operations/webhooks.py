@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from hmi_client.flow import ApiRequest, Flow, get, paginate, post, send, url_path
+from hmi_client.flow import ApiRequest, Flow, as_list, get, paginate, post, send, url_path
 from hmi_client.responses import Delivery, Webhook, from_json
 
 DAY_S = 24 * 3600
@@ -19,9 +19,9 @@ def get_webhook(webhook_id: str) -> Flow[Webhook]:
     return (yield from get(Webhook, url_path("webhooks", webhook_id)))
 
 
-def create_webhook(url: str, *, kinds: Sequence[str], description: str = "") -> Flow[Webhook]:
+def create_webhook(url: str, *, kinds: str | Sequence[str], description: str = "") -> Flow[Webhook]:
     """Create a webhook for events such as ``job.succeeded``. The ``secret`` is in this response only."""
-    body = {"url": url, "kinds": list(kinds), "description": description}
+    body = {"url": url, "kinds": as_list(kinds), "description": description}
     return from_json(Webhook, (yield from post("webhooks", body)))
 
 
@@ -29,14 +29,14 @@ def update_webhook(
     webhook_id: str,
     *,
     url: str | None = None,
-    kinds: Sequence[str] | None = None,
+    kinds: str | Sequence[str] | None = None,
     description: str | None = None,
     enabled: bool | None = None,
 ) -> Flow[Webhook]:
     """Change those fields of a webhook that are given."""
     fields: dict[str, Any] = {
         "url": url,
-        "kinds": None if kinds is None else list(kinds),
+        "kinds": None if kinds is None else as_list(kinds),
         "description": description,
         "enabled": enabled,
     }
