@@ -10,7 +10,7 @@ from tenants.accounts.models import Tenant
 from tenants.accounts.selectors import api_keys_active, invitations_created_since
 from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota
-from tenants.usage.selectors import Rates, quota_of, rates_of, requests_today
+from tenants.usage.selectors import Rates, quota_of, rates_of, requests_today, storage_used_bytes
 from versiontree.tree.selectors.versions import artifact_bytes, domains_visible_to
 from versiontree.tree.services.quota_reservations import hplms_in_use, jobs_in_use
 
@@ -85,7 +85,7 @@ def limit_rows(quota: Quota, rates: Rates, used: Used) -> list[LimitRow]:
 def quota_bars(tenant: Tenant, quota: Quota, *, models: int, jobs: int) -> list[Bar]:
     """Return the used part of the quota, with the given counts of models and active jobs."""
     domains = domains_visible_to(tenant).filter(tenant=tenant).count()
-    stored = storage_used(tenant) + artifact_bytes(tenant)
+    stored = storage_used_bytes(tenant)
     counted = (
         ("Models", models, quota.max_models),
         ("Domains", domains, quota.max_domains),

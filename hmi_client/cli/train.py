@@ -29,7 +29,8 @@ def train(
     parent: Annotated[
         str,
         typer.Option(
-            help="A new model's parent: a version's id, or root or root/domain, optionally with :version."
+            help="A new model's parent: a version's id, or root or root/domain, optionally with :version. "
+            "Default: the recommended one."
         ),
     ] = "",
     setting: Annotated[
@@ -56,11 +57,13 @@ def train(
         else:
             version = client.create_model(
                 name,
-                parent=parent_id(client, parent),
+                parent=parent_id(client, parent) if parent else None,
                 dataset=dataset,
                 settings=settings,
                 auto_promote=not no_promote,
             )
+            if not parent:
+                _print_parent(client, version)
         if wait:
             _follow(client, version)
             version = client.wait_for_version(version.id)
@@ -73,6 +76,13 @@ def _exists(client: Client, name: str) -> bool:
     except NotFound:
         return False
     return True
+
+
+def _print_parent(client: Client, version: Version) -> None:
+    """Say which parent the server chose."""
+    if version.parent is not None:
+        chosen = client.get_version(version.parent)
+        print_note(f"The parent is {chosen.name}:{chosen.number}, the recommended one. Choose with --parent.")
 
 
 def _settings(pairs: list[str]) -> dict[str, Any]:

@@ -13,16 +13,17 @@ from hmi_client.responses import FINISHED_STATES, Job, Version, from_json
 def create_model(
     name: str,
     *,
-    parent: int,
     dataset: int,
+    parent: int | None = None,
     settings: Mapping[str, Any] | None = None,
     license: str = "",  # noqa: A002 - the API's name
     auto_promote: bool = True,
 ) -> Flow[Version]:
-    """Start training a new model. The parent is a version of a root or a domain."""
+    """Start training a new model. The parent is a version of a root or a domain, by default the recommended
+    one."""
     body = {
         "name": name,
-        "parent": parent,
+        **({} if parent is None else {"parent": parent}),
         "dataset": dataset,
         "settings": dict(settings or {}),
         "license": license,

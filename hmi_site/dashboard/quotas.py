@@ -11,11 +11,10 @@ from django.template.defaultfilters import filesizeformat
 
 from tenants.accounts.models import Tenant
 from tenants.datasets.models import Corpus, DatasetSplit, File, Upload, UploadCheck
-from tenants.datasets.selectors.uploads import storage_used
 from tenants.usage.models import Quota, UsageSum
+from tenants.usage.selectors import storage_used_bytes
 from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import Domain, Evaluation, Hplm, VersionArtifact
-from versiontree.tree.selectors.versions import artifact_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +86,6 @@ def _storage_used_up() -> Iterable[UsedUp]:
     limits = dict(Quota.unscoped.order_by().values_list("tenant", "max_storage_bytes"))
     chosen = [pk for pk, most in limits.items() if at_most[pk] >= most]
     for tenant in Tenant.objects.filter(pk__in=chosen, deletion_requested_at=None):
-        used, most = storage_used(tenant) + artifact_bytes(tenant), limits[tenant.pk]
+        used, most = storage_used_bytes(tenant), limits[tenant.pk]
         if used >= most:
             yield UsedUp(tenant.pk, tenant.slug, "storage", filesizeformat(used), filesizeformat(most))

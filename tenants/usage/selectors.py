@@ -17,6 +17,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Sum
 
+from tenants.base import hooks
 from tenants.base.scope import tenant_scope
 from tenants.usage.models import AnswerDay, Quota, UsageDay, UsageMonth, UsageSum
 
@@ -66,6 +67,11 @@ class UsageTotal:
     generated_tokens: int
     failed: int
     busy_ms: float = 0.0
+
+
+def storage_used_bytes(tenant: Tenant) -> int:
+    """The bytes that count against the tenant's storage quota: data, and artifacts of models and domains."""
+    return sum(hooks.storage_used(tenant))
 
 
 def month_of(day: date) -> tuple[date, date]:

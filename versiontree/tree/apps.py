@@ -11,6 +11,7 @@ class TreeConfig(AppConfig):
         from tenants.base import hooks
         from versiontree.jobs.hooks import register_owner
         from versiontree.tree.selectors.recommended_root import checked_fit
+        from versiontree.tree.selectors.versions import artifact_bytes
         from versiontree.tree.services.compaction import domains_compact_due
         from versiontree.tree.services.fine_tunings import fine_tunings_of_file, fine_tunings_redispatch
         from versiontree.tree.services.garbage_collection import artifacts_collect
@@ -19,6 +20,7 @@ class TreeConfig(AppConfig):
 
         register_owner(VersionJobs())
         hooks.serving_changed.register(manifest_publish_on_commit)
+        hooks.storage_used.register(artifact_bytes)
         hooks.check_details.register(checked_fit)
         hooks.file_users.register(fine_tunings_of_file)
         hooks.recovery.register(fine_tunings_redispatch)

@@ -19,8 +19,7 @@ from inference.batches.models import ACTIVE_BATCHES, RETENTION, Batch, BatchStat
 from tenants.base.dispatch import BATCHES_QUEUE, dispatch
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.models import File
-from tenants.datasets.selectors.uploads import storage_used
-from tenants.usage.selectors import quota_of
+from tenants.usage.selectors import quota_of, storage_used_bytes
 from tenants.webhooks.models import EventKind
 from tenants.webhooks.services.events import event_create, event_links, subscribed_endpoints
 from versiontree.tree.resolution import ResolvedModel
@@ -86,7 +85,7 @@ def batch_check_storage_quota(*, batch: Batch) -> None:
     tenant, limit = batch.tenant, quota_of(batch.tenant).max_storage_bytes
     active = Batch.objects.for_tenant(tenant).filter(state__in=ACTIVE_BATCHES)
     written = active.aggregate(total=Sum(F("results_bytes") + F("errors_bytes")))["total"] or 0
-    used = storage_used(tenant) + int(written)
+    used = storage_used_bytes(tenant) + int(written)
     if used > limit + STORAGE_OVERDRAFT_BYTES:
         raise HmiError(
             ErrorCode.QUOTA_EXCEEDED,

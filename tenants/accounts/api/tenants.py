@@ -30,8 +30,7 @@ from tenants.base.api.inputs import validated_body
 from tenants.base.api.pagination import ApiCursorPagination
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.scope import platform_scope
-from tenants.datasets.selectors.uploads import storage_used
-from tenants.usage.selectors import quota_of, rates_of, requests_today
+from tenants.usage.selectors import quota_of, rates_of, requests_today, storage_used_bytes
 
 TENANT_FIELDS = ("slug", "name", "created_at", "suspended_at", *SETTINGS)
 
@@ -77,7 +76,7 @@ class TenantDetailView(ConditionalView, TenantView):
             "role": getattr(membership_of(self.request.user, row), "role", None),
             "quota": quota_of(row),
             "rates": rates_of(row)._asdict(),
-            "storage_used_bytes": storage_used(row),
+            "storage_used_bytes": storage_used_bytes(row),
             "requests_today": requests_today(row),
         }
         fields = {name: getattr(row, name) for name in TENANT_FIELDS}

@@ -67,7 +67,7 @@ def corpus_store(
     with store_files(dict(result.files.values())):
         if tenant is not None:
             quota_lock(tenant=tenant)
-            quota_check_storage(tenant=tenant, adding_bytes=result.size, beside_uploads=-released_bytes)
+            quota_check_storage(tenant=tenant, adding_bytes=result.size, releasing_bytes=released_bytes)
         corpus = _corpus_insert(tenant, name, result, actor)
         on_stored(corpus)
         return corpus

@@ -108,7 +108,7 @@ def dataset_store(
     """
     with store_files(dict(result.files.values())):
         quota_lock(tenant=tenant)
-        quota_check_storage(tenant=tenant, adding_bytes=result.size, beside_uploads=-released_bytes)
+        quota_check_storage(tenant=tenant, adding_bytes=result.size, releasing_bytes=released_bytes)
         dataset = _dataset_insert(tenant, name, result.report, actor)
         _splits_insert(dataset, result)
         on_stored(dataset)

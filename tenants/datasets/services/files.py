@@ -56,7 +56,7 @@ def file_create(
             quota_lock(tenant=tenant)
             if purpose != FilePurpose.BATCH_OUTPUT:  # results of a batch are never lost to this limit
                 _check_file_count(tenant)
-            quota_check_storage(tenant=tenant, adding_bytes=digest.size, beside_uploads=-released_bytes)
+            quota_check_storage(tenant=tenant, adding_bytes=digest.size, releasing_bytes=released_bytes)
             file = File(
                 tenant=tenant,
                 purpose=FilePurpose(purpose),

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from django.db import connection
 
-from tenants.base import hooks
 from tenants.base.errors import ErrorCode, HmiError
 from tenants.base.ttl_cache import cached
 from tenants.usage.models import Quota
-from tenants.usage.selectors import daily_request_quota, quota_of
+from tenants.usage.selectors import daily_request_quota, quota_of, storage_used_bytes
 from tenants.usage.services.usage import usage_counted, usage_flush_paused, usage_flushed
 
 if TYPE_CHECKING:
@@ -60,11 +59,11 @@ def quota_check_invitations(*, tenant: Tenant, made_today: int) -> None:
     )
 
 
-def quota_check_storage(*, tenant: Tenant, adding_bytes: int, beside_uploads: int = 0) -> None:
+def quota_check_storage(*, tenant: Tenant, adding_bytes: int, releasing_bytes: int = 0) -> None:
     """Raise ``quota_exceeded`` if these bytes do not fit into the tenant's storage quota."""
     _check(
         limit=quota_of(tenant).max_storage_bytes,
-        used=sum(hooks.storage_used(tenant)) + beside_uploads,
+        used=storage_used_bytes(tenant) - releasing_bytes,
         asked=adding_bytes,
         what="bytes of storage",
     )

@@ -24,7 +24,6 @@ from versiontree.tree.models import Hplm, Root, RootKind, Version
 from versiontree.tree.models.artifact import Role
 from versiontree.tree.models.version import VersionKind
 from versiontree.tree.selectors.lineage import lineage_of
-from versiontree.tree.selectors.versions import artifact_bytes
 from versiontree.tree.services.licenses import license_check
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_version
 from versiontree.tree.services.settings_inheritance import PET_SHAPE_SETTINGS
@@ -97,7 +96,7 @@ def adapter_import(
                 )
             )
             size = sum(file.stat().st_size for file in (folder / "hplm").iterdir())
-            quota_check_storage(tenant=tenant, adding_bytes=size, beside_uploads=artifact_bytes(tenant))
+            quota_check_storage(tenant=tenant, adding_bytes=size)
             stored = store.ingest(Role.HPLM, folder / "hplm")
     return _create_version(model, tenant, parent, license_text, actor, report, stored)
 
@@ -175,7 +174,7 @@ def _prepare(
 ) -> tuple[Hplm, Version]:
     """Check quotas and the parent. Returns the locked or new model, and the parent."""
     quota_reserve_version(tenant=tenant, jobs=0)
-    quota_check_storage(tenant=tenant, adding_bytes=adding, beside_uploads=artifact_bytes(tenant))
+    quota_check_storage(tenant=tenant, adding_bytes=adding)
     above = parent_check(parent=parent, tenant=tenant, kinds=[VersionKind.ROOT, VersionKind.DOMAIN])
     if isinstance(model, str):
         quota_reserve_hplm(tenant=tenant, name=model)

@@ -18,7 +18,7 @@ from versiontree.transfer.archive.reader import unpacked
 from versiontree.tree.models import Domain, Hplm, Root, Version
 from versiontree.tree.models.version import VersionKind, VersionState
 from versiontree.tree.selectors.lineage import COMPACTS
-from versiontree.tree.selectors.versions import artifact_bytes, version_visibility
+from versiontree.tree.selectors.versions import version_visibility
 from versiontree.tree.services.quota_reservations import quota_reserve_hplm, quota_reserve_jobs
 from versiontree.tree.services.version_completion import artifacts_attach, version_finish
 from versiontree.tree.services.versions import parent_check, version_create
@@ -200,7 +200,7 @@ def _check_quotas(plan: ImportPlan, tenant: Tenant | None, name: str | None) -> 
     for node in plan.missing:
         if node.kind == VersionKind.HPLM:
             quota_reserve_hplm(tenant=tenant, name=name or node.name)
-    quota_check_storage(tenant=tenant, adding_bytes=plan.size, beside_uploads=artifact_bytes(tenant))
+    quota_check_storage(tenant=tenant, adding_bytes=plan.size)
 
 
 def _owners(

@@ -14,7 +14,7 @@ from tenants.base.advisory_lock import advisory_lock
 from tenants.base.disk import disk_full_errors, free_space_check, sync
 from tenants.base.errors import HmiError
 from tenants.base.hooks import TakeoutPart as Part
-from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.selectors import storage_used_bytes
 from versiontree.artifact_store import ArtifactDamaged
 from versiontree.transfer.models import Takeout
 from versiontree.transfer.services.takeouts import (
@@ -26,7 +26,6 @@ from versiontree.transfer.services.takeouts import (
 )
 from versiontree.transfer.takeout.tenant_parts import tenant_parts
 from versiontree.transfer.takeout.tree_parts import ARCHIVE, tree_parts
-from versiontree.tree.selectors.versions import artifact_bytes
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +75,7 @@ def takeout_run(*, takeout_id: UUID) -> None:
 def _write(takeout: Takeout, partial: Path) -> int | None:
     """Write the file and return its size. None if the takeout is not running any more."""
     tenant = takeout.tenant
-    expected = storage_used(tenant) + artifact_bytes(tenant)
+    expected = storage_used_bytes(tenant)
     partial.parent.mkdir(parents=True, exist_ok=True)
     free_space_check(partial.parent, expected)
     parts = chain(

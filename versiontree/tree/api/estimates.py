@@ -14,7 +14,6 @@ from tenants.accounts.models import Tenant
 from tenants.accounts.permissions import request_actor
 from tenants.base.api.inputs import validated_body
 from tenants.datasets.models import Corpus
-from tenants.datasets.selectors.uploads import dataset_of
 from versiontree.jobs.api.jobs import OwnerView, PlatformView
 from versiontree.tree.api.serializers import (
     DomainCreateSerializer,
@@ -23,6 +22,7 @@ from versiontree.tree.api.serializers import (
 )
 from versiontree.tree.models import Version
 from versiontree.tree.selectors.estimates import domain_estimate, hplm_estimate
+from versiontree.tree.selectors.recommended_root import parent_and_dataset
 from versiontree.tree.selectors.versions import corpus_usable_by, domain_of, version_visible_to
 from versiontree.tree.services.domains import domain_create, domain_update
 from versiontree.tree.services.dry_run import dry_run
@@ -84,8 +84,8 @@ class EstimateView(OwnerView):
     def post(self, request: Request, **_: Any) -> Response:
         body = validated_body(HplmCreateSerializer, request)
         del body["auto_promote"]
-        body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
-        body["dataset"] = dataset_of(self.tenant, body["dataset"])
+        chosen = parent_and_dataset(self.tenant, body["parent"], body["dataset"])
+        body["parent"], body["dataset"] = chosen
         actor = request_actor(request)
         config = dry_run(lambda: hplm_create(tenant=self.tenant, **body, actor=actor)).config
         estimate = hplm_estimate(parent=body["parent"], dataset=body["dataset"], settings=config["settings"])

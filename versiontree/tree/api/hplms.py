@@ -26,6 +26,7 @@ from versiontree.tree.api.serializers import (
     VersionSerializer,
 )
 from versiontree.tree.models import Alias, AliasMove, Hplm, Version
+from versiontree.tree.selectors.recommended_root import parent_and_dataset
 from versiontree.tree.selectors.versions import (
     alias_moves_of,
     alias_of,
@@ -33,7 +34,6 @@ from versiontree.tree.selectors.versions import (
     hplm_of,
     hplm_version,
     hplms_of,
-    version_visible_to,
     versions_of,
 )
 from versiontree.tree.services.aliases import alias_move, alias_remove, hplm_lock
@@ -67,8 +67,8 @@ class HplmsView(OwnerView):
     def post(self, request: Request, **_: Any) -> Response:
         """Create a model from a dataset."""
         body = validated_body(HplmCreateSerializer, request)
-        body["parent"] = version_visible_to(self.tenant, body["parent"], param="parent")
-        body["dataset"] = dataset_of(self.tenant, body["dataset"])
+        chosen = parent_and_dataset(self.tenant, body["parent"], body["dataset"])
+        body["parent"], body["dataset"] = chosen
         version = hplm_create(tenant=self.tenant, **body, actor=request_actor(request))
         return Response(VersionSerializer(version).data, status=status.HTTP_201_CREATED)
 

@@ -233,11 +233,12 @@ class HplmUpdateSerializer(StrictSerializer):
 
 @extend_schema_serializer(component_name="ModelCreate")
 class HplmCreateSerializer(HplmUpdateSerializer):
-    """A new model: ``parent`` is the id of a ready version of a root or domain."""
+    """A new model: ``parent`` is the id of a ready version of a root or domain, by default the recommended
+    one."""
 
     name = serializers.CharField()
     license = serializers.CharField(required=False, allow_blank=True, default="")
-    parent = serializers.IntegerField()  # type: ignore[assignment]
+    parent = serializers.IntegerField(required=False, allow_null=True, default=None)  # type: ignore[assignment]
     settings = TrainingSettingsField()
 
 

@@ -1,17 +1,19 @@
-"""The root recommended for an upload, and the fit of its tokenizer to the files of a check."""
+"""The root and the parent recommended for an upload, and the fit of a tokenizer to the files of a check."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from tenants.accounts.models import Tenant
-from tenants.base.errors import HmiError
+from tenants.base.errors import ErrorCode, HmiError
 from tenants.datasets.formats.sampling import SampledFile
-from tenants.datasets.models import CheckKind, Split, UploadCheck
+from tenants.datasets.models import GENERATIVE_TASKS, CheckKind, Dataset, Split, UploadCheck
+from tenants.datasets.selectors.uploads import dataset_of
 from tenants.datasets.services.check_results import CheckResult
-from versiontree.tree.models import Coverage, Version
+from versiontree.tree.models import Coverage, RootKind, Version
 from versiontree.tree.models.version import VersionKind
-from versiontree.tree.selectors.versions import parents_ready_for
+from versiontree.tree.selectors.coverage import coverages_of
+from versiontree.tree.selectors.versions import parents_ready_for, version_visible_to
 from versiontree.tree.tokenized_rows import TokenizerFit
 from versiontree.tree.tokenizer_fit import files_fit, root_max_tokens
 
@@ -24,13 +26,40 @@ class RecommendedRoot:
     why: str
 
 
-def root_recommended(tenant: Tenant | None, measured: Iterable[Coverage] = ()) -> RecommendedRoot | None:
-    """The root with the best coverage of an upload, by its own tables or those of its domains.
+def parent_and_dataset(tenant: Tenant, parent_id: int | None, dataset_id: int) -> tuple[Version, Dataset]:
+    """What a new model is made from, by the ids. Without a parent's id: the recommended parent.
+
+    Raises ``not_found``, and ``model_not_ready`` if no root is ready to be recommended.
+    """
+    parent = None if parent_id is None else version_visible_to(tenant, parent_id, param="parent")
+    dataset = dataset_of(tenant, dataset_id)
+    return parent or parent_recommended(tenant, dataset), dataset
+
+
+def parent_recommended(tenant: Tenant, dataset: Dataset) -> Version:
+    """The root or domain with the best coverage of a dataset, once all of them are measured. Before that, and
+    for generative tasks: the recommended root. ``model_not_ready`` if no root is ready."""
+    generates = dataset.task in GENERATIVE_TASKS
+    measured, waiting = ([], []) if generates else coverages_of(tenant, dataset)
+    known = [] if waiting else [one for one in measured if not one.error_message]
+    if best := max(known, key=lambda one: one.rank, default=None):
+        return best.version
+    root = root_recommended(tenant, measured, kind=RootKind.DECODER if generates else RootKind.ENCODER)
+    if root is None:
+        message = f"No root for {dataset.get_task_display().lower()} is ready to be the parent."
+        raise HmiError(ErrorCode.MODEL_NOT_READY, message, param="parent")
+    return root.version
+
+
+def root_recommended(
+    tenant: Tenant | None, measured: Iterable[Coverage] = (), *, kind: RootKind = RootKind.ENCODER
+) -> RecommendedRoot | None:
+    """The root of this kind with the best coverage of an upload, by its own tables or those of its domains.
 
     Without measurements: the root for the longest texts, the newest of those. None if no root is ready.
     """
     newest: dict[int, Version] = {}
-    for version in parents_ready_for(tenant).filter(kind=VersionKind.ROOT):
+    for version in parents_ready_for(tenant, root=kind).filter(kind=VersionKind.ROOT):
         newest.setdefault(version.root_id, version)
     if not newest:
         return None

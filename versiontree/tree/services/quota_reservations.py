@@ -18,7 +18,6 @@ from tenants.usage.services.quotas import (
 )
 from versiontree.jobs.models import ACTIVE, Job
 from versiontree.tree.models import FineTuning, FineTuningState, Hplm
-from versiontree.tree.selectors.versions import artifact_bytes
 
 JOBS_PER_HPLM_VERSION: Final = 2
 """Fine-tune and evaluate."""
@@ -39,7 +38,7 @@ def quota_reserve_version(*, tenant: Tenant | None, jobs: int, reserved_by: Fine
     """
     quota_reserve_jobs(tenant=tenant, adding=jobs, reserved_by=reserved_by)
     if tenant is not None:
-        quota_check_storage(tenant=tenant, adding_bytes=1, beside_uploads=artifact_bytes(tenant))
+        quota_check_storage(tenant=tenant, adding_bytes=1)
 
 
 def quota_reserve_hplm(
