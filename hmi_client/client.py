@@ -38,13 +38,11 @@ class _BaseClient:
         *,
         timeout_s: float = TIMEOUT_S,
         retries: Retries | None = None,
-        http: Any = None,
     ) -> None:
         self.url = checked_url(url or os.environ.get(URL_VARIABLE, "").strip() or DEFAULT_URL)
         self._key = checked_key(api_key or "") or checked_key(os.environ.get(KEY_VARIABLE, ""))
         self._timeout_s = timeout_s
         self._retries = retries or Retries()
-        self._http = http
 
     def _build_request(
         self, http: httpx.Client | httpx.AsyncClient, request: ApiRequest, files: Mapping[str, IO[bytes]]
@@ -86,9 +84,8 @@ class Client(_BaseClient, ClientMethods):
         retries: Retries | None = None,
         http: httpx.Client | None = None,
     ) -> None:
-        super().__init__(
-            url, api_key, timeout_s=timeout_s, retries=retries, http=http or _http_client(httpx.Client)
-        )
+        super().__init__(url, api_key, timeout_s=timeout_s, retries=retries)
+        self._http = http or _http_client(httpx.Client)
 
     def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""
@@ -174,9 +171,8 @@ class AsyncClient(_BaseClient, ClientMethods):
         retries: Retries | None = None,
         http: httpx.AsyncClient | None = None,
     ) -> None:
-        super().__init__(
-            url, api_key, timeout_s=timeout_s, retries=retries, http=http or _http_client(httpx.AsyncClient)
-        )
+        super().__init__(url, api_key, timeout_s=timeout_s, retries=retries)
+        self._http = http or _http_client(httpx.AsyncClient)
 
     async def run(self, flow: Flow[T]) -> T:
         """Run a flow and return its result."""

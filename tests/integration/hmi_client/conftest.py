@@ -98,11 +98,13 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hmi(config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Hmi:
-    """Runs the command."""
+    """Runs the command. Bytes on stdin are read in a locale whose encoding is not theirs."""
 
-    def run(*arguments: object, stdin: str = "") -> Ran:
+    def run(*arguments: object, stdin: str | bytes = "") -> Ran:
+        is_text = isinstance(stdin, str)
+        source = io.StringIO(stdin) if is_text else io.TextIOWrapper(io.BytesIO(stdin), encoding="latin-1")
         monkeypatch.setattr(sys, "argv", ["hmi", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", io.StringIO(stdin))
+        monkeypatch.setattr(sys, "stdin", source)
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main()

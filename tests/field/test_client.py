@@ -1,0 +1,365 @@
+"""The command `hmi` and the Python client with keys, files and texts as people have them."""
+
+import asyncio
+import json
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hmi_client import AsyncClient, Client, Retries
+from hmi_client.cli.profiles import Profile
+from hmi_client.errors import AuthenticationFailed, ConnectionFailed, HmiError
+from hmi_client.event_stream import event_data
+from hmi_client.responses import Webhook
+from tests.integration.hmi_client.conftest import Hmi, config, hmi
+from tests.integration.hmi_client.scripted import Reply, Script, scripted
+
+__all__ = ["config", "hmi"]
+CANARY = "canary5Xq.0123456789abcdef0123456789abcdef"
+"""A secret that nothing may print."""
+ODD_BREAKS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei"
+"""Characters at which ``str.splitlines`` splits, and server-sent events do not."""
+TENANT = {"slug": "acme", "name": "Acme"}
+VERSION = {"id": 1, "kind": "model", "name": "m", "number": 1, "root": "tiny", "state": "building"}
+ANSWER: dict[str, Any] = {
+    "id": "r1",
+    "model": {"name": "acme/mood", "version": 1, "digest": "d"},
+    "results": [{"label": "good", "scores": {"good": 0.9}}],
+}
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Path) -> Iterator[Script]:
+    """Answers the command, which runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    with scripted() as script:
+        monkeypatch.setenv("HMI_URL", script.url)
+        monkeypatch.setenv("HMI_API_KEY", "a.b")
+        yield script
+
+
+def inputs_sent(server: Script) -> list[Any]:
+    """The inputs of all infer requests."""
+    return [one for asked in server.asked for one in asked.body["inputs"]]
+
+
+# Keys and secrets
+
+
+PLACES = ["environment", "profile", "login", "client"]
+"""Where a key is read."""
+
+
+def save_key(config: Path, key: str, url: str) -> None:
+    """A profile as an editor of Windows saves it."""
+    config.mkdir(parents=True)
+    (config / "profiles.json").write_text(json.dumps({"default": {"url": url, "key": key}}), "utf-8-sig")
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_may_have_white_space_around_it(
+    server: Script, hmi: Hmi, config: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    around = ["{}\n", " {}", "{}\r\n", "\ufeff{}", "\u00a0{}\t"]
+    server.replies = [Reply(body={"next": None, "results": [TENANT]}), Reply(body=TENANT)]
+    if place == "client":
+        server.replies = server.replies[:1] * len(around)
+        for form in around:
+            with Client(server.url, form.format(CANARY)) as client:
+                client.whoami()
+    elif place == "login":
+        assert hmi("login", "--api-key", "-", stdin=f"\ufeff{CANARY}\r\n".encode()).code == 0
+        assert json.loads((config / "profiles.json").read_text())["default"]["key"] == CANARY
+    else:
+        monkeypatch.setenv("HMI_API_KEY", f"{CANARY}\n" if place == "environment" else " ")
+        save_key(config, f" {CANARY}\n", server.url)
+        assert hmi("whoami").code == 0
+    assert {asked.headers["Authorization"] for asked in server.asked} == {f"Bearer {CANARY}"}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_with_a_character_of_no_key_is_refused_at_once_and_not_quoted(
+    server: Script, hmi: Hmi, config: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    prefix, secret = CANARY.split(".")
+    if place == "client":
+        for inside in ("\n", "\r\nX-Evil: 1", "\x00", "\x7f", "\u201c", "\u200b", "\u00e9"):
+            for kind in (Client, AsyncClient):
+                with pytest.raises(AuthenticationFailed) as caught:
+                    kind(server.url, f"{prefix}{inside}.{secret}")
+                assert secret not in "".join(traceback.format_exception(caught.value))
+        return
+    bad = f"{prefix}.\n{secret}"
+    if place == "environment":
+        monkeypatch.setenv("HMI_API_KEY", bad)
+    else:
+        monkeypatch.delenv("HMI_API_KEY")
+        save_key(config, bad, server.url)
+    refused = hmi(*(["login", "--api-key", bad] if place == "login" else ["whoami"]), "--json")
+    assert (refused.code, server.asked) == (3, [])
+    assert secret not in refused.out + refused.err
+    assert json.loads(refused.err)["error"]["code"] == "unauthenticated"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"http://user:{CANARY}@127.0.0.1:9",
+        f"http://{CANARY}@127.0.0.1:9",
+        f"http://user:{CANARY}/x@127.0.0.1:9",
+        f"user:{CANARY}@127.0.0.1",
+        f"http://127.0.0.1:9/?token={CANARY}",
+        f"http://127.0.0.1:9/#{CANARY}",
+        f"http://127.0.0.1:{CANARY}",
+        f"postgres://user:{CANARY}@127.0.0.1/hmi",
+    ],
+)
+def test_an_address_with_a_secret_is_refused_and_not_quoted(address: str) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(HmiError, match="address") as caught:
+            kind(address, "a.b")
+        assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_the_command_quotes_no_address_with_a_secret(
+    server: Script, hmi: Hmi, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"http://user:{CANARY}@127.0.0.1:9"
+    said = [hmi("login", "--url", address, "--api-key", "a.b")]
+    monkeypatch.setenv("HMI_URL", address)
+    said.append(hmi("whoami"))
+    monkeypatch.delenv("HMI_URL")
+    save_key(config, "a.b", address)
+    said.append(hmi("whoami", "--json"))
+    for ran in said:
+        assert (ran.code, "address" in ran.err) == (1, True)
+        assert CANARY not in ran.out + ran.err
+
+
+def test_no_other_error_of_the_client_prints_a_secret(
+    server: Script, hmi: Hmi, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hmi_client.retries.Retries.delay_s", lambda *_: 0.0)
+    monkeypatch.setenv("HMI_API_KEY", CANARY)
+    config.mkdir(parents=True)
+    (config / "profiles.json").write_text(f'{{"default": {{"url": "x", "key": "{CANARY}"')
+    said = [hmi("whoami")]
+    (config / "profiles.json").unlink()
+    server.replies = [Reply(hangs_up=True)] * 5 + [Reply(body=b"<html>")]
+    said += [hmi("whoami"), hmi("whoami"), hmi("infer", "mood", "--jsonl", stdin=f'{{"text": "{CANARY}')]
+    monkeypatch.setenv("HTTP_PROXY", f"gopher://user:{CANARY}@127.0.0.1:9")
+    said.append(hmi("whoami"))
+    monkeypatch.setenv("HTTP_PROXY", f"http://user:{CANARY}@127.0.0.1:9")
+    said.append(hmi("--profile", "p", "models", "list"))
+    assert [ran.code for ran in said] == [1, 7, 7, 1, 1, 7]
+    for ran in said:
+        assert CANARY not in ran.out + ran.err
+    assert CANARY not in repr(Profile("x", CANARY)) + repr(Webhook("1", "https://x", secret=CANARY))
+
+
+def test_a_header_that_http_cannot_send_is_an_error_at_once_without_its_value(server: Script) -> None:
+    with Client(server.url, "a.b", retries=Retries(initial_delay_s=60.0)) as client:
+        for key in (f"{CANARY}\n", f"{CANARY}\u00e9"):
+            with pytest.raises(HmiError) as caught:
+                client.infer("mood", "a text", idempotency_key=key)
+            assert CANARY not in "".join(traceback.format_exception(caught.value))
+        with pytest.raises(HmiError, match="surrogate"):
+            client.infer("mood", "half an emoji: \ud83d")
+    assert server.asked == []
+
+
+@pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"", b"\xff\xfe"])
+def test_a_page_in_the_place_of_json_is_a_typed_error(server: Script, hmi: Hmi, body: bytes) -> None:
+    server.replies = [Reply(body=body)] * 2
+    ran = hmi("models", "list")
+    assert (ran.code, "not JSON" in ran.err) == (7, True)
+    with Client(server.url, "a.b") as client, pytest.raises(ConnectionFailed):
+        client.infer("mood", "a text")
+
+
+# Streams
+
+
+def chunk(text: str) -> dict[str, Any]:
+    choice = {"index": 0, "text": text, "finish_reason": None}
+    return {"id": "c1", "model": "acme/writer:1", "choices": [choice]}
+
+
+def streamed(*events: object, end: str = "\n") -> Reply:
+    """Server-sent events with these line ends and with raw Unicode, as other servers send them."""
+    texts = [each if isinstance(each, str) else json.dumps(each, ensure_ascii=False) for each in events]
+    body = "".join(f": still here{end}{end}event: message{end}data: {each}{end}{end}" for each in texts)
+    return Reply(200, body.encode(), {"Content-Type": "text/event-stream"})
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_stream_may_have_any_character_that_json_may(server: Script, end: str) -> None:
+    server.replies = [streamed(chunk(ODD_BREAKS), chunk("\u2028"), "[DONE]", end=end)] * 3
+
+    async def wait() -> list[str]:
+        async with AsyncClient(server.url, "a.b") as client:
+            return [delta.text async for delta in client.stream_chat("writer", "Hello")]
+
+    with Client(server.url, "a.b") as client:
+        assert [delta.text for delta in client.stream_completion("writer", "x")] == [ODD_BREAKS, "\u2028"]
+    assert asyncio.run(wait()) == [ODD_BREAKS, "\u2028"]
+
+
+@pytest.mark.parametrize(
+    ("stream", "events"),
+    [
+        ("data: a\n\ndata:b\r\n\r\ndata:  c\r\r", ["a", "b", " c"]),
+        ("\ufeffdata: a\n\n", ["a"]),
+        ("data: a\ndata: b\ndata\n\n", ["a\nb\n"]),
+        ("id: 1\nevent: x\nretry: 9\ndatax: a\n: data: a\n\ndata: b\n\n", ["b"]),
+        ("data: a\n\n\n\ndata: cut off", ["a"]),
+        ("data: \u2028é🙂\x85\n\n", ["\u2028é🙂\x85"]),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_events_are_parsed_by_the_standard_whatever_the_chunks(
+    stream: str, events: list[str], size: int
+) -> None:
+    raw = stream.encode()
+    assert list(event_data(raw[at : at + size] for at in range(0, len(raw), size))) == events
+
+
+def test_a_broken_event_is_a_typed_error(server: Script, hmi: Hmi) -> None:
+    server.replies = [streamed(chunk("so "), '{"id": '), streamed(chunk("so "), '{"id": ')]
+    with Client(server.url, "a.b") as client, pytest.raises(ConnectionFailed):
+        list(client.stream_completion("writer", "x"))
+    ran = hmi("generate", "writer", "x")
+    assert (ran.code, ran.out) == (7, "so ")
+
+
+# Files and stdin
+
+
+@pytest.mark.parametrize("source", ["file", "stdin"])
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("inputs.txt", (), ["A first text.", "A second text."]),
+        ("inputs.jsonl", ("--jsonl",), [{"text": "A first text."}, {"text": "A second text."}]),
+    ],
+)
+def test_a_byte_order_mark_and_windows_line_ends_are_no_part_of_an_input(
+    server: Script,
+    hmi: Hmi,
+    tmp_path: Path,
+    name: str,
+    options: tuple[str, ...],
+    expected: list[Any],
+    source: str,
+) -> None:
+    lines = [each if isinstance(each, str) else json.dumps(each) for each in expected]
+    content = "\r\n\r\n".join(lines).encode("utf-8-sig")
+    (tmp_path / name).write_bytes(content)
+    server.replies = [Reply(body=ANSWER | {"results": ANSWER["results"] * 2})]
+    place = ("--file", name) if source == "file" else ()
+    ran = hmi("infer", "mood", *place, *options, stdin=content)
+    assert ran.code == 0, ran.err
+    assert inputs_sent(server) == expected
+
+
+def test_a_line_break_of_unicode_ends_no_input(server: Script, hmi: Hmi, tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text(f"{ODD_BREAKS}\n")
+    (tmp_path / "t.jsonl").write_text(json.dumps({"text": ODD_BREAKS}, ensure_ascii=False) + "\n")
+    server.replies = [Reply(body=ANSWER)] * 2
+    assert hmi("infer", "mood", "--file", "t.txt").code == 0
+    assert hmi("infer", "mood", "--file", "t.jsonl", "--jsonl").code == 0
+    assert inputs_sent(server) == [ODD_BREAKS, {"text": ODD_BREAKS}]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("a text\r\n".encode("utf-16"), "is UTF-16"),
+        ("\ufeffa text\r\n".encode("utf-16-be"), "is UTF-16"),
+        ("a text\r\n".encode("utf-16-le"), "has NUL characters"),
+        ("caf\u00e9\n".encode("latin-1"), "is not UTF-8"),
+    ],
+)
+def test_a_file_that_is_not_utf8_is_refused_with_what_it_is(
+    server: Script, hmi: Hmi, tmp_path: Path, content: bytes, said: str
+) -> None:
+    (tmp_path / "t.txt").write_bytes(content)
+    ran = hmi("infer", "mood", "--file", "t.txt")
+    assert (ran.code, f"t.txt {said}" in ran.err, "UTF-8" in ran.err) == (1, True, True)
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(
+    "command", [("infer", "mood"), ("generate", "writer"), ("chat", "writer"), ("login", "--api-key", "-")]
+)
+def test_stdin_that_is_not_utf8_is_refused_with_what_it_is(
+    server: Script, hmi: Hmi, command: tuple[str, ...]
+) -> None:
+    ran = hmi(*command, stdin="a text\r\n".encode("utf-16"))
+    assert (ran.code, "stdin is UTF-16" in ran.err, server.asked) == (1, True, [])
+
+
+def test_the_line_that_is_not_json_is_counted_as_an_editor_counts(
+    server: Script, hmi: Hmi, tmp_path: Path
+) -> None:
+    (tmp_path / "t.jsonl").write_text('"a"\n\n\nno json\n')
+    ran = hmi("infer", "mood", "--jsonl", "--file", "t.jsonl")
+    assert "Line 4 is not JSON" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("stdin", "prompt"),
+    [
+        (b"Once upon\n", "Once upon"),
+        (b"Once upon\r\n", "Once upon"),
+        (b"Once upon", "Once upon"),
+        (b"Once upon\n\n", "Once upon\n"),
+        (b"  \n", "  "),
+        ("\ufeffa\u2028\n".encode(), "a\u2028"),
+    ],
+)
+def test_one_final_line_end_of_stdin_is_no_part_of_a_prompt(
+    server: Script, hmi: Hmi, stdin: bytes, prompt: str
+) -> None:
+    server.replies = [streamed(chunk(" a time"), "[DONE]")]
+    assert hmi("generate", "writer", stdin=stdin).code == 0
+    assert server.asked[0].body["prompt"] == prompt
+
+
+def test_one_final_line_end_of_stdin_is_no_part_of_a_message(server: Script, hmi: Hmi) -> None:
+    server.replies = [streamed(chunk("Good day"), "[DONE]")]
+    assert hmi("chat", "writer", stdin=b"Hello\r\n").code == 0
+    assert server.asked[0].body["messages"] == [{"role": "user", "content": "Hello"}]
+
+
+# One value where several may stand
+
+
+def test_one_text_or_object_needs_no_list(server: Script) -> None:
+    server.replies = [Reply(body=ANSWER)] * 4
+    with Client(server.url, "a.b") as client:
+        for inputs in ("one text", {"text": "one", "text_pair": "two"}, ["one text"], iter(["a", "b"])):
+            client.infer("mood", inputs)  # type: ignore[arg-type]
+    sent = [asked.body["inputs"] for asked in server.asked]
+    assert sent == [["one text"], [{"text": "one", "text_pair": "two"}], ["one text"], ["a", "b"]]
+
+
+def test_one_message_event_or_label_needs_no_list(server: Script, tmp_path: Path) -> None:
+    message = {"role": "user", "content": "Hello"}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    server.replies = [Reply(body={"id": "c", "model": "m", "choices": [], "usage": usage})] * 2
+    server.replies += [Reply(201, {"id": "w", "url": "https://x"})] * 2
+    server.replies += [Reply(201, VERSION)]
+    (tmp_path / "lora.zip").write_bytes(b"PK")
+    with Client(server.url, "a.b") as client:
+        client.chat("writer", "Hello")
+        client.chat("writer", message)
+        client.create_webhook("https://x", kinds="job.failed")
+        client.update_webhook("w", kinds="job.failed")
+        client.import_adapter(tmp_path / "lora.zip", parent=1, name="m", labels="spam")
+    assert [asked.body["messages"] for asked in server.asked[:2]] == [[message]] * 2
+    assert [asked.body["kinds"] for asked in server.asked[2:4]] == [["job.failed"]] * 2
+    assert server.asked[4].body.count(b'name="labels"') == 1
