@@ -13,6 +13,7 @@ from django.core.checks import Warning as CheckWarning
 from django.db import Error as DatabaseError
 
 from hmi_site import env
+from inference.logs import mask_secrets, shown_setting
 from inference.serving.environment import SettingError, WorkerSettings
 from inference.serving.exporter import ExporterSettings
 from tenants.base.row_security import policies_missing, role_bypass
@@ -57,7 +58,7 @@ def check_compute(**_: Any) -> list[CheckMessage]:
     if DEVICES.fullmatch(settings.HMI_DEVICE):
         return []
     hint = "Use auto, cpu, cuda or cuda:1."
-    return [Error(f"HMI_DEVICE is {settings.HMI_DEVICE!r}.", hint=hint, id="hmi.E001")]
+    return [Error(f"HMI_DEVICE is {shown_setting(settings.HMI_DEVICE)}.", hint=hint, id="hmi.E001")]
 
 
 @register()
@@ -182,7 +183,9 @@ def _database_role_warnings() -> Iterator[CheckMessage]:
         bypass, missing = role_bypass(), policies_missing()
     except DatabaseError as error:
         hint = "Start it, or correct DATABASE_URL."
-        yield CheckWarning(f"DATABASE_URL cannot be reached: {error}", hint=hint, id="hmi.W008")
+        yield CheckWarning(
+            f"DATABASE_URL cannot be reached: {mask_secrets(str(error))}", hint=hint, id="hmi.W008"
+        )
         return
     if bypass:
         hint = "Use a role that is neither and owns the tables; docs/operations.md says how to create it."
@@ -205,7 +208,9 @@ def _redis_warnings() -> Iterator[CheckMessage]:
             server: Any = client.info("server")
     except redis.RedisError as error:
         yield CheckWarning(
-            f"REDIS_URL cannot be reached: {error}", hint="Start it, or correct REDIS_URL.", id="hmi.W004"
+            f"REDIS_URL cannot be reached: {mask_secrets(str(error))}",
+            hint="Start it, or correct REDIS_URL.",
+            id="hmi.W004",
         )
         return
     version = str(server["redis_version"])

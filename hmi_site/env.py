@@ -11,6 +11,8 @@ from typing import TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 
+from inference.logs import shown_setting
+
 TRUE_WORDS = frozenset({"1", "true", "yes", "on"})
 FALSE_WORDS = frozenset({"0", "false", "no", "off"})
 T = TypeVar("T")
@@ -123,4 +125,4 @@ def _check_range(name: str, number: float, minimum: float | None, maximum: float
 
 
 def _invalid(name: str, value: str, wanted: str) -> ImproperlyConfigured:
-    return ImproperlyConfigured(f"{name} is {value!r}, but must be {wanted}.")
+    return ImproperlyConfigured(f"{name} is {shown_setting(value)}, but must be {wanted}.")

@@ -1,5 +1,6 @@
 """Settings for PostgreSQL, Redis and the mail server, from their URLs or for the embedded servers."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,10 @@ from urllib.parse import unquote, urlsplit
 import psycopg
 from django.core.exceptions import ImproperlyConfigured
 from psycopg.conninfo import conninfo_to_dict
+from redis.connection import parse_url
+
+PERCENT_ENCODING = "Write special characters of the user and the password as %40 (@), %2F (/) and so on."
+"""Said in the place of the URL and of the libraries' messages, which quote passwords."""
 
 EMBEDDED_DATABASE = "hmi"
 
@@ -37,8 +42,13 @@ def database_from_url(url: str) -> dict[str, Any]:
         raise ImproperlyConfigured("DATABASE_URL must start with postgresql://.")
     try:
         parts = conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise ImproperlyConfigured(f"DATABASE_URL cannot be read: {error}") from None
+    except psycopg.ProgrammingError:
+        raise ImproperlyConfigured(f"DATABASE_URL cannot be read. {PERCENT_ENCODING}") from None
+    ports = str(parts.get("port", "")).split(",")
+    if "@" in f"{parts.get('host')}{parts.get('dbname')}" or not all(
+        re.fullmatch(r"\d*", port) for port in ports
+    ):
+        raise ImproperlyConfigured(f"DATABASE_URL has no valid host and port. {PERCENT_ENCODING}")
     if not parts.get("dbname"):
         raise ImproperlyConfigured("DATABASE_URL must name a database: postgresql://user@host/name.")
     named = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
@@ -53,9 +63,12 @@ def embedded_redis_url(runtime: Path) -> str:
 
 def checked_redis_url(url: str) -> str:
     """The URL of an external Redis. ImproperlyConfigured if redis-py cannot use it."""
-    scheme = urlsplit(url).scheme
-    if scheme not in {"redis", "rediss", "unix"}:
+    if not url.startswith(("redis://", "rediss://", "unix://")):
         raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
+    try:
+        parse_url(url)
+    except ValueError:
+        raise ImproperlyConfigured(f"REDIS_URL cannot be read. {PERCENT_ENCODING}") from None
     return url
 
 
@@ -101,8 +114,8 @@ def mail_server(url: str) -> MailServer:
     """
     if not url:
         return MailServer()
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         port = parts.port or PORTS[parts.scheme]
     except (KeyError, ValueError):
         raise _invalid_email_url() from None

@@ -22,7 +22,14 @@ FIELDS: Final = (
 MASKED_TEXT: Final = "masked_text"
 """Context variable with a secret, such as a part of the URL, that is replaced by MASK."""
 MASK: Final = "[hidden]"
-API_KEY: Final = re.compile(r"\b[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}\b")
+SECRETS: Final = re.compile(
+    r"\b[A-Za-z0-9]{8}\.[A-Za-z0-9]{32}\b"  # an API key
+    r"|(?<=://)[^\s@]+(?=@)"  # user and password of a URL
+    r"|\bwhsec_[A-Za-z0-9+/=_-]+"  # the secret of a webhook
+    r"|(?i:\b(?:bearer|basic) [A-Za-z0-9._~+/=-]{16,})"  # an Authorization header
+)
+MAX_SHOWN_SETTING: Final = 16
+"""An invalid setting of more characters is not quoted: it may be a secret in the wrong variable."""
 PRODUCT_LOGGERS: Final = ("frontend", "hmi_site", "inference", "tenants", "versiontree", "workers")
 
 
@@ -60,14 +67,24 @@ def formatter(style: str) -> logging.Formatter:
     )
 
 
+def mask_secrets(text: str) -> str:
+    """The text with MASK in the place of API keys, passwords in URLs, webhooks' secrets and credentials."""
+    return SECRETS.sub(MASK, text)
+
+
+def shown_setting(value: str) -> str:
+    """The invalid value of a setting for an error message, quoted if it is short, else MASK."""
+    return repr(value) if len(value) <= MAX_SHOWN_SETTING else MASK
+
+
 def _mask_secrets(_: Any, __: str, event: EventDict) -> EventDict:
-    """Replace API keys, and the secret that the process has bound, by MASK."""
+    """Replace secrets, and the text that the process has bound as one, by MASK."""
     secret = event.pop(MASKED_TEXT, None)
     for name in ("event", "exception"):
         if isinstance(text := event.get(name), str):
             if secret:
                 text = text.replace(secret, MASK)
-            event[name] = API_KEY.sub(MASK, text)
+            event[name] = mask_secrets(text)
     return event
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from inference.errors import HplmError
+from inference.logs import mask_secrets
 from tenants.base.errors import ErrorCode, HmiError
 from workers.training import disk
 
@@ -58,7 +59,7 @@ def trimmed_traceback(error: BaseException) -> str:
     lines = traceback.format_exception(error, limit=-MAX_FRAMES)
     # PostgreSQL text takes no NUL, and half a surrogate pair cannot be encoded.
     text = "".join(lines).replace("\0", "").encode("utf-8", "replace").decode()
-    return text[-MAX_CHARACTERS:]
+    return mask_secrets(text)[-MAX_CHARACTERS:]
 
 
 def _code_and_message(error: BaseException) -> tuple[ErrorCode, str]:

@@ -4,13 +4,14 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
 
 from inference.engine.batcher import BatchLimits
 from inference.engine.pipelining import SYNCHRONISED, Pipelining, Swapping
 from inference.hplm.weight_format import WeightFormat
+from inference.logs import shown_setting
 from inference.serving.loop_timing import LoopTiming
 
 Value = TypeVar("Value", int, float)
@@ -38,7 +39,7 @@ class WorkerSettings:
     what is free. life_s: how long a heartbeat lasts. stuck_s: how
     long one turn of the loop may take before the process ends itself."""
 
-    redis_url: str
+    redis_url: str = field(repr=False)
     artifact_root: Path
     roots: frozenset[str]
     name: str
@@ -88,27 +89,27 @@ class _Reader:
         self._env = env
 
     def needed(self, name: str) -> str:
-        value = self._env.get(name)
+        value = self._env.get(name, "").strip()
         if not value:
             raise SettingError(f"{name} is not set")
         return value
 
     def word(self, name: str, default: str, known: Sequence[str]) -> str:
-        value = self._env.get(name) or default
+        value = self._env.get(name, "").strip() or default
         if value not in known:
-            raise SettingError(f"{name}={value!r} must be one of {', '.join(known)}")
+            raise SettingError(f"{name}={shown_setting(value)} must be one of {', '.join(known)}")
         return value
 
     def number(self, name: str, default: Value, kind: Callable[[str], Value], *, least: Value) -> Value:
-        text = self._env.get(name)
+        text = self._env.get(name, "").strip()
         if not text:
             return default
         try:
             value = kind(text)
-        except ValueError as error:
-            raise SettingError(f"{name}={text!r} is not a number") from error
+        except ValueError:
+            raise SettingError(f"{name}={shown_setting(text)} is not a number") from None
         if not least <= value < 1e12:
-            raise SettingError(f"{name}={text!r} must be at least {least}")
+            raise SettingError(f"{name}={shown_setting(text)} must be at least {least}")
         return value
 
 

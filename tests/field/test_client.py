@@ -2,20 +2,27 @@
 
 import asyncio
 import json
+import logging
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from hmi_client import AsyncClient, Client, Retries
 from hmi_client.cli.profiles import Profile
 from hmi_client.errors import AuthenticationFailed, ConnectionFailed, HmiError
 from hmi_client.event_stream import event_data
 from hmi_client.responses import Webhook
+from hmi_site import env
+from hmi_site.server_urls import checked_redis_url, database_from_url, mail_server
+from inference.logs import formatter
+from inference.serving.environment import SettingError, WorkerSettings
 from tests.integration.hmi_client.conftest import Hmi, config, hmi
 from tests.integration.hmi_client.scripted import Reply, Script, scripted
+from workers.failures import trimmed_traceback
 
 __all__ = ["config", "hmi"]
 CANARY = "canary5Xq.0123456789abcdef0123456789abcdef"
@@ -363,3 +370,78 @@ def test_one_message_event_or_label_needs_no_list(server: Script, tmp_path: Path
     assert [asked.body["messages"] for asked in server.asked[:2]] == [[message]] * 2
     assert [asked.body["kinds"] for asked in server.asked[2:4]] == [["job.failed"]] * 2
     assert server.asked[4].body.count(b'name="labels"') == 1
+
+
+# The server's errors
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("DATABASE_URL", f"postgres://hmi:{CANARY}%zz@127.0.0.1/hmi"),
+        ("DATABASE_URL", f"postgres://hmi:a@{CANARY}@127.0.0.1/hmi"),
+        ("DATABASE_URL", f"postgres://hmi:{CANARY}/x@127.0.0.1/hmi"),
+        ("DATABASE_URL", f"postgres://hmi:{CANARY}@[::1/hmi"),
+        ("DATABASE_URL", f"mysql://hmi:{CANARY}@127.0.0.1/hmi"),
+        ("REDIS_URL", f"redis://:{CANARY}/x@127.0.0.1:6379"),
+        ("REDIS_URL", f"redis://:{CANARY}@[127.0.0.1:6379"),
+        ("REDIS_URL", f"redis://:{CANARY}\u2100@127.0.0.1:6379"),
+        ("REDIS_URL", f"http://:{CANARY}@127.0.0.1:6379"),
+        ("HMI_EMAIL_URL", f"smtp://user:{CANARY}@[example.org"),
+        ("HMI_EMAIL_URL", f"smtp://user:{CANARY}/x@example.org"),
+        ("HMI_PORT", CANARY),
+        ("HMI_HTTPS", CANARY),
+        ("HMI_WEIGHTS", CANARY),
+        ("HMI_WEBHOOK_NETWORKS", CANARY),
+    ],
+)
+def test_a_wrong_variable_stops_the_start_without_its_secret(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    readers: dict[str, Callable[[], object]] = {
+        "DATABASE_URL": lambda: database_from_url(env.text(name)),
+        "REDIS_URL": lambda: checked_redis_url(env.text(name)),
+        "HMI_EMAIL_URL": lambda: mail_server(env.text(name)),
+        "HMI_PORT": lambda: env.integer(name, 1),
+        "HMI_HTTPS": lambda: env.flag(name, False),
+        "HMI_WEIGHTS": lambda: env.choice(name, "auto", ("auto", "float")),
+        "HMI_WEBHOOK_NETWORKS": lambda: env.networks(name),
+    }
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ImproperlyConfigured, match=name) as caught:
+        readers[name]()
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("name", ["HMI_WEIGHTS", "HMI_BATCH_ROWS", "HMI_PIPELINE", "HMI_WORKER_LIFE_S"])
+def test_an_inference_worker_names_a_wrong_variable_without_its_secret(name: str) -> None:
+    given = {"REDIS_URL": f" redis://:{CANARY}@127.0.0.1\n", "HMI_ARTIFACT_ROOT": "/tmp"}
+    settings = WorkerSettings.from_env(given)
+    assert settings.redis_url == given["REDIS_URL"].strip()
+    assert CANARY not in repr(settings)
+    with pytest.raises(SettingError, match=name) as caught:
+        WorkerSettings.from_env(given | {name: CANARY})
+    assert CANARY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Bearer {CANARY}",
+        "Authorization: Basic dXNlcjpwYXNzd29yZC1jYW5hcnk=",
+        "redis://:sec:ret/x@127.0.0.1:6379/0",
+        "https://user:secret@example.org",
+        "the key whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
+    ],
+)
+def test_a_log_and_the_traceback_of_a_job_hide_secrets(text: str) -> None:
+    secret = text.rpartition("@")[0].rpartition("//")[2] or text.rpartition(" ")[2].removeprefix("whsec_")
+    record = logging.LogRecord("hmi_site", logging.ERROR, "", 0, f"It failed: {text}", (), None)
+    for style in ("line", "json"):
+        assert secret not in formatter(style).format(record)
+    try:
+        raise RuntimeError(text)
+    except RuntimeError as error:
+        shown = trimmed_traceback(error)
+    assert "RuntimeError" in shown
+    assert secret not in shown
