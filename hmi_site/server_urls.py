@@ -44,10 +44,7 @@ def database_from_url(url: str) -> dict[str, Any]:
         parts = conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         raise ImproperlyConfigured(f"DATABASE_URL cannot be read. {PERCENT_ENCODING}") from None
-    ports = str(parts.get("port", "")).split(",")
-    if "@" in f"{parts.get('host')}{parts.get('dbname')}" or not all(
-        re.fullmatch(r"\d*", port) for port in ports
-    ):
+    if "@" in f"{parts.get('host')}{parts.get('dbname')}" or re.search(r"[^\d,]", str(parts.get("port", ""))):
         raise ImproperlyConfigured(f"DATABASE_URL has no valid host and port. {PERCENT_ENCODING}")
     if not parts.get("dbname"):
         raise ImproperlyConfigured("DATABASE_URL must name a database: postgresql://user@host/name.")

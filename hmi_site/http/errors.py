@@ -81,7 +81,9 @@ def as_hmi_error(error: Exception) -> HmiError | None:
         case exceptions.MethodNotAllowed():
             return HmiError(ErrorCode.METHOD_NOT_ALLOWED, str(error.detail))
         case exceptions.UnsupportedMediaType():
-            return HmiError(ErrorCode.UNSUPPORTED_TYPE, str(error.detail), param="Content-Type")
+            return HmiError(
+                ErrorCode.UNSUPPORTED_TYPE, "This media type is not supported.", param="Content-Type"
+            )
         case exceptions.NotAcceptable():
             return HmiError(ErrorCode.NOT_ACCEPTABLE, str(error.detail), param="Accept")
         case exceptions.Throttled():

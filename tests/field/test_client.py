@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
+from rest_framework.test import APIClient
 
 from hmi_client import AsyncClient, Client, Retries
 from hmi_client.cli.profiles import Profile
@@ -20,11 +21,13 @@ from hmi_site import env
 from hmi_site.server_urls import checked_redis_url, database_from_url, mail_server
 from inference.logs import formatter
 from inference.serving.environment import SettingError, WorkerSettings
+from tests.integration.conftest import world
 from tests.integration.hmi_client.conftest import Hmi, config, hmi
 from tests.integration.hmi_client.scripted import Reply, Script, scripted
+from tests.integration.world import World
 from workers.failures import trimmed_traceback
 
-__all__ = ["config", "hmi"]
+__all__ = ["config", "hmi", "world"]
 CANARY = "canary5Xq.0123456789abcdef0123456789abcdef"
 """A secret that nothing may print."""
 ODD_BREAKS = "a\u2028b\u2029c\x85d\x0be\x0cf\x1cg\x1dh\x1ei"
@@ -445,3 +448,45 @@ def test_a_log_and_the_traceback_of_a_job_hide_secrets(text: str) -> None:
         shown = trimmed_traceback(error)
     assert "RuntimeError" in shown
     assert secret not in shown
+
+
+SECRET_HEADERS: list[dict[str, str]] = [
+    {"Authorization": f"Bearer {CANARY}"},
+    {"Authorization": f"Basic {CANARY}"},
+    {"Authorization": CANARY},
+    {"X-Api-Key": CANARY},
+    {"X-Api-Key": f"{CANARY} x"},
+    {"Idempotency-Key": CANARY * 20},
+    {"Content-Type": CANARY},
+    {"Accept": CANARY},
+    {"Cookie": f"sessionid={CANARY}"},
+    {"Tus-Resumable": CANARY, "Upload-Length": CANARY, "Upload-Metadata": CANARY},
+    {"If-Match": CANARY, "X-Request-Id": f"{CANARY} {CANARY}"},
+]
+SECRET_BODIES: list[str] = [
+    f'{{"password": "{CANARY}',
+    json.dumps({"api_key": CANARY, "model": {"token": CANARY}}),
+    json.dumps({"model": "mood", "inputs": [{"text": 1, "secret": CANARY}]}),
+    json.dumps({"name": {"secret": CANARY}, "parent": CANARY, "dataset": CANARY, "settings": CANARY}),
+    json.dumps({"url": f"https://user:{CANARY}@example.org", "kinds": [CANARY]}),
+    json.dumps(CANARY),
+]
+
+
+@pytest.mark.parametrize("path", ["v1/infer", "v1/models", "v1/webhooks", "v1/uploads", "v1/estimate"])
+def test_the_server_repeats_no_secret_of_a_header_or_a_body(
+    world: World, redis_url: str, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    key = world.key()[1]
+    client = world.client(key=key)
+    kind = "application/json"
+    answers = [client.generic("POST", f"/api/{path}", body, content_type=kind) for body in SECRET_BODIES]
+    for headers in SECRET_HEADERS:
+        sent = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"} | headers
+        kind = sent.pop("Content-Type")
+        answers.append(APIClient().generic("POST", f"/api/{path}", "{}", content_type=kind, headers=sent))
+    for answer in answers:
+        assert 400 <= answer.status_code < 500
+        assert CANARY not in answer.content.decode()
+    log = "".join(formatter("line").format(record) for record in caplog.records)
+    assert CANARY not in log
