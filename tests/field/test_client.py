@@ -5,6 +5,7 @@ import json
 import logging
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from rest_framework.test import APIClient
 
+from frontend.presenters.limits import quota_bars
 from hmi_client import AsyncClient, Client, Retries
 from hmi_client.cli.profiles import Profile
 from hmi_client.errors import AuthenticationFailed, ConnectionFailed, HmiError
@@ -21,10 +23,20 @@ from hmi_site import env
 from hmi_site.server_urls import checked_redis_url, database_from_url, mail_server
 from inference.logs import formatter
 from inference.serving.environment import SettingError, WorkerSettings
+from tenants.base.errors import HmiError as TenantError
+from tenants.datasets.selectors.uploads import storage_used
+from tenants.usage.models import Quota
+from tenants.usage.services.quotas import quota_check_storage
 from tests.integration.conftest import world
 from tests.integration.hmi_client.conftest import Hmi, config, hmi
-from tests.integration.hmi_client.scripted import Reply, Script, scripted
+from tests.integration.hmi_client.scripted import Reply, Script, refusal, scripted
+from tests.integration.versiontree import tree_factory
+from tests.integration.versiontree.callers import V1, with_key
+from tests.integration.versiontree.tree_factory import TenantFixture
 from tests.integration.world import World
+from versiontree.tree.selectors.coverage import coverage_record
+from versiontree.tree.selectors.recommended_root import root_recommended
+from versiontree.tree.selectors.versions import artifact_bytes
 from workers.failures import trimmed_traceback
 
 __all__ = ["config", "hmi", "world"]
@@ -490,3 +502,67 @@ def test_the_server_repeats_no_secret_of_a_header_or_a_body(
         assert CANARY not in answer.content.decode()
     log = "".join(formatter("line").format(record) for record in caplog.records)
     assert CANARY not in log
+
+
+# A new model without a parent, and the storage
+
+
+@pytest.fixture
+def acme(db: None, in_platform_scope: None, artifact_root: Path, redis_url: str) -> TenantFixture:
+    """A tenant with a dataset and a corpus."""
+    return tree_factory.create_tenant("acme")
+
+
+def test_a_model_without_a_parent_is_built_on_the_recommended_one(
+    acme: TenantFixture, tmp_path: Path
+) -> None:
+    key = with_key(acme, "manage")
+    body = {"name": "spam", "dataset": acme.dataset.pk}
+    refused = key.post(f"{V1}/models", body)
+    assert (refused.status_code, refused.json()["error"]["param"]) == (409, "parent")
+    tree_factory.ready_decoder(tmp_path / "smol")
+    roots = [tree_factory.ready_root(tmp_path / name, name) for name in ("older", "newer")]
+    recommended = root_recommended(acme.tenant)
+    assert recommended is not None
+    assert key.post(f"{V1}/estimate", body).status_code == 200
+    assert key.post(f"{V1}/models", body).json()["parent"] == recommended.version.pk
+    domain = tree_factory.ready_domain(roots[0], "biomedicine")
+    for version, trigrams in (*zip(roots, (1, 2), strict=True), (domain, 5)):
+        made = partial(coverage_record, tenant=acme.tenant, upload=acme.dataset, version=version)
+        made(levels=(trigrams, 0, 9 - trigrams))
+    assert key.post(f"{V1}/models", body | {"name": "ham"}).json()["parent"] == domain.pk
+
+
+def test_a_generative_model_without_a_parent_is_built_on_a_decoder(
+    acme: TenantFixture, tmp_path: Path
+) -> None:
+    decoder = tree_factory.ready_decoder(tmp_path / "smol")
+    tree_factory.ready_root(tmp_path / "bert")
+    rows = tree_factory.dataset(acme.tenant, "prose", task="generation")
+    made = with_key(acme, "manage").post(f"{V1}/models", {"name": "writer", "dataset": rows.pk})
+    assert (made.status_code, made.json().get("parent")) == (201, decoder.pk), made.json()
+
+
+def test_train_needs_no_parent_and_says_which_it_took(server: Script, hmi: Hmi) -> None:
+    root = VERSION | {"id": 7, "kind": "root", "name": "minilm", "state": "ready"}
+    made = VERSION | {"parent": 7}
+    server.replies = [refusal(404, "not_found", "not_found"), Reply(201, made), Reply(body=root)]
+    ran = hmi("train", "mood", "--data", "1")
+    assert (ran.code, "minilm:1" in ran.err) == (0, True), ran.err
+    assert "parent" not in server.asked[1].body
+
+
+def test_the_api_and_the_pages_tell_the_same_storage_and_the_quota_counts_it(
+    acme: TenantFixture, tmp_path: Path
+) -> None:
+    tree_factory.ready_hplm(tree_factory.ready_root(tmp_path), "spam", acme)
+    used = artifact_bytes(acme.tenant) + storage_used(acme.tenant)
+    assert used > storage_used(acme.tenant) > 0
+    assert with_key(acme, "manage").get(f"{V1}/tenants/acme").json()["storage_used_bytes"] == used
+    Quota.unscoped.filter(tenant=acme.tenant).update(max_storage_bytes=2 * used)
+    quota = Quota.unscoped.get(tenant=acme.tenant)
+    [bar] = [bar for bar in quota_bars(acme.tenant, quota, models=1, jobs=0) if bar.name == "Storage"]
+    assert bar.share == 0.5
+    quota_check_storage(tenant=acme.tenant, adding_bytes=used)
+    with pytest.raises(TenantError, match="Quota exceeded"):
+        quota_check_storage(tenant=acme.tenant, adding_bytes=used + 1)
