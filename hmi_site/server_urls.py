@@ -63,7 +63,7 @@ def checked_redis_url(url: str) -> str:
     if not url.startswith(("redis://", "rediss://", "unix://")):
         raise ImproperlyConfigured("REDIS_URL must start with redis://, rediss:// or unix://.")
     try:
-        parse_url(url)
+        parse_url(url)  # type: ignore[no-untyped-call]
     except ValueError:
         raise ImproperlyConfigured(f"REDIS_URL cannot be read. {PERCENT_ENCODING}") from None
     return url

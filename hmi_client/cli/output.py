@@ -15,6 +15,8 @@ from rich.table import Table
 PIPE_WIDTH = 240
 CONTROLS = dict.fromkeys(code for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t")
 """What a terminal may take for commands: C0 and C1 but newline and tab, and DEL."""
+LINE_BREAKS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}
+"""What JSON may have as it is, and many programs take for the end of a line."""
 stderr = Console(stderr=True)
 
 _json_requested: ContextVar[bool] = ContextVar("json_requested", default=False)
@@ -40,7 +42,8 @@ def json_requested() -> bool:
 
 def print_json(value: Any) -> None:
     """Print one line of JSON to stdout."""
-    sys.stdout.write(json.dumps(_serializable(value), ensure_ascii=False) + "\n")
+    line = json.dumps(_serializable(value), ensure_ascii=False).translate(LINE_BREAKS)
+    sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 

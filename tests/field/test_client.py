@@ -294,6 +294,9 @@ def test_a_line_break_of_unicode_ends_no_input(server: Script, hmi: Hmi, tmp_pat
     assert hmi("infer", "mood", "--file", "t.txt").code == 0
     assert hmi("infer", "mood", "--file", "t.jsonl", "--jsonl").code == 0
     assert inputs_sent(server) == [ODD_BREAKS, {"text": ODD_BREAKS}]
+    server.replies = [Reply(body=ANSWER)]
+    [line] = hmi("infer", "mood", ODD_BREAKS, "--json").out.splitlines()
+    assert json.loads(line)["input"] == ODD_BREAKS
 
 
 @pytest.mark.parametrize(

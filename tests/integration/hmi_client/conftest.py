@@ -98,13 +98,12 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def hmi(config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Hmi:
-    """Runs the command. Bytes on stdin are read in a locale whose encoding is not theirs."""
+    """Runs the command, in a locale whose encoding is not that of stdin."""
 
     def run(*arguments: object, stdin: str | bytes = "") -> Ran:
-        is_text = isinstance(stdin, str)
-        source = io.StringIO(stdin) if is_text else io.TextIOWrapper(io.BytesIO(stdin), encoding="latin-1")
+        piped = stdin.encode() if isinstance(stdin, str) else stdin
         monkeypatch.setattr(sys, "argv", ["hmi", *map(str, arguments)])
-        monkeypatch.setattr(sys, "stdin", source)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(piped), encoding="latin-1"))
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
             main()
