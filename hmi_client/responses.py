@@ -89,12 +89,13 @@ class LoggedRequest:
 @dataclass(frozen=True, slots=True)
 class AnsweredBy:
     """The version that served a request. ``cascade``: the digest of its cascade's profile, None if that is
-    part of the version."""
+    part of the version. ``number_format``: what it was computed in, such as `bfloat16`."""
 
     name: str
     version: int
     digest: str
     cascade: str | None = None
+    number_format: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ _KNOWN_CODES: Final = frozenset(code.value for code in ErrorCode)
 MODEL: Final = "x-hmi-model"
 DIGEST: Final = "x-hmi-digest"
 CASCADE: Final = "x-hmi-cascade"
+NUMBER_FORMAT: Final = "x-hmi-number-format"
 HIT_RATIO: Final = "x-hmi-plot-hit-ratio"
 TIMES: Final = "Server-Timing"
 
@@ -43,6 +44,7 @@ HEADER_DESCRIPTIONS: Final = {
     MODEL: "The version that answered: `tenant/model:version`.",
     DIGEST: "Its digest.",
     CASCADE: "The digest of its cascade's profile; absent if that is part of the version.",
+    NUMBER_FORMAT: "What it was computed in, such as `bfloat16`.",
     HIT_RATIO: "The share of fragments that the tables held whole; absent if no fragment was looked up.",
     TIMES: "Milliseconds by stage, as in `timings_ms`: `queue;dur=9.4, retrieval;dur=1.4`.",
 }
@@ -144,10 +146,11 @@ def answer_of(prepared: PreparedRequest, reply: InferReply) -> dict[str, Any]:
     numbers make no prediction."""
     model = reply.model
     name = f"{model.tenant}/{model.hplm}"
-    fitted = {"cascade": prepared.cascade} if prepared.cascade else {}
+    optional = {"cascade": prepared.cascade, "number_format": reply.number_format}
+    known = {name: value for name, value in optional.items() if value}
     return {
         "id": prepared.request_id,
-        "model": {"name": name, "version": model.version, "digest": model.digest, **fitted},
+        "model": {"name": name, "version": model.version, "digest": model.digest, **known},
         "results": results_of(prepared.codec, prepared.encoded, reply, prepared.plan),
         "usage": {
             "inputs": len(prepared.encoded),
@@ -210,5 +213,9 @@ def answer_headers(answer: Mapping[str, Any]) -> dict[str, str]:
             f"{stage};dur={format_number(spent)}" for stage, spent in answer["timings_ms"].items()
         ),
     }
-    optional = {CASCADE: model.get("cascade"), HIT_RATIO: ratio}
+    optional = {
+        CASCADE: model.get("cascade"),
+        NUMBER_FORMAT: model.get("number_format"),
+        HIT_RATIO: ratio,
+    }
     return headers | {name: str(value) for name, value in optional.items() if value is not None}

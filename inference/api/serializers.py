@@ -66,6 +66,10 @@ class AnsweredBySerializer(serializers.Serializer[object]):
         required=False,
         help_text="The digest of its cascade's profile; absent if that is part of the version.",
     )
+    number_format = serializers.CharField(
+        help_text="What it was computed in: `bfloat16`, `float16` or `float32`, with `int8+` before it where "
+        "the weights of the upper layers are int8."
+    )
 
 
 class TokenSerializer(serializers.Serializer[object]):

@@ -23,8 +23,10 @@ MAX_CRASHING_INPUTS: Final = 3
 """After this many inputs have stopped inference workers, the batch is given up."""
 SPLIT_CODES: Final = frozenset({ErrorCode.INFERENCE_FAILED, ErrorCode.TOO_MANY_INPUTS})
 """Some of the inputs may do alone."""
+NUMBER_FORMAT: Final = "number_format"
+"""The key of a result that names what it was computed in: a batch may outlive the worker that began it."""
 InputResult = dict[str, Any] | HmiError
-"""The model's prediction for one input, or the error that its line gets."""
+"""The model's prediction for one input with its NUMBER_FORMAT, or the error that its line gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +109,8 @@ class BatchInferClient:
             raise failure
         results = results_of(self._codec, encoded, reply, self._plan)
         answers = count_answers(self._codec, self._plan, results, reply.plot)
-        return InferenceResults([*results], sum(map(len, sequences)), reply.timings_ms.busy, answers)
+        named: list[InputResult] = [result | {NUMBER_FORMAT: reply.number_format} for result in results]
+        return InferenceResults(named, sum(map(len, sequences)), reply.timings_ms.busy, answers)
 
     def _infer_one_by_one(
         self, name: str, inputs: tuple[InferInput, ...], failure: HmiError

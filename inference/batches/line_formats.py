@@ -16,7 +16,7 @@ import msgspec
 from inference.api.errors import rendered
 from inference.api.validation import invalid
 from inference.batches.endpoints import Endpoint, parse_input
-from inference.batches.inference_client import InputResult
+from inference.batches.inference_client import NUMBER_FORMAT, InputResult
 from inference.batches.jsonl import ERRORS, MAX_LINE_BYTES, RESULTS, InputLine, ParsedLine
 from tenants.base.errors import ErrorCode, HmiError
 from versiontree.tree.resolution import ResolvedModel
@@ -94,9 +94,11 @@ class RequestLineFormat:
 
     def format_results(self, line: ParsedLine, results: Sequence[InputResult]) -> tuple[str, bytes]:
         error = line.error or next((one for one in results if isinstance(one, HmiError)), None)
-        status, body = 200, {}
+        status, body, computed = 200, {}, {}
         if error is None:
             predictions = [one for one in results if isinstance(one, dict)]
+            formats = {one[NUMBER_FORMAT] for one in predictions if NUMBER_FORMAT in one}
+            computed = {NUMBER_FORMAT: ", ".join(sorted(formats))} if formats else {}
             try:
                 body = self._endpoint.response_body(predictions, self._version, line.options)
             except HmiError as failure:
@@ -107,7 +109,7 @@ class RequestLineFormat:
         output = {
             "id": f"batch_req_{request_id}",
             "custom_id": line.custom_id,
-            "response": {"status_code": status, "request_id": request_id, "body": body},
+            "response": {"status_code": status, "request_id": request_id, **computed, "body": body},
             "error": None,
         }
         return (ERRORS if error else RESULTS), _json_line(output)

@@ -171,7 +171,9 @@ class FullLower(nn.Module):
 
 
 class UpperLayers(nn.Module):
-    """The last `count` layers of the root, frozen."""
+    """The last `count` layers of the root, frozen. has_int8_weights: whether they were `quantized`."""
+
+    has_int8_weights = False
 
     def __init__(self, architecture: Architecture, count: int) -> None:
         super().__init__()
@@ -219,11 +221,6 @@ class UpperLayers(nn.Module):
             hidden = self.step(index, hidden, layout, pets, queries_keys)
         return hidden
 
-    @property
-    def has_int8_weights(self) -> bool:
-        """Whether they were `quantized`."""
-        return any(isinstance(module, Int8Linear) for module in self.modules())
-
     def quantized(self, scales: Iterable[Mapping[str, InputScale]]) -> "UpperLayers":
         """A copy with int8 weights, for inference on a CPU; the scale of the input of each place of each
         layer. Norms stay as they are."""
@@ -231,6 +228,7 @@ class UpperLayers(nn.Module):
         for block, of_block in zip(result.layers, scales, strict=True):
             for place, scale in of_block.items():
                 setattr(block, place, Int8Linear(getattr(block, place), scale))
+        result.has_int8_weights = True
         return result
 
     @classmethod

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from inference.errors import HplmError
 from inference.hplm.artifact_files import read_weights, write_weights
+from inference.hplm.devices import has_native_bfloat16
 from inference.hplm.int8_linear import InputScale
 from inference.hplm.weight_format import WeightFormat
 
@@ -83,15 +84,16 @@ def supports_int8(device: torch.device) -> bool:
 
 
 def int8_is_faster(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether int8 weights are faster than weights of `dtype` on such a device, for few rows as for many.
+    """Whether int8 weights are faster than weights of `dtype` on such a device, for few rows as for many: on
+    a CPU with VNNI and without native bfloat16.
 
-    VNNI does that: 1.1 to 1.9 times as fast as bfloat16, more than float32. Not measured with AMX. Without
-    VNNI float32 is 1.3 to 1.8 times slower from 512 rows on, but up to 1.1 times faster at 64.
+    With native bfloat16 many rows are about as fast by it, and few are up to twice as fast. Without VNNI
+    float32 is 1.3 to 1.8 times slower from 512 rows on, but up to 1.1 times faster at 64.
     """
     if not supports_int8(device) or dtype not in {torch.float32, torch.bfloat16}:
         return False
     found = torch.cpu.get_capabilities()
-    return bool(found.get("avx512_vnni") or found.get("avx_vnni")) and not found.get("amx_bf16")
+    return bool(found.get("avx512_vnni") or found.get("avx_vnni")) and not has_native_bfloat16(device)
 
 
 def uses_int8(

@@ -178,6 +178,12 @@ class Root:
             self.folder, layers=config.upper, hidden=config.hidden, inner=config.architecture.inner
         )
 
+    @property
+    def number_format(self) -> str:
+        """What it computes in, as answers name it: `bfloat16`, or `int8+bfloat16` with int8 weights."""
+        dtype = str(self.upper.dtype).removeprefix("torch.")
+        return f"int8+{dtype}" if self.upper.has_int8_weights else dtype
+
     def quantize(self, scales: Int8Scales) -> None:
         """Replace the upper layers by a copy with int8 weights."""
         self.upper = self.upper.quantized(map(scales.of_layer, range(self.config.upper)))

@@ -7,6 +7,7 @@ class WeightFormat(StrEnum):
     """As HMI_WEIGHTS says it."""
 
     AUTO = "auto"
-    """Int8 where it is faster and a root's conversion found little error; else float."""
+    """Float where the CPU multiplies bfloat16 natively; else int8, if it is faster and the root's conversion
+    found little error."""
     FLOAT = "float"
     INT8 = "int8"

@@ -45,13 +45,13 @@ def oip_response(answer: Mapping[str, Any], request: OipRequest, signature: Sign
 
 
 def _parameters(answer: Mapping[str, Any], ignored: Sequence[str]) -> dict[str, str | int | float]:
-    """Digests, tokens, coverage, timings, and the parameters of the request that were ignored.
+    """Digests, number format, tokens, coverage, timings, and the parameters of the request that were ignored.
 
     The protocol allows no nested objects here.
     """
     model = answer["model"]
     return {
-        **{name: model[name] for name in ("digest", "cascade") if name in model},
+        **{name: model[name] for name in ("digest", "cascade", "number_format") if name in model},
         "tokens": answer["usage"]["tokens"],
         **{f"plot_{level}": count for level, count in answer["plot"].items() if count is not None},
         **{f"{stage}_ms": spent for stage, spent in answer["timings_ms"].items()},

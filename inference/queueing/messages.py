@@ -217,11 +217,13 @@ class CompletionEnd(Struct, frozen=True):
 
 
 class InferReply(_Message, frozen=True, kw_only=True):
-    """The one terminal answer to a request: one output per sequence, the end of a completion, or an error."""
+    """The one terminal answer to a request: one output per sequence, the end of a completion, or an error.
+    number_format: that of the root, as `Root.number_format` names it; "" of a completion or an error."""
 
     id: str
     ok: bool
     model: ModelRef
+    number_format: str = ""
     outputs: tuple[SequenceOutput, ...] = ()
     timings_ms: TimingsMs = TimingsMs()
     plot: PlotCounts = PlotCounts()

@@ -65,6 +65,7 @@ class Ticket:
             id=request.id,
             ok=True,
             model=ModelRef(**asdict(answers[0].used)),
+            number_format=self.route.executor.root.number_format,
             outputs=tuple(
                 _output(answer, self._from_tables.get(index)) for index, answer in enumerate(answers)
             ),

@@ -70,7 +70,8 @@ def test_the_answer_names_the_version_and_says_what_it_took(ask: Ask, served: Se
     answer = ask("mood", TEXTS, quality="fast")
     body = answer.json()
     version = Version.unscoped.get(hplm__name="mood", number=1)
-    assert body["model"] == {"name": "acme/mood", "version": 1, "digest": version.digest}
+    named = {"name": "acme/mood", "version": 1, "digest": version.digest}
+    assert body["model"] == named | {"number_format": "float32"}
     assert body["usage"]["inputs"] == 3
     assert body["usage"]["truncated"] == 0
     plot = body["plot"]
@@ -83,6 +84,7 @@ def test_the_answer_names_the_version_and_says_what_it_took(ask: Ask, served: Se
     assert set(body["timings_ms"]) == {"queue", "retrieval", "adapter_load", "compute", "total"}
     assert answer["X-Request-Id"] == body["id"]
     assert (answer["x-hmi-model"], answer["x-hmi-digest"]) == ("acme/mood:1", version.digest)
+    assert answer["x-hmi-number-format"] == "float32"
     assert float(answer["x-hmi-plot-hit-ratio"]) == ratio
     assert durations(answer["Server-Timing"]) == pytest.approx(body["timings_ms"], rel=1e-5)
 

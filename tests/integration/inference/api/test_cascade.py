@@ -104,6 +104,7 @@ def test_the_profile_of_an_evaluation_decides_and_is_named(ask: Ask, tmp_path: P
         "version": 1,
         "digest": version.digest,
         "cascade": folder.digest,
+        "number_format": "float32",
     }
     assert answer["x-hmi-cascade"] == folder.digest
     dispatcher = CASCADE.dispatcher(CASCADE.candidate())

@@ -29,6 +29,7 @@ def test_texts_become_vectors_of_length_one_in_either_encoding(embed: Any, worke
     told = embed()
     answer = told.json()
     assert (told["x-hmi-model"], len(told["x-hmi-digest"])) == ("acme/mood:1", 64)
+    assert told["x-hmi-number-format"] == "float32"
     assert "x-hmi-plot-hit-ratio" not in told, "by default they are computed"
     assert "compute;dur=" in told["Server-Timing"]
     assert (answer["object"], answer["model"]) == ("list", "acme/mood:1")

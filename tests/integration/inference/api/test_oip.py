@@ -65,6 +65,7 @@ def test_the_answer_is_that_of_the_infer_api(
     assert value["parameters"]["ignored"] == "headers, priority"
     assert (value["model_name"], value["model_version"], value["id"]) == ("acme/mood", "1", "mine")
     assert value["parameters"]["digest"] == usual["model"]["digest"]
+    assert value["parameters"]["number_format"] == answer["x-hmi-number-format"] == "float32"
     assert value["parameters"]["tokens"] == usual["usage"]["tokens"]
     got = outputs(answer)
     assert got["LABEL"] == [result["label"] for result in usual["results"]]

@@ -283,19 +283,22 @@ def test_a_truncated_file_of_scales_is_refused(root: Root, tmp_path: Path) -> No
 
 
 AVX2 = {"avx2": True}
-VNNI = AVX2 | {"avx512_vnni": True, "avx512_bf16": True}
+VNNI = AVX2 | {"avx512_vnni": True}
 
 
 @pytest.mark.parametrize(
     ("weights", "unexplained", "capabilities", "dtype", "expected"),
     [
+        ("auto", 0.001, VNNI | {"avx512_bf16": True}, torch.bfloat16, False),
+        ("auto", 0.001, VNNI | {"avx512_bf16": True}, torch.float32, False),
+        ("auto", 0.001, VNNI | {"amx_bf16": True}, torch.bfloat16, False),
+        ("auto", 0.001, AVX2 | {"avx_vnni": True, "avx512_bf16": True}, torch.bfloat16, False),
         ("auto", 0.01, VNNI, torch.float32, True),
         ("auto", 0.0101, VNNI, torch.float32, False),
         ("auto", 0.001, AVX2, torch.float32, False),
         ("auto", 0.001, AVX2, torch.bfloat16, False),
         ("auto", 0.001, VNNI, torch.bfloat16, True),
         ("auto", 0.001, AVX2 | {"avx_vnni": True}, torch.bfloat16, True),
-        ("auto", 0.001, VNNI | {"amx_bf16": True}, torch.bfloat16, False),
         ("auto", 0.001, VNNI, torch.float16, False),
         ("auto", 0.001, {}, torch.float32, False),
         ("auto", None, VNNI, torch.float32, False),
@@ -313,6 +316,7 @@ def test_which_roots_are_served_with_int8_weights(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
+    monkeypatch.setattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", lambda: True)
     scales = None if unexplained is None else Int8Scales({}, {}, unexplained)
     assert uses_int8(WeightFormat(weights), scales, CPU, dtype) is expected
 

@@ -99,7 +99,7 @@ class SimulatedEngine:
     def __init__(
         self, clock: VirtualClock, took: StepCosts, *, cores: int = 2, slower: dict[str, float] | None = None
     ) -> None:
-        self.root, self.costs = cast("Root", SimpleNamespace(config=CONFIG)), StepCosts()
+        self.root, self.costs = cast("Root", SimpleNamespace(config=CONFIG, number_format="float32")), StepCosts()
         self.cores = cores
         self.sizes: list[int] = []
         self._clock, self._took, self._slower = clock, took, slower or {}
