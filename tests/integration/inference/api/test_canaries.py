@@ -7,6 +7,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from tests.integration.inference.api.conftest import Ask, Served
+from tests.rounding import up_to_rounding
 from tests.unit.tiny import tiny_texts
 from versiontree.tree.models import Hplm, Version
 from versiontree.tree.services.canaries import canary_end, canary_promote, canary_start
@@ -48,7 +49,7 @@ def test_answers_name_the_version_that_gave_them_and_repeat(ask: Ask, model: Hpl
         drawn, named = (answered(ask, name, [text]) for name in (GRADED, f"{GRADED}:{number}"))
         assert drawn["model"] == named["model"]
         scores = drawn["results"][0]["scores"]
-        assert scores == pytest.approx(named["results"][0]["scores"], abs=1e-4)
+        assert scores == up_to_rounding(named["results"][0]["scores"])
     for text in TEXTS[:4]:
         assert answered(ask, f"{GRADED}:1", [text])["model"]["version"] == 1
 

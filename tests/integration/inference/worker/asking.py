@@ -119,19 +119,3 @@ def expected_outputs(
     if sequence.outputs_at is not None:
         outputs = outputs[np.frombuffer(sequence.outputs_at, "<i4")]
     return outputs.reshape(-1)
-
-
-def assert_close(found: Any, expected: Any) -> None:
-    """Equal, but for the last digits of numbers."""
-    if isinstance(expected, float):
-        assert abs(found - expected) < 1e-3
-    elif isinstance(expected, dict):
-        assert found.keys() == expected.keys()
-        for key in expected:
-            assert_close(found[key], expected[key])
-    elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            assert_close(one, other)
-    else:
-        assert found == expected

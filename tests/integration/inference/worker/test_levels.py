@@ -23,6 +23,7 @@ from tests.integration.inference.worker.asking import (
     results_in,
 )
 from tests.integration.inference.worker.desk import Desk
+from tests.rounding import up_to_rounding
 from tests.unit.tiny_world import TinyHplm, TinyWorld
 
 UNSEEN = "zebra quixotic zebra river zebra stone quixotic"
@@ -121,8 +122,10 @@ def test_lower_layers_without_room_in_memory_answer_all_the_same(
         Desk(redis_url, world, lower_bytes=size, name=f"with{size}").ask(*anew(requests))
         for size in (1 << 30, 1000)
     )
-    assert [reply.outputs for reply in roomy] == [reply.outputs for reply in small]
     assert all(reply.ok for reply in small)
+    for one, other in zip(roomy, small, strict=True):
+        pairs = zip(outputs_of(one.outputs), outputs_of(other.outputs), strict=True)
+        assert all(mine.values == up_to_rounding(its.values, within=2e-3) for mine, its in pairs)
 
 
 def test_lower_layers_are_there_before_the_first_text_needs_them(desk: Desk, world: TinyWorld) -> None:

@@ -99,7 +99,8 @@ class SimulatedEngine:
     def __init__(
         self, clock: VirtualClock, took: StepCosts, *, cores: int = 2, slower: dict[str, float] | None = None
     ) -> None:
-        self.root, self.costs = cast("Root", SimpleNamespace(config=CONFIG, number_format="float32")), StepCosts()
+        self.root = cast("Root", SimpleNamespace(config=CONFIG, number_format="float32"))
+        self.costs = StepCosts()
         self.cores = cores
         self.sizes: list[int] = []
         self._clock, self._took, self._slower = clock, took, slower or {}
