@@ -86,7 +86,7 @@ def test_every_line_is_answered_once_in_its_order_or_has_an_error(
     direct = api.post("/api/v1/infer", {"model": "mood", "inputs": TEXTS}, format="json").json()["results"]
     for at in (0, 1, 2, 5):
         found, expected = results[at]["result"], direct[int(results[at]["id"][4:]) % 4]
-        assert found["label"] == expected["label"]
+        assert (found["label"], found["number_format"]) == (expected["label"], "float32")
         assert found["scores"] == pytest.approx(expected["scores"], abs=1e-3)
     assert used("mood") == (before[0] + 598 + 4, before[1])
     assert not Batch.unscoped.get(pk=batch["id"]).folder.exists()
@@ -225,6 +225,7 @@ def test_a_batch_of_requests_is_as_the_openai_conventions_have_it(
     answers = [json.loads(line) for line in b"".join(content.streaming_content).splitlines()]
     assert [answer["custom_id"] for answer in answers] == [f"row-{at}" for at in range(4)]
     assert [len(answer["response"]["body"]["results"]) for answer in answers] == [1, 2, 1, 2]
+    assert {answer["response"]["number_format"] for answer in answers} == {"float32"}
     assert answers[0]["response"]["body"]["model"] == "acme/mood:1"
     errors: Any = keeper.get(f"/v1/files/{told['error_file_id']}/content")
     refused = [json.loads(line) for line in b"".join(errors.streaming_content).splitlines()]
