@@ -13,9 +13,10 @@ from django.core.files.uploadedfile import UploadedFile
 
 from tenants.datasets.formats.columns import FileColumns, task_columns
 from tenants.datasets.formats.row_parser import DEFAULT_SEPARATOR
-from tenants.datasets.models import CheckKind, Task, UploadCheck
+from tenants.datasets.formats.rows import required_columns
+from tenants.datasets.models import CheckKind, CheckState, Task, UploadCheck
 
-LABELS = {
+COLUMN_LABELS = {
     "text": "Text",
     "text_pair": "Second text",
     "label": "Label",
@@ -26,7 +27,11 @@ LABELS = {
     "question": "Question",
     "context": "Context",
     "answers": "Answers",
+    "prompt": "Prompt",
+    "completion": "Completion",
+    "messages": "Messages",
 }
+"""Label of each column of a task."""
 PAIR_LABELS = {
     "text": "First text",
     "label": "Label of the pair",
@@ -36,27 +41,40 @@ PAIR_LABELS = {
 
 
 class ColumnsForm(forms.Form):
-    """The mapping of the columns of a checked file to the columns of the task."""
+    """The mapping of the columns of a checked file to the columns of the task.
+
+    ``guessed``: the columns of the file that were chosen by their names, by label. Empty if the user chose, or
+    has to choose.
+    """
 
     use_required_attribute = False
 
     def __init__(self, check: UploadCheck, found: FileColumns) -> None:
         super().__init__()
         given = check.options.get("columns") or {}
-        guessed = found.guessed_mapping(check.options["task"])
-        names = task_columns(check.options["task"])
+        by_name = found.guessed_mapping(check.options["task"])
         paired = "text_pair" in found.default_mapping or "text_pair" in given
-        for name in names:
+        for name in task_columns(check.options["task"]):
             default = found.default_mapping.get(name)
-            chosen = given.get(name, "") if given else guessed.get(name, "")
+            chosen = given.get(name, "") if given else by_name.get(name, "")
             self.fields[_field(name)] = forms.CharField(
-                label=(PAIR_LABELS if paired else {}).get(name, LABELS[name]),
+                label=(PAIR_LABELS if paired else {}).get(name, COLUMN_LABELS[name]),
                 required=name != "text_pair",
                 initial=chosen if chosen in found.examples else "",
                 widget=forms.Select(choices=_column_choices(name, default, found.examples)),
             )
-        known = found.default_mapping.keys() | guessed.keys()
-        self.is_guessed = not given and known.issuperset(set(names) - {"text_pair"})
+        passed = check.state == CheckState.PASSED and given == by_name
+        self.guessed = {self[_field(name)].label: column for name, column in given.items()} if passed else {}
+
+
+def columns_guessed(found: FileColumns, task: str) -> dict[str, str] | None:
+    """Return the columns of the file by column of the task, as their names suggest. None if the file has those
+    of the task, or if one that is required cannot be guessed."""
+    guessed = found.guessed_mapping(task)
+    required = set(required_columns(task))
+    if required <= found.default_mapping.keys() or not required <= found.default_mapping.keys() | guessed.keys():
+        return None
+    return guessed
 
 
 def columns_chosen(data: Mapping[str, str], task: str) -> dict[str, str]:

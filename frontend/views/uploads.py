@@ -10,14 +10,21 @@ from django_htmx.http import HttpResponseClientRedirect
 
 from frontend.access import TenantRequest, tenant_member_required
 from frontend.downloads import bad_rows_response
-from frontend.forms.data import ColumnsForm, CorpusForm, DatasetForm, UploadForm, form_of
+from frontend.forms.data import (
+    ColumnsForm,
+    CorpusForm,
+    DatasetForm,
+    UploadForm,
+    columns_guessed,
+    form_of,
+)
 from frontend.presenters.data import check_context
 from frontend.shortcuts import action_result, redirect_to, render_page, submit_form
 from tenants.accounts.models import Role
 from tenants.base.errors import HmiError
 from tenants.base.upload_concurrency import accepts_uploads
 from tenants.datasets.models import CheckKind, CheckState, Upload, UploadCheck
-from tenants.datasets.selectors.previews import check_columns
+from tenants.datasets.selectors.previews import check_columns, files_columns
 from tenants.datasets.selectors.uploads import check_of, upload_of, uploads_of
 from tenants.datasets.services.checks import check_create, check_error
 from tenants.datasets.services.samples import dataset_add_sample
@@ -153,12 +160,16 @@ def _create_check(request: TenantRequest, kind: CheckKind, form: UploadForm, *, 
         name, size = file.name or "", file.size or 0
         return upload_receive(tenant=tenant, filename=name, size=size, stream=file, actor=actor)
 
+    files = {purpose: upload(file) for purpose, file in form.given().items()}
+    options = form.options()
+    if kind == CheckKind.DATASET and not store and not options["columns"]:
+        options["columns"] = columns_guessed(files_columns(files, options["task"]), options["task"])
     return check_create(
         tenant=tenant,
         kind=kind,
-        files={purpose: upload(file) for purpose, file in form.given().items()},
+        files=files,
         name=form.cleaned_data["name"],
-        options=form.options(),
+        options=options,
         store=store,
         actor=actor,
     )

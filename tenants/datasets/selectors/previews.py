@@ -1,7 +1,7 @@
 """Search and previews of corpora, datasets and checked uploads."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -77,18 +77,26 @@ def latest_checks(tenant: Tenant, uploads: Iterable[Upload]) -> dict[UUID, UUID]
 
 
 def check_columns(check: UploadCheck) -> FileColumns:
-    """The columns of the files of a dataset check, those of train first. Unreadable files are left out."""
-    columns, options = FileColumns(), check.options
+    """The columns of the files of a dataset check. Those of a corpus have none."""
     if check.kind == CheckKind.CORPUS:
-        return columns
+        return FileColumns()
     uploads = Upload.objects.for_tenant(check.tenant).in_bulk(list(check.files.values()))
     by_key = {str(key): upload for key, upload in uploads.items()}
+    files = {split: by_key[key] for split, key in check.files.items() if key in by_key}
+    return files_columns(files, check.options["task"], check.options.get("columns"))
+
+
+def files_columns(
+    files: Mapping[str, Upload], task: str, columns: Mapping[str, str] | None = None
+) -> FileColumns:
+    """The columns of the files of a dataset by split, those of train first. Unreadable files are left out."""
+    found = FileColumns()
     for split in Split.values:
-        if upload := by_key.get(check.files.get(split, "")):
+        if upload := files.get(split):
             source = Source(upload_store().upload_path(upload.pk), upload.filename)
             with suppress(HmiError, OSError):  # the check reports the error
-                columns.add(read_columns(source, options["task"], options.get("columns")))
-    return columns
+                found.add(read_columns(source, task, columns))
+    return found
 
 
 def _first_lines(sha256: str) -> list[str]:
